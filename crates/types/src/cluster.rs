@@ -1,0 +1,160 @@
+//! A Ray cluster as the operator describes it.
+
+use std::{fmt, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ClusterName, Settings, Span, Tags,
+    settings::{ExecutionMode, JobLimit, Share},
+};
+
+/// A runtime_env as Ray takes it, kept as it was written.
+pub type RuntimeEnv = serde_json::Map<String, serde_json::Value>;
+
+/// One cluster of the pool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClusterSpec {
+    /// Its name in the pool.
+    pub name: ClusterName,
+    /// Ray Client address, `host:port`.
+    pub head_address: Arc<str>,
+    /// Jobs REST address, `http://host:port`.
+    pub dashboard: Arc<str>,
+    /// Wanted more than others of the same weight.
+    pub prefer: bool,
+    /// How much it is wanted; see the `weighted_preference` policy.
+    pub weight: Weight,
+    /// What it carries; work is matched against them.
+    pub tags: Tags,
+    /// The base of every runtime_env that runs here. Shared, never changed: each
+    /// dispatch builds its own from it.
+    pub runtime_env: Arc<RuntimeEnv>,
+    /// This cluster's own limits, where they differ from the settings.
+    pub limits: Limits,
+}
+
+/// Limits a cluster may set for itself; what it leaves out comes from the settings.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// See [`Settings::resource_threshold`].
+    pub resource_threshold: Option<Share>,
+    /// See [`Settings::submission_interval`].
+    pub submission_interval: Option<Span>,
+    /// See [`Settings::execution_mode`].
+    pub execution_mode: Option<ExecutionMode>,
+    /// See [`Settings::max_running_jobs`].
+    pub max_running_jobs: Option<JobLimit>,
+}
+
+impl Limits {
+    /// How full this cluster may be and still take work.
+    #[must_use]
+    pub fn threshold(&self, settings: &Settings) -> Share {
+        self.resource_threshold.unwrap_or(settings.resource_threshold)
+    }
+
+    /// Least time between top-level submissions to this cluster.
+    #[must_use]
+    pub fn interval(&self, settings: &Settings) -> Span {
+        self.submission_interval.unwrap_or(settings.submission_interval)
+    }
+
+    /// How many top-level jobs may run here at once. `serial` means one, unless a
+    /// limit says otherwise at the same or a closer level.
+    #[must_use]
+    pub fn concurrency(&self, settings: &Settings) -> JobLimit {
+        let serial = |mode: ExecutionMode| (mode == ExecutionMode::Serial).then_some(JobLimit::ONE);
+        let own = self.max_running_jobs.or(self.execution_mode.and_then(serial));
+        own.unwrap_or_else(|| {
+            let pool_mode = self.execution_mode.unwrap_or(settings.execution_mode);
+            serial(pool_mode).map_or(settings.max_running_jobs, |one| settings.max_running_jobs.min(one))
+        })
+    }
+}
+
+/// How much a cluster is wanted: a finite number, not negative.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(try_from = "f64", into = "f64")]
+pub struct Weight(f64);
+
+/// Why a cluster's description was refused.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum SpecError {
+    /// NaN, infinite or negative.
+    #[error("weight {value} is not usable\n  hint: give a number from 0 to 1000000; 1.0 is the default")]
+    BadWeight {
+        /// What was given.
+        value: f64,
+    },
+}
+
+impl Weight {
+    /// The largest weight.
+    const MAX: f64 = 1e6;
+
+    /// Checks the number.
+    ///
+    /// # Errors
+    /// For NaN, infinite, negative or absurdly large values.
+    pub fn new(value: f64) -> Result<Self, SpecError> {
+        if (0.0..=Self::MAX).contains(&value) { Ok(Self(value)) } else { Err(SpecError::BadWeight { value }) }
+    }
+
+    /// The number.
+    #[must_use]
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl Default for Weight {
+    fn default() -> Self {
+        Self(1.0)
+    }
+}
+
+impl TryFrom<f64> for Weight {
+    type Error = SpecError;
+    fn try_from(value: f64) -> Result<Self, SpecError> {
+        Self::new(value)
+    }
+}
+
+impl From<Weight> for f64 {
+    fn from(weight: Weight) -> f64 {
+        weight.0
+    }
+}
+
+impl fmt::Display for Weight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_weight_is_a_sensible_number() {
+        for bad in [f64::NAN, -0.1, f64::INFINITY, 1e300] {
+            assert!(Weight::new(bad).is_err(), "{bad}");
+        }
+        assert_eq!(Weight::default().get(), 1.0);
+    }
+
+    #[test]
+    fn serial_mode_is_a_limit_of_one_and_a_closer_limit_wins() {
+        let mut settings = Settings::default();
+        let mut limits = Limits::default();
+        assert_eq!(limits.concurrency(&settings), JobLimit::UNLIMITED);
+        settings.execution_mode = ExecutionMode::Serial;
+        assert_eq!(limits.concurrency(&settings), JobLimit::ONE);
+        limits.execution_mode = Some(ExecutionMode::Parallel);
+        assert_eq!(limits.concurrency(&settings), JobLimit::UNLIMITED);
+        limits.max_running_jobs = Some(JobLimit::at_most(3));
+        assert_eq!(limits.concurrency(&settings), JobLimit::at_most(3));
+    }
+}

@@ -1,0 +1,49 @@
+//! The record of one placement: which cluster, and why not the others.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Attempt, ClusterName, JobId, Reason, Timestamp};
+
+/// What the scheduler thought of one cluster.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "verdict", rename_all = "snake_case")]
+pub enum Verdict {
+    /// It got the work.
+    Chosen {
+        /// 0..1, higher is better.
+        score: f32,
+    },
+    /// It could have taken the work, but another one was better.
+    Eligible {
+        /// 0..1, higher is better.
+        score: f32,
+    },
+    /// It could not take the work.
+    Rejected(Reason),
+}
+
+/// Why one job went where it went.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    /// Which job.
+    pub job: JobId,
+    /// Which try.
+    pub attempt: Attempt,
+    /// When.
+    pub at: Timestamp,
+    /// Where it went.
+    pub cluster: ClusterName,
+    /// The clusters looked at. Shared by all decisions until the pool changes.
+    pub roster: Arc<[ClusterName]>,
+    /// One verdict for each of the roster, in its order.
+    pub verdicts: Box<[Verdict]>,
+}
+
+impl Decision {
+    /// Cluster by cluster.
+    pub fn per_cluster(&self) -> impl Iterator<Item = (&ClusterName, &Verdict)> {
+        self.roster.iter().zip(&self.verdicts)
+    }
+}

@@ -1,0 +1,304 @@
+//! Names and ids. Each is its own type, checked once, cheap to clone.
+
+use std::{fmt, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+/// Why a name or id was refused. The text never repeats more than a short
+/// excerpt of the input, which may be hostile.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IdError {
+    /// Nothing was given.
+    #[error("{what} is empty\n  hint: give at least one character")]
+    Empty {
+        /// What was being parsed, e.g. `job id`.
+        what: &'static str,
+    },
+    /// More bytes than any sensible name has.
+    #[error("{what} is {len} bytes long, at most {max} are allowed (it starts with {start:?})")]
+    TooLong {
+        /// What was being parsed.
+        what: &'static str,
+        /// Length given, in bytes.
+        len: usize,
+        /// Length allowed, in bytes.
+        max: usize,
+        /// The first characters of what was given.
+        start: String,
+    },
+    /// A character outside the allowed set.
+    #[error("{what} {start:?} contains {bad:?}\n  hint: {allowed}")]
+    BadCharacter {
+        /// What was being parsed.
+        what: &'static str,
+        /// The first characters of what was given.
+        start: String,
+        /// The first offending character.
+        bad: char,
+        /// Which characters are fine.
+        allowed: &'static str,
+    },
+    /// Only dots: `.` and `..` mean something else in paths and addresses.
+    #[error("{what} {start:?} consists of dots only\n  hint: add a letter or a digit")]
+    OnlyDots {
+        /// What was being parsed.
+        what: &'static str,
+        /// What was given.
+        start: String,
+    },
+    /// `-a2`, `-a3` … mark later attempts on the Ray cluster; a job id that ends
+    /// that way could collide with another job's second attempt.
+    #[error(
+        "job id {start:?} ends like a retry (`-a<number>`), which is reserved for later attempts\n  hint: choose another ending"
+    )]
+    ReservedSuffix {
+        /// The first characters of what was given.
+        start: String,
+    },
+}
+
+const TOKEN: &str = "use letters, digits, '_', '.' and '-'";
+const PRINTABLE: &str = "use printable characters without spaces or commas";
+
+fn is_token(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')
+}
+
+fn is_printable(c: char) -> bool {
+    !c.is_control() && !c.is_whitespace() && c != ','
+}
+
+fn excerpt(text: &str) -> String {
+    text.chars().take(40).collect()
+}
+
+fn check(
+    what: &'static str,
+    text: &str,
+    max: usize,
+    fine: fn(char) -> bool,
+    allowed: &'static str,
+) -> Result<(), IdError> {
+    if text.is_empty() {
+        return Err(IdError::Empty { what });
+    }
+    if text.len() > max {
+        return Err(IdError::TooLong { what, len: text.len(), max, start: excerpt(text) });
+    }
+    if let Some(bad) = text.chars().find(|&c| !fine(c)) {
+        return Err(IdError::BadCharacter { what, start: excerpt(text), bad, allowed });
+    }
+    if text.chars().all(|c| c == '.') {
+        return Err(IdError::OnlyDots { what, start: excerpt(text) });
+    }
+    Ok(())
+}
+
+fn no_more(_: &str) -> Result<(), IdError> {
+    Ok(())
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $max:literal, $fine:ident, $allowed:ident, $extra:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Checks and keeps the text.
+            pub fn new(text: impl AsRef<str>) -> Result<Self, IdError> {
+                let text = text.as_ref();
+                check($what, text, $max, $fine, $allowed)?;
+                $extra(text)?;
+                Ok(Self(text.into()))
+            }
+
+            /// The text as given.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = IdError;
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                Self::new(text)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = IdError;
+            fn try_from(text: String) -> Result<Self, IdError> {
+                Self::new(text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> String {
+                name.0.as_ref().to_owned()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&self.0, f)
+            }
+        }
+
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+    };
+}
+
+name!(
+    /// The id of one piece of work, for life. Also the submission id on the Ray
+    /// cluster for attempt 1, so it is limited to what Ray handles safely.
+    JobId, "job id", 128, is_token, TOKEN, not_like_a_retry
+);
+name!(
+    /// The name of one Ray cluster in the pool.
+    ClusterName, "cluster name", 64, is_token, TOKEN, no_more
+);
+name!(
+    /// A tag on a cluster or on work.
+    Tag, "tag", 128, is_printable, PRINTABLE, no_more
+);
+name!(
+    /// The name of a resource other than CPU, GPU and memory, exactly as Ray spells it.
+    ResourceName, "resource name", 128, is_printable, PRINTABLE, no_more
+);
+name!(
+    /// Work submitted in one call: it counts as one top-level submission.
+    GroupId, "group id", 128, is_token, TOKEN, no_more
+);
+name!(
+    /// One life of a Ray head (Ray's `session_name`): new after every head start.
+    Incarnation, "session name", 256, is_printable, PRINTABLE, no_more
+);
+
+fn not_like_a_retry(text: &str) -> Result<(), IdError> {
+    let reserved = text
+        .rsplit_once("-a")
+        .is_some_and(|(_, end)| !end.is_empty() && end.bytes().all(|b| b.is_ascii_digit()));
+    if reserved { Err(IdError::ReservedSuffix { start: excerpt(text) }) } else { Ok(()) }
+}
+
+/// Which try at running a job this is, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Attempt(pub u32);
+
+impl Attempt {
+    /// The first attempt.
+    pub const FIRST: Attempt = Attempt(1);
+
+    /// The attempt after this one.
+    #[must_use]
+    pub fn next(self) -> Attempt {
+        Attempt(self.0.saturating_add(1))
+    }
+}
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The id an attempt has on its Ray cluster: the job's own id for attempt 1,
+/// then `id-a2`, `id-a3`, ….
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SubmissionId(String);
+
+impl SubmissionId {
+    /// The id of this attempt of this job.
+    #[must_use]
+    pub fn of(job: &JobId, attempt: Attempt) -> Self {
+        match attempt {
+            Attempt::FIRST => Self(job.as_str().to_owned()),
+            later => Self(format!("{job}-a{later}")),
+        }
+    }
+
+    /// The text as Ray sees it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Which job and attempt this id belongs to; `None` if it cannot be one of ours.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<(JobId, Attempt)> {
+        if let Ok(job) = JobId::new(text) {
+            return Some((job, Attempt::FIRST));
+        }
+        let (job, number) = text.rsplit_once("-a")?;
+        let attempt = Attempt(number.parse().ok().filter(|&n| n >= 2)?);
+        let job = JobId::new(job).ok()?;
+        (Self::of(&job, attempt).0 == text).then_some((job, attempt))
+    }
+}
+
+impl fmt::Display for SubmissionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn ids_that_ray_mishandles_are_refused() {
+        for bad in ["", "has/slash", "../../evil", "a b", "..", "é", "a\0b"] {
+            assert!(JobId::new(bad).is_err(), "{bad:?}");
+        }
+        assert!(JobId::new("raysubmit_4gbA.2-x").is_ok());
+    }
+
+    #[test]
+    fn a_ten_megabyte_id_is_refused_without_repeating_it() {
+        let error = JobId::new("x".repeat(10 << 20)).unwrap_err().to_string();
+        assert!(error.len() < 200, "{error}");
+        assert!(error.contains("10485760 bytes"), "{error}");
+    }
+
+    #[test]
+    fn an_id_that_looks_like_a_retry_is_refused() {
+        assert!(matches!(JobId::new("x-a2"), Err(IdError::ReservedSuffix { .. })));
+        assert!(JobId::new("x-alpha").is_ok());
+        assert!(JobId::new("x-a").is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_legal_id_or_an_error(text in ".{0,300}") {
+            let _ = (JobId::new(&text), ClusterName::new(&text), Tag::new(&text), ResourceName::new(&text));
+        }
+
+        #[test]
+        fn submission_ids_of_different_attempts_never_collide(
+            a in "[a-z0-9_.-]{1,6}", b in "[a-z0-9_.-]{1,6}", n in 1u32..4, m in 1u32..4
+        ) {
+            if let (Ok(a), Ok(b)) = (JobId::new(a), JobId::new(b)) {
+                let (x, y) = (SubmissionId::of(&a, Attempt(n)), SubmissionId::of(&b, Attempt(m)));
+                prop_assert_eq!(x == y, a == b && n == m);
+                prop_assert_eq!(SubmissionId::parse(x.as_str()), Some((a, Attempt(n))));
+            }
+        }
+    }
+}

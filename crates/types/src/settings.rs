@@ -1,0 +1,538 @@
+//! Every setting, declared once: name, type, default, meaning. The YAML reader,
+//! the `SCHEDULER_*` environment, the validation and the reference docs all
+//! derive from the one list below.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Message, Span};
+
+/// A type a setting may have.
+pub trait Value: Sized {
+    /// What people are told to write.
+    const EXPECTED: &'static str;
+    /// Reads it from text, as it stands in YAML or in the environment.
+    fn read(text: &str) -> Option<Self>;
+    /// Writes it so that [`Value::read`] gets it back.
+    fn show(&self) -> String;
+}
+
+/// A setting as the docs show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Definition {
+    /// Its name in `scheduler:`; upper-cased after `SCHEDULER_` in the environment.
+    pub name: &'static str,
+    /// What may be written.
+    pub expected: &'static str,
+    /// What it is when nobody says anything.
+    pub default: &'static str,
+    /// What it means.
+    pub doc: &'static str,
+    /// Other names it is known by, from earlier versions.
+    pub aliases: &'static [&'static str],
+}
+
+/// Why a setting could not be set.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SettingError {
+    /// There is no such setting.
+    #[error("unknown setting {name:?}{}", hint(.similar.as_deref()))]
+    Unknown {
+        /// The first characters of what was given.
+        name: String,
+        /// The closest name there is.
+        similar: Option<String>,
+    },
+    /// There is, but not with such a value.
+    #[error("{name}: {text:?} is not usable\n  hint: expected {expected}; the default is {default}")]
+    BadValue {
+        /// Which setting.
+        name: &'static str,
+        /// The first characters of what was given.
+        text: String,
+        /// What may be written.
+        expected: &'static str,
+        /// What it is otherwise.
+        default: &'static str,
+    },
+}
+
+fn hint(similar: Option<&str>) -> String {
+    similar.map_or(String::new(), |name| format!("\n  hint: did you mean {name}?"))
+}
+
+macro_rules! settings {
+    ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $default:literal $(, also $($alias:literal)|+)?;)+) => {
+        /// How the scheduler behaves, for the whole pool.
+        #[derive(Debug, Clone, PartialEq)]
+        pub struct Settings {
+            $($(#[doc = $doc])+ pub $name: $type,)+
+            /// How clusters are filtered and scored.
+            pub policies: Vec<PolicySpec>,
+        }
+
+        impl Settings {
+            /// Every setting but `policies`, which is a list.
+            pub const DEFINITIONS: &'static [Definition] = &[$(Definition {
+                name: stringify!($name),
+                expected: <$type as Value>::EXPECTED,
+                default: $default,
+                doc: concat!($($doc, "\n"),+),
+                aliases: &[$($($alias),+)?],
+            }),+];
+
+            /// Sets one setting from text.
+            ///
+            /// # Errors
+            /// When there is no such setting, or not with such a value.
+            pub fn set(&mut self, name: &str, text: &str) -> Result<(), SettingError> {
+                let Some(definition) = Self::definition(name) else { return Err(Self::unknown(name)) };
+                let bad = || SettingError::BadValue {
+                    name: definition.name,
+                    text: text.chars().take(40).collect(),
+                    expected: definition.expected,
+                    default: definition.default,
+                };
+                match definition.name {
+                    $(stringify!($name) => self.$name = <$type as Value>::read(text).ok_or_else(bad)?,)+
+                    _ => unreachable!("every definition has an arm: both come from one list"),
+                }
+                Ok(())
+            }
+
+            /// One setting as text; `None` if there is no such setting.
+            #[must_use]
+            pub fn show(&self, name: &str) -> Option<String> {
+                match Self::definition(name)?.name {
+                    $(stringify!($name) => Some(self.$name.show()),)+
+                    _ => None,
+                }
+            }
+        }
+
+        impl Default for Settings {
+            fn default() -> Self {
+                Self {
+                    $($name: <$type as Value>::read($default).expect("defaults are readable: tested"),)+
+                    policies: PolicySpec::defaults(),
+                }
+            }
+        }
+    };
+}
+
+settings! {
+    /// How full a cluster may be and still take work placed from outside a job: CPU,
+    /// GPU and memory each, judged per cluster.
+    resource_threshold: Share = "0.7";
+    /// What "full" means: Ray's `logical` resources, the hosts' `physical` load, or the `max` of both.
+    utilization: Utilization = "logical";
+    /// Least time between two top-level submissions to one cluster; 0 disables the rule.
+    submission_interval: Span = "40s", also "submission_wait_time";
+    /// `parallel`, or `serial` for one running top-level job per cluster.
+    execution_mode: ExecutionMode = "parallel";
+    /// How many top-level jobs one cluster may run at once.
+    max_running_jobs: JobLimit = "unlimited";
+    /// Whether work goes only to clusters that carry all its placement tags
+    /// (`required`), or those merely come first (`preferred`).
+    tag_affinity: TagAffinity = "required";
+    /// What happens to work that no registered cluster could ever hold: `queue` (a
+    /// cluster may grow) or `reject`.
+    infeasible: Infeasible = "queue";
+    /// How much may wait in one queue (jobs and tasks apart, global and per cluster);
+    /// more is refused with a clear error.
+    max_queue: u32 = "100000", also "task_queue_max_size";
+    /// After how long a waiting head keeps later work off the next cluster that could hold it.
+    starvation_after: Span = "5m";
+    /// How often each cluster is polled.
+    poll_interval: Span = "5s", also "resource_check_interval";
+    /// After how many failed polls in a row a cluster is unhealthy.
+    unhealthy_after: Count = "3";
+    /// How old the latest facts of a cluster may be; older, and it is unhealthy.
+    snapshot_max_age: Span = "30s";
+    /// How long after work was seen running a poll must be taken to be believed to
+    /// include it (Ray shows usage about 1.2 s late).
+    settle_margin: Span = "3s";
+    /// After how many failed dispatches in a row a cluster's circuit opens.
+    breaker_failures: Count = "5", also "circuit_breaker_failure_threshold";
+    /// How long an open circuit waits before it lets one probe through.
+    breaker_cooldown: Span = "60s", also "circuit_breaker_recovery_timeout";
+    /// How often a dispatch that fails is tried, on any cluster, before the job is failed.
+    dispatch_attempts: Count = "10";
+    /// How long a dispatch may go unanswered before its cluster is asked about it.
+    dispatch_timeout: Span = "60s";
+    /// Wait before the first retry; doubles each time, with jitter.
+    retry_backoff: Span = "1s";
+    /// Longest wait between retries.
+    retry_backoff_max: Span = "5m", also "backoff_time";
+    /// How long a cluster must be lost before work with `on_cluster_loss: requeue` goes elsewhere.
+    loss_grace: Span = "60s";
+    /// How long a placement of a task or actor lives without a heartbeat.
+    lease_ttl: Span = "30s";
+    /// How many finished jobs are remembered.
+    retain_finished: u32 = "10000";
+    /// How long finished jobs are remembered.
+    retain_for: Span = "7d";
+}
+
+impl Settings {
+    fn definition(name: &str) -> Option<&'static Definition> {
+        Self::DEFINITIONS.iter().find(|d| d.name == name || d.aliases.contains(&name))
+    }
+
+    fn unknown(name: &str) -> SettingError {
+        let known = Self::DEFINITIONS.iter().map(|d| d.name).chain(["policies"]);
+        SettingError::Unknown { name: name.chars().take(60).collect(), similar: closest(name, known) }
+    }
+}
+
+/// The known name that differs least from `given`, if one is near enough to be a slip.
+#[must_use]
+pub fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    // Names are short; a hostile 10 MB key must not cost 10 MB × n.
+    if given.len() > 64 {
+        return None;
+    }
+    known
+        .into_iter()
+        .map(|name| (edit_distance(given, name), name))
+        .min()
+        .filter(|&(distance, name)| distance <= name.len() / 3 + 1)
+        .map(|(_, name)| name.to_owned())
+}
+
+/// Insertions, deletions and replacements that turn `a` into `b`.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = i;
+        row[0] = i + 1;
+        for (j, &y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// A share of a whole, in 1/10,000: exact, ordered, comparable.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "f64", from = "f64")]
+pub struct Share(u32);
+
+impl Share {
+    const WHOLE: u32 = 10_000;
+
+    /// A whole number of percent.
+    #[must_use]
+    pub const fn percent(percent: u32) -> Share {
+        Share(if percent > 100 { Share::WHOLE } else { percent * 100 })
+    }
+
+    /// The nearest share; below nothing is nothing, above everything is everything,
+    /// and NaN is nothing.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+    pub fn clamped(value: f64) -> Share {
+        Share((value.clamp(0.0, 1.0) * f64::from(Self::WHOLE)).round() as u32)
+    }
+
+    /// `part` of `whole`, rounded up so that anything over a limit shows as over it;
+    /// nothing of nothing is nothing.
+    #[must_use]
+    pub fn of(part: u64, whole: u64) -> Share {
+        if whole == 0 {
+            return Share(0);
+        }
+        let share = (u128::from(part) * u128::from(Self::WHOLE)).div_ceil(u128::from(whole));
+        Share(u32::try_from(share).unwrap_or(u32::MAX).min(Self::WHOLE))
+    }
+
+    /// Both together, at most everything.
+    #[must_use]
+    pub fn plus(self, other: Share) -> Share {
+        Share(self.0.saturating_add(other.0).min(Self::WHOLE))
+    }
+
+    /// As a fraction, 0..1.
+    #[must_use]
+    pub fn as_f64(self) -> f64 {
+        f64::from(self.0) / f64::from(Self::WHOLE)
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} %", f64::from(self.0) / 100.0)
+    }
+}
+
+impl From<Share> for f64 {
+    fn from(share: Share) -> f64 {
+        share.as_f64()
+    }
+}
+
+impl From<f64> for Share {
+    fn from(value: f64) -> Share {
+        Share::clamped(value)
+    }
+}
+
+impl Value for Share {
+    const EXPECTED: &'static str = "a fraction from 0 to 1, such as 0.7, or a percentage such as 70%";
+    fn read(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let value = match text.strip_suffix('%') {
+            Some(percent) => percent.trim().parse::<f64>().ok()? / 100.0,
+            None => text.parse::<f64>().ok()?,
+        };
+        (0.0..=1.0).contains(&value).then(|| Share::clamped(value))
+    }
+    fn show(&self) -> String {
+        self.as_f64().to_string()
+    }
+}
+
+impl Value for Span {
+    const EXPECTED: &'static str = "a length of time such as 40s, 500ms, 5m, 1.5h, or a number of seconds";
+    fn read(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Value for u32 {
+    const EXPECTED: &'static str = "a whole number from 0";
+    fn read(text: &str) -> Option<Self> {
+        text.trim().parse().ok()
+    }
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// A number of times, at least one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Count(u32);
+
+impl Count {
+    /// At least one.
+    #[must_use]
+    pub const fn new(count: u32) -> Option<Count> {
+        if count == 0 { None } else { Some(Count(count)) }
+    }
+
+    /// The number.
+    #[must_use]
+    pub fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl Value for Count {
+    const EXPECTED: &'static str = "a whole number from 1";
+    fn read(text: &str) -> Option<Self> {
+        text.trim().parse().ok().and_then(Count::new)
+    }
+    fn show(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+/// How many at once. Ordered: fewer is less, unlimited is most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JobLimit(u32);
+
+impl JobLimit {
+    /// Serial.
+    pub const ONE: JobLimit = JobLimit(1);
+    /// As many as fit.
+    pub const UNLIMITED: JobLimit = JobLimit(u32::MAX);
+
+    /// At most `count`, and at least one: to take nothing, a cluster is cordoned.
+    #[must_use]
+    pub const fn at_most(count: u32) -> JobLimit {
+        JobLimit(if count == 0 { 1 } else { count })
+    }
+
+    /// The number.
+    #[must_use]
+    pub fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl Value for JobLimit {
+    const EXPECTED: &'static str = "a whole number from 1, or unlimited";
+    fn read(text: &str) -> Option<Self> {
+        match text.trim() {
+            "unlimited" => Some(JobLimit::UNLIMITED),
+            number => number.parse().ok().filter(|&n| n > 0).map(JobLimit),
+        }
+    }
+    fn show(&self) -> String {
+        if *self == JobLimit::UNLIMITED { "unlimited".to_owned() } else { self.0.to_string() }
+    }
+}
+
+macro_rules! choice {
+    ($(#[$doc:meta])* $name:ident, $expected:literal { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum $name { $($(#[$vdoc])* $variant),+ }
+
+        impl Value for $name {
+            const EXPECTED: &'static str = $expected;
+            fn read(text: &str) -> Option<Self> {
+                match text.trim() { $($word => Some($name::$variant),)+ _ => None }
+            }
+            fn show(&self) -> String {
+                match self { $($name::$variant => $word.to_owned()),+ }
+            }
+        }
+    };
+}
+
+choice! {
+    /// How many top-level jobs run on one cluster.
+    ExecutionMode, "parallel or serial" {
+        /// As many as the limits allow.
+        Parallel = "parallel",
+        /// One.
+        Serial = "serial",
+    }
+}
+choice! {
+    /// What the threshold is measured on.
+    Utilization, "logical, physical or max" {
+        /// What Ray has given out.
+        Logical = "logical",
+        /// What the hosts are busy with; logical where a cluster does not report it.
+        Physical = "physical",
+        /// Whichever is higher.
+        Max = "max",
+    }
+}
+choice! {
+    /// What placement tags do.
+    TagAffinity, "required or preferred" {
+        /// Only clusters that carry them all.
+        Required = "required",
+        /// Those first, others if none of those can take it now.
+        Preferred = "preferred",
+    }
+}
+choice! {
+    /// What happens to work no cluster could ever hold.
+    Infeasible, "queue or reject" {
+        /// It waits and says so.
+        Queue = "queue",
+        /// It is refused.
+        Reject = "reject",
+    }
+}
+
+/// One entry of `policies:`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PolicySpec {
+    /// A built-in's name, or the user's own for an expression.
+    pub name: Message,
+    /// What it does.
+    pub rule: PolicyRule,
+}
+
+/// What a policy does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PolicyRule {
+    /// A built-in score with its weight in the sum.
+    BuiltIn {
+        /// Share in the weighted sum.
+        weight: f64,
+    },
+    /// A CEL expression giving 0..1, with its weight in the sum.
+    Score {
+        /// The expression.
+        expression: String,
+        /// Share in the weighted sum.
+        weight: f64,
+    },
+    /// A CEL expression that must be true for a cluster to take the work.
+    Filter {
+        /// The expression.
+        expression: String,
+    },
+}
+
+impl PolicySpec {
+    /// Balance by free resources first, then by the operator's weights.
+    #[must_use]
+    pub fn defaults() -> Vec<PolicySpec> {
+        [("score", 1.0), ("weighted_preference", 0.5)]
+            .into_iter()
+            .map(|(name, weight)| PolicySpec { name: name.into(), rule: PolicyRule::BuiltIn { weight } })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn every_default_reads_back_as_itself() {
+        let settings = Settings::default();
+        for definition in Settings::DEFINITIONS {
+            let shown = settings.show(definition.name).unwrap();
+            let mut copy = settings.clone();
+            copy.set(definition.name, &shown).unwrap();
+            assert_eq!(copy, settings, "{}", definition.name);
+            assert!(!definition.doc.trim().is_empty());
+        }
+        assert_eq!(settings.submission_interval, Span::seconds(40));
+        assert_eq!(settings.resource_threshold, Share::percent(70));
+    }
+
+    #[test]
+    fn a_slip_of_the_pen_is_pointed_out() {
+        let error = Settings::default().set("resource_treshold", "0.7").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "unknown setting \"resource_treshold\"\n  hint: did you mean resource_threshold?"
+        );
+        let error = Settings::default().set("submission_interval", "soon").unwrap_err().to_string();
+        assert!(error.contains("expected a length of time such as 40s"), "{error}");
+    }
+
+    #[test]
+    fn the_prototypes_names_are_understood() {
+        let mut settings = Settings::default();
+        settings.set("submission_wait_time", "60").unwrap();
+        assert_eq!(settings.submission_interval, Span::seconds(60));
+    }
+
+    #[test]
+    fn a_share_just_over_the_limit_is_over_it() {
+        assert!(Share::of(70_001, 100_000) > Share::percent(70));
+        assert_eq!(Share::of(7, 10), Share::percent(70));
+        assert_eq!(Share::of(u64::MAX, 1), Share::percent(100));
+    }
+
+    proptest! {
+        #[test]
+        fn no_value_panics(name in "[a-z_]{0,20}|.{0,80}", text in ".{0,40}", known in 0..Settings::DEFINITIONS.len()) {
+            let mut settings = Settings::default();
+            let _ = settings.set(&name, &text);
+            let _ = settings.set(Settings::DEFINITIONS[known].name, &text);
+        }
+    }
+}

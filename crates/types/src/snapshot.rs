@@ -1,0 +1,36 @@
+//! What a Ray cluster said about itself at one moment.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Incarnation, Resources, Timestamp, settings::Share};
+
+/// The facts of one poll.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// When the poll was sent, on our clock: what happened on the cluster after
+    /// this moment may not be in it.
+    pub taken_at: Timestamp,
+    /// Ray's logical resources, all alive nodes together.
+    pub total: Resources,
+    /// How much of them is in use.
+    pub used: Resources,
+    /// Load of the hosts themselves, where the cluster reports it.
+    pub physical: Load,
+    /// Alive nodes. A head without any is not yet a cluster.
+    pub nodes: u32,
+    /// E.g. `2.60.0`.
+    pub ray_version: String,
+    /// Which life of the head answered; `None` if this Ray does not say.
+    pub incarnation: Option<Incarnation>,
+}
+
+/// Physical load of a cluster's hosts, as shares of what they have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Load {
+    /// Busy processor time.
+    pub cpu: Option<Share>,
+    /// Busy GPU time.
+    pub gpu: Option<Share>,
+    /// Memory in use.
+    pub memory: Option<Share>,
+}

@@ -1,0 +1,193 @@
+//! The life of a job.
+//!
+//! ```text
+//!            dispatch             accept           start
+//!  Queued ───────────▶ Dispatching ─────▶ Pending ──────▶ Running ──▶ Succeeded
+//!    ▲  │                  │  ▲              │               │    ├──▶ Failed
+//!    │  │ stop             │  │ resend       │ lose contact  │    └──▶ Stopped
+//!    │  ▼                  ▼  │              ▼               ▼
+//!    │ Stopped           Unknown ◀───────────┴───────────────┘
+//!    │                     │  accept, start: found again; succeed, fail, stop: it had ended
+//!    └─────────────────────┴── requeue (from any state on a cluster), rerun (from Failed or Stopped)
+//! ```
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Where a job is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Accepted and durable; no cluster chosen yet.
+    Queued,
+    /// A cluster is chosen and the intent is durable; the request is on its way.
+    Dispatching,
+    /// The cluster has it but has not started it.
+    Pending,
+    /// It runs.
+    Running,
+    /// It was sent to a cluster that cannot be asked at present.
+    Unknown,
+    /// It ended well.
+    Succeeded,
+    /// It ended badly, or could not be run.
+    Failed,
+    /// Somebody stopped it.
+    Stopped,
+}
+
+/// Everything that can happen to a job. There is no other way to change a [`State`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Transition {
+    /// A cluster was chosen.
+    Dispatch,
+    /// The cluster took it.
+    Accept,
+    /// It was seen running.
+    Start,
+    /// Its cluster cannot be asked, or an answer was lost.
+    LoseContact,
+    /// The cluster never got it: send it again under the same id.
+    Resend,
+    /// It ended well.
+    Succeed,
+    /// It ended badly.
+    Fail,
+    /// It was stopped.
+    Stop,
+    /// This attempt is over; wait for another.
+    Requeue,
+    /// An operator wants an ended job run again.
+    Rerun,
+}
+
+/// A transition that makes no sense in that state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a {from} job cannot {transition:?}")]
+pub struct ImpossibleTransition {
+    /// The state it was in.
+    pub from: State,
+    /// What was asked of it.
+    pub transition: Transition,
+}
+
+impl State {
+    /// Every state, in the order of life.
+    pub const ALL: [State; 8] = [
+        State::Queued,
+        State::Dispatching,
+        State::Pending,
+        State::Running,
+        State::Unknown,
+        State::Succeeded,
+        State::Failed,
+        State::Stopped,
+    ];
+
+    /// The state after `transition`.
+    ///
+    /// # Errors
+    /// When the diagram above has no such arrow.
+    pub fn after(self, transition: Transition) -> Result<State, ImpossibleTransition> {
+        use State::{Dispatching, Failed, Pending, Queued, Running, Stopped, Succeeded, Unknown};
+        use Transition as T;
+        Ok(match (self, transition) {
+            (Queued, T::Dispatch) | (Unknown, T::Resend) => Dispatching,
+            (Dispatching | Unknown, T::Accept) => Pending,
+            (Dispatching | Pending | Unknown, T::Start) => Running,
+            (Dispatching | Pending | Running, T::LoseContact) => Unknown,
+            (Dispatching | Pending | Running | Unknown, T::Succeed) => Succeeded,
+            (Dispatching | Pending | Running | Unknown, T::Fail) => Failed,
+            (Queued | Dispatching | Pending | Running | Unknown, T::Stop) => Stopped,
+            (Dispatching | Pending | Running | Unknown, T::Requeue) | (Failed | Stopped, T::Rerun) => Queued,
+            (from, transition) => return Err(ImpossibleTransition { from, transition }),
+        })
+    }
+
+    /// Has it ended?
+    #[must_use]
+    pub fn is_terminal(self) -> bool {
+        matches!(self, State::Succeeded | State::Failed | State::Stopped)
+    }
+
+    /// Is it on a cluster, as far as we know?
+    #[must_use]
+    pub fn is_live(self) -> bool {
+        matches!(self, State::Dispatching | State::Pending | State::Running | State::Unknown)
+    }
+
+    /// A stable word for APIs, metrics and logs.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Queued => "queued",
+            State::Dispatching => "dispatching",
+            State::Pending => "pending",
+            State::Running => "running",
+            State::Unknown => "unknown",
+            State::Succeeded => "succeeded",
+            State::Failed => "failed",
+            State::Stopped => "stopped",
+        }
+    }
+
+    /// One of Ray's five states, for clients that know no other.
+    #[must_use]
+    pub fn as_ray(self) -> &'static str {
+        match self {
+            State::Queued | State::Dispatching | State::Pending => "PENDING",
+            State::Running | State::Unknown => "RUNNING",
+            State::Succeeded => "SUCCEEDED",
+            State::Failed => "FAILED",
+            State::Stopped => "STOPPED",
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRANSITIONS: [Transition; 10] = [
+        Transition::Dispatch,
+        Transition::Accept,
+        Transition::Start,
+        Transition::LoseContact,
+        Transition::Resend,
+        Transition::Succeed,
+        Transition::Fail,
+        Transition::Stop,
+        Transition::Requeue,
+        Transition::Rerun,
+    ];
+
+    #[test]
+    fn an_ended_job_moves_only_when_an_operator_reruns_it() {
+        for state in State::ALL.into_iter().filter(|s| s.is_terminal()) {
+            for transition in TRANSITIONS {
+                let rerun = transition == Transition::Rerun && state != State::Succeeded;
+                assert_eq!(state.after(transition).is_ok(), rerun, "{state} {transition:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_queued_job_cannot_run_without_being_dispatched() {
+        let legal: Vec<_> = TRANSITIONS.into_iter().filter(|&t| State::Queued.after(t).is_ok()).collect();
+        assert_eq!(legal, [Transition::Dispatch, Transition::Stop]);
+    }
+
+    #[test]
+    fn ray_clients_see_only_states_they_know() {
+        for state in State::ALL {
+            assert!(["PENDING", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED"].contains(&state.as_ray()));
+        }
+    }
+}

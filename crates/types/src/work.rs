@@ -1,0 +1,272 @@
+//! What a caller wants run, as far as placement is concerned. The payload
+//! (entrypoint, runtime_env, function) is not part of it: the core never sees it.
+
+use std::{fmt, ops};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::{ClusterName, GroupId, IdError, Resources, Tag};
+
+/// Everything that decides where and in which order work is placed. Two pieces of
+/// work that are equal here are interchangeable to the scheduler: they form one
+/// equivalence class.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Work {
+    /// Job, task or actor.
+    pub kind: Kind,
+    /// What it reserves on its cluster.
+    #[serde(default)]
+    pub demand: Resources,
+    /// Placement tags and labels.
+    #[serde(default)]
+    pub tags: Tags,
+    /// The cluster it was asked to run on.
+    #[serde(default)]
+    pub preference: Option<Preference>,
+    /// Submitted from outside, or from inside a scheduled job.
+    #[serde(default)]
+    pub origin: Origin,
+    /// Submitted in one call together with others.
+    #[serde(default)]
+    pub group: Option<GroupId>,
+    /// Higher goes first.
+    #[serde(default)]
+    pub priority: Priority,
+    /// What to do when it fails or its cluster is lost.
+    #[serde(default)]
+    pub retry: Retry,
+}
+
+impl Work {
+    /// Work of this kind that asks for nothing in particular.
+    #[must_use]
+    pub fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            demand: Resources::default(),
+            tags: Tags::default(),
+            preference: None,
+            origin: Origin::Outside,
+            group: None,
+            priority: Priority::default(),
+            retry: Retry::default(),
+        }
+    }
+
+    /// Does the 40-second rule apply? Jobs, and tasks submitted from outside any job.
+    #[must_use]
+    pub fn is_top_level(&self) -> bool {
+        self.origin == Origin::Outside && self.kind != Kind::Actor
+    }
+
+    /// Does it count against `max_running_jobs`?
+    #[must_use]
+    pub fn is_top_level_job(&self) -> bool {
+        self.origin == Origin::Outside && self.kind == Kind::Job
+    }
+}
+
+/// What kind of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A Ray job: an entrypoint we submit and watch.
+    Job,
+    /// A Ray task: we grant a place, the caller runs it there.
+    Task,
+    /// A Ray actor: as a task, but it stays.
+    Actor,
+}
+
+impl Kind {
+    /// A stable word for APIs, metrics and logs.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::Job => "job",
+            Kind::Task => "task",
+            Kind::Actor => "actor",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Where the work came from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// A laptop, Airflow, a console.
+    #[default]
+    Outside,
+    /// A job that we scheduled: exempt from threshold, spacing and job limits.
+    Inside,
+}
+
+/// The cluster the caller named.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Preference {
+    /// Its name.
+    pub cluster: ClusterName,
+    /// Nowhere else, even if that cluster is down.
+    #[serde(default)]
+    pub required: bool,
+}
+
+/// Higher goes first; 0 unless the caller says otherwise.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Priority(pub i32);
+
+/// What may be run again, and when.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Retry {
+    /// How often work that ran and failed is run again.
+    #[serde(default)]
+    pub max_retries: u32,
+    /// What happens when its cluster is lost.
+    #[serde(default)]
+    pub on_cluster_loss: OnClusterLoss,
+}
+
+/// What happens to work whose cluster is lost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnClusterLoss {
+    /// It may still be running there: wait and ask. Never run twice.
+    #[default]
+    Wait,
+    /// It is idempotent: run it elsewhere.
+    Requeue,
+}
+
+/// A sorted set of tags, of bounded size.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Vec<String>", into = "Vec<Tag>")]
+pub struct Tags(Vec<Tag>);
+
+/// Why a set of tags was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TagsError {
+    /// One of them cannot be a tag.
+    #[error(transparent)]
+    Tag(#[from] IdError),
+    /// Too many.
+    #[error("{count} tags, at most {max} are allowed")]
+    TooMany {
+        /// How many were given.
+        count: usize,
+        /// How many are allowed.
+        max: usize,
+    },
+}
+
+impl Tags {
+    /// The most tags one piece of work or one cluster may have.
+    pub const MAX: usize = 64;
+
+    /// Checks, sorts and removes repeats.
+    ///
+    /// # Errors
+    /// For a text that cannot be a tag, or too many.
+    pub fn new<T: AsRef<str>>(tags: impl IntoIterator<Item = T>) -> Result<Self, TagsError> {
+        let mut kept = Vec::new();
+        for (count, tag) in (1..).zip(tags) {
+            if count > Self::MAX {
+                return Err(TagsError::TooMany { count, max: Self::MAX });
+            }
+            kept.push(Tag::new(tag)?);
+        }
+        kept.sort();
+        kept.dedup();
+        Ok(Self(kept))
+    }
+}
+
+impl ops::Deref for Tags {
+    type Target = [Tag];
+    fn deref(&self) -> &[Tag] {
+        &self.0
+    }
+}
+
+impl TryFrom<Vec<String>> for Tags {
+    type Error = TagsError;
+    fn try_from(tags: Vec<String>) -> Result<Self, TagsError> {
+        Self::new(tags)
+    }
+}
+
+impl From<Tags> for Vec<Tag> {
+    fn from(tags: Tags) -> Self {
+        tags.0
+    }
+}
+
+/// A fingerprint of everything the caller sent besides the id, for dedup by
+/// content. Not forgeable, so nobody can make somebody else's job look like his.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ContentHash([u8; 16]);
+
+impl ContentHash {
+    /// The fingerprint of these parts, in this order. Lengths are hashed too, so
+    /// `["ab", "c"]` and `["a", "bc"]` differ.
+    #[must_use]
+    pub fn of<T: AsRef<[u8]>>(parts: impl IntoIterator<Item = T>) -> Self {
+        let mut hash = Sha256::new();
+        for part in parts {
+            let part = part.as_ref();
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        let full: [u8; 32] = hash.finalize().into();
+        let mut kept = [0; 16];
+        kept.copy_from_slice(&full[..16]);
+        Self(kept)
+    }
+}
+
+impl fmt::Debug for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn top_level_is_jobs_and_tasks_from_outside() {
+        for (kind, origin, top_level) in [
+            (Kind::Job, Origin::Outside, true),
+            (Kind::Task, Origin::Outside, true),
+            (Kind::Actor, Origin::Outside, false),
+            (Kind::Job, Origin::Inside, false),
+            (Kind::Task, Origin::Inside, false),
+            (Kind::Actor, Origin::Inside, false),
+        ] {
+            let work = Work { origin, ..Work::new(kind) };
+            assert_eq!(work.is_top_level(), top_level, "{kind} {origin:?}");
+        }
+    }
+
+    #[test]
+    fn tags_are_a_set() {
+        assert_eq!(Tags::new(["b", "a", "b"]).unwrap(), Tags::new(["a", "b"]).unwrap());
+        assert!(Tags::new(["has space"]).is_err());
+        assert!(matches!(Tags::new((0..1000).map(|i| i.to_string())), Err(TagsError::TooMany { .. })));
+    }
+
+    #[test]
+    fn content_hashes_tell_where_a_part_ends() {
+        assert_ne!(ContentHash::of(["ab", "c"]), ContentHash::of(["a", "bc"]));
+        assert_eq!(ContentHash::of(["ab", "c"]), ContentHash::of(["ab", "c"]));
+    }
+}
