@@ -1,1 +1,46 @@
-//! placeholder
+//! The scheduler as a pure state machine.
+//!
+//! [`Core::handle`] takes one [`Input`] and returns an [`Output`]: what must be
+//! made durable, what must then be asked of the clusters, and what may be told.
+//! There is no clock, no file, no network and no randomness in here.
+//!
+//! Where to find what:
+//! - `cycle` the scheduling cycle, six phases in order
+//! - `look` the filters, each with its Reason, and the choice
+//! - `policy` the scores and the operator's expressions
+//! - `queue` equivalence classes, order, bounds · `pool` what is known per cluster
+//! - `ledger`, `breaker` one rule each
+//! - `submit`, `attempts`, `operate` what callers, attempts and operators do
+//! - `explain` why · `rebuild` after a crash · `record` what is durable
+
+mod attempts;
+mod breaker;
+mod core;
+mod cycle;
+mod error;
+mod explain;
+mod index;
+mod input;
+mod jobs;
+mod ledger;
+mod look;
+mod operate;
+mod output;
+pub mod policy;
+mod pool;
+mod queue;
+mod rebuild;
+pub mod record;
+mod submit;
+mod timers;
+
+pub use crate::core::Core;
+pub use error::Refusal;
+pub use explain::{ClusterVerdict, Explanation, WhatIf};
+pub use input::{
+    DispatchOutcome, Identity, Input, LookupOutcome, Observation, Parent, ReleaseOutcome, RunStatus,
+    Submission,
+};
+pub use output::{Accepted, ClusterChange, CycleStats, Duplicate, Effect, Event, Output, Reply, Write};
+pub use queue::{QueueKind, QueueName};
+pub use rebuild::Durable;

@@ -385,21 +385,30 @@ impl Resources {
         self.cpu.is_zero() && self.gpu.is_zero() && self.memory.is_zero() && self.custom.is_empty()
     }
 
-    /// The first resource of which `self` asks for more than `room(dimension)` has.
+    /// The first resource of which `self` asks for more than `total` has left after
+    /// `used` and `assumed`.
     #[inline]
-    pub fn first_beyond(&self, room: &Resources, taken: &Resources) -> Option<Dimension> {
-        if self.cpu > room.cpu.minus(taken.cpu) {
+    #[must_use]
+    pub fn first_beyond(
+        &self,
+        total: &Resources,
+        used: &Resources,
+        assumed: &Resources,
+    ) -> Option<Dimension> {
+        let beyond = |of: fn(&Resources) -> Quantity| of(self) > of(total).minus(of(used)).minus(of(assumed));
+        if beyond(|r| r.cpu) {
             return Some(Dimension::Cpu);
         }
-        if self.gpu > room.gpu.minus(taken.gpu) {
+        if beyond(|r| r.gpu) {
             return Some(Dimension::Gpu);
         }
-        if self.memory > room.memory.minus(taken.memory) {
+        if beyond(|r| r.memory) {
             return Some(Dimension::Memory);
         }
+        let left = |name| total.custom(name).minus(used.custom(name)).minus(assumed.custom(name));
         self.custom
             .iter()
-            .find(|(name, amount)| *amount > room.custom(name).minus(taken.custom(name)))
+            .find(|(name, amount)| *amount > left(name))
             .map(|(name, _)| Dimension::Custom(name.clone()))
     }
 

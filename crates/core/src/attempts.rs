@@ -1,0 +1,512 @@
+//! The life of one attempt on its cluster, from the request to the outcome.
+//!
+//! The rule everything here serves: once a request *may* have arrived, the attempt
+//! stays on that cluster under that id until the cluster itself says what became
+//! of it. Only its owner's policy (`on_cluster_loss: requeue`) can waive that.
+
+use multicluster_types::{
+    Attempt, Incarnation, JobId, Kind, Message, OnClusterLoss, Span, Timestamp, Transition,
+};
+
+use crate::{
+    Core, DispatchOutcome, Effect, LookupOutcome, Observation, Output, Refusal, ReleaseOutcome, RunStatus,
+    Write,
+    core::backoff,
+    jobs::JobKey,
+    record::{AttemptOutcome, AttemptRecord, Live, Orphan, Phase, Stage, Troubles},
+    timers::Timer,
+};
+
+/// First and longest wait between questions about one lost attempt.
+const ASK_FIRST: Span = Span::seconds(1);
+const ASK_LONGEST: Span = Span::seconds(30);
+/// Ray ignores a stop while a job is pending, so it is repeated until it is over.
+const STOP_AGAIN: Span = Span::seconds(5);
+
+impl Core {
+    /// A submit request came to an end.
+    pub(crate) fn handle_dispatched(
+        &mut self,
+        job: &JobId,
+        attempt: Attempt,
+        outcome: DispatchOutcome,
+        out: &mut Output,
+    ) {
+        let Some((key, live)) = self.live(job, attempt) else { return };
+        // News that overtook this completion is as good or better.
+        if live.stage != Stage::Sending {
+            return;
+        }
+        match outcome {
+            DispatchOutcome::Accepted => self.mark_pending(key, out),
+            DispatchOutcome::Refused(message) => {
+                self.note_dispatch_of(key, true, out);
+                self.close_attempt(key, AttemptOutcome::NotStarted, Some(&message), out);
+                self.end(key, Transition::Fail, Some(message), out);
+            }
+            // An earlier send may have arrived even though this one did not.
+            DispatchOutcome::Failed(message) if live.uncertain => self.mark_uncertain(key, &message, out),
+            DispatchOutcome::Failed(message) => {
+                self.note_dispatch_of(key, false, out);
+                self.try_elsewhere(key, &message, out);
+            }
+            DispatchOutcome::Unknown(message) => self.mark_uncertain(key, &message, out),
+        }
+    }
+
+    /// A question about one attempt came to an end.
+    pub(crate) fn handle_looked_up(
+        &mut self,
+        job: &JobId,
+        attempt: Attempt,
+        question: u32,
+        outcome: LookupOutcome,
+        out: &mut Output,
+    ) {
+        let Some((key, live)) = self.live(job, attempt) else { return };
+        if self.jobs[key].question != Some(question) {
+            return;
+        }
+        self.jobs[key].question = None;
+        match outcome {
+            LookupOutcome::Found(status) => self.apply_status(key, &status, out),
+            LookupOutcome::NoAnswer => self.arm(key),
+            LookupOutcome::NotFound { incarnation } => {
+                self.handle_not_found(key, &live, incarnation.as_ref(), out)
+            }
+        }
+    }
+
+    /// Its cluster answered that it has no such attempt.
+    fn handle_not_found(
+        &mut self,
+        key: JobKey,
+        live: &Live,
+        incarnation: Option<&Incarnation>,
+        out: &mut Output,
+    ) {
+        if live.stage == Stage::Sending && incarnation == live.incarnation.as_ref() {
+            // It never arrived. Should the old request arrive yet, Ray refuses the
+            // second of the two.
+            if live.stopping {
+                self.close_attempt(key, AttemptOutcome::Stopped, None, out);
+                self.end(key, Transition::Stop, Some("stopped before it reached its cluster".into()), out);
+            } else {
+                self.send_again(key, out);
+            }
+            return;
+        }
+        let message = if live.incarnation.as_ref() == incarnation {
+            format!("cluster {} no longer knows it", live.cluster)
+        } else {
+            format!(
+                "cluster {} was started anew and lost it; whether it had finished is unknown",
+                live.cluster
+            )
+        };
+        self.lose(key, &message.into(), out);
+    }
+
+    /// A watch saw an attempt.
+    pub(crate) fn handle_observed(&mut self, run: &Observation, out: &mut Output) {
+        match self.find_live(&run.job, run.attempt) {
+            Some(key) if self.jobs[key].record.work.kind == Kind::Job => {
+                self.apply_status(key, &run.status, out)
+            }
+            Some(_) => {}
+            None => self.handle_orphan_seen(run, out),
+        }
+    }
+
+    /// What its cluster says about an attempt, whoever asked.
+    fn apply_status(&mut self, key: JobKey, status: &RunStatus, out: &mut Output) {
+        let Some(live) = self.jobs[key].record.live().cloned() else { return };
+        // It is there: whatever else happens, the dispatch worked.
+        if live.stage == Stage::Sending {
+            self.note_dispatch_of(key, true, out);
+        }
+        match status {
+            RunStatus::Pending => {
+                if live.stage == Stage::Sending {
+                    self.mark_pending(key, out);
+                } else if live.lost_since.is_some() {
+                    self.mark_found(key, live.stage, out);
+                }
+            }
+            RunStatus::Running => {
+                if live.stage != Stage::Running || live.lost_since.is_some() {
+                    self.mark_found(key, Stage::Running, out);
+                }
+            }
+            RunStatus::Succeeded => {
+                self.close_attempt(key, AttemptOutcome::Succeeded, None, out);
+                self.end(key, Transition::Succeed, None, out);
+            }
+            RunStatus::Stopped => {
+                self.close_attempt(key, AttemptOutcome::Stopped, None, out);
+                self.end(
+                    key,
+                    Transition::Stop,
+                    Some(format!("stopped on cluster {}", live.cluster).into()),
+                    out,
+                );
+            }
+            RunStatus::Failed { message, .. } if live.stopping => {
+                self.close_attempt(key, AttemptOutcome::Failed, Some(message), out);
+                self.end(key, Transition::Fail, Some(message.clone()), out);
+            }
+            RunStatus::Failed { message, never_started: true } => self.try_elsewhere(key, message, out),
+            RunStatus::Failed { message, never_started: false } => self.handle_run_failed(key, message, out),
+        }
+    }
+
+    /// The cluster has the job; it has not started it yet.
+    fn mark_pending(&mut self, key: JobKey, out: &mut Output) {
+        self.note_dispatch_of(key, true, out);
+        if let Some(troubles) = &mut self.jobs[key].record.troubles {
+            troubles.dispatch_failures = 0;
+            troubles.avoid.clear();
+        }
+        self.mark_found(key, Stage::Pending, out);
+    }
+
+    /// The attempt is known to be at this stage.
+    fn mark_found(&mut self, key: JobKey, stage: Stage, out: &mut Output) {
+        let now = self.now;
+        let transition = if stage == Stage::Running { Transition::Start } else { Transition::Accept };
+        let change = |live: &mut Live| {
+            live.stage = stage;
+            live.lost_since = None;
+            live.uncertain = false;
+            if stage == Stage::Running {
+                live.running_at.get_or_insert(now);
+            }
+        };
+        self.update_live(key, transition, change, out);
+        let job = &mut self.jobs[key];
+        (job.touched_at, job.asks) = (now, 0);
+        let stopping = job.record.live().is_some_and(|live| live.stopping);
+        if let (Some(on), Stage::Running) = (job.on, stage) {
+            self.pool[on].ledger.settle(key, now);
+        }
+        self.arm(key);
+        if stopping {
+            self.send_stop(key, out);
+        }
+    }
+
+    /// A send had no answer: it may have arrived. Ask.
+    fn mark_uncertain(&mut self, key: JobKey, message: &Message, out: &mut Output) {
+        self.note_dispatch_of(key, false, out);
+        self.jobs[key].record.troubles.get_or_insert_default().last_error = Some(message.clone());
+        self.mark_lost(key, out);
+    }
+
+    /// Nobody can say at present what became of this attempt.
+    pub(crate) fn mark_lost(&mut self, key: JobKey, out: &mut Output) {
+        let now = self.now;
+        let Some(live) = self.jobs[key].record.live() else { return };
+        if live.lost_since.is_none() {
+            let change = |live: &mut Live| {
+                live.lost_since = Some(now);
+                live.uncertain |= live.stage == Stage::Sending;
+            };
+            self.update_live(key, Transition::LoseContact, change, out);
+        }
+        self.jobs[key].asks = 0;
+        self.ask(key, out);
+    }
+
+    /// Asks the cluster about an attempt, if it can be asked.
+    pub(crate) fn ask(&mut self, key: JobKey, out: &mut Output) {
+        let question = self.jobs.next_question();
+        let job = &mut self.jobs[key];
+        let (Some(live), Some(on)) = (job.record.live(), job.on) else { return };
+        if self.pool[on].is_healthy() {
+            let (id, attempt, cluster) = (job.record.id.clone(), live.attempt, live.cluster.clone());
+            out.effects.push(Effect::Lookup { job: id, attempt, cluster, question });
+            job.question = Some(question);
+            job.touched_at = self.now;
+            job.asks = job.asks.saturating_add(1);
+        }
+        self.arm(key);
+    }
+
+    /// Sends the same attempt to the same cluster again.
+    fn send_again(&mut self, key: JobKey, out: &mut Output) {
+        self.update_live(key, Transition::Resend, |live| live.lost_since = None, out);
+        let job = &mut self.jobs[key];
+        job.touched_at = self.now;
+        if let Some(live) = job.record.live() {
+            let (id, attempt, cluster) = (job.record.id.clone(), live.attempt, live.cluster.clone());
+            out.effects.push(Effect::Submit { job: id, attempt, cluster });
+        }
+        self.arm(key);
+    }
+
+    /// This attempt certainly never started: another cluster may do better.
+    fn try_elsewhere(&mut self, key: JobKey, message: &Message, out: &mut Output) {
+        let limit = self.settings.dispatch_attempts.get();
+        let Some(live) = self.jobs[key].record.live() else { return };
+        let (cluster, stopping) = (live.cluster.clone(), live.stopping);
+        self.close_attempt(key, AttemptOutcome::NotStarted, Some(message), out);
+        if stopping {
+            self.end(key, Transition::Stop, Some("stopped before it started".into()), out);
+            return;
+        }
+        let troubles = self.jobs[key].record.troubles.get_or_insert_default();
+        troubles.dispatch_failures += 1;
+        if !troubles.avoid.contains(&cluster) {
+            troubles.avoid.push(cluster.clone());
+        }
+        let failures = troubles.dispatch_failures;
+        if failures >= limit {
+            let message = format!(
+                "could not be started in {failures} attempts; the last, on cluster {cluster}: {message}"
+            );
+            self.end(key, Transition::Fail, Some(message.into()), out);
+        } else {
+            self.wait_again(key, message, failures, out);
+        }
+    }
+
+    /// It ran and failed: run it again only if its owner said so.
+    fn handle_run_failed(&mut self, key: JobKey, message: &Message, out: &mut Output) {
+        self.close_attempt(key, AttemptOutcome::Failed, Some(message), out);
+        let record = &mut self.jobs[key].record;
+        let allowed = record.work.retry.max_retries;
+        let failures = record.troubles.as_ref().map_or(0, |t| t.run_failures);
+        if failures >= allowed {
+            self.end(key, Transition::Fail, Some(message.clone()), out);
+        } else {
+            record.troubles.get_or_insert_default().run_failures = failures + 1;
+            self.wait_again(key, message, failures + 1, out);
+        }
+    }
+
+    /// Its cluster lost it for good: idempotent work runs again, other work fails,
+    /// for it may have run.
+    pub(crate) fn lose(&mut self, key: JobKey, message: &Message, out: &mut Output) {
+        self.close_attempt(key, AttemptOutcome::Lost, Some(message), out);
+        let record = &self.jobs[key].record;
+        let stopping = record.live().is_some_and(|live| live.stopping);
+        if stopping {
+            self.end(key, Transition::Stop, Some(message.clone()), out);
+        } else if record.work.retry.on_cluster_loss == OnClusterLoss::Requeue {
+            self.wait_again(key, message, 1, out);
+        } else {
+            self.end(key, Transition::Fail, Some(message.clone()), out);
+        }
+    }
+
+    /// Back to the queue, in its old place, after a pause.
+    fn wait_again(&mut self, key: JobKey, error: &Message, failures: u32, out: &mut Output) {
+        let record = &mut self.jobs[key].record;
+        record.troubles.get_or_insert_default().last_error = Some(error.clone());
+        let salt = record.seq.wrapping_mul(31).wrapping_add(u64::from(record.attempts));
+        let pause = backoff(self.settings.retry_backoff, self.settings.retry_backoff_max, failures, salt);
+        let next = Phase::Waiting { since: self.now, not_before: Some(self.now + pause) };
+        self.move_to(key, Transition::Requeue, next, out);
+    }
+
+    /// Writes an attempt into the history.
+    fn close_attempt(
+        &self,
+        key: JobKey,
+        outcome: AttemptOutcome,
+        message: Option<&Message>,
+        out: &mut Output,
+    ) {
+        let record = &self.jobs[key].record;
+        let Some(live) = record.live() else { return };
+        out.writes.push(Write::Attempt(Box::new(AttemptRecord {
+            job: record.id.clone(),
+            live: live.clone(),
+            ended_at: self.now,
+            outcome,
+            message: message.cloned(),
+        })));
+    }
+
+    /// A job's timer went off.
+    pub(crate) fn handle_job_due(&mut self, key: JobKey, out: &mut Output) {
+        let record = &self.jobs[key].record;
+        let live = match &record.phase {
+            Phase::Waiting { .. } => return self.make_ready(key),
+            Phase::Ended(_) => return,
+            Phase::Live(live) => live,
+        };
+        if record.work.kind != Kind::Job {
+            return self.expire_lease(key, out);
+        }
+        if let Some(since) = live.lost_since {
+            let gives_up = record.work.retry.on_cluster_loss == OnClusterLoss::Requeue
+                && since + self.settings.loss_grace <= self.now;
+            if gives_up { self.abandon(key, out) } else { self.ask(key, out) }
+        } else if live.stage == Stage::Sending {
+            let message = format!("cluster {} did not answer the submit request", live.cluster);
+            self.mark_uncertain(key, &message.into(), out);
+        } else if live.stopping {
+            self.send_stop(key, out);
+        }
+    }
+
+    /// Sets the timer that the attempt's situation calls for.
+    pub(crate) fn arm(&mut self, key: JobKey) {
+        let job = &mut self.jobs[key];
+        let Some(live) = job.record.live() else { return };
+        let at: Option<Timestamp> = if job.record.work.kind != Kind::Job {
+            Some(job.touched_at + self.settings.lease_ttl)
+        } else if let Some(since) = live.lost_since {
+            let give_up = (job.record.work.retry.on_cluster_loss == OnClusterLoss::Requeue)
+                .then(|| since + self.settings.loss_grace);
+            let reachable = job.on.is_some_and(|on| self.pool[on].is_healthy());
+            let again = reachable.then(|| {
+                job.touched_at + backoff(ASK_FIRST, ASK_LONGEST, u32::from(job.asks), job.record.seq)
+            });
+            give_up.into_iter().chain(again).min()
+        } else if live.stage == Stage::Sending {
+            Some(job.touched_at + self.settings.dispatch_timeout)
+        } else {
+            live.stopping.then(|| job.touched_at + STOP_AGAIN)
+        };
+        match at {
+            Some(at) => self.timers.set(&mut job.due, Timer::Job(key), at),
+            None => self.timers.clear(&mut job.due, Timer::Job(key)),
+        }
+    }
+
+    /// Gives up on a lost attempt of idempotent work. It may still run: it is
+    /// stopped when its cluster can be asked again.
+    fn abandon(&mut self, key: JobKey, out: &mut Output) {
+        let record = &self.jobs[key].record;
+        let Some(live) = record.live() else { return };
+        let orphan = Orphan { cluster: live.cluster.clone(), job: record.id.clone(), attempt: live.attempt };
+        let message = format!("cluster {} has been lost for too long", live.cluster).into();
+        out.writes.push(Write::Orphan(orphan.clone()));
+        self.orphans.insert(orphan);
+        self.lose(key, &message, out);
+    }
+
+    /// A watch saw something that is not a current attempt.
+    fn handle_orphan_seen(&mut self, run: &Observation, out: &mut Output) {
+        let matches = |o: &&Orphan| o.job == run.job && o.attempt == run.attempt;
+        let Some(orphan) = self.orphans.iter().find(matches).cloned() else { return };
+        match run.status {
+            RunStatus::Pending | RunStatus::Running => {
+                let Orphan { cluster, job, attempt } = orphan;
+                out.effects.push(Effect::Stop { job, attempt, cluster });
+            }
+            RunStatus::Succeeded | RunStatus::Failed { .. } | RunStatus::Stopped => {
+                self.drop_orphan(&orphan, out)
+            }
+        }
+    }
+
+    /// A stop request came to an end. What it led to is learnt by watching.
+    pub(crate) fn handle_stop_sent(
+        &mut self,
+        job: &JobId,
+        attempt: Attempt,
+        answered: bool,
+        out: &mut Output,
+    ) {
+        let matches = |o: &&Orphan| o.job == *job && o.attempt == attempt;
+        if answered && let Some(orphan) = self.orphans.iter().find(matches).cloned() {
+            self.drop_orphan(&orphan, out);
+        }
+    }
+
+    fn drop_orphan(&mut self, orphan: &Orphan, out: &mut Output) {
+        self.orphans.remove(orphan);
+        out.writes.push(Write::DeleteOrphan(orphan.clone()));
+    }
+
+    /// The holder of a placement is alive. True if it should give the placement up.
+    pub(crate) fn handle_heartbeat(
+        &mut self,
+        job: &JobId,
+        attempt: Attempt,
+        out: &mut Output,
+    ) -> Result<bool, Refusal> {
+        let (key, live) = self.lease(job, attempt)?;
+        self.jobs[key].touched_at = self.now;
+        if live.stage == Stage::Sending {
+            self.note_dispatch_of(key, true, out);
+            self.mark_found(key, Stage::Running, out);
+        } else {
+            self.arm(key);
+        }
+        Ok(live.stopping)
+    }
+
+    /// The holder of a placement is done with it. Running it again, if at all, is
+    /// the holder's business: the payload never left it.
+    pub(crate) fn handle_released(
+        &mut self,
+        job: &JobId,
+        attempt: Attempt,
+        outcome: ReleaseOutcome,
+        out: &mut Output,
+    ) -> Result<(), Refusal> {
+        let (key, live) = self.lease(job, attempt)?;
+        if live.stage == Stage::Sending {
+            let reached = !matches!(outcome, ReleaseOutcome::Unreachable(_));
+            self.note_dispatch_of(key, reached, out);
+        }
+        match outcome {
+            ReleaseOutcome::Succeeded => {
+                self.close_attempt(key, AttemptOutcome::Succeeded, None, out);
+                self.end(key, Transition::Succeed, None, out);
+            }
+            ReleaseOutcome::Failed(message) => {
+                self.close_attempt(key, AttemptOutcome::Failed, Some(&message), out);
+                self.end(key, Transition::Fail, Some(message), out);
+            }
+            ReleaseOutcome::Stopped => {
+                self.close_attempt(key, AttemptOutcome::Stopped, None, out);
+                self.end(key, Transition::Stop, None, out);
+            }
+            ReleaseOutcome::Unreachable(message) => self.try_elsewhere(key, &message, out),
+        }
+        Ok(())
+    }
+
+    /// The holder of a placement is silent: it is gone, and its work with it.
+    fn expire_lease(&mut self, key: JobKey, out: &mut Output) {
+        let Some(live) = self.jobs[key].record.live() else { return };
+        let message: Message = format!(
+            "its holder was not heard of for {}; the placement on {} was given up",
+            self.settings.lease_ttl, live.cluster
+        )
+        .into();
+        let transition = if live.stopping { Transition::Stop } else { Transition::Fail };
+        self.close_attempt(key, AttemptOutcome::Lost, Some(&message), out);
+        self.end(key, transition, Some(message), out);
+    }
+
+    fn lease(&self, job: &JobId, attempt: Attempt) -> Result<(JobKey, Live), Refusal> {
+        self.live(job, attempt)
+            .filter(|(key, _)| self.jobs[*key].record.work.kind != Kind::Job)
+            .ok_or_else(|| Refusal::NoLease { job: job.clone(), attempt })
+    }
+
+    fn live(&self, job: &JobId, attempt: Attempt) -> Option<(JobKey, Live)> {
+        let key = self.find_live(job, attempt)?;
+        Some((key, self.jobs[key].record.live()?.clone()))
+    }
+
+    fn note_dispatch_of(&mut self, key: JobKey, worked: bool, out: &mut Output) {
+        if let Some(on) = self.jobs[key].on {
+            self.note_dispatch(on, worked, out);
+        }
+    }
+}
+
+impl Troubles {
+    /// Is there anything to tell?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Troubles::default()
+    }
+}

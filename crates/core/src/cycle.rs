@@ -1,0 +1,256 @@
+//! The scheduling cycle: six phases, one function each, in order.
+//!
+//! It runs when something changed, never because time passed without a timer. A
+//! full cycle looks at the head of every class; when all that changed is that
+//! work arrived, only the heads of its classes are looked at: nothing else can
+//! have become placeable.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use multicluster_types::{Attempt, Decision, Kind, Origin, Reason, ReasonKind, Transition, Verdict};
+
+use crate::{
+    Core, CycleStats, Effect, Output, Write,
+    jobs::JobKey,
+    look::{Look, View},
+    pool::{ClusterKey, Reservation},
+    queue::{ClassKey, Rank},
+    record::{Live, Phase, Stage, Submitted},
+    timers::Timer,
+};
+
+/// What must be looked at again.
+#[derive(Debug, Default)]
+pub(crate) struct Dirty {
+    /// The pool changed: look at every head.
+    pub(crate) all: bool,
+    /// These classes have a new head.
+    pub(crate) classes: BTreeSet<ClassKey>,
+}
+
+/// The order in which heads are looked at.
+enum Agenda {
+    All { cursor: Option<(Rank, ClassKey)> },
+    Some(BTreeSet<(Rank, ClassKey)>),
+}
+
+/// How heads that cannot be told apart by anything but their demand fare: when
+/// no cluster is open to one of them, none is to the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Tier {
+    inside: bool,
+    top_level: bool,
+    job: bool,
+}
+
+impl Core {
+    /// Places what can be placed.
+    pub(crate) fn cycle(&mut self, out: &mut Output) {
+        let dirty = std::mem::take(&mut self.dirty);
+        let mut agenda = self.heads(dirty);
+        let mut verdicts = std::mem::take(&mut self.verdicts);
+        let mut closed_tiers = BTreeSet::new();
+        let mut rejections = [0; ReasonKind::ALL.len()];
+        let (mut heads, mut placed) = (0, 0);
+        while let Some((rank, class)) = self.next_head(&mut agenda) {
+            let starving = self.is_starving(class);
+            let tier = self.tier(class);
+            if tier.is_some_and(|tier| closed_tiers.contains(&tier)) && !starving {
+                continue;
+            }
+            heads += 1;
+            match self.filter_and_score(class, rank, &mut verdicts) {
+                Some((job, cluster)) => {
+                    self.assume(job, cluster, &verdicts, out);
+                    placed += 1;
+                    if let (Agenda::Some(heads), Some(next)) = (&mut agenda, self.queue.head_of(class)) {
+                        heads.insert(next);
+                    }
+                }
+                None => {
+                    self.requeue(class, rank, starving, &verdicts);
+                    count_rejections(&verdicts, &mut rejections);
+                    if nothing_open(&verdicts) {
+                        closed_tiers.extend(tier);
+                    }
+                }
+            }
+        }
+        self.verdicts = verdicts;
+        if heads > 0 {
+            let rejections =
+                ReasonKind::ALL.iter().copied().zip(rejections).filter(|(_, n)| *n > 0).collect();
+            out.cycle = Some(CycleStats { heads, placed, rejections });
+        }
+    }
+
+    /// 1. Heads: the first of each class, in the order of choice.
+    fn heads(&mut self, dirty: Dirty) -> Agenda {
+        if dirty.all {
+            for (_, cluster) in self.pool.iter_mut() {
+                cluster.last_reserved = cluster.reserved.take();
+            }
+            return Agenda::All { cursor: None };
+        }
+        Agenda::Some(dirty.classes.into_iter().filter_map(|class| self.queue.head_of(class)).collect())
+    }
+
+    fn next_head(&self, agenda: &mut Agenda) -> Option<(Rank, ClassKey)> {
+        match agenda {
+            Agenda::All { cursor } => {
+                *cursor = Some(self.queue.head_after(*cursor)?);
+                *cursor
+            }
+            Agenda::Some(heads) => heads.pop_first(),
+        }
+    }
+
+    /// 2. Snapshot: the latest facts per cluster, plus the ledger.
+    pub(crate) fn view(&self) -> View<'_> {
+        View { now: self.now, settings: &self.settings, policies: &self.policies, pool: &self.pool }
+    }
+
+    /// 3. Filter and 4. Score, ties broken by round robin.
+    fn filter_and_score(
+        &self,
+        class: ClassKey,
+        rank: Rank,
+        verdicts: &mut Vec<Verdict>,
+    ) -> Option<(JobKey, ClusterKey)> {
+        let class = &self.queue[class];
+        let (_, &job) = class.ready().first_key_value()?;
+        let avoid = self.jobs[job].record.troubles.as_ref().map_or(&[][..], |t| &t.avoid);
+        let cluster = Look::new(self.view(), &class.work, rank).choose(avoid, verdicts)?;
+        Some((job, cluster))
+    }
+
+    /// 5. Assume: reserve, note the submission, make the intent durable.
+    fn assume(&mut self, key: JobKey, on: ClusterKey, verdicts: &[Verdict], out: &mut Output) {
+        self.pool.mark_picked(on);
+        let cluster = &mut self.pool[on];
+        cluster.breaker.sent(key);
+        let (name, incarnation) = (cluster.name().clone(), cluster.incarnation().cloned());
+        let job = &mut self.jobs[key];
+        job.record.attempts += 1;
+        let attempt = Attempt(job.record.attempts);
+        let (id, work) = (job.record.id.clone(), Arc::clone(&job.record.work));
+        if work.is_top_level() {
+            cluster.record.clock = Some(Submitted { at: self.now, group: work.group.clone() });
+            out.writes.push(Write::Cluster(cluster.record.clone()));
+            let until = self.now + cluster.record.spec.limits.interval(&self.settings);
+            self.timers.set(&mut cluster.spacing_due, Timer::Spacing(on), until);
+        }
+        out.writes.push(Write::Decision(Box::new(Decision {
+            job: id.clone(),
+            attempt,
+            at: self.now,
+            cluster: name.clone(),
+            roster: Arc::clone(self.pool.roster()),
+            verdicts: verdicts.into(),
+        })));
+        let live = Live {
+            attempt,
+            cluster: name.clone(),
+            incarnation,
+            stage: Stage::Sending,
+            dispatched_at: self.now,
+            running_at: None,
+            lost_since: None,
+            uncertain: false,
+            stopping: false,
+        };
+        self.move_to(key, Transition::Dispatch, Phase::Live(Box::new(live)), out);
+        out.effects.push(match work.kind {
+            Kind::Job => Effect::Submit { job: id, attempt, cluster: name },
+            Kind::Task | Kind::Actor => Effect::Grant { job: id, attempt, cluster: name },
+        });
+    }
+
+    /// 6. Requeue: what was not placed stays where it is, in order. Later and
+    /// smaller work may pass it, until it starves: then it keeps the next cluster
+    /// that could hold it free of work that comes after it.
+    fn requeue(&mut self, class: ClassKey, rank: Rank, starving: bool, verdicts: &[Verdict]) {
+        if !starving {
+            return;
+        }
+        let Some((_, &job)) = self.queue[class].ready().first_key_value() else { return };
+        let id = self.jobs[job].record.id.clone();
+        let busy = |verdict: &Verdict| match verdict {
+            Verdict::Rejected(reason) => is_passing(reason),
+            Verdict::Chosen { .. } | Verdict::Eligible { .. } => false,
+        };
+        let look = Look::new(self.view(), &self.queue[class].work, rank);
+        let best = self
+            .pool
+            .iter()
+            .zip(verdicts)
+            .filter(|((_, cluster), verdict)| busy(verdict) && cluster.reserved.is_none())
+            .map(|((key, cluster), _)| {
+                let kept_before = cluster.last_reserved.as_ref().is_some_and(|r| r.id == id);
+                ((kept_before, look.free_share(cluster)), key)
+            })
+            .max_by(|(a, _), (b, _)| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+        if let Some((_, key)) = best {
+            self.pool[key].reserved = Some(Reservation { id, rank });
+        }
+    }
+
+    /// A batch has none: it may share a slot that is closed to others.
+    fn tier(&self, class: ClassKey) -> Option<Tier> {
+        let work = &self.queue[class].work;
+        work.group.is_none().then(|| Tier {
+            inside: work.origin == Origin::Inside,
+            top_level: work.is_top_level(),
+            job: work.is_top_level_job(),
+        })
+    }
+
+    /// Has the head of this class waited longer than `starvation_after`?
+    fn is_starving(&self, class: ClassKey) -> bool {
+        let Some((_, &job)) = self.queue[class].ready().first_key_value() else { return false };
+        match self.jobs[job].record.phase {
+            Phase::Waiting { since, .. } => self.now.since(since) >= self.settings.starvation_after,
+            _ => false,
+        }
+    }
+}
+
+/// Will this pass by itself, as the cluster's own work ends or time goes by?
+fn is_passing(reason: &Reason) -> bool {
+    matches!(
+        reason,
+        Reason::OverThreshold { .. }
+            | Reason::TooSoon { .. }
+            | Reason::AtLimit { .. }
+            | Reason::NoRoom { .. }
+    )
+}
+
+/// Was every cluster turned down for something that has nothing to do with what
+/// the work demands or prefers? Then it is closed to the whole tier.
+fn nothing_open(verdicts: &[Verdict]) -> bool {
+    verdicts.iter().all(|verdict| match verdict {
+        Verdict::Rejected(reason) => matches!(
+            reason,
+            Reason::Cordoned { .. }
+                | Reason::Draining { .. }
+                | Reason::NeverSeen
+                | Reason::Unhealthy { .. }
+                | Reason::NoNodes
+                | Reason::BreakerOpen { .. }
+                | Reason::BreakerProbing
+                | Reason::OverThreshold { .. }
+                | Reason::TooSoon { .. }
+                | Reason::AtLimit { .. }
+        ),
+        Verdict::Chosen { .. } | Verdict::Eligible { .. } => false,
+    })
+}
+
+fn count_rejections(verdicts: &[Verdict], counts: &mut [u32; ReasonKind::ALL.len()]) {
+    for verdict in verdicts {
+        if let Verdict::Rejected(reason) = verdict {
+            counts[reason.kind() as usize] += 1;
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Why a request was refused. Each has a stable code, and says what to do next.
+
+use multicluster_types::{Attempt, ClusterName, JobId, Message, State};
+
+use crate::{policy::PolicyError, queue::QueueName};
+
+/// A request that was not carried out. Nothing changed.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Refusal {
+    /// The queue is full: backpressure.
+    #[error("queue {queue} is full: {len} are waiting\n  hint: submit later, or raise max_queue")]
+    QueueFull {
+        /// Which queue.
+        queue: QueueName,
+        /// How many wait in it.
+        len: u32,
+    },
+    /// The id belongs to a different job.
+    #[error(
+        "job {job} exists with other content (it is {state})\n  hint: choose another id, or submit exactly the same again"
+    )]
+    Conflict {
+        /// Which.
+        job: JobId,
+        /// What it is doing.
+        state: State,
+    },
+    /// The named cluster is not in the pool.
+    #[error("unknown cluster {cluster}\n  hint: {}", known_clusters(.known))]
+    UnknownCluster {
+        /// What was named.
+        cluster: ClusterName,
+        /// What there is.
+        known: Vec<ClusterName>,
+    },
+    /// No cluster to run anything on.
+    #[error("no cluster is registered\n  hint: list some in cluster.yaml, or register one")]
+    NoClusters,
+    /// No registered cluster could ever take it, and the settings say to refuse that.
+    #[error("no cluster could ever take this: {why}\n  hint: ask for less, or set infeasible: queue")]
+    Infeasible {
+        /// Cluster by cluster.
+        why: Message,
+    },
+    /// There is no such job.
+    #[error("job {job} does not exist\n  hint: ended jobs are forgotten after retain_for")]
+    UnknownJob {
+        /// What was named.
+        job: JobId,
+    },
+    /// The job has ended, or has not.
+    #[error("job {job} is {state}, so it cannot be {verb}\n  hint: {hint}")]
+    WrongState {
+        /// Which.
+        job: JobId,
+        /// What it is doing.
+        state: State,
+        /// What was asked.
+        verb: &'static str,
+        /// What to do instead.
+        hint: &'static str,
+    },
+    /// The placement is not, or no longer, the caller's.
+    #[error(
+        "attempt {attempt} of {job} holds no placement\n  hint: it expired or was given to a later attempt; submit again"
+    )]
+    NoLease {
+        /// Which.
+        job: JobId,
+        /// Which try.
+        attempt: Attempt,
+    },
+    /// Two clusters with one name.
+    #[error("cluster {cluster} is {}\n  hint: names must be unique; to change a cluster, replace it", twice(*.in_list))]
+    DuplicateCluster {
+        /// Which.
+        cluster: ClusterName,
+        /// Twice in one list, or in the list and in the pool.
+        in_list: bool,
+    },
+    /// A policy of the settings cannot be used.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+}
+
+impl Refusal {
+    /// A stable word for APIs; the Python exception is chosen by it.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Refusal::QueueFull { .. } => "queue_full",
+            Refusal::Conflict { .. } => "conflict",
+            Refusal::UnknownCluster { .. } => "unknown_cluster",
+            Refusal::NoClusters => "no_clusters",
+            Refusal::Infeasible { .. } => "infeasible",
+            Refusal::UnknownJob { .. } => "unknown_job",
+            Refusal::WrongState { .. } => "wrong_state",
+            Refusal::NoLease { .. } => "no_lease",
+            Refusal::DuplicateCluster { .. } => "duplicate_cluster",
+            Refusal::Policy(_) => "bad_policy",
+        }
+    }
+}
+
+fn known_clusters(known: &[ClusterName]) -> String {
+    const SHOWN: usize = 20;
+    let names: Vec<_> = known.iter().take(SHOWN).map(ClusterName::as_str).collect();
+    match known.len() {
+        0 => "no cluster is registered".to_owned(),
+        n if n > SHOWN => format!("there are {}, and {} more", names.join(", "), n - SHOWN),
+        _ => format!("there are {}", names.join(", ")),
+    }
+}
+
+fn twice(in_list: bool) -> &'static str {
+    if in_list { "listed twice" } else { "registered already" }
+}

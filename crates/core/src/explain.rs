@@ -1,0 +1,180 @@
+//! Why a job is where it is, in words and numbers: the same verdicts the cycle
+//! uses, computed when somebody asks.
+
+use multicluster_types::{Attempt, ClusterName, JobId, Message, State, Timestamp, Verdict, Work};
+use serde::Serialize;
+
+use crate::{
+    Core, Parent, Refusal,
+    look::Look,
+    queue::{QueueName, Rank},
+    record::{Live, Phase},
+    submit::stay_with_parent,
+};
+
+/// More than this many in front are not counted one by one.
+const COUNT_AHEAD: usize = 10_000;
+
+/// Everything there is to say about one job's whereabouts.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Explanation {
+    /// Which job.
+    pub job: JobId,
+    /// Its state.
+    pub state: State,
+    /// Asked when.
+    pub at: Timestamp,
+    /// The queue it waits in.
+    pub queue: Option<QueueName>,
+    /// How many of that queue come first (counted up to 10,000).
+    pub ahead: Option<usize>,
+    /// It waits until then before it is looked at again.
+    pub backing_off_until: Option<Timestamp>,
+    /// What went wrong last.
+    pub last_error: Option<Message>,
+    /// Where it is.
+    pub cluster: Option<ClusterName>,
+    /// Which try.
+    pub attempt: Option<Attempt>,
+    /// If it waits: what each cluster would say to it now.
+    pub clusters: Vec<ClusterVerdict>,
+    /// All of it in one or a few lines.
+    pub summary: String,
+}
+
+/// What one cluster would say.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ClusterVerdict {
+    /// Which.
+    pub cluster: ClusterName,
+    /// Yes with a score, or no with a reason.
+    pub verdict: Verdict,
+    /// In words.
+    pub text: String,
+    /// What each policy gave, where it was eligible.
+    pub parts: Vec<(Message, f64)>,
+}
+
+/// What would happen to work if it were submitted now.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WhatIf {
+    /// Where it would go at once.
+    pub chosen: Option<ClusterName>,
+    /// Why it would not even be accepted.
+    pub refused: Option<String>,
+    /// What each cluster would say.
+    pub clusters: Vec<ClusterVerdict>,
+}
+
+impl Core {
+    /// Why is this job where it is?
+    ///
+    /// # Errors
+    /// When there is no such job.
+    pub fn explain(&self, job: &JobId) -> Result<Explanation, Refusal> {
+        let key = self.find_job(job)?;
+        let job = &self.jobs[key];
+        let record = &job.record;
+        let mut explanation = Explanation {
+            job: record.id.clone(),
+            state: record.state(),
+            at: self.now,
+            queue: None,
+            ahead: None,
+            backing_off_until: None,
+            last_error: record.troubles.as_ref().and_then(|t| t.last_error.clone()),
+            cluster: None,
+            attempt: (record.attempts > 0).then_some(Attempt(record.attempts)),
+            clusters: Vec::new(),
+            summary: String::new(),
+        };
+        match &record.phase {
+            Phase::Waiting { since, not_before } => {
+                explanation.queue = Some(QueueName::of(&record.work));
+                explanation.ahead = Some(self.queue.ahead(job.class, job.rank(), COUNT_AHEAD));
+                explanation.backing_off_until = not_before.filter(|at| *at > self.now);
+                let look = Look::new(self.view(), &record.work, job.rank());
+                explanation.clusters = self.verdicts_of(&look, self.pool.iter().map(|(_, c)| look.judge(c)));
+                explanation.summary = self.summarise_waiting(*since, &explanation);
+            }
+            Phase::Live(live) => {
+                explanation.cluster = Some(live.cluster.clone());
+                explanation.summary = self.summarise_live(live);
+            }
+            Phase::Ended(ended) => {
+                explanation.cluster.clone_from(&ended.cluster);
+                let why = ended.message.as_ref().map_or(String::new(), |m| format!(": {m}"));
+                let place = ended.cluster.as_ref().map_or(String::new(), |c| format!(" on {c}"));
+                explanation.summary = format!("{}{place}{why}", ended.state);
+            }
+        }
+        Ok(explanation)
+    }
+
+    /// A dry run: which cluster would take this work now, and why not the others?
+    /// Nothing changes.
+    #[must_use]
+    pub fn what_if(&self, work: &Work, parent: Option<&Parent>) -> WhatIf {
+        let work = stay_with_parent(work.clone(), parent);
+        if let Err(refusal) = self.admit(&work) {
+            return WhatIf { chosen: None, refused: Some(refusal.to_string()), clusters: Vec::new() };
+        }
+        let look = Look::new(self.view(), &work, Rank::new(work.priority, u64::MAX));
+        let mut verdicts = Vec::new();
+        let chosen = look.choose(&[], &mut verdicts);
+        WhatIf {
+            chosen: chosen.map(|key| self.pool[key].name().clone()),
+            refused: None,
+            clusters: self.verdicts_of(&look, verdicts.into_iter()),
+        }
+    }
+
+    fn verdicts_of(&self, look: &Look<'_>, verdicts: impl Iterator<Item = Verdict>) -> Vec<ClusterVerdict> {
+        let clusters = self.pool.iter().map(|(_, cluster)| cluster);
+        clusters
+            .zip(verdicts)
+            .map(|(cluster, verdict)| {
+                let (text, parts) = match &verdict {
+                    Verdict::Chosen { score } => (format!("chosen, score {score:.3}"), look.parts(cluster)),
+                    Verdict::Eligible { score } => {
+                        (format!("could take it, score {score:.3}"), look.parts(cluster))
+                    }
+                    Verdict::Rejected(reason) => (reason.describe(self.now), Vec::new()),
+                };
+                ClusterVerdict { cluster: cluster.name().clone(), verdict, text, parts }
+            })
+            .collect()
+    }
+
+    fn summarise_waiting(&self, since: Timestamp, explanation: &Explanation) -> String {
+        let waited = self.now.since(since).as_seconds();
+        let mut lines = vec![format!("waits for {waited:.0} s")];
+        if let Some(queue) = &explanation.queue {
+            lines[0] += &format!(" in queue {queue}, {} ahead", explanation.ahead.unwrap_or_default());
+        }
+        if let Some(until) = explanation.backing_off_until {
+            let why = explanation.last_error.as_ref().map_or(String::new(), |e| format!(" after: {e}"));
+            lines.push(format!("tried again in {:.0} s{why}", until.since(self.now).as_seconds().ceil()));
+        }
+        lines.extend(explanation.clusters.iter().map(|c| format!("{}: {}", c.cluster, c.text)));
+        if explanation.clusters.is_empty() {
+            lines.push("no cluster is registered".to_owned());
+        }
+        lines.join("\n")
+    }
+
+    fn summarise_live(&self, live: &Live) -> String {
+        let state = Phase::Live(Box::new(live.clone())).state();
+        let mut text = format!("{state} on {} (attempt {})", live.cluster, live.attempt);
+        if let Some(since) = live.lost_since {
+            text += &format!(
+                ", unreachable for {:.0} s: it is neither failed nor run again until the cluster answers",
+                self.now.since(since).as_seconds()
+            );
+        }
+        if live.stopping {
+            text += ", being stopped";
+        }
+        text
+    }
+}

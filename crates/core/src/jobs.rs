@@ -1,0 +1,167 @@
+//! The table of all work the core knows, by key, id and content.
+
+use std::collections::BTreeSet;
+
+use multicluster_types::{ContentHash, JobId, Timestamp};
+use slab::Slab;
+
+use crate::{
+    index::Index,
+    pool::ClusterKey,
+    queue::{ClassKey, Rank},
+    record::{JobRecord, Phase},
+    timers::Due,
+};
+
+/// A job's place in the table. Reused after the job is forgotten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct JobKey(pub(crate) u32);
+
+/// One job: its durable record, and what is rebuilt from it.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) record: JobRecord,
+    pub(crate) class: ClassKey,
+    /// The cluster of `record.live()`.
+    pub(crate) on: Option<ClusterKey>,
+    pub(crate) due: Due,
+    /// When a live attempt was last sent, asked about or heard of.
+    pub(crate) touched_at: Timestamp,
+    /// How often it was asked about in vain.
+    pub(crate) asks: u8,
+    /// Fences look-ups: only the answer to the latest question counts, and none
+    /// after the attempt moved on by other news.
+    pub(crate) question: Option<u32>,
+}
+
+impl Job {
+    /// Its place in the order of choice.
+    pub(crate) fn rank(&self) -> Rank {
+        Rank::new(self.record.work.priority, self.record.seq)
+    }
+}
+
+/// All jobs.
+#[derive(Debug, Default)]
+pub(crate) struct Jobs {
+    table: Slab<Job>,
+    by_id: Index<JobId, JobKey>,
+    /// Waiting jobs only: an identical submission finds them.
+    by_content: Index<(ContentHash, ClassKey), JobKey>,
+    /// Ended jobs, oldest first.
+    ended: BTreeSet<(Timestamp, u64, JobKey)>,
+    next_seq: u64,
+    next_question: u32,
+}
+
+impl Jobs {
+    pub(crate) fn add(&mut self, record: JobRecord, class: ClassKey) -> JobKey {
+        self.next_seq = self.next_seq.max(record.seq + 1);
+        let id = record.id.clone();
+        let touched_at = record.submitted_at;
+        let job = Job { record, class, on: None, due: None, touched_at, asks: 0, question: None };
+        let key = JobKey(u32::try_from(self.table.insert(job)).expect("fewer than 2^32 jobs fit in memory"));
+        self.by_id.insert(id, key);
+        key
+    }
+
+    pub(crate) fn remove(&mut self, key: JobKey) -> Job {
+        let job = self.table.remove(key.0 as usize);
+        self.by_id.remove(&job.record.id);
+        job
+    }
+
+    pub(crate) fn find(&self, id: &JobId) -> Option<JobKey> {
+        self.by_id.get(id)
+    }
+
+    pub(crate) fn find_waiting(&self, content: ContentHash, class: ClassKey) -> Option<JobKey> {
+        self.by_content.get(&(content, class))
+    }
+
+    pub(crate) fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
+    /// A number no open look-up has.
+    pub(crate) fn next_question(&mut self) -> u32 {
+        self.next_question = self.next_question.wrapping_add(1);
+        self.next_question
+    }
+
+    /// Files the job under what its phase makes it findable by.
+    pub(crate) fn file(&mut self, key: JobKey) {
+        let job = &self.table[key.0 as usize];
+        match (&job.record.phase, job.record.content) {
+            (Phase::Waiting { .. }, Some(content)) => {
+                // The first of several identical ones stands for all.
+                if self.by_content.get(&(content, job.class)).is_none() {
+                    self.by_content.insert((content, job.class), key);
+                }
+            }
+            (Phase::Ended(ended), _) => {
+                self.ended.insert((ended.at, job.record.seq, key));
+            }
+            _ => {}
+        }
+    }
+
+    /// Undoes [`Jobs::file`], before the phase changes.
+    pub(crate) fn unfile(&mut self, key: JobKey) {
+        let job = &self.table[key.0 as usize];
+        match (&job.record.phase, job.record.content) {
+            (Phase::Waiting { .. }, Some(content)) => {
+                if self.by_content.get(&(content, job.class)) == Some(key) {
+                    self.by_content.remove(&(content, job.class));
+                }
+            }
+            (Phase::Ended(ended), _) => {
+                self.ended.remove(&(ended.at, job.record.seq, key));
+            }
+            _ => {}
+        }
+    }
+
+    /// The job that ended first, and how many have ended.
+    pub(crate) fn oldest_ended(&self) -> Option<(Timestamp, JobKey, usize)> {
+        self.ended.first().map(|&(at, _, key)| (at, key, self.ended.len()))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (JobKey, &Job)> {
+        #[expect(clippy::cast_possible_truncation, reason = "keys are handed out as u32")]
+        self.table.iter().map(|(key, job)| (JobKey(key as u32), job))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.by_id.len() != self.table.len() {
+            return Err(format!("{} jobs, {} ids", self.table.len(), self.by_id.len()));
+        }
+        let waiting =
+            self.iter().filter(|(_, job)| matches!(job.record.phase, Phase::Waiting { .. })).count();
+        let ended = self.iter().filter(|(_, job)| matches!(job.record.phase, Phase::Ended(_))).count();
+        if self.by_content.len() > waiting {
+            return Err(format!("{} contents of {waiting} waiting jobs", self.by_content.len()));
+        }
+        if self.ended.len() != ended {
+            return Err(format!("{ended} jobs ended, {} are filed so", self.ended.len()));
+        }
+        Ok(())
+    }
+}
+
+impl std::ops::Index<JobKey> for Jobs {
+    type Output = Job;
+    fn index(&self, key: JobKey) -> &Job {
+        &self.table[key.0 as usize]
+    }
+}
+
+impl std::ops::IndexMut<JobKey> for Jobs {
+    fn index_mut(&mut self, key: JobKey) -> &mut Job {
+        &mut self.table[key.0 as usize]
+    }
+}

@@ -1,0 +1,108 @@
+//! What was promised on one cluster and is not yet in its snapshot.
+//!
+//! An entry is made when work is dispatched. It *settles* when the work is seen
+//! running, and is struck out by the first snapshot taken safely after that:
+//! from then on the snapshot itself shows the use. So a burst cannot land on one
+//! cluster because the facts were stale.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use multicluster_types::{Resources, Span, Timestamp, Work};
+
+use crate::jobs::JobKey;
+
+/// The promises on one cluster.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    entries: BTreeMap<JobKey, Entry>,
+    assumed: Resources,
+}
+
+#[derive(Debug)]
+struct Entry {
+    work: Arc<Work>,
+    settled_at: Option<Timestamp>,
+}
+
+impl Ledger {
+    /// The sum of all promises.
+    pub(crate) fn assumed(&self) -> &Resources {
+        &self.assumed
+    }
+
+    /// Promises room to a job. Work that asks for nothing needs no entry.
+    pub(crate) fn reserve(&mut self, job: JobKey, work: &Arc<Work>) {
+        if !work.demand.is_empty() {
+            let before = self.entries.insert(job, Entry { work: Arc::clone(work), settled_at: None });
+            debug_assert!(before.is_none(), "a job is on one cluster once");
+            self.assumed.add(&work.demand);
+        }
+    }
+
+    /// The job was seen running at `at`.
+    pub(crate) fn settle(&mut self, job: JobKey, at: Timestamp) {
+        if let Some(entry) = self.entries.get_mut(&job) {
+            entry.settled_at.get_or_insert(at);
+        }
+    }
+
+    /// The job is gone from the cluster.
+    pub(crate) fn release(&mut self, job: JobKey) {
+        if let Some(entry) = self.entries.remove(&job) {
+            self.assumed.subtract(&entry.work.demand);
+        }
+    }
+
+    /// Strikes out what a snapshot taken at `taken_at` must show. True if anything was.
+    pub(crate) fn strike_out(&mut self, taken_at: Timestamp, margin: Span) -> bool {
+        let before = self.entries.len();
+        let assumed = &mut self.assumed;
+        self.entries.retain(|_, entry| {
+            let keep = entry.settled_at.is_none_or(|at| at + margin >= taken_at);
+            if !keep {
+                assumed.subtract(&entry.work.demand);
+            }
+            keep
+        });
+        self.entries.len() < before
+    }
+
+    /// Do the entries add up, and does each belong to a job on this cluster?
+    pub(crate) fn check(&self, is_here: impl Fn(JobKey) -> bool) -> Result<(), String> {
+        let mut sum = Resources::default();
+        for (job, entry) in &self.entries {
+            if !is_here(*job) {
+                return Err(format!("ledger holds room for {job:?}, which is not there"));
+            }
+            sum.add(&entry.work.demand);
+        }
+        if sum == self.assumed {
+            Ok(())
+        } else {
+            Err(format!("ledger says {:?}, its entries {sum:?}", self.assumed))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use multicluster_types::Kind;
+
+    use super::*;
+
+    #[test]
+    fn a_promise_counts_until_a_snapshot_taken_after_it_settled() {
+        let demand = Resources::from_amounts([("CPU", 4.0)]).unwrap();
+        let work = Arc::new(Work { demand: demand.clone(), ..Work::new(Kind::Job) });
+        let mut ledger = Ledger::default();
+        let margin = Span::seconds(3);
+        ledger.reserve(JobKey(1), &work);
+        assert!(!ledger.strike_out(Timestamp(60_000), margin), "not settled: no snapshot can show it");
+        ledger.settle(JobKey(1), Timestamp(70_000));
+        assert!(!ledger.strike_out(Timestamp(69_000), margin), "taken before it ran");
+        assert!(!ledger.strike_out(Timestamp(73_000), margin), "taken within the margin");
+        assert_eq!(*ledger.assumed(), demand);
+        assert!(ledger.strike_out(Timestamp(73_001), margin));
+        assert!(ledger.assumed().is_empty());
+    }
+}

@@ -1,0 +1,355 @@
+//! What clusters and operators do: answer, fall silent, come and go.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use multicluster_types::{ClusterName, ClusterSpec, Kind, Message, Settings, Snapshot};
+
+use crate::{
+    ClusterChange, Core, Effect, Event, Output, Refusal, Write,
+    breaker::Moved,
+    jobs::JobKey,
+    policy::Policies,
+    pool::{ClusterKey, Health},
+    record::{ClusterRecord, Cordon, Orphan, Source},
+    timers::Timer,
+};
+
+impl Core {
+    /// A cluster answered a poll.
+    pub(crate) fn handle_polled(
+        &mut self,
+        name: &ClusterName,
+        mut snapshot: Box<Snapshot>,
+        out: &mut Output,
+    ) -> Result<(), Refusal> {
+        let key = self.find_cluster(name)?;
+        snapshot.taken_at = snapshot.taken_at.min(self.now);
+        let cluster = &mut self.pool[key];
+        if cluster.snapshot.as_ref().is_some_and(|last| last.taken_at > snapshot.taken_at) {
+            return Ok(()); // An answer that was overtaken by a later one.
+        }
+        let expires = snapshot.taken_at + self.settings.snapshot_max_age;
+        if expires <= self.now {
+            return Ok(()); // Too old to believe.
+        }
+        let was_healthy = cluster.is_healthy();
+        let restarted = was_healthy && cluster.incarnation() != snapshot.incarnation.as_ref();
+        let struck_out = cluster.ledger.strike_out(snapshot.taken_at, self.settings.settle_margin);
+        let changed = cluster.snapshot.as_ref().is_none_or(|last| !says_the_same(last, &snapshot));
+        cluster.snapshot = Some(snapshot);
+        cluster.poll_failures = 0;
+        cluster.health = Health::Healthy;
+        self.timers.set(&mut cluster.freshness_due, Timer::Freshness(key), expires);
+        if !was_healthy || changed || struck_out {
+            self.dirty.all = true;
+        }
+        if restarted {
+            self.note_change(key, ClusterChange::Restarted, out);
+        }
+        if !was_healthy {
+            self.note_change(key, ClusterChange::Healthy, out);
+        }
+        if restarted || !was_healthy {
+            self.reconcile(key, restarted, out);
+        }
+        Ok(())
+    }
+
+    /// A cluster can be asked again, or has forgotten everything: ask about all
+    /// that we believe is there, and stop what we gave up.
+    fn reconcile(&mut self, key: ClusterKey, restarted: bool, out: &mut Output) {
+        for job in self.jobs_on(key) {
+            if restarted {
+                self.mark_lost(job, out);
+            } else {
+                self.jobs[job].asks = 0;
+                self.ask(job, out);
+            }
+        }
+        let name = self.pool[key].name().clone();
+        for Orphan { cluster, job, attempt } in self.orphans.iter().filter(|o| o.cluster == name).cloned() {
+            out.effects.push(Effect::Stop { job, attempt, cluster });
+        }
+    }
+
+    /// The jobs we believe are on a cluster. Placements of tasks and actors are
+    /// not asked about: their holders tell.
+    fn jobs_on(&self, key: ClusterKey) -> Vec<JobKey> {
+        let is_job = |job: &JobKey| self.jobs[*job].record.work.kind == Kind::Job;
+        self.pool[key].live.iter().copied().filter(is_job).collect()
+    }
+
+    /// A cluster did not answer a poll.
+    pub(crate) fn handle_poll_failed(
+        &mut self,
+        name: &ClusterName,
+        error: Message,
+        out: &mut Output,
+    ) -> Result<(), Refusal> {
+        let key = self.find_cluster(name)?;
+        let cluster = &mut self.pool[key];
+        cluster.poll_failures = cluster.poll_failures.saturating_add(1);
+        match &mut cluster.health {
+            Health::Unhealthy { error: last, .. } => *last = error,
+            Health::NeverSeen | Health::Healthy
+                if cluster.poll_failures >= self.settings.unhealthy_after.get() =>
+            {
+                self.mark_unhealthy(key, error, out);
+            }
+            Health::NeverSeen | Health::Healthy => {}
+        }
+        Ok(())
+    }
+
+    /// Nothing was heard of a cluster for too long, not even a failure.
+    pub(crate) fn handle_freshness_due(&mut self, key: ClusterKey, out: &mut Output) {
+        if self.pool[key].is_healthy() {
+            let error = format!("no answer to a poll for {}", self.settings.snapshot_max_age);
+            self.mark_unhealthy(key, error.into(), out);
+        }
+    }
+
+    /// A cluster is lost: what is on it is neither failed nor run again.
+    fn mark_unhealthy(&mut self, key: ClusterKey, error: Message, out: &mut Output) {
+        let cluster = &mut self.pool[key];
+        cluster.health = Health::Unhealthy { since: self.now, error: error.clone() };
+        self.timers.clear(&mut cluster.freshness_due, Timer::Freshness(key));
+        self.note_change(key, ClusterChange::Unhealthy(error), out);
+        for job in self.jobs_on(key) {
+            self.mark_lost(job, out);
+        }
+        self.dirty.all = true; // What preferred it may go elsewhere.
+    }
+
+    /// A dispatch to this cluster worked, or did not.
+    pub(crate) fn note_dispatch(&mut self, key: ClusterKey, worked: bool, out: &mut Output) {
+        let cluster = &mut self.pool[key];
+        let moved = if worked {
+            cluster.breaker.succeeded()
+        } else {
+            cluster.breaker.failed(self.now, &self.settings)
+        };
+        match moved {
+            None => return,
+            Some(Moved::Opened { until }) => {
+                self.timers.set(&mut cluster.breaker_due, Timer::Breaker(key), until);
+                self.note_change(key, ClusterChange::BreakerOpened, out);
+            }
+            Some(Moved::Closed) => {
+                self.timers.clear(&mut cluster.breaker_due, Timer::Breaker(key));
+                self.note_change(key, ClusterChange::BreakerClosed, out);
+            }
+        }
+        self.dirty.all = true;
+    }
+
+    /// An open circuit has cooled down.
+    pub(crate) fn handle_breaker_due(&mut self, key: ClusterKey, out: &mut Output) {
+        if self.pool[key].breaker.cooled_down() {
+            self.note_change(key, ClusterChange::BreakerHalfOpen, out);
+            self.dirty.all = true;
+        }
+    }
+
+    /// Work left a cluster: was somebody waiting for it to be empty?
+    pub(crate) fn handle_cluster_emptier(&mut self, key: ClusterKey, out: &mut Output) {
+        let cluster = &self.pool[key];
+        if !cluster.live.is_empty() {
+            return;
+        }
+        if cluster.record.cordon.as_ref().is_some_and(|cordon| cordon.drain) {
+            self.note_change(key, ClusterChange::Drained, out);
+        }
+        if self.pool[key].record.leaving {
+            self.forget_cluster(key, out);
+        }
+    }
+
+    /// Adds a cluster by the API, or describes a known one anew.
+    pub(crate) fn register(
+        &mut self,
+        spec: ClusterSpec,
+        replace: bool,
+        out: &mut Output,
+    ) -> Result<(), Refusal> {
+        if self.pool.find(&spec.name).is_some() && !replace {
+            return Err(Refusal::DuplicateCluster { cluster: spec.name, in_list: false });
+        }
+        self.set_cluster(spec, Source::Api, out);
+        Ok(())
+    }
+
+    fn set_cluster(&mut self, spec: ClusterSpec, source: Source, out: &mut Output) {
+        let Some(key) = self.pool.find(&spec.name) else {
+            let record =
+                ClusterRecord { spec: Arc::new(spec), source, cordon: None, leaving: false, clock: None };
+            let key = self.pool.add(record);
+            let cluster = self.pool[key].name().clone();
+            out.effects.push(Effect::Poll { cluster });
+            self.note_cluster(key, ClusterChange::Registered, out);
+            return;
+        };
+        let cluster = &mut self.pool[key];
+        let moved = cluster.spec().dashboard != spec.dashboard;
+        if *cluster.record.spec == spec && cluster.record.source == source && !cluster.record.leaving {
+            return;
+        }
+        cluster.record.spec = Arc::new(spec);
+        cluster.record.source = source;
+        cluster.record.leaving = false;
+        if moved {
+            // Facts of another address say nothing about this one.
+            cluster.health = Health::NeverSeen;
+            cluster.poll_failures = 0;
+            self.timers.clear(&mut cluster.freshness_due, Timer::Freshness(key));
+            let cluster = cluster.name().clone();
+            out.effects.push(Effect::Poll { cluster });
+        }
+        // The interval may have changed.
+        if let Some(until) = cluster.spaced_until(self.now, &self.settings) {
+            self.timers.set(&mut cluster.spacing_due, Timer::Spacing(key), until);
+        }
+        self.pool.refresh();
+        self.note_cluster(key, ClusterChange::Changed, out);
+    }
+
+    /// Takes a cluster away, at once if it is empty or `force` says so.
+    pub(crate) fn remove(
+        &mut self,
+        name: &ClusterName,
+        force: bool,
+        out: &mut Output,
+    ) -> Result<(), Refusal> {
+        let key = self.find_cluster(name)?;
+        if self.pool[key].live.is_empty() {
+            self.forget_cluster(key, out);
+            return Ok(());
+        }
+        self.pool[key].record.leaving = true;
+        self.note_cluster(key, ClusterChange::Leaving, out);
+        if force {
+            let message: Message = format!("cluster {name} was removed while this was on it").into();
+            let live: Vec<_> = self.pool[key].live.iter().copied().collect();
+            // The last one to go takes the cluster with it.
+            for job in live {
+                self.lose(job, &message, out);
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets a cluster with nothing on it.
+    fn forget_cluster(&mut self, key: ClusterKey, out: &mut Output) {
+        self.note_change(key, ClusterChange::Removed, out);
+        let mut cluster = self.pool.remove(key);
+        self.timers.clear(&mut cluster.spacing_due, Timer::Spacing(key));
+        self.timers.clear(&mut cluster.freshness_due, Timer::Freshness(key));
+        self.timers.clear(&mut cluster.breaker_due, Timer::Breaker(key));
+        let name = cluster.name().clone();
+        let gone: Vec<_> = self.orphans.iter().filter(|o| o.cluster == name).cloned().collect();
+        for orphan in gone {
+            self.orphans.remove(&orphan);
+            out.writes.push(Write::DeleteOrphan(orphan));
+        }
+        out.writes.push(Write::DeleteCluster(name));
+        self.dirty.all = true;
+    }
+
+    /// Keeps new work off a cluster.
+    pub(crate) fn cordon(
+        &mut self,
+        name: &ClusterName,
+        note: Message,
+        drain: bool,
+        out: &mut Output,
+    ) -> Result<(), Refusal> {
+        let key = self.find_cluster(name)?;
+        let cluster = &mut self.pool[key];
+        cluster.record.cordon = Some(Cordon { note: note.clone(), drain });
+        let empty = cluster.live.is_empty();
+        self.note_cluster(key, ClusterChange::Cordoned(note), out);
+        if drain && empty {
+            self.note_change(key, ClusterChange::Drained, out);
+        }
+        Ok(())
+    }
+
+    /// Lets new work onto a cluster again.
+    pub(crate) fn uncordon(&mut self, name: &ClusterName, out: &mut Output) -> Result<(), Refusal> {
+        let key = self.find_cluster(name)?;
+        if self.pool[key].record.cordon.take().is_some() {
+            self.note_cluster(key, ClusterChange::Uncordoned, out);
+        }
+        Ok(())
+    }
+
+    /// Wants fresh facts now.
+    pub(crate) fn check_now(&self, name: &ClusterName, out: &mut Output) -> Result<(), Refusal> {
+        self.find_cluster(name)?;
+        out.effects.push(Effect::Poll { cluster: name.clone() });
+        Ok(())
+    }
+
+    /// Takes over a changed configuration: all of it, or nothing.
+    pub(crate) fn reload(
+        &mut self,
+        settings: Settings,
+        clusters: Vec<ClusterSpec>,
+        out: &mut Output,
+    ) -> Result<(), Refusal> {
+        let mut names = BTreeSet::new();
+        if let Some(twice) = clusters.iter().find(|spec| !names.insert(spec.name.clone())) {
+            return Err(Refusal::DuplicateCluster { cluster: twice.name.clone(), in_list: true });
+        }
+        self.policies = Policies::compile(&settings.policies)?;
+        self.settings = settings;
+        let gone = |(_, c): &(ClusterKey, &crate::pool::Cluster)| {
+            c.record.source == Source::File && !c.record.leaving && !names.contains(c.name())
+        };
+        let gone: Vec<_> = self.pool.iter().filter(gone).map(|(_, c)| c.name().clone()).collect();
+        for name in gone {
+            self.remove(&name, false, out)?;
+        }
+        for spec in clusters {
+            self.set_cluster(spec, Source::File, out);
+        }
+        self.rearm_all();
+        self.dirty.all = true;
+        Ok(())
+    }
+
+    /// Sets every timer anew that a setting may have changed.
+    pub(crate) fn rearm_all(&mut self) {
+        let clusters: Vec<_> = self.pool.iter().map(|(key, _)| key).collect();
+        for key in clusters {
+            let cluster = &mut self.pool[key];
+            if let Some(until) = cluster.spaced_until(self.now, &self.settings) {
+                self.timers.set(&mut cluster.spacing_due, Timer::Spacing(key), until);
+            }
+            if let (Some(snapshot), true) = (&cluster.snapshot, cluster.is_healthy()) {
+                let expires = snapshot.taken_at + self.settings.snapshot_max_age;
+                self.timers.set(&mut cluster.freshness_due, Timer::Freshness(key), expires);
+            }
+            let live: Vec<_> = cluster.live.iter().copied().collect();
+            live.into_iter().for_each(|job| self.arm(job));
+        }
+        self.watch_all_for_starvation();
+        self.timers.set(&mut self.retention_due, Timer::Retention, self.now);
+    }
+
+    /// Tells of a change and makes it durable.
+    fn note_cluster(&mut self, key: ClusterKey, change: ClusterChange, out: &mut Output) {
+        out.writes.push(Write::Cluster(self.pool[key].record.clone()));
+        self.note_change(key, change, out);
+        self.dirty.all = true;
+    }
+
+    fn note_change(&self, key: ClusterKey, change: ClusterChange, out: &mut Output) {
+        out.events.push(Event::Cluster { cluster: self.pool[key].name().clone(), at: self.now, change });
+    }
+}
+
+/// Do two snapshots differ in nothing that a decision depends on?
+fn says_the_same(a: &Snapshot, b: &Snapshot) -> bool {
+    (&a.total, &a.used, &a.physical, a.nodes) == (&b.total, &b.used, &b.physical, b.nodes)
+}

@@ -1,0 +1,75 @@
+//! The scores that come with the scheduler. Each gives 0..1 for one cluster,
+//! independent of the other candidates, so that a decision needs one pass.
+
+use multicluster_types::{Message, Quantity, Resources, Work};
+
+use super::{Facts, PolicyError, closest_built_in};
+
+/// A score that needs no expression.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BuiltIn {
+    /// What would be free after placement.
+    Score,
+    /// How many of the placement tags it carries.
+    TagAffinity,
+    /// The operator's static weight and `prefer`.
+    WeightedPreference,
+    /// Fewest pieces of our work.
+    Spread,
+    /// Fullest after placement, to keep other clusters empty for large work.
+    Pack,
+}
+
+impl BuiltIn {
+    pub(super) const ALL: &[(&'static str, BuiltIn)] = &[
+        ("score", BuiltIn::Score),
+        ("tag_affinity", BuiltIn::TagAffinity),
+        ("weighted_preference", BuiltIn::WeightedPreference),
+        ("spread", BuiltIn::Spread),
+        ("pack", BuiltIn::Pack),
+    ];
+
+    pub(super) fn names() -> String {
+        Self::ALL.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+    }
+
+    pub(super) fn named(name: &Message) -> Result<Self, PolicyError> {
+        Self::ALL.iter().find(|(known, _)| *known == name.as_str()).map(|(_, policy)| *policy).ok_or_else(
+            || PolicyError::Unknown { name: name.clone(), similar: closest_built_in(name.as_str()) },
+        )
+    }
+
+    pub(super) fn score(self, work: &Work, facts: Facts<'_>) -> f64 {
+        match self {
+            BuiltIn::Score => free_share_after(work, facts),
+            BuiltIn::Pack => 1.0 - free_share_after(work, facts),
+            BuiltIn::TagAffinity => match facts.tags_wanted {
+                0 => 1.0,
+                wanted => f64::from(facts.tags_carried) / f64::from(wanted),
+            },
+            BuiltIn::WeightedPreference => {
+                let weight = facts.spec.weight.get() / facts.max_weight;
+                (weight + f64::from(u8::from(facts.spec.prefer))) / 2.0
+            }
+            BuiltIn::Spread => 1.0 / (1.0 + f64::from(facts.live)),
+        }
+    }
+}
+
+/// The mean share of CPU and memory that would be free after placement. GPUs
+/// count only for work that asks for some: otherwise idle GPUs would draw CPU
+/// work to the very clusters that should be kept for GPU work.
+fn free_share_after(work: &Work, facts: Facts<'_>) -> f64 {
+    let share = |of: fn(&Resources) -> Quantity| {
+        let total = of(facts.total);
+        let left = facts.free(of).minus(of(&work.demand));
+        (!total.is_zero()).then(|| left.as_f64() / total.as_f64())
+    };
+    let gpu = if work.demand.gpu.is_zero() { None } else { share(|r| r.gpu) };
+    let (mut sum, mut count) = (0.0, 0.0);
+    for value in [share(|r| r.cpu), share(|r| r.memory), gpu].into_iter().flatten() {
+        sum += value;
+        count += 1.0;
+    }
+    if count == 0.0 { 0.0 } else { sum / count }
+}

@@ -1,0 +1,287 @@
+//! Policies: named filters and scores over (work, cluster facts), composed from
+//! the settings. All filters must agree; scores are summed by weight into 0..1.
+
+mod built_in;
+mod expression;
+
+use multicluster_types::{
+    ClusterSpec, Message, PolicyRule, PolicySpec, Quantity, Reason, Resources, Work, settings,
+};
+
+use built_in::BuiltIn;
+use expression::Expression;
+
+/// What a policy may know about one cluster at one moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Facts<'a> {
+    pub(crate) spec: &'a ClusterSpec,
+    pub(crate) total: &'a Resources,
+    /// In use by the latest snapshot.
+    pub(crate) used: &'a Resources,
+    /// Promised since, and not in the snapshot yet.
+    pub(crate) assumed: &'a Resources,
+    pub(crate) nodes: u32,
+    /// Work of ours on it.
+    pub(crate) live: u32,
+    /// The largest weight in the pool, at least the smallest positive number.
+    pub(crate) max_weight: f64,
+    /// How many of the work's placement tags it carries, and how many there are.
+    pub(crate) tags_carried: u32,
+    pub(crate) tags_wanted: u32,
+}
+
+impl Facts<'_> {
+    /// Free now, after promises.
+    fn free(&self, of: impl Fn(&Resources) -> Quantity) -> Quantity {
+        of(self.total).minus(of(self.used)).minus(of(self.assumed))
+    }
+}
+
+/// Why a policy cannot be used.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PolicyError {
+    /// No built-in has this name.
+    #[error("unknown policy {name:?}\n  hint: {}", unknown_hint(.similar.as_deref()))]
+    Unknown {
+        /// What was given.
+        name: Message,
+        /// The closest built-in.
+        similar: Option<String>,
+    },
+    /// A weight that is not a sensible number.
+    #[error("policy {name}: weight {weight} is not usable\n  hint: give a number from 0 to 1000000")]
+    BadWeight {
+        /// Which policy.
+        name: Message,
+        /// What was given.
+        weight: f64,
+    },
+    /// An expression longer than anybody writes; compiling it could exhaust the stack.
+    #[error("policy {name}: the expression is {len} bytes long, at most {max} are allowed")]
+    TooLong {
+        /// Which policy.
+        name: Message,
+        /// Bytes given.
+        len: usize,
+        /// Bytes allowed.
+        max: usize,
+    },
+    /// It does not parse.
+    #[error(
+        "policy {name}: {error}\n  hint: expressions are CEL, e.g. free_cpu / total_cpu, or cluster != 'mac' || cpu <= 4.0"
+    )]
+    Syntax {
+        /// Which policy.
+        name: Message,
+        /// What the parser said.
+        error: Message,
+    },
+    /// It parses, but evaluating it on a sample fails.
+    #[error(
+        "policy {name}: {error}\n  hint: known names are {known}; all numbers are doubles, so write 2.0 rather than 2"
+    )]
+    Evaluation {
+        /// Which policy.
+        name: Message,
+        /// What went wrong.
+        error: Message,
+        /// The names there are.
+        known: String,
+    },
+    /// Two policies with one name could not be told apart in explanations.
+    #[error("policy {name} is listed twice\n  hint: give each its own name, or remove one")]
+    Duplicate {
+        /// Which policy.
+        name: Message,
+    },
+    /// More than anyone needs; each costs time in every decision.
+    #[error("{count} policies, at most {max} are allowed")]
+    TooMany {
+        /// How many were given.
+        count: usize,
+        /// How many are allowed.
+        max: usize,
+    },
+}
+
+fn unknown_hint(similar: Option<&str>) -> String {
+    match similar {
+        Some(name) => format!("did you mean {name}?"),
+        None => format!("built in are {}; your own needs an `expression` or a `filter`", BuiltIn::names()),
+    }
+}
+
+/// The composed policies of a pool.
+#[derive(Debug)]
+pub(crate) struct Policies {
+    filters: Vec<(Message, Expression)>,
+    scores: Vec<Score>,
+    weights: f64,
+}
+
+#[derive(Debug)]
+struct Score {
+    name: Message,
+    weight: f64,
+    scorer: Scorer,
+}
+
+#[derive(Debug)]
+enum Scorer {
+    BuiltIn(BuiltIn),
+    Expression(Expression),
+}
+
+/// Is this policy usable? Compiles it and evaluates it on a sample.
+///
+/// # Errors
+/// Says what is wrong and what could be written instead.
+pub fn check(spec: &PolicySpec) -> Result<(), PolicyError> {
+    Policies::compile(std::slice::from_ref(spec)).map(drop)
+}
+
+impl Policies {
+    /// The most policies one pool may have.
+    const MAX: usize = 32;
+    const MAX_WEIGHT: f64 = 1e6;
+
+    /// Compiles the list of the settings.
+    pub(crate) fn compile(specs: &[PolicySpec]) -> Result<Self, PolicyError> {
+        if specs.len() > Self::MAX {
+            return Err(PolicyError::TooMany { count: specs.len(), max: Self::MAX });
+        }
+        let mut policies = Policies { filters: Vec::new(), scores: Vec::new(), weights: 0.0 };
+        for (at, PolicySpec { name, rule }) in specs.iter().enumerate() {
+            if specs[..at].iter().any(|earlier| earlier.name == *name) {
+                return Err(PolicyError::Duplicate { name: name.clone() });
+            }
+            match rule {
+                PolicyRule::BuiltIn { weight } => {
+                    policies.add_score(name, *weight, Scorer::BuiltIn(BuiltIn::named(name)?))?;
+                }
+                PolicyRule::Score { expression, weight } => {
+                    let expression = Expression::compile(name, expression)?;
+                    expression
+                        .score(Sample::new().facts(), &Sample::work())
+                        .map_err(|e| expression.fails(name, &e))?;
+                    policies.add_score(name, *weight, Scorer::Expression(expression))?;
+                }
+                PolicyRule::Filter { expression } => {
+                    let expression = Expression::compile(name, expression)?;
+                    expression
+                        .allows(Sample::new().facts(), &Sample::work())
+                        .map_err(|e| expression.fails(name, &e))?;
+                    policies.filters.push((name.clone(), expression));
+                }
+            }
+        }
+        Ok(policies)
+    }
+
+    fn add_score(&mut self, name: &Message, weight: f64, scorer: Scorer) -> Result<(), PolicyError> {
+        if !(0.0..=Self::MAX_WEIGHT).contains(&weight) {
+            return Err(PolicyError::BadWeight { name: name.clone(), weight });
+        }
+        self.weights += weight;
+        self.scores.push(Score { name: name.clone(), weight, scorer });
+        Ok(())
+    }
+
+    /// The first of the operator's filters that says no.
+    pub(crate) fn reject(&self, work: &Work, facts: Facts<'_>) -> Option<Reason> {
+        self.filters.iter().find_map(|(name, filter)| match filter.allows(facts, work) {
+            Ok(true) => None,
+            Ok(false) => Some(Reason::Policy { name: name.clone() }),
+            Err(error) => Some(Reason::PolicyFailed { name: name.clone(), error: error.as_str().into() }),
+        })
+    }
+
+    /// The weighted sum, 0..1; 0 for all when there are no scores, so that round
+    /// robin decides alone.
+    pub(crate) fn score(&self, work: &Work, facts: Facts<'_>) -> f32 {
+        if self.weights == 0.0 {
+            return 0.0;
+        }
+        let sum: f64 = self.scores.iter().map(|s| s.weight * s.value(work, facts)).sum();
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "0..1; single precision tells scores apart well enough"
+        )]
+        let score = (sum / self.weights) as f32;
+        score
+    }
+
+    /// What each score contributes, for explanations.
+    pub(crate) fn parts(&self, work: &Work, facts: Facts<'_>) -> Vec<(Message, f64)> {
+        self.scores.iter().map(|s| (s.name.clone(), s.value(work, facts))).collect()
+    }
+}
+
+impl Score {
+    /// 0..1. An expression that fails at run time scores nothing rather than
+    /// stopping the pool; `explain` shows the zero.
+    fn value(&self, work: &Work, facts: Facts<'_>) -> f64 {
+        match &self.scorer {
+            Scorer::BuiltIn(policy) => policy.score(work, facts),
+            Scorer::Expression(expression) => expression.score(facts, work).unwrap_or(0.0),
+        }
+    }
+}
+
+/// A made-up cluster and job: every name has a value of the right type.
+struct Sample {
+    spec: ClusterSpec,
+    total: Resources,
+    used: Resources,
+    assumed: Resources,
+}
+
+impl Sample {
+    fn new() -> Self {
+        let amounts = |cpu, gpu, memory| {
+            Resources::from_amounts([("CPU", cpu), ("GPU", gpu), ("memory", memory)])
+                .expect("sample amounts are legal")
+        };
+        Sample {
+            spec: ClusterSpec {
+                name: multicluster_types::ClusterName::new("sample").expect("a legal name"),
+                head_address: "127.0.0.1:10001".into(),
+                dashboard: "http://127.0.0.1:8265".into(),
+                prefer: false,
+                weight: multicluster_types::Weight::default(),
+                tags: multicluster_types::Tags::new(["linux"]).expect("a legal tag"),
+                runtime_env: std::sync::Arc::default(),
+                limits: multicluster_types::Limits::default(),
+            },
+            total: amounts(16.0, 2.0, 64e9),
+            used: amounts(4.0, 1.0, 16e9),
+            assumed: Resources::default(),
+        }
+    }
+
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            spec: &self.spec,
+            total: &self.total,
+            used: &self.used,
+            assumed: &self.assumed,
+            nodes: 2,
+            live: 1,
+            max_weight: 1.0,
+            tags_carried: 1,
+            tags_wanted: 1,
+        }
+    }
+
+    fn work() -> Work {
+        Work::new(multicluster_types::Kind::Job)
+    }
+}
+
+/// Re-exported so that the names of the built-ins have one home.
+pub(crate) fn closest_built_in(name: &str) -> Option<String> {
+    settings::closest(name, BuiltIn::ALL.iter().map(|(name, _)| *name))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+use multicluster_types::{Kind, Tags, Weight};
+
+use super::*;
+
+fn built_in(name: &str) -> PolicySpec {
+    PolicySpec { name: name.into(), rule: PolicyRule::BuiltIn { weight: 1.0 } }
+}
+
+fn score(expression: &str) -> PolicySpec {
+    PolicySpec { name: "mine".into(), rule: PolicyRule::Score { expression: expression.into(), weight: 1.0 } }
+}
+
+fn filter(expression: &str) -> PolicySpec {
+    PolicySpec { name: "mine".into(), rule: PolicyRule::Filter { expression: expression.into() } }
+}
+
+/// Scores the sample cluster, changed by `change`, for a job asking for `demand`.
+fn scored(policy: &str, demand: &[(&str, f64)], change: fn(&mut Sample, &mut u32)) -> f32 {
+    let (mut sample, mut live) = (Sample::new(), 0);
+    change(&mut sample, &mut live);
+    let work =
+        Work { demand: Resources::from_amounts(demand.iter().copied()).unwrap(), ..Work::new(Kind::Job) };
+    let policies = Policies::compile(&[built_in(policy)]).unwrap();
+    policies.score(&work, Facts { live, ..sample.facts() })
+}
+
+#[test]
+fn score_is_what_would_be_free_after_placement() {
+    let near = |a: f32, b: f32| (a - b).abs() < 1e-6;
+    assert!(near(scored("score", &[], |_, _| {}), 0.75));
+    assert!(near(scored("score", &[("CPU", 12.0)], |_, _| {}), 0.375));
+    assert!(near(scored("pack", &[("CPU", 12.0)], |_, _| {}), 0.625));
+    let promised = scored("score", &[], |s, _| s.assumed.cpu = Quantity::whole(12).unwrap());
+    assert!(near(promised, 0.375), "what is promised is not free: {promised}");
+}
+
+#[test]
+fn idle_gpus_do_not_attract_cpu_work() {
+    let without = |s: &mut Sample, _: &mut u32| (s.total.gpu, s.used.gpu) = (Quantity::ZERO, Quantity::ZERO);
+    assert_eq!(scored("score", &[("CPU", 1.0)], |_, _| {}), scored("score", &[("CPU", 1.0)], without));
+}
+
+#[test]
+fn spread_prefers_the_cluster_with_less_of_our_work() {
+    assert!(scored("spread", &[], |_, live| *live = 1) > scored("spread", &[], |_, live| *live = 2));
+}
+
+#[test]
+fn weighted_preference_knows_the_resident_from_the_elastic() {
+    let plain = scored("weighted_preference", &[], |_, _| {});
+    let light = scored("weighted_preference", &[], |s, _| s.spec.weight = Weight::new(0.5).unwrap());
+    let wanted = scored("weighted_preference", &[], |s, _| s.spec.prefer = true);
+    assert!(light < plain && plain < wanted, "{light} {plain} {wanted}");
+}
+
+#[test]
+fn expressions_see_the_facts() {
+    let policies =
+        Policies::compile(&[score("free_cpu / total_cpu"), filter_named("os", "'linux' in tags")]).unwrap();
+    let (sample, work) = (Sample::new(), Sample::work());
+    assert_eq!(policies.score(&work, sample.facts()), 0.75);
+    assert_eq!(policies.reject(&work, sample.facts()), None);
+    let mut mac = Sample::new();
+    mac.spec.tags = Tags::new(["macos"]).unwrap();
+    assert_eq!(policies.reject(&work, mac.facts()), Some(Reason::Policy { name: "os".into() }));
+}
+
+fn filter_named(name: &str, expression: &str) -> PolicySpec {
+    PolicySpec { name: name.into(), ..filter(expression) }
+}
+
+#[test]
+fn every_name_of_an_expression_can_be_used() {
+    for name in
+        ["weight", "nodes", "running", "total_cpu", "total_gpu", "total_memory", "free_cpu", "free_gpu"]
+    {
+        check(&score(name)).unwrap();
+    }
+    for name in ["free_memory", "cpu", "gpu", "memory", "priority"] {
+        check(&score(name)).unwrap();
+    }
+    check(&filter("prefer || cluster == 'mac' || kind == 'job' || 'a' in work_tags || 'a' in tags")).unwrap();
+}
+
+#[test]
+fn a_policy_that_cannot_work_is_refused_with_a_hint() {
+    for (spec, expected) in [
+        (built_in("scroe"), "did you mean score?"),
+        (built_in("qwertyuiop"), "built in are score, tag_affinity"),
+        (score("free_cpu *"), "hint: expressions are CEL"),
+        (score("free_cpus / 2.0"), "known names are cluster, weight"),
+        (score("free_cpu * 2"), "write 2.0 rather than 2"),
+        (score("0.0 / 0.0"), "gives NaN"),
+        (score("cluster"), "not a number"),
+        (filter("free_cpu"), "not true or false"),
+        (filter("tags.all(t, tags.all(u, true))"), "hint:"),
+        (score(&" ".repeat(10 << 20)), "at most 1024"),
+    ] {
+        let error = check(&spec).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    let nan = PolicySpec { name: "score".into(), rule: PolicyRule::BuiltIn { weight: f64::NAN } };
+    assert!(matches!(check(&nan), Err(PolicyError::BadWeight { .. })));
+    assert!(matches!(
+        Policies::compile(&[built_in("score"), built_in("score")]),
+        Err(PolicyError::Duplicate { .. })
+    ));
+}
+
+#[test]
+fn the_deepest_expression_allowed_does_not_exhaust_the_stack() {
+    for (open, middle, close) in
+        [("(", "1.0", ")"), ("[", "1.0", "]"), ("!", "true", ""), ("-", "1.0", ""), ("a.", "b", "")]
+    {
+        let depth = (1024 - middle.len()) / (open.len() + close.len());
+        let text = format!("{}{middle}{}", open.repeat(depth), close.repeat(depth));
+        let _ = check(&score(&text));
+        let _ = check(&filter(&text));
+    }
+    let _ = check(&score(&format!("1.0{}", "+1.0".repeat(255))));
+    let _ = check(&score(&format!("1.0{}", "?1.0:2.0".repeat(120))));
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_expression_panics(text in ".{0,80}|[a-z_ ()\\[\\]+*/<>=!&|?:.0-9']{0,120}") {
+        let _ = check(&score(&text));
+        let _ = check(&filter(&text));
+    }
+}

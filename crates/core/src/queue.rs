@@ -1,0 +1,275 @@
+//! What waits, grouped into equivalence classes.
+//!
+//! Equal [`Work`] forms a class; a cycle looks at the head of each class, so a
+//! million queued jobs cost what their few shapes cost. A class belongs to one
+//! queue (jobs or tasks, global or of one cluster), whose length is bounded.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
+
+use multicluster_types::{ClusterName, Kind, Priority, Work};
+use serde::Serialize;
+use slab::Slab;
+
+use crate::{index::Index, jobs::JobKey, timers::Due};
+
+/// A class's place in the table. Reused after the last job of the class is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ClassKey(u32);
+
+/// The order of choice: higher priority first, then first in, first out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank {
+    priority: Reverse<Priority>,
+    seq: u64,
+}
+
+impl Rank {
+    pub(crate) fn new(priority: Priority, seq: u64) -> Self {
+        Self { priority: Reverse(priority), seq }
+    }
+}
+
+/// Which queue something waits in.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct QueueName {
+    /// Jobs, or tasks and actors.
+    pub kind: QueueKind,
+    /// The cluster it was asked to run on; `None` is the global queue.
+    pub cluster: Option<ClusterName>,
+}
+
+/// Jobs do not fill the queue of tasks, nor the other way round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueKind {
+    /// Jobs.
+    Jobs,
+    /// Tasks and actors.
+    Tasks,
+}
+
+impl QueueName {
+    /// Where this work waits.
+    #[must_use]
+    pub fn of(work: &Work) -> Self {
+        QueueName {
+            kind: if work.kind == Kind::Job { QueueKind::Jobs } else { QueueKind::Tasks },
+            cluster: work.preference.as_ref().map(|p| p.cluster.clone()),
+        }
+    }
+}
+
+impl fmt::Display for QueueName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            QueueKind::Jobs => "jobs",
+            QueueKind::Tasks => "tasks",
+        };
+        match &self.cluster {
+            Some(cluster) => write!(f, "{kind}@{cluster}"),
+            None => f.pad(kind),
+        }
+    }
+}
+
+/// Interchangeable work.
+#[derive(Debug)]
+pub(crate) struct Class {
+    pub(crate) work: Arc<Work>,
+    queue: usize,
+    /// Jobs of this class in any state.
+    members: u32,
+    /// Those ready to be placed, in order.
+    ready: BTreeMap<u64, JobKey>,
+    pub(crate) starving_due: Due,
+}
+
+impl Class {
+    pub(crate) fn ready(&self) -> &BTreeMap<u64, JobKey> {
+        &self.ready
+    }
+
+    fn head(&self) -> Option<Rank> {
+        self.ready.first_key_value().map(|(&seq, _)| Rank::new(self.work.priority, seq))
+    }
+}
+
+/// All classes and queues.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    classes: Slab<Class>,
+    by_work: Index<Arc<Work>, ClassKey>,
+    /// The head of every class that has one, in the order of choice.
+    heads: BTreeSet<(Rank, ClassKey)>,
+    /// How many wait in each queue, whether ready or backing off.
+    lengths: Vec<(QueueName, u32)>,
+}
+
+impl Queue {
+    /// The class of this work, if any job is of it.
+    pub(crate) fn find(&self, work: &Work) -> Option<ClassKey> {
+        self.by_work.get(work)
+    }
+
+    /// One more member for this class, which is made if need be.
+    pub(crate) fn join(&mut self, work: Work) -> ClassKey {
+        if let Some(key) = self.by_work.get(&work) {
+            self[key].members += 1;
+            return key;
+        }
+        let work = Arc::new(work);
+        let queue = self.queue_index(&QueueName::of(&work));
+        let class =
+            Class { work: Arc::clone(&work), queue, members: 1, ready: BTreeMap::new(), starving_due: None };
+        let key = ClassKey(
+            u32::try_from(self.classes.insert(class)).expect("fewer than 2^32 classes fit in memory"),
+        );
+        self.by_work.insert(work, key);
+        key
+    }
+
+    /// One member less; returns the class if it was the last.
+    pub(crate) fn part(&mut self, key: ClassKey) -> Option<Class> {
+        let class = &mut self[key];
+        class.members -= 1;
+        if class.members > 0 {
+            return None;
+        }
+        debug_assert!(class.ready.is_empty(), "a ready job is a member");
+        let class = self.classes.remove(key.0 as usize);
+        self.by_work.remove(&class.work);
+        Some(class)
+    }
+
+    fn queue_index(&mut self, name: &QueueName) -> usize {
+        // Few: two per cluster ever named. Found once per class, not per job.
+        self.lengths.iter().position(|(n, _)| n == name).unwrap_or_else(|| {
+            self.lengths.push((name.clone(), 0));
+            self.lengths.len() - 1
+        })
+    }
+
+    /// How many wait in the queue of this work.
+    pub(crate) fn length(&self, name: &QueueName) -> u32 {
+        self.lengths.iter().find(|(n, _)| n == name).map_or(0, |(_, len)| *len)
+    }
+
+    /// Every queue that was ever used, with its length.
+    pub(crate) fn lengths(&self) -> impl Iterator<Item = (&QueueName, u32)> {
+        self.lengths.iter().map(|(name, len)| (name, *len))
+    }
+
+    /// A job of this class starts waiting.
+    pub(crate) fn enter(&mut self, key: ClassKey) {
+        let queue = self[key].queue;
+        self.lengths[queue].1 += 1;
+    }
+
+    /// A job of this class waits no longer.
+    pub(crate) fn leave(&mut self, key: ClassKey, seq: u64) {
+        self.withdraw(key, seq);
+        let queue = self[key].queue;
+        self.lengths[queue].1 -= 1;
+    }
+
+    /// A waiting job may be placed. True if it is now the head of its class.
+    pub(crate) fn make_ready(&mut self, key: ClassKey, seq: u64, job: JobKey) -> bool {
+        let before = self[key].head();
+        self[key].ready.insert(seq, job);
+        self.update_head(key, before)
+    }
+
+    /// A waiting job may not be placed any more.
+    fn withdraw(&mut self, key: ClassKey, seq: u64) {
+        let before = self[key].head();
+        if self[key].ready.remove(&seq).is_some() {
+            self.update_head(key, before);
+        }
+    }
+
+    fn update_head(&mut self, key: ClassKey, before: Option<Rank>) -> bool {
+        let after = self[key].head();
+        if before == after {
+            return false;
+        }
+        if let Some(rank) = before {
+            self.heads.remove(&(rank, key));
+        }
+        if let Some(rank) = after {
+            self.heads.insert((rank, key));
+        }
+        true
+    }
+
+    /// The first head after `cursor`.
+    pub(crate) fn head_after(&self, cursor: Option<(Rank, ClassKey)>) -> Option<(Rank, ClassKey)> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let from = cursor.map_or(Unbounded, Excluded);
+        self.heads.range((from, Unbounded)).next().copied()
+    }
+
+    /// The head of one class.
+    pub(crate) fn head_of(&self, key: ClassKey) -> Option<(Rank, ClassKey)> {
+        self.classes.get(key.0 as usize)?.head().map(|rank| (rank, key))
+    }
+
+    /// How many ready jobs of the same queue come before this rank, counted up to `limit`.
+    pub(crate) fn ahead(&self, key: ClassKey, rank: Rank, limit: usize) -> usize {
+        let queue = self[key].queue;
+        let mut count = 0;
+        for (_, class) in self.classes.iter().filter(|(_, class)| class.queue == queue) {
+            count += match class.work.priority.cmp(&rank.priority.0) {
+                std::cmp::Ordering::Greater => class.ready.len(),
+                std::cmp::Ordering::Equal => class.ready.range(..rank.seq).take(limit + 1).count(),
+                std::cmp::Ordering::Less => 0,
+            };
+            if count > limit {
+                return limit;
+            }
+        }
+        count
+    }
+
+    pub(crate) fn keys(&self) -> Vec<ClassKey> {
+        #[expect(clippy::cast_possible_truncation, reason = "keys are handed out as u32")]
+        self.classes.iter().map(|(key, _)| ClassKey(key as u32)).collect()
+    }
+
+    pub(crate) fn class_count(&self) -> usize {
+        self.classes.len()
+    }
+
+    pub(crate) fn get_mut(&mut self, key: ClassKey) -> Option<&mut Class> {
+        self.classes.get_mut(key.0 as usize)
+    }
+
+    pub(crate) fn check(&self, waiting: usize) -> Result<(), String> {
+        let total: u32 = self.lengths.iter().map(|(_, len)| len).sum();
+        if total as usize != waiting {
+            return Err(format!("{waiting} jobs wait, the queues say {total}"));
+        }
+        let heads = self.classes.iter().filter(|(_, class)| class.head().is_some()).count();
+        if heads != self.heads.len() {
+            return Err(format!("{heads} classes have heads, {} are listed", self.heads.len()));
+        }
+        Ok(())
+    }
+}
+
+impl std::ops::Index<ClassKey> for Queue {
+    type Output = Class;
+    fn index(&self, key: ClassKey) -> &Class {
+        &self.classes[key.0 as usize]
+    }
+}
+
+impl std::ops::IndexMut<ClassKey> for Queue {
+    fn index_mut(&mut self, key: ClassKey) -> &mut Class {
+        &mut self.classes[key.0 as usize]
+    }
+}

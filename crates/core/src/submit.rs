@@ -1,0 +1,172 @@
+//! What callers ask for: submit, stop, run again, forget.
+
+use multicluster_types::{JobId, Kind, Message, Origin, Preference, State, Transition, Work};
+
+use crate::{
+    Accepted, Core, Duplicate, Effect, Output, Refusal, Submission,
+    input::Identity,
+    jobs::JobKey,
+    look::Look,
+    queue::{QueueName, Rank},
+    record::{Ended, JobRecord, Phase, Stage},
+};
+
+impl Core {
+    /// Accepts work into its queue, or says why not.
+    pub(crate) fn submit(&mut self, submission: Submission, out: &mut Output) -> Result<Accepted, Refusal> {
+        let Submission { id, work, content, parent } = submission;
+        let work = stay_with_parent(work, parent.as_ref());
+        if let Some(key) = self.jobs.find(id.id()) {
+            let record = &self.jobs[key].record;
+            if *record.work != work || record.content != content {
+                return Err(Refusal::Conflict { job: record.id.clone(), state: record.state() });
+            }
+            return Ok(Accepted { job: record.id.clone(), duplicate: Some(Duplicate::SameId) });
+        }
+        if let (Identity::Fresh(_), Some(content), Some(class)) = (&id, content, self.queue.find(&work))
+            && let Some(key) = self.jobs.find_waiting(content, class)
+        {
+            let job = self.jobs[key].record.id.clone();
+            return Ok(Accepted { job, duplicate: Some(Duplicate::SameContent) });
+        }
+        self.admit(&work)?;
+
+        let class = self.queue.join(work);
+        let id = id.id().clone();
+        let record = JobRecord {
+            id: id.clone(),
+            seq: self.jobs.next_seq(),
+            work: self.queue[class].work.clone(),
+            content,
+            parent: parent.map(|p| p.job),
+            submitted_at: self.now,
+            attempts: 0,
+            troubles: None,
+            phase: Phase::Waiting { since: self.now, not_before: None },
+        };
+        let key = self.jobs.add(record, class);
+        self.link(key);
+        self.tell(key, out);
+        Ok(Accepted { job: id, duplicate: None })
+    }
+
+    /// May this work wait here?
+    pub(crate) fn admit(&self, work: &Work) -> Result<(), Refusal> {
+        if self.pool.is_empty() {
+            return Err(Refusal::NoClusters);
+        }
+        if let Some(Preference { cluster, .. }) = &work.preference {
+            self.find_cluster(cluster)?;
+        }
+        if self.rejects_infeasible() {
+            let look = Look::new(self.view(), work, Rank::new(work.priority, u64::MAX));
+            let never: Option<Vec<_>> = self
+                .pool
+                .iter()
+                .map(|(_, c)| Some(format!("{}: {}", c.name(), look.never(c)?.describe(self.now))))
+                .collect();
+            if let Some(never) = never {
+                return Err(Refusal::Infeasible { why: never.join("; ").into() });
+            }
+        }
+        let queue = QueueName::of(work);
+        let len = self.queue.length(&queue);
+        if len >= self.settings.max_queue {
+            return Err(Refusal::QueueFull { queue, len });
+        }
+        Ok(())
+    }
+
+    /// Stops a job: at once if it waits, through its cluster if it is on one.
+    pub(crate) fn stop(&mut self, id: &JobId, out: &mut Output) -> Result<(), Refusal> {
+        let key = self.find_job(id)?;
+        match &mut self.jobs[key].record.phase {
+            Phase::Ended(_) => Err(self.wrong_state(key, "stopped", "it has ended already")),
+            Phase::Waiting { .. } => {
+                self.end(key, Transition::Stop, Some("stopped before it was dispatched".into()), out);
+                Ok(())
+            }
+            Phase::Live(live) if live.stopping => Ok(()),
+            Phase::Live(live) => {
+                live.stopping = true;
+                self.tell(key, out);
+                self.send_stop(key, out);
+                Ok(())
+            }
+        }
+    }
+
+    /// Asks the cluster, or the holder of a placement, to stop. While a submit is
+    /// on its way, or nobody can be asked, it is left for later.
+    pub(crate) fn send_stop(&mut self, key: JobKey, out: &mut Output) {
+        let job = &mut self.jobs[key];
+        let Some(live) = job.record.live() else { return };
+        let (id, attempt, cluster) = (job.record.id.clone(), live.attempt, live.cluster.clone());
+        if job.record.work.kind != Kind::Job {
+            out.effects.push(Effect::Revoke { job: id, attempt });
+        } else if live.lost_since.is_none() && live.stage != Stage::Sending {
+            out.effects.push(Effect::Stop { job: id, attempt, cluster });
+            job.touched_at = self.now;
+            self.arm(key);
+        }
+    }
+
+    /// Queues an ended job again, as an operator's wish.
+    pub(crate) fn rerun(&mut self, id: &JobId, out: &mut Output) -> Result<(), Refusal> {
+        let key = self.find_job(id)?;
+        let record = &mut self.jobs[key].record;
+        if !matches!(record.state(), State::Failed | State::Stopped) {
+            return Err(self.wrong_state(key, "run again", "only failed and stopped jobs are"));
+        }
+        let work = record.work.clone();
+        self.admit(&work)?;
+        self.jobs[key].record.troubles = None;
+        self.move_to(key, Transition::Rerun, Phase::Waiting { since: self.now, not_before: None }, out);
+        Ok(())
+    }
+
+    /// Forgets an ended job.
+    pub(crate) fn delete(&mut self, id: &JobId, out: &mut Output) -> Result<(), Refusal> {
+        let key = self.find_job(id)?;
+        if !self.jobs[key].record.state().is_terminal() {
+            return Err(self.wrong_state(key, "deleted", "stop it first"));
+        }
+        self.forget(key, out);
+        Ok(())
+    }
+
+    /// Ends a job for good.
+    pub(crate) fn end(
+        &mut self,
+        key: JobKey,
+        transition: Transition,
+        message: Option<Message>,
+        out: &mut Output,
+    ) {
+        let record = &self.jobs[key].record;
+        let cluster = record.live().map(|live| live.cluster.clone());
+        let state = match transition {
+            Transition::Succeed => State::Succeeded,
+            Transition::Stop => State::Stopped,
+            _ => State::Failed,
+        };
+        let ended = Ended { state, at: self.now, cluster, message };
+        self.move_to(key, transition, Phase::Ended(Box::new(ended)), out);
+    }
+
+    fn wrong_state(&self, key: JobKey, verb: &'static str, hint: &'static str) -> Refusal {
+        let record = &self.jobs[key].record;
+        Refusal::WrongState { job: record.id.clone(), state: record.state(), verb, hint }
+    }
+}
+
+/// Work submitted from inside a job is sub-work, and stays on that job's cluster
+/// unless it names another.
+pub(crate) fn stay_with_parent(mut work: Work, parent: Option<&crate::Parent>) -> Work {
+    work.origin = Origin::Outside;
+    if let Some(parent) = parent {
+        work.origin = Origin::Inside;
+        work.preference.get_or_insert_with(|| Preference { cluster: parent.cluster.clone(), required: true });
+    }
+    work
+}
