@@ -1,10 +1,9 @@
 //! The state machine: inputs in, outputs out, and the one way a job changes.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
 use multicluster_types::{
-    Attempt, ClusterName, ClusterSpec, JobId, Settings, Span, Timestamp, Transition, Verdict,
-    settings::Infeasible,
+    Attempt, ClusterName, JobId, Settings, Span, Timestamp, Transition, Verdict, settings::Infeasible,
 };
 
 use crate::{
@@ -13,7 +12,7 @@ use crate::{
     jobs::{JobKey, Jobs},
     policy::Policies,
     pool::{ClusterKey, Pool},
-    queue::{Queue, QueueName},
+    queue::{ClassKey, Queue},
     record::{Live, Orphan, Phase},
     timers::{Due, Timer, Timers},
 };
@@ -300,7 +299,7 @@ impl Core {
 
     /// Makes sure that somebody looks when the head of this class starves. One
     /// timer per class, set for the head of the time: a later head is checked then.
-    fn watch_for_starvation(&mut self, key: crate::queue::ClassKey) {
+    fn watch_for_starvation(&mut self, key: ClassKey) {
         let (now, after) = (self.now, self.settings.starvation_after);
         let Some(class) = self.queue.get_mut(key) else { return };
         let Some((_, job)) = class.ready().first_key_value() else { return };
@@ -360,22 +359,6 @@ impl Core {
     /// Must work that no cluster could ever hold be refused?
     pub(crate) fn rejects_infeasible(&self) -> bool {
         self.settings.infeasible == Infeasible::Reject
-    }
-
-    /// The settings in force.
-    #[must_use]
-    pub fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
-    /// How many wait in each queue.
-    pub fn queue_lengths(&self) -> impl Iterator<Item = (&QueueName, u32)> {
-        self.queue.lengths()
-    }
-
-    /// The pool's clusters as described.
-    pub fn cluster_specs(&self) -> impl Iterator<Item = &Arc<ClusterSpec>> {
-        self.pool.iter().map(|(_, cluster)| &cluster.record.spec)
     }
 }
 

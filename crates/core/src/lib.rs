@@ -11,7 +11,7 @@
 //! - `queue` equivalence classes, order, bounds · `pool` what is known per cluster
 //! - `ledger`, `breaker` one rule each
 //! - `submit`, `attempts`, `operate` what callers, attempts and operators do
-//! - `explain` why · `rebuild` after a crash · `record` what is durable
+//! - `explain` why · `view` what there is · `rebuild` after a crash · `record` what is durable
 
 mod attempts;
 mod breaker;
@@ -33,6 +33,7 @@ mod rebuild;
 pub mod record;
 mod submit;
 mod timers;
+mod view;
 
 pub use crate::core::Core;
 pub use error::Refusal;
@@ -44,3 +45,4 @@ pub use input::{
 pub use output::{Accepted, ClusterChange, CycleStats, Duplicate, Effect, Event, Output, Reply, Write};
 pub use queue::{QueueKind, QueueName};
 pub use rebuild::Durable;
+pub use view::{CircuitState, ClusterView, HealthState};

@@ -1,9 +1,9 @@
 //! The scores that come with the scheduler. Each gives 0..1 for one cluster,
 //! independent of the other candidates, so that a decision needs one pass.
 
-use multicluster_types::{Message, Quantity, Resources, Work};
+use multicluster_types::{Message, Quantity, Resources, Work, settings};
 
-use super::{Facts, PolicyError, closest_built_in};
+use super::{Facts, PolicyError, built_ins};
 
 /// A score that needs no expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,22 +21,21 @@ pub(super) enum BuiltIn {
 }
 
 impl BuiltIn {
-    pub(super) const ALL: &[(&'static str, BuiltIn)] = &[
-        ("score", BuiltIn::Score),
-        ("tag_affinity", BuiltIn::TagAffinity),
-        ("weighted_preference", BuiltIn::WeightedPreference),
-        ("spread", BuiltIn::Spread),
-        ("pack", BuiltIn::Pack),
+    /// Each with its name and what it prefers.
+    pub(super) const ALL: &[(BuiltIn, &'static str, &'static str)] = &[
+        (BuiltIn::Score, "score", "the most CPU, GPU and memory free after placement"),
+        (BuiltIn::TagAffinity, "tag_affinity", "the most of the work's placement tags carried"),
+        (BuiltIn::WeightedPreference, "weighted_preference", "the highest `weight`, and `prefer`"),
+        (BuiltIn::Spread, "spread", "the least work of ours"),
+        (BuiltIn::Pack, "pack", "the fullest that still fits"),
     ];
 
-    pub(super) fn names() -> String {
-        Self::ALL.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
-    }
-
     pub(super) fn named(name: &Message) -> Result<Self, PolicyError> {
-        Self::ALL.iter().find(|(known, _)| *known == name.as_str()).map(|(_, policy)| *policy).ok_or_else(
-            || PolicyError::Unknown { name: name.clone(), similar: closest_built_in(name.as_str()) },
-        )
+        let known = Self::ALL.iter().find(|(_, known, _)| *known == name.as_str());
+        known.map(|(policy, _, _)| *policy).ok_or_else(|| {
+            let similar = settings::closest(name.as_str(), built_ins().map(|(name, _)| name));
+            PolicyError::Unknown { name: name.clone(), similar }
+        })
     }
 
     pub(super) fn score(self, work: &Work, facts: Facts<'_>) -> f64 {

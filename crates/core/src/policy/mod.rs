@@ -4,9 +4,7 @@
 mod built_in;
 mod expression;
 
-use multicluster_types::{
-    ClusterSpec, Message, PolicyRule, PolicySpec, Quantity, Reason, Resources, Work, settings,
-};
+use multicluster_types::{ClusterSpec, Message, PolicyRule, PolicySpec, Quantity, Reason, Resources, Work};
 
 use built_in::BuiltIn;
 use expression::Expression;
@@ -105,10 +103,11 @@ pub enum PolicyError {
 }
 
 fn unknown_hint(similar: Option<&str>) -> String {
-    match similar {
-        Some(name) => format!("did you mean {name}?"),
-        None => format!("built in are {}; your own needs an `expression` or a `filter`", BuiltIn::names()),
+    if let Some(name) = similar {
+        return format!("did you mean {name}?");
     }
+    let names: Vec<_> = built_ins().map(|(name, _)| name).collect();
+    format!("built in are {}; your own needs an `expression` or a `filter`", names.join(", "))
 }
 
 /// The composed policies of a pool.
@@ -140,15 +139,21 @@ pub fn check(spec: &PolicySpec) -> Result<(), PolicyError> {
     Policies::compile(std::slice::from_ref(spec)).map(drop)
 }
 
+/// The most policies one pool may have.
+pub const MAX: usize = 32;
+
+/// The built-in scores: name, and what it prefers.
+pub fn built_ins() -> impl Iterator<Item = (&'static str, &'static str)> {
+    BuiltIn::ALL.iter().map(|(_, name, prefers)| (*name, *prefers))
+}
+
 impl Policies {
-    /// The most policies one pool may have.
-    const MAX: usize = 32;
     const MAX_WEIGHT: f64 = 1e6;
 
     /// Compiles the list of the settings.
     pub(crate) fn compile(specs: &[PolicySpec]) -> Result<Self, PolicyError> {
-        if specs.len() > Self::MAX {
-            return Err(PolicyError::TooMany { count: specs.len(), max: Self::MAX });
+        if specs.len() > MAX {
+            return Err(PolicyError::TooMany { count: specs.len(), max: MAX });
         }
         let mut policies = Policies { filters: Vec::new(), scores: Vec::new(), weights: 0.0 };
         for (at, PolicySpec { name, rule }) in specs.iter().enumerate() {
@@ -276,11 +281,6 @@ impl Sample {
     fn work() -> Work {
         Work::new(multicluster_types::Kind::Job)
     }
-}
-
-/// Re-exported so that the names of the built-ins have one home.
-pub(crate) fn closest_built_in(name: &str) -> Option<String> {
-    settings::closest(name, BuiltIn::ALL.iter().map(|(name, _)| *name))
 }
 
 #[cfg(test)]

@@ -1,0 +1,163 @@
+//! `cluster.yaml` and the `SCHEDULER_*` environment as typed settings.
+//!
+//! Text goes in, a [`Config`] or a [`ConfigError`] comes out; every error points at
+//! the line, and all errors of a file are reported at once. Only [`load`] and
+//! [`find`] look at files, and nothing here reads the process environment: it is
+//! passed in.
+//!
+//! ```text
+//! text ─ tree ─┬─ clusters ─ runtime_env, address ─┐
+//!              └─ scheduler ─ policies ────────────┼─ Config
+//! environment ─ env ───────────────────────────────┘
+//! ```
+//!
+//! [`reference()`] renders the same tables as Markdown for the docs.
+
+mod address;
+mod clusters;
+mod diagnostic;
+mod env;
+mod find;
+mod policies;
+mod reference;
+mod report;
+mod runtime_env;
+mod scalar;
+mod scheduler;
+mod source;
+mod tree;
+mod yaml_error;
+
+#[cfg(test)]
+mod tests;
+
+use std::{fs::File, io::Read, path::Path};
+
+use multicluster_types::{ClusterSpec, Settings};
+
+pub use diagnostic::{ConfigError, Diagnostic, Place};
+pub use find::find;
+pub use reference::reference;
+
+use report::Report;
+use source::{Mark, Source};
+use tree::{Node, Value};
+
+/// What the operator wants: how the scheduler behaves, and over which clusters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// How the scheduler behaves: the file, overridden by the environment.
+    pub settings: Settings,
+    /// The clusters, in the order of the file. At least one, no name twice.
+    pub clusters: Vec<ClusterSpec>,
+    /// Things to tell the operator that do not stop anything.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// The largest file read. A pool of a hundred clusters needs about 50 KiB.
+const MAX_FILE_BYTES: usize = 4 << 20;
+
+/// Reads a file. `env` is the environment: `std::env::vars_os()`, without what is not
+/// Unicode (`std::env::vars()` panics on that).
+///
+/// # Errors
+/// When the file cannot be read, or for everything [`parse`] refuses.
+pub fn load(path: &Path, env: impl IntoIterator<Item = (String, String)>) -> Result<Config, ConfigError> {
+    let origin = path.display().to_string();
+    let bytes = read_bounded(path).map_err(|error| {
+        let message = format!("cannot be read: {error}");
+        ConfigError::from(Diagnostic::about(&origin, message, "check the path and its permissions"))
+    })?;
+    match std::str::from_utf8(&bytes) {
+        Ok(text) => parse(text, &origin, env),
+        Err(error) => Err(not_text(&origin, &bytes, error.valid_up_to())),
+    }
+}
+
+/// Reads text. `origin` names it in errors: the file's path as the user knows it.
+///
+/// # Errors
+/// Lists everything that is wrong with the text and the environment, each with its
+/// place and a hint.
+pub fn parse(
+    text: &str,
+    origin: &str,
+    env: impl IntoIterator<Item = (String, String)>,
+) -> Result<Config, ConfigError> {
+    if text.len() > MAX_FILE_BYTES {
+        return Err(too_large(origin).into());
+    }
+    let mut report = Report::new(Source::new(origin, text));
+    let mut settings = Settings::default();
+    let mut clusters = Vec::new();
+    if let Some(root) = tree::parse(text, &mut report) {
+        read_file(&root, &mut settings, &mut clusters, &mut report);
+    }
+    env::apply(env, &mut settings, &mut report);
+    report.finish(|warnings| Config { settings, clusters, warnings })
+}
+
+/// The keys of the file.
+const FILE_KEYS: [&str; 2] = ["clusters", "scheduler"];
+const CLUSTERS_HINT: &str = "list your clusters:\n  clusters:\n    - name: centos\n      head_address: 192.168.5.7:10001\n      dashboard: http://192.168.5.7:8265";
+
+fn read_file(
+    root: &Node<'_>,
+    settings: &mut Settings,
+    clusters: &mut Vec<ClusterSpec>,
+    report: &mut Report<'_>,
+) {
+    let Value::Map(entries) = &root.value else {
+        let (at, message) = if root.is_null() {
+            (Mark::START, "nothing is configured here".to_owned())
+        } else {
+            (root.at, format!("the file should be a mapping with `clusters:`, not {}", root.kind()))
+        };
+        return report.error(at, message, CLUSTERS_HINT);
+    };
+    let mut listed = false;
+    for (key, value) in entries {
+        match key.text.as_ref() {
+            "clusters" => {
+                listed = true;
+                *clusters = clusters::read(key, value, report);
+            }
+            "scheduler" => scheduler::read(key, value, settings, report),
+            _ => report.unknown_key(key, "the file", FILE_KEYS),
+        }
+    }
+    if !listed {
+        report.error(root.at, "there is no `clusters:`", CLUSTERS_HINT);
+    }
+}
+
+/// At most one byte more than is accepted, whatever the path leads to.
+fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let limit = MAX_FILE_BYTES as u64 + 1;
+    File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn too_large(origin: &str) -> Diagnostic {
+    let message = format!("the file is larger than {} MiB", MAX_FILE_BYTES >> 20);
+    Diagnostic::about(origin, message, "is this the right file? A cluster.yaml has a few hundred lines")
+}
+
+fn not_text(origin: &str, bytes: &[u8], valid: usize) -> ConfigError {
+    if bytes.len() > MAX_FILE_BYTES {
+        return too_large(origin).into();
+    }
+    let text = String::from_utf8_lossy(&bytes[..valid]);
+    let line = text.rsplit('\n').next().unwrap_or_default();
+    let small = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let at = Mark {
+        line: small(text.matches('\n').count() + 1),
+        column: small(line.chars().count() + 1),
+        start: valid,
+        end: valid,
+    };
+    let place = Some(Source::new(origin, &text).place(at, usize::MAX));
+    let hint = "save the file as UTF-8; is this the right file?";
+    Diagnostic { place, ..Diagnostic::about(origin, "this is not UTF-8 text", hint) }.into()
+}

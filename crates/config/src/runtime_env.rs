@@ -1,0 +1,106 @@
+//! A cluster's `runtime_env`: kept as written, for Ray to make sense of.
+//!
+//! Values here may be secrets. No message repeats one; excerpts hide them anyway.
+
+use multicluster_types::RuntimeEnv;
+use serde_json::{Map, Number, Value as Json};
+
+use crate::{
+    report::{Report, plain},
+    tree::{Key, Kind, Node, Scalar, Value},
+};
+
+/// Reads the mapping; nothing is an empty one.
+pub(crate) fn read(key: &Key<'_>, node: &Node<'_>, report: &mut Report<'_>) -> RuntimeEnv {
+    let mut env = RuntimeEnv::new();
+    for (key, value) in entries(key, node, "write a mapping, such as {conda: ts}", report) {
+        let value = match key.text.as_ref() {
+            "env_vars" => Some(Json::Object(env_vars(key, value, report))),
+            _ => json(key, value, report),
+        };
+        env.extend(value.map(|value| (key.text.clone().into_owned(), value)));
+    }
+    env
+}
+
+/// `env_vars`: names to texts, as Ray insists. A number or a yes/no is taken as the
+/// text that was written (`3.10` stays `3.10`, `yes` stays `yes`): that is what the
+/// same line means in a shell, in Compose and in Kubernetes, and any other reading
+/// (`True`? `true`? `3.1`?) would be a guess.
+fn env_vars(key: &Key<'_>, node: &Node<'_>, report: &mut Report<'_>) -> Map<String, Json> {
+    const HINT: &str = "write `NAME: text`; for an empty text write \"\"";
+    let mut variables = Map::new();
+    for (name, value) in entries(key, node, "write a mapping of names to texts: {HOME_DIR: /home/me}", report)
+    {
+        if name.text.is_empty() || name.text.contains(['=', '\0']) {
+            let message = format!("{} cannot be the name of an environment variable", plain(&name.text));
+            report.error_at_key(name.at, message, "use letters, digits and '_'");
+            continue;
+        }
+        match &value.value {
+            Value::Scalar(Scalar { text, kind }) if *kind != Kind::Null => {
+                let text =
+                    if *kind == (Kind::Text { quoted: false }) { join_lines(text) } else { text.to_string() };
+                variables.insert(name.text.clone().into_owned(), Json::String(text));
+            }
+            _ => report.wrong_type(name, value, HINT),
+        }
+    }
+    variables
+}
+
+/// A long value is written as a block, one part per line: `a:⏎ b:⏎` is `a:b:`. A
+/// newline that is meant is written `"\n"`, in quotes.
+fn join_lines(text: &str) -> String {
+    if text.contains('\n') { text.lines().map(str::trim).collect() } else { text.to_owned() }
+}
+
+/// The entries of a mapping; nothing has none, anything else is reported.
+fn entries<'n, 'a>(
+    key: &Key<'_>,
+    node: &'n Node<'a>,
+    hint: &str,
+    report: &mut Report<'_>,
+) -> &'n [(Key<'a>, Node<'a>)] {
+    match &node.value {
+        Value::Map(entries) => entries,
+        _ if node.is_null() => &[],
+        _ => {
+            report.wrong_type(key, node, hint);
+            &[]
+        }
+    }
+}
+
+/// As JSON, typed as PyYAML would: these files were read by Python so far.
+fn json(key: &Key<'_>, node: &Node<'_>, report: &mut Report<'_>) -> Option<Json> {
+    match &node.value {
+        Value::List(items) => {
+            items.iter().map(|item| json(key, item, report)).collect::<Option<_>>().map(Json::Array)
+        }
+        Value::Map(entries) => {
+            let member = |(key, value): &(Key<'_>, Node<'_>)| {
+                Some((key.text.clone().into_owned(), json(key, value, report)?))
+            };
+            entries.iter().map(member).collect::<Option<_>>().map(Json::Object)
+        }
+        Value::Scalar(Scalar { text, kind }) => {
+            let number = match *kind {
+                Kind::Null => return Some(Json::Null),
+                Kind::Text { .. } => return Some(Json::String(text.to_string())),
+                // To PyYAML these are text, unlike yes and no.
+                Kind::Bool(_) if matches!(text.as_ref(), "y" | "Y" | "n" | "N") => {
+                    return Some(Json::String(text.to_string()));
+                }
+                Kind::Bool(value) => return Some(Json::Bool(value)),
+                Kind::Integer(value) => Number::from_i128(value),
+                Kind::Float(value) => Number::from_f64(value),
+            };
+            if number.is_none() {
+                let message = format!("{} holds a number that cannot be passed on", plain(&key.text));
+                report.error_at_key(key.at, message, "write a finite number, or put it in quotes");
+            }
+            number.map(Json::Number)
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Single values: text, numbers, yes or no, settings.
+
+use multicluster_types::{Settings, Weight, settings::Definition};
+
+use crate::{
+    report::{Report, excerpt},
+    tree::{Key, Kind, Node, Scalar, Value},
+};
+
+/// The text of a scalar as written, whatever YAML takes it for: a cluster may be
+/// called `1` or `on`.
+pub(crate) fn text<'n>(
+    key: &Key<'_>,
+    node: &'n Node<'_>,
+    hint: &str,
+    report: &mut Report<'_>,
+) -> Option<&'n str> {
+    match &node.value {
+        Value::Scalar(scalar) if scalar.kind != Kind::Null => Some(&scalar.text),
+        _ => {
+            report.wrong_type(key, node, hint);
+            None
+        }
+    }
+}
+
+/// `true`, `yes`, `on` and their opposites. In quotes it would be text, which Python
+/// takes for true even when it says "false": too easy to get wrong to guess.
+pub(crate) fn flag(key: &Key<'_>, node: &Node<'_>, report: &mut Report<'_>) -> Option<bool> {
+    match node.value {
+        Value::Scalar(Scalar { kind: Kind::Bool(value), .. }) => Some(value),
+        _ => {
+            report.wrong_type(key, node, "write true or false, without quotes");
+            None
+        }
+    }
+}
+
+/// A number from 0 to 1000000.
+pub(crate) fn weight(key: &Key<'_>, node: &Node<'_>, report: &mut Report<'_>) -> Option<Weight> {
+    const HINT: &str = "give a number from 0 to 1000000; 1.0 is the default";
+    let number = match &node.value {
+        Value::Scalar(Scalar { kind: Kind::Integer(number), .. }) => *number as f64,
+        Value::Scalar(Scalar { kind: Kind::Float(number), .. }) => *number,
+        Value::Scalar(Scalar { kind: Kind::Text { .. }, text }) => match text.trim().parse() {
+            Ok(number) => number,
+            Err(_) => {
+                report.error(node.at, format!("{} is not a number: {}", key.text, excerpt(text)), HINT);
+                return None;
+            }
+        },
+        _ => {
+            report.wrong_type(key, node, HINT);
+            return None;
+        }
+    };
+    Weight::new(number).map_err(|error| report.refused(node.at, &error, HINT)).ok()
+}
+
+/// Sets a setting that exists from the text of a scalar.
+pub(crate) fn setting(
+    definition: &Definition,
+    settings: &mut Settings,
+    key: &Key<'_>,
+    node: &Node<'_>,
+    report: &mut Report<'_>,
+) -> Option<()> {
+    let hint = format!("expected {}; the default is {}", definition.expected, definition.default);
+    let text = text(key, node, &hint, report)?;
+    settings.set(definition.name, text).map_err(|error| report.refused(node.at, &error, &hint)).ok()
+}
+
+/// The setting with this name or alias.
+pub(crate) fn definition(name: &str) -> Option<&'static Definition> {
+    Settings::DEFINITIONS.iter().find(|d| d.name == name || d.aliases.contains(&name))
+}

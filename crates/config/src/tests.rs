@@ -1,0 +1,50 @@
+//! Whole files: what is understood, what is refused and how, what is never shown.
+
+mod environment;
+mod hostile;
+mod mistakes;
+mod policies;
+mod secrets;
+mod valid;
+
+use crate::{Config, ConfigError, Diagnostic};
+
+const NO_ENV: [(String, String); 0] = [];
+
+fn parse(text: &str) -> Result<Config, ConfigError> {
+    crate::parse(text, "cluster.yaml", NO_ENV)
+}
+
+fn ok(text: &str) -> Config {
+    parse(text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn errors(text: &str) -> Vec<Diagnostic> {
+    parse(text).expect_err("should be refused").diagnostics
+}
+
+/// The one error there is.
+fn error(text: &str) -> Diagnostic {
+    let mut errors = errors(text);
+    assert_eq!(errors.len(), 1, "{errors:#?}");
+    errors.remove(0)
+}
+
+fn line(diagnostic: &Diagnostic) -> u32 {
+    diagnostic.place.as_ref().expect("has a place").line
+}
+
+/// The file has one error: at `line:column`, with this message and this hint.
+fn assert_told(text: &str, place_and_message: &str, hint: &str) {
+    let error = error(text);
+    let place = error.place.as_ref().unwrap();
+    assert_eq!(format!("{}:{} {}", place.line, place.column, error.message), place_and_message, "{text}");
+    assert_eq!(error.hint.lines().next(), Some(hint), "{text}");
+}
+
+/// A file with one cluster, on lines 1 to 4, and more after it.
+fn centos(more: &str) -> String {
+    format!(
+        "clusters:\n  - name: centos\n    head_address: 192.168.5.7:32546\n    dashboard: http://192.168.5.7:31591\n{more}"
+    )
+}

@@ -1,0 +1,147 @@
+//! What there is to see: jobs, queues, clusters. Nothing here changes anything.
+
+use std::sync::Arc;
+
+use multicluster_types::{
+    ClusterName, ClusterSpec, JobId, Message, Resources, Settings, Snapshot, Timestamp,
+};
+
+use crate::{
+    Core, QueueName,
+    breaker::Breaker,
+    pool::{Cluster, Health},
+    record::{Cordon, JobRecord, Source},
+};
+
+/// One cluster as it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClusterView {
+    /// The operator's description.
+    pub spec: Arc<ClusterSpec>,
+    /// Who registered it.
+    pub source: Source,
+    /// Does it answer?
+    pub health: HealthState,
+    /// The latest facts.
+    pub snapshot: Option<Snapshot>,
+    /// Promised, and not in the facts yet.
+    pub assumed: Resources,
+    /// Where its circuit stands.
+    pub circuit: CircuitState,
+    /// Kept away from new work.
+    pub cordon: Option<Cordon>,
+    /// Removed as soon as it is empty.
+    pub leaving: bool,
+    /// Our work on it.
+    pub live: usize,
+    /// How many of those are top-level jobs.
+    pub top_level_jobs: u32,
+    /// When the next top-level submission is allowed, if not now.
+    pub next_submission_at: Option<Timestamp>,
+    /// Kept free for a job that has waited too long.
+    pub reserved_for: Option<JobId>,
+}
+
+/// Does a cluster answer?
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HealthState {
+    /// Not asked yet, or not answered yet.
+    NeverSeen,
+    /// It does.
+    Healthy,
+    /// It does not.
+    Unhealthy {
+        /// Since when.
+        since: Timestamp,
+        /// What the last poll said.
+        error: Message,
+    },
+}
+
+/// Where a circuit stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CircuitState {
+    /// Work passes.
+    Closed,
+    /// Nothing passes until then.
+    Open {
+        /// When one probe may pass.
+        until: Timestamp,
+    },
+    /// One probe may pass, or is under way.
+    HalfOpen,
+}
+
+impl Core {
+    /// The latest time the core was told.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// The settings in force.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// One job.
+    #[must_use]
+    pub fn job(&self, id: &JobId) -> Option<&JobRecord> {
+        self.jobs.find(id).map(|key| &self.jobs[key].record)
+    }
+
+    /// Every job known, in no particular order but always the same.
+    pub fn jobs(&self) -> impl Iterator<Item = &JobRecord> {
+        self.jobs.iter().map(|(_, job)| &job.record)
+    }
+
+    /// How many jobs are known, ended ones included.
+    #[must_use]
+    pub fn job_count(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// How many wait in each queue.
+    pub fn queues(&self) -> impl Iterator<Item = (&QueueName, u32)> {
+        self.queue.lengths()
+    }
+
+    /// One cluster.
+    #[must_use]
+    pub fn cluster(&self, name: &ClusterName) -> Option<ClusterView> {
+        self.pool.find(name).map(|key| self.view_of(&self.pool[key]))
+    }
+
+    /// Every cluster, in the order of registration.
+    pub fn clusters(&self) -> impl Iterator<Item = ClusterView> + '_ {
+        self.pool.iter().map(|(_, cluster)| self.view_of(cluster))
+    }
+
+    fn view_of(&self, cluster: &Cluster) -> ClusterView {
+        ClusterView {
+            spec: Arc::clone(&cluster.record.spec),
+            source: cluster.record.source,
+            health: match &cluster.health {
+                Health::NeverSeen => HealthState::NeverSeen,
+                Health::Healthy => HealthState::Healthy,
+                Health::Unhealthy { since, error } => {
+                    HealthState::Unhealthy { since: *since, error: error.clone() }
+                }
+            },
+            snapshot: cluster.snapshot.as_deref().cloned(),
+            assumed: cluster.ledger.assumed().clone(),
+            circuit: match cluster.breaker {
+                Breaker::Closed { .. } => CircuitState::Closed,
+                Breaker::Open { until } => CircuitState::Open { until },
+                Breaker::HalfOpen { .. } => CircuitState::HalfOpen,
+            },
+            cordon: cluster.record.cordon.clone(),
+            leaving: cluster.record.leaving,
+            live: cluster.live.len(),
+            top_level_jobs: cluster.top_level_jobs,
+            next_submission_at: cluster.spaced_until(self.now, &self.settings),
+            reserved_for: cluster.reserved.as_ref().map(|r| r.id.clone()),
+        }
+    }
+}

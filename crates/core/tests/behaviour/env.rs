@@ -1,0 +1,425 @@
+//! A scheduler on virtual time, with builders and a recording driver. After
+//! every input all tables are checked, and the writes are folded into a store
+//! that must equal the live state.
+
+use std::collections::BTreeMap;
+
+use multicluster_core::{
+    Accepted, Core, DispatchOutcome, Durable, Effect, Event, Identity, Input, LookupOutcome, Observation,
+    Output, Parent, Refusal, Reply, RunStatus, Submission, Write,
+    record::{AttemptOutcome, AttemptRecord},
+};
+use multicluster_types::{
+    Attempt, ClusterName, ClusterSpec, ContentHash, Decision, GroupId, Incarnation, JobId, Kind, Limits,
+    Load, OnClusterLoss, Preference, Priority, Reason, Resources, Settings, Snapshot, Span, State, Tags,
+    Timestamp, Verdict, Weight, Work,
+};
+
+pub fn job_id(text: &str) -> JobId {
+    JobId::new(text).unwrap()
+}
+
+pub fn cluster_name(text: &str) -> ClusterName {
+    ClusterName::new(text).unwrap()
+}
+
+pub fn amounts(amounts: &[(&str, f64)]) -> Resources {
+    Resources::from_amounts(amounts.iter().copied()).unwrap()
+}
+
+/// A cluster to register.
+#[derive(Debug, Clone)]
+pub struct ClusterBuilder {
+    pub spec: ClusterSpec,
+    pub total: Vec<(&'static str, f64)>,
+}
+
+pub fn a_cluster(name: &str) -> ClusterBuilder {
+    ClusterBuilder {
+        spec: ClusterSpec {
+            name: cluster_name(name),
+            head_address: "127.0.0.1:10001".into(),
+            dashboard: format!("http://127.0.0.1:8265/{name}").into(),
+            prefer: false,
+            weight: Weight::default(),
+            tags: Tags::default(),
+            runtime_env: Default::default(),
+            limits: Limits::default(),
+        },
+        total: vec![("CPU", 8.0), ("memory", 64e9)],
+    }
+}
+
+impl ClusterBuilder {
+    pub fn total(mut self, total: &[(&'static str, f64)]) -> Self {
+        self.total = total.to_vec();
+        self
+    }
+
+    pub fn cpus(self, cpus: f64) -> Self {
+        self.total(&[("CPU", cpus), ("memory", 64e9)])
+    }
+
+    pub fn tags(mut self, tags: &[&str]) -> Self {
+        self.spec.tags = Tags::new(tags).unwrap();
+        self
+    }
+
+    pub fn weight(mut self, weight: f64) -> Self {
+        self.spec.weight = Weight::new(weight).unwrap();
+        self
+    }
+
+    pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
+        change(&mut self.spec.limits);
+        self
+    }
+}
+
+/// Work to submit.
+#[derive(Debug, Clone)]
+pub struct WorkBuilder(pub Submission);
+
+pub fn a_job() -> WorkBuilder {
+    work(Kind::Job)
+}
+
+pub fn a_task() -> WorkBuilder {
+    work(Kind::Task)
+}
+
+pub fn an_actor() -> WorkBuilder {
+    work(Kind::Actor)
+}
+
+fn work(kind: Kind) -> WorkBuilder {
+    let placeholder = Identity::Fresh(job_id("placeholder"));
+    WorkBuilder(Submission { id: placeholder, work: Work::new(kind), content: None, parent: None })
+}
+
+impl WorkBuilder {
+    pub fn id(mut self, id: &str) -> Self {
+        self.0.id = Identity::Given(job_id(id));
+        self
+    }
+
+    pub fn demand(mut self, demand: &[(&str, f64)]) -> Self {
+        self.0.work.demand = amounts(demand);
+        self
+    }
+
+    pub fn cpus(self, cpus: f64) -> Self {
+        self.demand(&[("CPU", cpus)])
+    }
+
+    pub fn tags(mut self, tags: &[&str]) -> Self {
+        self.0.work.tags = Tags::new(tags).unwrap();
+        self
+    }
+
+    pub fn prefers(mut self, cluster: &str) -> Self {
+        self.0.work.preference = Some(Preference { cluster: cluster_name(cluster), required: false });
+        self
+    }
+
+    pub fn requires(mut self, cluster: &str) -> Self {
+        self.0.work.preference = Some(Preference { cluster: cluster_name(cluster), required: true });
+        self
+    }
+
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.0.work.priority = Priority(priority);
+        self
+    }
+
+    pub fn retries(mut self, retries: u32) -> Self {
+        self.0.work.retry.max_retries = retries;
+        self
+    }
+
+    pub fn idempotent(mut self) -> Self {
+        self.0.work.retry.on_cluster_loss = OnClusterLoss::Requeue;
+        self
+    }
+
+    pub fn batch(mut self, group: &str) -> Self {
+        self.0.work.group = Some(GroupId::new(group).unwrap());
+        self
+    }
+
+    pub fn content(mut self, content: &str) -> Self {
+        self.0.content = Some(ContentHash::of([content]));
+        self
+    }
+
+    pub fn inside(mut self, parent: &JobId, cluster: &str) -> Self {
+        self.0.parent = Some(Parent { job: parent.clone(), cluster: cluster_name(cluster) });
+        self
+    }
+}
+
+/// What a fake cluster answers to a poll.
+#[derive(Debug, Clone)]
+pub struct Fake {
+    pub total: Resources,
+    pub used: Resources,
+    pub physical: Load,
+    pub session: String,
+    pub answers: bool,
+}
+
+/// The scheduler and everything around it.
+pub struct TestEnv {
+    pub core: Core,
+    pub now: Timestamp,
+    pub store: Durable,
+    pub fakes: BTreeMap<ClusterName, Fake>,
+    pub effects: Vec<Effect>,
+    pub events: Vec<Event>,
+    pub decisions: Vec<Decision>,
+    pub attempts: Vec<AttemptRecord>,
+    made: u32,
+    next_poll: Timestamp,
+}
+
+impl TestEnv {
+    /// The default settings.
+    pub fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    pub fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        let mut settings = Settings::default();
+        change(&mut settings);
+        Self {
+            core: Core::new(settings).unwrap(),
+            now: Timestamp(1_000_000),
+            store: Durable::default(),
+            fakes: BTreeMap::new(),
+            effects: Vec::new(),
+            events: Vec::new(),
+            decisions: Vec::new(),
+            attempts: Vec::new(),
+            made: 0,
+            next_poll: Timestamp(1_005_000),
+        }
+    }
+
+    /// The default settings, but without the 40-second rule.
+    pub fn unspaced() -> Self {
+        Self::with(|s| s.submission_interval = Span::ZERO)
+    }
+
+    pub fn set(&mut self, name: &str, value: &str) {
+        let mut settings = self.core.settings().clone();
+        settings.set(name, value).unwrap();
+        let clusters = self.core.clusters().map(|c| (*c.spec).clone()).collect();
+        self.send(Input::Reload { settings: Box::new(settings), clusters }).unwrap().unwrap();
+    }
+
+    /// Registers a cluster and lets it answer its first poll.
+    pub fn cluster(&mut self, builder: ClusterBuilder) -> &mut Self {
+        let name = builder.spec.name.clone();
+        let fake = Fake {
+            total: amounts(&builder.total),
+            used: Resources::default(),
+            physical: Load::default(),
+            session: "session_1".into(),
+            answers: true,
+        };
+        self.fakes.insert(name.clone(), fake);
+        self.send(Input::Register { spec: Box::new(builder.spec), replace: false }).unwrap().unwrap();
+        self.poll(name.as_str());
+        self
+    }
+
+    /// Feeds one input, does the driver's work, checks everything.
+    pub fn send(&mut self, input: Input) -> Option<Result<Reply, Refusal>> {
+        let out = self.core.handle(self.now, input);
+        self.commit(out)
+    }
+
+    pub fn commit(&mut self, out: Output) -> Option<Result<Reply, Refusal>> {
+        for write in out.writes {
+            self.store.apply(&write);
+            match write {
+                Write::Decision(decision) => self.decisions.push(*decision),
+                Write::Attempt(attempt) => self.attempts.push(*attempt),
+                _ => {}
+            }
+        }
+        self.core.check().unwrap();
+        assert_eq!(self.store, self.core.durable(), "the writes add up to the live state");
+        self.effects.extend(out.effects.into_iter().filter(|e| !matches!(e, Effect::Poll { .. })));
+        self.events.extend(out.events);
+        out.reply
+    }
+
+    /// A crash after the commit and before any effect: rebuilt from the store.
+    pub fn crash(&mut self) {
+        let settings = self.core.settings().clone();
+        self.core = Core::rebuild(self.now, settings, self.store.clone()).unwrap();
+        self.effects.clear();
+        let out = self.core.recover();
+        self.commit(out);
+    }
+
+    /// Submits, and expects to be accepted.
+    pub fn submit(&mut self, builder: WorkBuilder) -> JobId {
+        self.try_submit(builder).unwrap().job
+    }
+
+    pub fn try_submit(&mut self, mut builder: WorkBuilder) -> Result<Accepted, Refusal> {
+        if builder.0.id == Identity::Fresh(job_id("placeholder")) {
+            self.made += 1;
+            builder.0.id = Identity::Fresh(job_id(&format!("job-{}", self.made)));
+        }
+        match self.send(Input::Submit(builder.0)).unwrap()? {
+            Reply::Accepted(accepted) => Ok(accepted),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Lets time pass. Clusters that answer are polled every 5 s.
+    pub fn advance(&mut self, span: Span) {
+        let end = self.now + span;
+        while self.now < end {
+            let wakeup = self.core.next_wakeup().filter(|at| *at > self.now).unwrap_or(end);
+            self.now = wakeup.min(self.next_poll).min(end);
+            self.send(Input::Tick);
+            if self.now == self.next_poll {
+                self.poll_all();
+                self.next_poll = self.next_poll + Span::seconds(5);
+            }
+        }
+    }
+
+    pub fn advance_s(&mut self, seconds: u64) {
+        self.advance(Span::seconds(seconds));
+    }
+
+    pub fn poll_all(&mut self) {
+        let names: Vec<_> = self.core.clusters().map(|c| c.spec.name.clone()).collect();
+        names.iter().for_each(|name| self.poll(name.as_str()));
+    }
+
+    /// One poll, answered or not.
+    pub fn poll(&mut self, cluster: &str) {
+        let cluster = cluster_name(cluster);
+        let fake = &self.fakes[&cluster];
+        let input = if fake.answers {
+            let snapshot = Snapshot {
+                taken_at: self.now,
+                total: fake.total.clone(),
+                used: fake.used.clone(),
+                physical: fake.physical,
+                nodes: 1,
+                ray_version: "2.60.0".into(),
+                incarnation: Some(Incarnation::new(&fake.session).unwrap()),
+            };
+            Input::Polled { cluster, snapshot: Box::new(snapshot) }
+        } else {
+            Input::PollFailed { cluster, error: "connection refused".into() }
+        };
+        self.send(input);
+    }
+
+    pub fn fake(&mut self, cluster: &str) -> &mut Fake {
+        self.fakes.get_mut(&cluster_name(cluster)).unwrap()
+    }
+
+    /// Sets what a cluster says is in use, and polls it.
+    pub fn uses(&mut self, cluster: &str, used: &[(&str, f64)]) {
+        self.fake(cluster).used = amounts(used);
+        self.poll(cluster);
+    }
+
+    /// Polls fail until the cluster is unhealthy.
+    pub fn lose(&mut self, cluster: &str) {
+        self.fake(cluster).answers = false;
+        (0..3).for_each(|_| self.poll(cluster));
+    }
+
+    pub fn bring_back(&mut self, cluster: &str) {
+        self.fake(cluster).answers = true;
+        self.poll(cluster);
+    }
+
+    pub fn attempt(&self, job: &JobId) -> Attempt {
+        Attempt(self.core.job(job).unwrap().attempts)
+    }
+
+    pub fn dispatched(&mut self, job: &JobId, outcome: DispatchOutcome) {
+        self.send(Input::Dispatched { job: job.clone(), attempt: self.attempt(job), outcome });
+    }
+
+    pub fn accept(&mut self, job: &JobId) {
+        self.dispatched(job, DispatchOutcome::Accepted);
+    }
+
+    pub fn observe(&mut self, job: &JobId, status: RunStatus) {
+        let run = Observation { job: job.clone(), attempt: self.attempt(job), status };
+        self.send(Input::Observed { runs: vec![run] });
+    }
+
+    /// Accepted and seen running.
+    pub fn run(&mut self, job: &JobId) {
+        self.accept(job);
+        self.observe(job, RunStatus::Running);
+    }
+
+    pub fn succeed(&mut self, job: &JobId) {
+        self.observe(job, RunStatus::Succeeded);
+    }
+
+    pub fn fail(&mut self, job: &JobId) {
+        self.observe(job, RunStatus::Failed { message: "exit code 1".into(), never_started: false });
+    }
+
+    /// Answers the open look-up of a job.
+    pub fn answer(&mut self, job: &JobId, outcome: LookupOutcome) {
+        let is_mine = |e: &Effect| matches!(e, Effect::Lookup { job: j, .. } if j == job);
+        let at = self.effects.iter().rposition(is_mine).expect("a look-up is open");
+        let Effect::Lookup { attempt, question, .. } = self.effects.remove(at) else { unreachable!() };
+        self.send(Input::LookedUp { job: job.clone(), attempt, question, outcome });
+    }
+
+    pub fn not_found(&self, cluster: &str) -> LookupOutcome {
+        let session = &self.fakes[&cluster_name(cluster)].session;
+        LookupOutcome::NotFound { incarnation: Some(Incarnation::new(session).unwrap()) }
+    }
+
+    pub fn state(&self, job: &JobId) -> State {
+        self.core.job(job).unwrap_or_else(|| panic!("{job} is forgotten")).state()
+    }
+
+    /// Where the job is; empty if it waits.
+    pub fn place(&self, job: &JobId) -> &str {
+        self.core.job(job).unwrap().live().map_or("", |live| live.cluster.as_str())
+    }
+
+    /// Why this cluster does not take this waiting job.
+    pub fn reason(&self, job: &JobId, cluster: &str) -> Reason {
+        let explanation = self.core.explain(job).unwrap();
+        let verdict = explanation.clusters.iter().find(|c| c.cluster.as_str() == cluster).unwrap();
+        match &verdict.verdict {
+            Verdict::Rejected(reason) => reason.clone(),
+            other => panic!("{cluster} could take {job}: {other:?}"),
+        }
+    }
+
+    pub fn take_effects(&mut self, count: usize) -> Vec<Effect> {
+        let effects = std::mem::take(&mut self.effects);
+        assert_eq!(effects.len(), count, "{effects:?}");
+        effects
+    }
+
+    pub fn assert_quiet(&mut self) {
+        self.take_effects(0);
+    }
+
+    pub fn history(&self, job: &JobId) -> Vec<(u32, &str, AttemptOutcome)> {
+        let of_job = self.attempts.iter().filter(|a| a.job == *job);
+        of_job.map(|a| (a.live.attempt.0, a.live.cluster.as_str(), a.outcome)).collect()
+    }
+}

@@ -1,0 +1,12 @@
+//! What the scheduler does, rule by rule, through its public face.
+
+#![allow(unreachable_pub, reason = "a test binary exports nothing")]
+
+mod attempts;
+mod bad_input;
+mod env;
+mod explain;
+mod operate;
+mod prototype_failures;
+mod queues;
+mod rules;
