@@ -4,8 +4,10 @@
 //! stays on that cluster under that id until the cluster itself says what became
 //! of it. Only its owner's policy (`on_cluster_loss: requeue`) can waive that.
 
+use std::collections::BTreeSet;
+
 use multicluster_types::{
-    Attempt, Incarnation, JobId, Kind, Message, OnClusterLoss, Span, Timestamp, Transition,
+    Attempt, ClusterName, Incarnation, JobId, Kind, Message, OnClusterLoss, Span, Timestamp, Transition,
 };
 
 use crate::{
@@ -13,6 +15,7 @@ use crate::{
     Write,
     core::backoff,
     jobs::JobKey,
+    pool::ClusterKey,
     record::{AttemptOutcome, AttemptRecord, Live, Orphan, Phase, Stage, Troubles},
     timers::Timer,
 };
@@ -22,6 +25,13 @@ const ASK_FIRST: Span = Span::seconds(1);
 const ASK_LONGEST: Span = Span::seconds(30);
 /// Ray ignores a stop while a job is pending, so it is repeated until it is over.
 const STOP_AGAIN: Span = Span::seconds(5);
+
+/// What a watch saw.
+pub(crate) struct Watch {
+    pub(crate) incarnation: Option<Incarnation>,
+    pub(crate) complete_at: Option<Timestamp>,
+    pub(crate) runs: Vec<Observation>,
+}
 
 impl Core {
     /// A submit request came to an end.
@@ -107,14 +117,42 @@ impl Core {
         self.lose(key, &message.into(), out);
     }
 
-    /// A watch saw an attempt.
-    pub(crate) fn handle_observed(&mut self, run: &Observation, out: &mut Output) {
-        match self.find_live(&run.job, run.attempt) {
-            Some(key) if self.jobs[key].record.work.kind == Kind::Job => {
-                self.apply_status(key, &run.status, out)
+    /// A watch saw what a cluster runs.
+    pub(crate) fn handle_observed(&mut self, name: &ClusterName, watch: &Watch, out: &mut Output) -> Result<(), Refusal> {
+        let on = self.find_cluster(name)?;
+        // The word of an earlier head is void: all it knew is gone.
+        if self.pool[on].incarnation() != watch.incarnation.as_ref() {
+            return Ok(());
+        }
+        if let Some(at) = watch.complete_at {
+            self.ask_about_missing(on, at, &watch.runs, out);
+        }
+        for run in &watch.runs {
+            match self.find_live(&run.job, run.attempt) {
+                Some(key) if self.jobs[key].record.work.kind == Kind::Job && self.jobs[key].on == Some(on) => {
+                    self.apply_status(key, &run.status, out);
+                }
+                Some(_) => {}
+                None => self.handle_orphan_seen(name, run, out),
             }
-            Some(_) => {}
-            None => self.handle_orphan_seen(run, out),
+        }
+        Ok(())
+    }
+
+    /// Asks about jobs that should be in a complete list and are not: somebody may
+    /// have deleted them.
+    fn ask_about_missing(&mut self, on: ClusterKey, at: Timestamp, runs: &[Observation], out: &mut Output) {
+        let seen: BTreeSet<_> = runs.iter().map(|run| (&run.job, run.attempt)).collect();
+        let missing = |key: &JobKey| {
+            let job = &self.jobs[*key];
+            job.record.live().is_some_and(|live| {
+                let expected = live.stage != Stage::Sending && live.lost_since.is_none() && job.touched_at < at;
+                expected && job.question.is_none() && !seen.contains(&(&job.record.id, live.attempt))
+            })
+        };
+        let missing: Vec<_> = self.jobs_on(on).into_iter().filter(missing).collect();
+        for key in missing {
+            self.ask(key, out);
         }
     }
 
@@ -198,7 +236,11 @@ impl Core {
     /// A send had no answer: it may have arrived. Ask.
     fn mark_uncertain(&mut self, key: JobKey, message: &Message, out: &mut Output) {
         self.note_dispatch_of(key, false, out);
-        self.jobs[key].record.troubles.get_or_insert_default().last_error = Some(message.clone());
+        let record = &mut self.jobs[key].record;
+        record.troubles.get_or_insert_default().last_error = Some(message.clone());
+        if record.live().is_some_and(|live| live.lost_since.is_some()) {
+            self.tell(key, out);
+        }
         self.mark_lost(key, out);
     }
 
@@ -389,8 +431,8 @@ impl Core {
     }
 
     /// A watch saw something that is not a current attempt.
-    fn handle_orphan_seen(&mut self, run: &Observation, out: &mut Output) {
-        let matches = |o: &&Orphan| o.job == run.job && o.attempt == run.attempt;
+    fn handle_orphan_seen(&mut self, name: &ClusterName, run: &Observation, out: &mut Output) {
+        let matches = |o: &&Orphan| o.cluster == *name && o.job == run.job && o.attempt == run.attempt;
         let Some(orphan) = self.orphans.iter().find(matches).cloned() else { return };
         match run.status {
             RunStatus::Pending | RunStatus::Running => {

@@ -8,6 +8,7 @@ use multicluster_types::{
 
 use crate::{
     Event, Input, Output, Refusal, Reply, Write,
+    attempts::Watch,
     cycle::Dirty,
     jobs::{JobKey, Jobs},
     policy::Policies,
@@ -115,9 +116,9 @@ impl Core {
                 self.handle_stop_sent(&job, attempt, answered, out);
                 Ok(None)
             }
-            Input::Observed { runs } => {
-                runs.into_iter().for_each(|run| self.handle_observed(&run, out));
-                Ok(None)
+            Input::Observed { cluster, incarnation, complete_at, runs } => {
+                let watch = Watch { incarnation, complete_at, runs };
+                self.handle_observed(&cluster, &watch, out).map(|()| None)
             }
             Input::Heartbeat { job, attempt } => {
                 self.handle_heartbeat(&job, attempt, out).map(|stopping| Some(Reply::Alive { stopping }))
@@ -214,12 +215,13 @@ impl Core {
     /// The job as it is now, for the store and the watchers.
     pub(crate) fn tell(&self, key: JobKey, out: &mut Output) {
         let record = &self.jobs[key].record;
+        let latest = (record.attempts > 0).then_some(Attempt(record.attempts));
         let (cluster, attempt, message) = match &record.phase {
             Phase::Waiting { .. } => {
                 (None, None, record.troubles.as_ref().and_then(|t| t.last_error.clone()))
             }
             Phase::Live(live) => (Some(live.cluster.clone()), Some(live.attempt), None),
-            Phase::Ended(end) => (end.cluster.clone(), Some(Attempt(record.attempts)), end.message.clone()),
+            Phase::Ended(end) => (end.cluster.clone(), latest, end.message.clone()),
         };
         let (job, state) = (record.id.clone(), record.state());
         out.events.push(Event::Job { job, at: self.now, state, cluster, attempt, message });

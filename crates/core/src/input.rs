@@ -1,7 +1,7 @@
 //! Everything that can happen to the core.
 
 use multicluster_types::{
-    Attempt, ClusterName, ClusterSpec, ContentHash, Incarnation, JobId, Message, Settings, Snapshot, Work,
+    Attempt, ClusterName, ClusterSpec, ContentHash, Incarnation, JobId, Message, Settings, Snapshot, Timestamp, Work,
 };
 
 /// One thing that happened. Completions carry the job and the attempt they belong
@@ -71,8 +71,14 @@ pub enum Input {
         /// Did the cluster answer?
         answered: bool,
     },
-    /// A watch saw these.
+    /// A watch of one cluster saw these.
     Observed {
+        /// Which cluster.
+        cluster: ClusterName,
+        /// Which life of its head was watched: what an earlier one said is void.
+        incarnation: Option<Incarnation>,
+        /// These are all there were at this moment: what is missing is asked about.
+        complete_at: Option<Timestamp>,
         /// What it saw.
         runs: Vec<Observation>,
     },

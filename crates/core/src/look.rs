@@ -10,7 +10,7 @@ use multicluster_types::{
 
 use crate::{
     policy::Policies,
-    pool::{Cluster, ClusterKey, Health, Pool, carries, infeasible},
+    pool::{Cluster, ClusterKey, Health, Pool, TagBits, infeasible},
     queue::Rank,
 };
 
@@ -30,7 +30,7 @@ pub(crate) struct Look<'a> {
     work: &'a Work,
     rank: Rank,
     aim: Aim<'a>,
-    placement_tags: Vec<&'a Tag>,
+    placement_tags: TagBits,
 }
 
 /// Where the work may go, as far as a named cluster is concerned.
@@ -42,7 +42,7 @@ enum Aim<'a> {
 
 impl<'a> Look<'a> {
     pub(crate) fn new(view: View<'a>, work: &'a Work, rank: Rank) -> Self {
-        let placement_tags = work.tags.iter().filter(|tag| view.pool.is_placement_tag(tag)).collect();
+        let placement_tags = view.pool.placement_tags(&work.tags);
         let mut look = Self { view, work, rank, aim: Aim::Anywhere, placement_tags };
         look.aim = look.aim();
         look
@@ -85,7 +85,7 @@ impl<'a> Look<'a> {
             if let Verdict::Eligible { score } = verdict {
                 let merit = (
                     !avoid.contains(cluster.name()),
-                    self.missing(cluster).next().is_none(),
+                    self.placement_tags.missing_in(&cluster.tags) == 0,
                     quantised(score),
                     Reverse(cluster.picked),
                 );
@@ -192,20 +192,23 @@ impl<'a> Look<'a> {
         }
     }
 
-    fn missing<'s>(&'s self, cluster: &'s Cluster) -> impl Iterator<Item = &'a Tag> + 's {
-        self.placement_tags.iter().copied().filter(|tag| !carries(cluster.spec(), tag))
-    }
-
     fn missing_tags(&self, cluster: &Cluster) -> Option<Reason> {
-        if self.view.settings.tag_affinity == TagAffinity::Preferred {
+        let lacks_some = self.placement_tags.missing_in(&cluster.tags) > 0;
+        if !lacks_some || self.view.settings.tag_affinity == TagAffinity::Preferred {
             return None;
         }
-        self.missing(cluster).next()?;
-        let tags = Tags::new(self.missing(cluster).map(Tag::as_str)).expect("a part of a legal set is one");
-        Some(Reason::MissingTags { tags })
+        let lacks = |tag: &&Tag| {
+            let tag = self.view.pool.placement_tags(std::slice::from_ref(*tag));
+            tag.missing_in(&cluster.tags) > 0
+        };
+        let missing = self.work.tags.iter().filter(lacks).map(Tag::as_str);
+        Some(Reason::MissingTags { tags: Tags::new(missing).expect("a part of a legal set is one") })
     }
 
     fn operators_filters(&self, cluster: &Cluster, snapshot: &Snapshot) -> Option<Reason> {
+        if !self.view.policies.has_filters() {
+            return None;
+        }
         let facts = self.view.pool.facts(cluster, snapshot, &self.placement_tags);
         self.view.policies.reject(self.work, facts)
     }
@@ -229,9 +232,11 @@ impl<'a> Look<'a> {
     }
 
     fn at_limit(&self, cluster: &Cluster) -> Option<Reason> {
-        let limit = cluster.limit(self.view.settings).get();
-        let running = cluster.top_level_jobs;
-        (self.work.is_top_level_job() && running >= limit).then_some(Reason::AtLimit { running, limit })
+        if !self.work.is_top_level_job() {
+            return None;
+        }
+        let (running, limit) = (cluster.top_level_jobs, cluster.limit(self.view.settings).get());
+        (running >= limit).then_some(Reason::AtLimit { running, limit })
     }
 
     fn no_room(&self, cluster: &Cluster, snapshot: &Snapshot) -> Option<Reason> {

@@ -74,7 +74,7 @@ impl Core {
 
     /// The jobs we believe are on a cluster. Placements of tasks and actors are
     /// not asked about: their holders tell.
-    fn jobs_on(&self, key: ClusterKey) -> Vec<JobKey> {
+    pub(crate) fn jobs_on(&self, key: ClusterKey) -> Vec<JobKey> {
         let is_job = |job: &JobKey| self.jobs[*job].record.work.kind == Kind::Job;
         self.pool[key].live.iter().copied().filter(is_job).collect()
     }

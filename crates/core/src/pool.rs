@@ -29,6 +29,8 @@ pub(crate) struct Cluster {
     /// Polls that failed in a row.
     pub(crate) poll_failures: u32,
     pub(crate) snapshot: Option<Box<Snapshot>>,
+    /// The tags it carries.
+    pub(crate) tags: TagBits,
     pub(crate) ledger: Ledger,
     pub(crate) breaker: Breaker,
     /// Our work on it.
@@ -68,6 +70,7 @@ impl Cluster {
             health: Health::NeverSeen,
             poll_failures: 0,
             snapshot: None,
+            tags: TagBits::default(),
             ledger: Ledger::default(),
             breaker: Breaker::default(),
             live: BTreeSet::new(),
@@ -112,14 +115,16 @@ impl Cluster {
         let limit = self.record.spec.limits.threshold(settings);
         let over = |dimension: Dimension, of: fn(&Resources) -> Quantity, physical: Option<Share>| {
             let total = of(&snapshot.total).parts();
-            let assumed = of(self.ledger.assumed());
-            let logical = || Share::of(of(&snapshot.used).plus(assumed).parts(), total);
+            let promised = of(self.ledger.assumed());
+            let used = of(&snapshot.used).plus(promised).parts();
             // Hosts do not feel a promise yet: it counts on top.
-            let physical = || physical.map(|load| load.plus(Share::of(assumed.parts(), total)));
+            let physical = || physical.map(|load| load.plus(Share::of(promised.parts(), total)));
             let used = match settings.utilization {
-                Utilization::Logical => logical(),
-                Utilization::Physical => physical().unwrap_or_else(logical),
-                Utilization::Max => logical().max(physical().unwrap_or_default()),
+                // By far the most common: no division unless it is over.
+                Utilization::Logical if !limit.is_exceeded_by(used, total) => return None,
+                Utilization::Logical => Share::of(used, total),
+                Utilization::Physical => physical().unwrap_or_else(|| Share::of(used, total)),
+                Utilization::Max => Share::of(used, total).max(physical().unwrap_or_default()),
             };
             (used > limit).then_some(Reason::OverThreshold { resource: dimension, used, limit })
         };
@@ -144,8 +149,8 @@ impl Cluster {
 pub(crate) struct Pool {
     table: Slab<Cluster>,
     by_name: BTreeMap<ClusterName, ClusterKey>,
-    /// How many clusters carry each tag: what makes a tag a placement tag.
-    tags: BTreeSet<Tag>,
+    /// Every tag that some cluster carries, with its number: the placement tags.
+    tags: BTreeMap<Tag, usize>,
     max_weight: f64,
     roster: Arc<[ClusterName]>,
     picks: u64,
@@ -156,7 +161,7 @@ impl Default for Pool {
         Self {
             table: Slab::new(),
             by_name: BTreeMap::new(),
-            tags: BTreeSet::new(),
+            tags: BTreeMap::new(),
             max_weight: f64::MIN_POSITIVE,
             roster: Arc::new([]),
             picks: 0,
@@ -183,7 +188,11 @@ impl Pool {
 
     /// Derives anew what depends on all clusters' descriptions.
     pub(crate) fn refresh(&mut self) {
-        self.tags = self.table.iter().flat_map(|(_, c)| c.spec().tags.iter().cloned()).collect();
+        let carried: BTreeSet<Tag> = self.table.iter().flat_map(|(_, c)| c.spec().tags.iter().cloned()).collect();
+        self.tags = carried.into_iter().zip(0..).collect();
+        for (_, cluster) in &mut self.table {
+            cluster.tags = TagBits::of(&cluster.record.spec.tags, &self.tags);
+        }
         let weights = self.table.iter().map(|(_, c)| c.spec().weight.get());
         self.max_weight = weights.fold(f64::MIN_POSITIVE, f64::max);
         self.roster = self.table.iter().map(|(_, c)| c.name().clone()).collect();
@@ -217,9 +226,10 @@ impl Pool {
         self.table.is_empty()
     }
 
-    /// Does some registered cluster carry it? Then it places; otherwise it is a label.
-    pub(crate) fn is_placement_tag(&self, tag: &Tag) -> bool {
-        self.tags.contains(tag)
+    /// The placement tags among these: those that some registered cluster carries.
+    /// The others are labels.
+    pub(crate) fn placement_tags(&self, tags: &[Tag]) -> TagBits {
+        TagBits::of(tags, &self.tags)
     }
 
     /// Remembers that this cluster was chosen, for round robin.
@@ -228,31 +238,50 @@ impl Pool {
         self.table[key.0 as usize].picked = self.picks;
     }
 
-    pub(crate) fn facts<'a>(
-        &self,
-        cluster: &'a Cluster,
-        snapshot: &'a Snapshot,
-        placement_tags: &[&Tag],
-    ) -> Facts<'a> {
-        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        let carried = placement_tags.iter().filter(|tag| carries(cluster.spec(), tag)).count();
+    pub(crate) fn facts<'a>(&self, cluster: &'a Cluster, snapshot: &'a Snapshot, wanted: &TagBits) -> Facts<'a> {
+        let tags_wanted = wanted.count();
         Facts {
             spec: cluster.spec(),
             total: &snapshot.total,
             used: &snapshot.used,
             assumed: cluster.ledger.assumed(),
             nodes: snapshot.nodes,
-            live: count(cluster.live.len()),
+            live: u32::try_from(cluster.live.len()).unwrap_or(u32::MAX),
             max_weight: self.max_weight,
-            tags_carried: count(carried),
-            tags_wanted: count(placement_tags.len()),
+            tags_carried: tags_wanted - wanted.missing_in(&cluster.tags),
+            tags_wanted,
         }
     }
 }
 
-/// Does this cluster carry the tag? Its tags are sorted.
-pub(crate) fn carries(spec: &ClusterSpec, tag: &Tag) -> bool {
-    spec.tags.binary_search(tag).is_ok()
+/// A set of placement tags by their numbers in the pool: comparing two is a few
+/// machine words, whatever the tags are called.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct TagBits(Vec<u64>);
+
+impl TagBits {
+    fn of(tags: &[Tag], numbers: &BTreeMap<Tag, usize>) -> Self {
+        let mut bits = Vec::new();
+        for number in tags.iter().filter_map(|tag| numbers.get(tag)) {
+            let word = number / 64;
+            if bits.len() <= word {
+                bits.resize(word + 1, 0);
+            }
+            bits[word] |= 1 << (number % 64);
+        }
+        Self(bits)
+    }
+
+    fn count(&self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// How many of these the other set lacks.
+    #[inline]
+    pub(crate) fn missing_in(&self, other: &TagBits) -> u32 {
+        let word = |at: usize| other.0.get(at).copied().unwrap_or(0);
+        self.0.iter().enumerate().map(|(at, bits)| (bits & !word(at)).count_ones()).sum()
+    }
 }
 
 /// Could this cluster hold the work if it were empty?

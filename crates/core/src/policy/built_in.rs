@@ -62,7 +62,7 @@ fn free_share_after(work: &Work, facts: Facts<'_>) -> f64 {
     let share = |of: fn(&Resources) -> Quantity| {
         let total = of(facts.total);
         let left = facts.free(of).minus(of(&work.demand));
-        (!total.is_zero()).then(|| left.as_f64() / total.as_f64())
+        (!total.is_zero()).then(|| left.share_of(total))
     };
     let gpu = if work.demand.gpu.is_zero() { None } else { share(|r| r.gpu) };
     let (mut sum, mut count) = (0.0, 0.0);

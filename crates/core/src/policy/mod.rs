@@ -192,6 +192,10 @@ impl Policies {
         Ok(())
     }
 
+    pub(crate) fn has_filters(&self) -> bool {
+        !self.filters.is_empty()
+    }
+
     /// The first of the operator's filters that says no.
     pub(crate) fn reject(&self, work: &Work, facts: Facts<'_>) -> Option<Reason> {
         self.filters.iter().find_map(|(name, filter)| match filter.allows(facts, work) {

@@ -1,1 +1,576 @@
+//! Exactly-once dispatch: what becomes of one attempt, whatever is lost, late,
+//! repeated or crashed.
 
+use multicluster_core::{
+    CircuitState, DispatchOutcome, Effect, Input, LookupOutcome, Observation, Refusal, ReleaseOutcome, Reply,
+    RunStatus,
+    record::AttemptOutcome::{self, Failed, Lost, NotStarted, Stopped, Succeeded},
+};
+use multicluster_types::{Attempt, JobId, Span, State, SubmissionId};
+
+use crate::env::*;
+
+fn submit_of(job: &JobId, attempt: u32, cluster: &str) -> Effect {
+    Effect::Submit { job: job.clone(), attempt: Attempt(attempt), cluster: cluster_name(cluster) }
+}
+
+fn grant_of(job: &JobId, attempt: u32, cluster: &str) -> Effect {
+    Effect::Grant { job: job.clone(), attempt: Attempt(attempt), cluster: cluster_name(cluster) }
+}
+
+fn stop_of(job: &JobId, cluster: &str) -> Effect {
+    Effect::Stop { job: job.clone(), attempt: Attempt(1), cluster: cluster_name(cluster) }
+}
+
+/// A job whose submit request had no answer.
+fn uncertain(env: &mut TestEnv, job: WorkBuilder) -> JobId {
+    let job = env.submit(job);
+    env.effects.clear();
+    env.dispatched(&job, DispatchOutcome::Unknown("timed out".into()));
+    job
+}
+
+fn never_started() -> RunStatus {
+    RunStatus::Failed { message: "no such conda environment".into(), never_started: true }
+}
+
+// ---- outcome unknown
+
+#[test]
+fn a_submit_without_an_answer_is_unknown_and_looked_up() {
+    let mut env = TestEnv::pair();
+    let job = uncertain(&mut env, a_job());
+    assert_eq!(env.state(&job), State::Unknown);
+    let [Effect::Lookup { job: asked, attempt: Attempt(1), cluster, .. }] = &env.take_effects(1)[..] else {
+        panic!()
+    };
+    assert_eq!((asked, cluster.as_str()), (&job, "centos"));
+}
+
+#[test]
+fn what_is_found_is_adopted() {
+    let failed = RunStatus::Failed { message: "exit code 1".into(), never_started: false };
+    for (status, state) in [
+        (RunStatus::Pending, State::Pending),
+        (RunStatus::Running, State::Running),
+        (RunStatus::Succeeded, State::Succeeded),
+        (failed, State::Failed),
+        (RunStatus::Stopped, State::Stopped),
+    ] {
+        let mut env = TestEnv::only();
+        let job = uncertain(&mut env, a_job());
+        env.answer(&job, LookupOutcome::Found(status));
+        assert_eq!(env.state(&job), state);
+        env.advance_s(600);
+        env.assert_quiet();
+    }
+}
+
+#[test]
+fn what_the_same_head_never_got_is_sent_again_under_the_same_id() {
+    let mut env = TestEnv::pair();
+    let job = uncertain(&mut env, a_job());
+    env.answer(&job, env.not_found("centos"));
+    assert_eq!(env.state(&job), State::Dispatching);
+    assert_eq!(env.take_effects(1), [submit_of(&job, 1, "centos")]);
+    env.run(&job);
+    env.succeed(&job);
+    assert_eq!(env.history(&job), [(1, "centos", Succeeded)]);
+    assert_eq!(env.decisions.len(), 1);
+}
+
+#[test]
+fn what_a_restarted_head_does_not_know_may_have_run_and_is_failed() {
+    let mut env = TestEnv::pair();
+    let job = uncertain(&mut env, a_job());
+    env.fake("centos").session = "session_2".into();
+    env.answer(&job, env.not_found("centos"));
+    env.assert_quiet();
+    assert_eq!(env.state(&job), State::Failed);
+    assert_eq!(
+        env.summary(&job),
+        "failed on centos: cluster centos was started anew and lost it; whether it had finished is unknown"
+    );
+}
+
+#[test]
+fn idempotent_work_that_a_restarted_head_does_not_know_runs_again() {
+    let mut env = TestEnv::only();
+    let job = uncertain(&mut env, a_job().idempotent());
+    env.fake("only").session = "session_2".into();
+    env.answer(&job, env.not_found("only"));
+    env.advance_s(1);
+    assert_eq!(env.take_effects(1), [submit_of(&job, 2, "only")]);
+    assert_eq!(env.history(&job), [(1, "only", Lost)]);
+}
+
+#[test]
+fn a_silent_cluster_is_asked_again_and_again_but_nothing_is_sent_twice() {
+    let mut env = TestEnv::pair();
+    let job = uncertain(&mut env, a_job());
+    for n in 0..12 {
+        env.answer(&job, LookupOutcome::NoAnswer);
+        let since = env.now;
+        while env.effects.is_empty() {
+            env.advance(Span(100));
+        }
+        let (pause, longest) = (env.now.since(since).as_seconds(), f64::from(1 << n).min(30.0));
+        assert!((longest / 2.0..=longest + 0.1).contains(&pause), "question {n} after {pause} s");
+        assert!(matches!(env.effects[..], [Effect::Lookup { .. }]), "{:?}", env.effects);
+    }
+    assert_eq!((env.state(&job), env.place(&job)), (State::Unknown, "centos"));
+}
+
+#[test]
+fn a_definite_failure_after_an_uncertain_send_never_moves_the_job() {
+    let mut env = TestEnv::pair();
+    let job = uncertain(&mut env, a_job());
+    env.answer(&job, env.not_found("centos"));
+    env.dispatched(&job, DispatchOutcome::Failed("connection refused".into()));
+    assert_eq!((env.state(&job), env.place(&job), env.attempt(&job).0), (State::Unknown, "centos", 1));
+    env.answer(&job, LookupOutcome::Found(RunStatus::Running));
+    assert_eq!(env.state(&job), State::Running, "the first send had arrived after all");
+}
+
+#[test]
+fn a_submit_that_nobody_reports_on_is_looked_up_after_dispatch_timeout() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    env.effects.clear();
+    env.advance(Span(59_999));
+    assert_eq!(env.state(&job), State::Dispatching);
+    env.advance(Span(1));
+    assert_eq!(env.state(&job), State::Unknown);
+    let error = env.core.explain(&job).unwrap().last_error.unwrap();
+    assert_eq!(error.as_str(), "cluster only did not answer the submit request");
+    env.answer(&job, LookupOutcome::Found(RunStatus::Pending));
+    assert_eq!(env.state(&job), State::Pending);
+}
+
+// ---- stale news
+
+#[test]
+fn news_of_an_earlier_attempt_is_dropped() {
+    let mut env = TestEnv::pair();
+    let job = env.submit(a_job());
+    env.dispatched(&job, DispatchOutcome::Failed("no agent".into()));
+    env.advance_s(1);
+    let (attempt, before) = (Attempt(1), env.core.durable());
+    env.send(Input::Dispatched { job: job.clone(), attempt, outcome: DispatchOutcome::Accepted });
+    env.send(env.seen("centos", &job, 1, RunStatus::Succeeded));
+    env.send(Input::StopSent { job, attempt, answered: true });
+    assert_eq!(env.core.durable(), before);
+}
+
+#[test]
+fn only_the_answer_to_the_latest_question_counts() {
+    let mut env = TestEnv::only();
+    let job = uncertain(&mut env, a_job());
+    let [Effect::Lookup { question: first, .. }] = env.take_effects(1)[..] else { panic!() };
+    env.advance_s(1);
+    let [Effect::Lookup { question: second, .. }] = env.take_effects(1)[..] else { panic!() };
+    let answer = |question, outcome| Input::LookedUp { job: job.clone(), attempt: Attempt(1), question, outcome };
+    env.send(answer(first, env.not_found("only")));
+    assert_eq!(env.state(&job), State::Unknown);
+    env.send(answer(second, LookupOutcome::Found(RunStatus::Running)));
+    env.send(answer(second, env.not_found("only")));
+    assert_eq!(env.state(&job), State::Running);
+}
+
+#[test]
+fn an_answer_overtaken_by_other_news_is_dropped() {
+    let mut env = TestEnv::only();
+    let job = uncertain(&mut env, a_job());
+    env.observe(&job, RunStatus::Running);
+    env.answer(&job, env.not_found("only"));
+    env.dispatched(&job, DispatchOutcome::Failed("late".into()));
+    assert_eq!(env.state(&job), State::Running);
+    env.assert_quiet();
+}
+
+#[test]
+fn nothing_that_arrives_after_the_end_changes_it() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    env.run(&job);
+    env.succeed(&job);
+    let before = env.core.durable();
+    env.effects.clear();
+    for status in [RunStatus::Pending, RunStatus::Running, RunStatus::Stopped, never_started()] {
+        env.send(env.seen("only", &job, 1, status));
+    }
+    env.accept(&job);
+    env.dispatched(&job, DispatchOutcome::Unknown("late".into()));
+    env.send(Input::LookedUp {
+        job: job.clone(),
+        attempt: Attempt(1),
+        question: 1,
+        outcome: LookupOutcome::NoAnswer,
+    });
+    assert_eq!(env.core.durable(), before);
+    env.assert_quiet();
+    assert_eq!(env.history(&job), [(1, "only", Succeeded)]);
+}
+
+#[test]
+fn a_job_may_be_seen_running_or_ended_before_its_submit_is_answered() {
+    let mut env = TestEnv::only();
+    let (runs, ends) = (env.submit(a_job()), env.submit(a_job()));
+    env.observe(&runs, RunStatus::Running);
+    env.accept(&runs);
+    assert_eq!(env.state(&runs), State::Running);
+    env.succeed(&ends);
+    env.accept(&ends);
+    assert_eq!(env.state(&ends), State::Succeeded);
+}
+
+#[test]
+fn what_another_cluster_or_an_earlier_head_says_is_void() {
+    let mut env = TestEnv::pair();
+    let job = env.submit(a_job().requires("mac"));
+    env.run(&job);
+    env.send(env.seen("centos", &job, 1, RunStatus::Succeeded));
+    let word_of_the_old_head = env.seen("mac", &job, 1, RunStatus::Succeeded);
+    env.fake("mac").session = "session_2".into();
+    env.poll("mac");
+    env.send(word_of_the_old_head);
+    assert_eq!(env.state(&job), State::Unknown, "asked about, and neither word was believed");
+}
+
+#[test]
+fn a_job_missing_from_a_complete_list_is_asked_about() {
+    let mut env = TestEnv::only();
+    let (there, gone) = (env.submit(a_job()), env.submit(a_job()));
+    env.run(&there);
+    env.run(&gone);
+    env.effects.clear();
+    let seen = Observation { job: there.clone(), attempt: Attempt(1), status: RunStatus::Running };
+    env.send(env.watched("only", Some(env.now), vec![seen.clone()]));
+    env.assert_quiet();
+    env.now = env.now + Span::seconds(5);
+    env.send(env.watched("only", Some(env.now), vec![seen]));
+    env.answer(&gone, env.not_found("only"));
+    env.assert_quiet();
+    assert_eq!([env.state(&there), env.state(&gone)], [State::Running, State::Failed]);
+    assert_eq!(env.summary(&gone), "failed on only: cluster only no longer knows it");
+}
+
+// ---- crashes
+
+#[test]
+fn an_intent_without_a_report_is_looked_up_before_anything_else() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    env.crash();
+    assert_eq!(env.state(&job), State::Unknown);
+    env.assert_quiet();
+    env.poll("only");
+    assert!(matches!(env.effects[..], [Effect::Lookup { .. }]), "{:?}", env.effects);
+    env.answer(&job, env.not_found("only"));
+    assert_eq!(env.take_effects(1), [submit_of(&job, 1, "only")]);
+}
+
+#[test]
+fn an_intent_whose_request_did_leave_is_adopted_after_the_crash() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    env.crash();
+    env.crash();
+    env.poll("only");
+    env.answer(&job, LookupOutcome::Found(RunStatus::Running));
+    env.succeed(&job);
+    assert_eq!(env.history(&job), [(1, "only", Succeeded)]);
+}
+
+#[test]
+fn accepted_and_running_jobs_keep_their_state_over_a_crash_and_are_asked_about() {
+    let mut env = TestEnv::only();
+    let (pending, running) = (env.submit(a_job().cpus(1.0)), env.submit(a_job().cpus(2.0)));
+    env.accept(&pending);
+    env.run(&running);
+    env.crash();
+    assert_eq!([env.state(&pending), env.state(&running)], [State::Pending, State::Running]);
+    assert_eq!(env.view("only").assumed, amounts(&[("CPU", 3.0)]), "promises are kept");
+    env.poll("only");
+    env.answer(&pending, LookupOutcome::Found(RunStatus::Running));
+    env.answer(&running, LookupOutcome::Found(RunStatus::Succeeded));
+    env.assert_quiet();
+    assert_eq!([env.state(&pending), env.state(&running)], [State::Running, State::Succeeded]);
+}
+
+#[test]
+fn a_wish_to_stop_and_a_backoff_survive_a_crash() {
+    let mut env = TestEnv::only();
+    let (stopping, retried) = (env.submit(a_job()), env.submit(a_job()));
+    env.run(&stopping);
+    env.stop(&stopping).unwrap();
+    env.dispatched(&retried, DispatchOutcome::Failed("no agent".into()));
+    let until = env.core.explain(&retried).unwrap().backing_off_until;
+    env.crash();
+    assert_eq!(env.core.explain(&retried).unwrap().backing_off_until, until);
+    env.advance_s(5);
+    assert!(env.effects.contains(&stop_of(&stopping, "only")), "{:?}", env.effects);
+    assert_eq!(env.attempt(&retried).0, 2);
+}
+
+// ---- stop
+
+#[test]
+fn a_queued_job_is_stopped_at_once() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job().cpus(100.0));
+    env.stop(&job).unwrap();
+    assert_eq!(env.summary(&job), "stopped: stopped before it was dispatched");
+    env.assert_quiet();
+}
+
+#[test]
+fn a_job_on_its_way_is_stopped_as_soon_as_it_arrives() {
+    let mut env = TestEnv::only();
+    let (arrives, fails) = (env.submit(a_job()), env.submit(a_job()));
+    env.effects.clear();
+    env.stop(&arrives).unwrap();
+    env.stop(&fails).unwrap();
+    env.assert_quiet();
+    env.accept(&arrives);
+    assert_eq!(env.take_effects(1), [stop_of(&arrives, "only")]);
+    env.dispatched(&fails, DispatchOutcome::Failed("no agent".into()));
+    assert_eq!(env.state(&fails), State::Stopped);
+    assert_eq!(env.history(&fails), [(1, "only", NotStarted)]);
+}
+
+#[test]
+fn a_stop_is_repeated_until_the_job_is_over() {
+    for (status, state) in [(RunStatus::Pending, State::Pending), (RunStatus::Running, State::Running)] {
+        let mut env = TestEnv::only();
+        let job = env.submit(a_job());
+        env.accept(&job);
+        env.observe(&job, status);
+        assert_eq!(env.state(&job), state);
+        env.effects.clear();
+        env.stop(&job).unwrap();
+        env.stop(&job).unwrap();
+        assert_eq!(env.take_effects(1), [stop_of(&job, "only")]);
+        env.advance_s(15);
+        assert_eq!(env.take_effects(3), vec![stop_of(&job, "only"); 3]);
+        env.observe(&job, RunStatus::Stopped);
+        env.advance_s(60);
+        env.assert_quiet();
+        assert_eq!((env.state(&job), env.history(&job)), (State::Stopped, vec![(1, "only", Stopped)]));
+    }
+}
+
+#[test]
+fn a_lost_job_is_stopped_when_it_is_found() {
+    let mut env = TestEnv::only();
+    let [found, sent_again] = [uncertain(&mut env, a_job()), uncertain(&mut env, a_job())];
+    env.stop(&found).unwrap();
+    env.stop(&sent_again).unwrap();
+    env.answer(&sent_again, env.not_found("only"));
+    assert_eq!(env.state(&sent_again), State::Stopped, "it never arrived, so nothing is sent");
+    env.assert_quiet();
+    env.advance_s(1);
+    env.answer(&found, LookupOutcome::Found(RunStatus::Running));
+    assert_eq!(env.take_effects(1), [stop_of(&found, "only")]);
+}
+
+#[test]
+fn a_job_that_ends_while_it_is_stopped_ended_as_it_did_and_is_not_retried() {
+    for (status, state) in [
+        (RunStatus::Succeeded, State::Succeeded),
+        (RunStatus::Failed { message: "SIGTERM".into(), never_started: false }, State::Failed),
+    ] {
+        let mut env = TestEnv::only();
+        let job = env.submit(a_job().retries(5));
+        env.run(&job);
+        env.stop(&job).unwrap();
+        env.observe(&job, status);
+        assert_eq!(env.state(&job), state);
+    }
+}
+
+#[test]
+fn a_job_that_has_ended_cannot_be_stopped() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    env.run(&job);
+    env.succeed(&job);
+    let refusal = env.stop(&job).unwrap_err();
+    assert_eq!(refusal.code(), "wrong_state");
+    assert_eq!(
+        refusal.to_string(),
+        "job job-1 is succeeded, so it cannot be stopped\n  hint: it has ended already"
+    );
+}
+
+// ---- failures
+
+#[test]
+fn a_refused_dispatch_fails_at_once() {
+    let mut env = TestEnv::pair();
+    let job = env.submit(a_job().retries(5));
+    env.effects.clear();
+    env.dispatched(&job, DispatchOutcome::Refused("400: bad runtime_env".into()));
+    assert_eq!(env.summary(&job), "failed on centos: 400: bad runtime_env");
+    env.advance_s(60);
+    env.assert_quiet();
+}
+
+#[test]
+fn what_never_started_is_tried_elsewhere() {
+    let mut env = TestEnv::pair();
+    let job = env.submit(a_job());
+    env.accept(&job);
+    env.observe(&job, never_started());
+    assert_eq!(env.state(&job), State::Queued);
+    env.advance_s(1);
+    assert_eq!((env.place(&job), env.attempt(&job).0), ("mac", 2));
+    assert_eq!(env.history(&job), [(1, "centos", NotStarted)]);
+    assert_eq!(SubmissionId::of(&job, env.attempt(&job)).as_str(), "job-1-a2");
+}
+
+// ---- placements of tasks and actors
+
+#[test]
+fn a_placement_is_granted_and_runs_from_its_first_heartbeat() {
+    for work in [a_task(), an_actor()] {
+        let mut env = TestEnv::only();
+        let task = env.submit(work);
+        assert_eq!(env.take_effects(1), [grant_of(&task, 1, "only")]);
+        assert_eq!(env.state(&task), State::Dispatching);
+        assert_eq!(env.heartbeat(&task), Ok(Reply::Alive { stopping: false }));
+        assert_eq!(env.state(&task), State::Running);
+    }
+}
+
+#[test]
+fn a_placement_lives_as_long_as_its_heartbeat() {
+    let mut env = TestEnv::only();
+    let task = env.submit(a_task().cpus(1.0));
+    for _ in 0..100 {
+        env.advance_s(29);
+        env.heartbeat(&task).unwrap();
+    }
+    env.advance_s(30);
+    assert_eq!(
+        env.summary(&task),
+        "failed on only: its holder was not heard of for 30s; the placement on only was given up"
+    );
+    assert!(env.view("only").assumed.is_empty());
+    let refusal = env.heartbeat(&task).unwrap_err();
+    assert_eq!(refusal, Refusal::NoLease { job: task, attempt: Attempt(1) });
+}
+
+#[test]
+fn a_placement_ends_as_its_holder_says() {
+    let cases: [(ReleaseOutcome, State, AttemptOutcome); 4] = [
+        (ReleaseOutcome::Succeeded, State::Succeeded, Succeeded),
+        (ReleaseOutcome::Failed("ValueError".into()), State::Failed, Failed),
+        (ReleaseOutcome::Stopped, State::Stopped, Stopped),
+        (ReleaseOutcome::Unreachable("connection refused".into()), State::Queued, NotStarted),
+    ];
+    for (outcome, state, attempt) in cases {
+        let mut env = TestEnv::only();
+        let task = env.submit(a_task());
+        env.release(&task, outcome).unwrap();
+        assert_eq!((env.state(&task), env.history(&task)), (state, vec![(1, "only", attempt)]));
+    }
+}
+
+#[test]
+fn a_stopped_placement_is_revoked_and_its_heartbeat_says_so() {
+    let mut env = TestEnv::only();
+    let [given_up, silent] = [env.submit(an_actor()), env.submit(an_actor())];
+    env.effects.clear();
+    for actor in [&given_up, &silent] {
+        env.heartbeat(actor).unwrap();
+        env.stop(actor).unwrap();
+        assert_eq!(env.take_effects(1), [Effect::Revoke { job: actor.clone(), attempt: Attempt(1) }]);
+        assert_eq!(env.heartbeat(actor), Ok(Reply::Alive { stopping: true }));
+    }
+    env.release(&given_up, ReleaseOutcome::Stopped).unwrap();
+    env.advance_s(30);
+    assert_eq!([env.state(&given_up), env.state(&silent)], [State::Stopped; 2]);
+}
+
+#[test]
+fn an_unreachable_cluster_counts_for_the_breaker_and_another_is_tried() {
+    let mut env = TestEnv::pair();
+    let task = env.submit(a_task().prefers("mac"));
+    for _ in 0..5 {
+        let elsewhere = env.submit(a_task().requires("mac"));
+        env.release(&elsewhere, ReleaseOutcome::Unreachable("no route".into())).unwrap();
+        env.stop(&elsewhere).unwrap();
+    }
+    assert!(matches!(env.view("mac").circuit, CircuitState::Open { .. }));
+    env.release(&task, ReleaseOutcome::Unreachable("no route".into())).unwrap();
+    env.advance_s(1);
+    assert_eq!((env.place(&task), env.attempt(&task).0), ("centos", 2));
+}
+
+#[test]
+fn placements_survive_a_crash_and_an_unheard_grant_is_repeated() {
+    let mut env = TestEnv::only();
+    let [unheard, alive] = [env.submit(a_task()), env.submit(a_task())];
+    env.heartbeat(&alive).unwrap();
+    env.advance_s(25);
+    env.crash();
+    assert_eq!(env.take_effects(1), [grant_of(&unheard, 1, "only")]);
+    env.advance_s(25);
+    env.heartbeat(&alive).unwrap();
+    env.advance_s(5);
+    assert_eq!([env.state(&unheard), env.state(&alive)], [State::Failed, State::Running]);
+}
+
+// ---- after the end
+
+#[test]
+fn a_failed_or_stopped_job_is_run_again_under_its_id() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    for (n, status) in [(2, RunStatus::Stopped), (3, never_started())] {
+        env.run(&job);
+        env.stop(&job).unwrap();
+        env.observe(&job, status);
+        env.effects.clear();
+        env.ask(Input::Rerun { job: job.clone() }).unwrap();
+        assert_eq!(env.take_effects(1), [submit_of(&job, n, "only")]);
+    }
+    let live = env.ask(Input::Rerun { job: job.clone() }).unwrap_err();
+    env.succeed(&job);
+    let ended = env.ask(Input::Rerun { job }).unwrap_err();
+    assert_eq!([live.code(), ended.code()], ["wrong_state"; 2]);
+}
+
+#[test]
+fn only_an_ended_job_can_be_deleted() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    let delete = Input::Delete { job: job.clone() };
+    assert_eq!(env.ask(delete.clone()).unwrap_err().code(), "wrong_state");
+    env.succeed(&job);
+    env.ask(delete.clone()).unwrap();
+    assert_eq!(env.ask(delete).unwrap_err().code(), "unknown_job");
+    assert!(env.store.jobs.is_empty());
+}
+
+#[test]
+fn ended_jobs_are_forgotten_by_count_and_by_age() {
+    let mut env = TestEnv::with(|s| {
+        s.set("submission_interval", "0").unwrap();
+        s.set("retain_finished", "3").unwrap();
+        s.set("retain_for", "1h").unwrap();
+    });
+    env.cluster(a_cluster("only"));
+    for _ in 0..5 {
+        let job = env.submit(a_job());
+        env.succeed(&job);
+        env.advance_s(600);
+    }
+    let known = |env: &TestEnv| env.store.jobs.keys().map(|id| id.as_str().to_owned()).collect::<Vec<_>>();
+    assert_eq!(known(&env), ["job-3", "job-4", "job-5"]);
+    env.advance_s(1800);
+    assert_eq!(known(&env), ["job-4", "job-5"], "an hour after each ended");
+    env.advance_s(1200);
+    assert!(known(&env).is_empty());
+}

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use multicluster_core::{
-    Accepted, Core, DispatchOutcome, Durable, Effect, Event, Identity, Input, LookupOutcome, Observation,
-    Output, Parent, Refusal, Reply, RunStatus, Submission, Write,
+    Accepted, ClusterChange, ClusterView, Core, DispatchOutcome, Durable, Effect, Event, Identity, Input,
+    LookupOutcome, Observation, Output, Parent, Refusal, ReleaseOutcome, Reply, RunStatus, Submission, Write,
     record::{AttemptOutcome, AttemptRecord},
 };
 use multicluster_types::{
@@ -32,6 +32,7 @@ pub fn amounts(amounts: &[(&str, f64)]) -> Resources {
 pub struct ClusterBuilder {
     pub spec: ClusterSpec,
     pub total: Vec<(&'static str, f64)>,
+    pub used: Vec<(&'static str, f64)>,
 }
 
 pub fn a_cluster(name: &str) -> ClusterBuilder {
@@ -47,6 +48,7 @@ pub fn a_cluster(name: &str) -> ClusterBuilder {
             limits: Limits::default(),
         },
         total: vec![("CPU", 8.0), ("memory", 64e9)],
+        used: Vec::new(),
     }
 }
 
@@ -58,6 +60,12 @@ impl ClusterBuilder {
 
     pub fn cpus(self, cpus: f64) -> Self {
         self.total(&[("CPU", cpus), ("memory", 64e9)])
+    }
+
+    /// What is in use from the first poll on.
+    pub fn used(mut self, used: &[(&'static str, f64)]) -> Self {
+        self.used = used.to_vec();
+        self
     }
 
     pub fn tags(mut self, tags: &[&str]) -> Self {
@@ -210,6 +218,20 @@ impl TestEnv {
         Self::with(|s| s.submission_interval = Span::ZERO)
     }
 
+    /// One cluster of 8 CPUs, "only", without the 40-second rule.
+    pub fn only() -> Self {
+        let mut env = Self::unspaced();
+        env.cluster(a_cluster("only"));
+        env
+    }
+
+    /// Two clusters of 8 CPUs, "centos" and "mac", without the 40-second rule.
+    pub fn pair() -> Self {
+        let mut env = Self::unspaced();
+        env.cluster(a_cluster("centos")).cluster(a_cluster("mac"));
+        env
+    }
+
     pub fn set(&mut self, name: &str, value: &str) {
         let mut settings = self.core.settings().clone();
         settings.set(name, value).unwrap();
@@ -222,7 +244,7 @@ impl TestEnv {
         let name = builder.spec.name.clone();
         let fake = Fake {
             total: amounts(&builder.total),
-            used: Resources::default(),
+            used: amounts(&builder.used),
             physical: Load::default(),
             session: "session_1".into(),
             answers: true,
@@ -237,6 +259,11 @@ impl TestEnv {
     pub fn send(&mut self, input: Input) -> Option<Result<Reply, Refusal>> {
         let out = self.core.handle(self.now, input);
         self.commit(out)
+    }
+
+    /// Feeds one input that has an answer.
+    pub fn ask(&mut self, input: Input) -> Result<Reply, Refusal> {
+        self.send(input).expect("this input has an answer")
     }
 
     pub fn commit(&mut self, out: Output) -> Option<Result<Reply, Refusal>> {
@@ -305,23 +332,27 @@ impl TestEnv {
 
     /// One poll, answered or not.
     pub fn poll(&mut self, cluster: &str) {
+        let input = self.poll_input(cluster);
+        self.send(input);
+    }
+
+    /// What a poll of this cluster comes to.
+    pub fn poll_input(&self, cluster: &str) -> Input {
         let cluster = cluster_name(cluster);
         let fake = &self.fakes[&cluster];
-        let input = if fake.answers {
-            let snapshot = Snapshot {
-                taken_at: self.now,
-                total: fake.total.clone(),
-                used: fake.used.clone(),
-                physical: fake.physical,
-                nodes: 1,
-                ray_version: "2.60.0".into(),
-                incarnation: Some(Incarnation::new(&fake.session).unwrap()),
-            };
-            Input::Polled { cluster, snapshot: Box::new(snapshot) }
-        } else {
-            Input::PollFailed { cluster, error: "connection refused".into() }
+        if !fake.answers {
+            return Input::PollFailed { cluster, error: "connection refused".into() };
+        }
+        let snapshot = Snapshot {
+            taken_at: self.now,
+            total: fake.total.clone(),
+            used: fake.used.clone(),
+            physical: fake.physical,
+            nodes: 1,
+            ray_version: "2.60.0".into(),
+            incarnation: Some(Incarnation::new(&fake.session).unwrap()),
         };
-        self.send(input);
+        Input::Polled { cluster, snapshot: Box::new(snapshot) }
     }
 
     pub fn fake(&mut self, cluster: &str) -> &mut Fake {
@@ -359,7 +390,23 @@ impl TestEnv {
 
     pub fn observe(&mut self, job: &JobId, status: RunStatus) {
         let run = Observation { job: job.clone(), attempt: self.attempt(job), status };
-        self.send(Input::Observed { runs: vec![run] });
+        let Some(live) = self.core.job(job).and_then(|record| record.live()) else { return };
+        let cluster = live.cluster.clone();
+        let incarnation = Some(Incarnation::new(&self.fakes[&cluster].session).unwrap());
+        self.send(Input::Observed { cluster, incarnation, complete_at: None, runs: vec![run] });
+    }
+
+    /// A watch of a cluster's present head saw one attempt there.
+    pub fn seen(&self, cluster: &str, job: &JobId, attempt: u32, status: RunStatus) -> Input {
+        let run = Observation { job: job.clone(), attempt: Attempt(attempt), status };
+        self.watched(cluster, None, vec![run])
+    }
+
+    /// A watch of a cluster's present head; complete as of a moment, or not.
+    pub fn watched(&self, cluster: &str, complete_at: Option<Timestamp>, runs: Vec<Observation>) -> Input {
+        let cluster = cluster_name(cluster);
+        let incarnation = Some(Incarnation::new(&self.fakes[&cluster].session).unwrap());
+        Input::Observed { cluster, incarnation, complete_at, runs }
     }
 
     /// Accepted and seen running.
@@ -374,6 +421,40 @@ impl TestEnv {
 
     pub fn fail(&mut self, job: &JobId) {
         self.observe(job, RunStatus::Failed { message: "exit code 1".into(), never_started: false });
+    }
+
+    pub fn stop(&mut self, job: &JobId) -> Result<Reply, Refusal> {
+        self.ask(Input::Stop { job: job.clone() })
+    }
+
+    pub fn heartbeat(&mut self, task: &JobId) -> Result<Reply, Refusal> {
+        self.ask(Input::Heartbeat { job: task.clone(), attempt: self.attempt(task) })
+    }
+
+    pub fn release(&mut self, task: &JobId, outcome: ReleaseOutcome) -> Result<Reply, Refusal> {
+        self.ask(Input::Released { job: task.clone(), attempt: self.attempt(task), outcome })
+    }
+
+    /// Does everything asked of the clusters as ones would that run it at once and
+    /// well. What was never sent is not found.
+    pub fn obey(&mut self) {
+        while !self.effects.is_empty() {
+            match self.effects.remove(0) {
+                Effect::Submit { job, .. } => {
+                    self.run(&job);
+                    self.succeed(&job);
+                }
+                Effect::Grant { job, .. } => {
+                    self.heartbeat(&job).unwrap();
+                    self.release(&job, ReleaseOutcome::Succeeded).unwrap();
+                }
+                Effect::Lookup { job, attempt, cluster, question } => {
+                    let outcome = self.not_found(cluster.as_str());
+                    self.send(Input::LookedUp { job, attempt, question, outcome });
+                }
+                Effect::Stop { .. } | Effect::Revoke { .. } | Effect::Poll { .. } => {}
+            }
+        }
     }
 
     /// Answers the open look-up of a job.
@@ -391,6 +472,23 @@ impl TestEnv {
 
     pub fn state(&self, job: &JobId) -> State {
         self.core.job(job).unwrap_or_else(|| panic!("{job} is forgotten")).state()
+    }
+
+    pub fn summary(&self, job: &JobId) -> String {
+        self.core.explain(job).unwrap().summary
+    }
+
+    pub fn view(&self, cluster: &str) -> ClusterView {
+        self.core.cluster(&cluster_name(cluster)).unwrap()
+    }
+
+    /// Everything that was told about a cluster.
+    pub fn changes(&self, cluster: &str) -> Vec<&ClusterChange> {
+        let of_cluster = |event| match event {
+            &Event::Cluster { cluster: ref c, ref change, .. } if c.as_str() == cluster => Some(change),
+            _ => None,
+        };
+        self.events.iter().filter_map(of_cluster).collect()
     }
 
     /// Where the job is; empty if it waits.

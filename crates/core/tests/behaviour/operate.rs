@@ -1,1 +1,381 @@
+//! Clusters come, go, fall silent and change; operators change their minds.
 
+use multicluster_core::{ClusterChange, Effect, HealthState, Input, LookupOutcome, RunStatus, record::Source};
+use multicluster_types::{
+    ClusterSpec, PolicyRule, PolicySpec, Reason, ReasonKind, Settings, Span, State, Timestamp,
+};
+
+use crate::env::*;
+
+fn register(builder: &ClusterBuilder, replace: bool) -> Input {
+    Input::Register { spec: Box::new(builder.spec.clone()), replace }
+}
+
+fn remove(cluster: &str, force: bool) -> Input {
+    Input::Remove { cluster: cluster_name(cluster), force }
+}
+
+fn cordon(cluster: &str, drain: bool) -> Input {
+    Input::Cordon { cluster: cluster_name(cluster), note: "kernel update".into(), drain }
+}
+
+fn names(env: &TestEnv) -> Vec<String> {
+    env.core.clusters().map(|c| c.spec.name.as_str().to_owned()).collect()
+}
+
+/// A poll answered at this moment, changed.
+fn poll_with(env: &TestEnv, cluster: &str, change: impl FnOnce(&mut multicluster_types::Snapshot)) -> Input {
+    let Input::Polled { cluster, mut snapshot } = env.poll_input(cluster) else { panic!() };
+    change(&mut snapshot);
+    Input::Polled { cluster, snapshot }
+}
+
+// ---- register, replace, remove
+
+#[test]
+fn a_new_cluster_is_polled_and_takes_work_from_its_first_answer() {
+    let mut env = TestEnv::new();
+    let out = env.core.handle(env.now, register(&a_cluster("new"), false));
+    assert_eq!(out.effects, [Effect::Poll { cluster: cluster_name("new") }]);
+    env.commit(out);
+    let job = env.submit(a_job());
+    assert_eq!(env.reason(&job, "new"), Reason::NeverSeen);
+    env.fakes.extend(TestEnv::only().fakes.into_values().map(|fake| (cluster_name("new"), fake)));
+    env.poll("new");
+    assert_eq!(env.place(&job), "new");
+    assert_eq!(env.changes("new"), [&ClusterChange::Registered, &ClusterChange::Healthy]);
+}
+
+#[test]
+fn a_known_cluster_is_only_replaced_on_request() {
+    let mut env = TestEnv::only();
+    let heavier = a_cluster("only").weight(5.0);
+    let refusal = env.ask(register(&heavier, false)).unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        "cluster only is registered already\n  hint: names must be unique; to change a cluster, replace it"
+    );
+    env.ask(register(&heavier, true)).unwrap();
+    assert_eq!(env.view("only").spec.weight.get(), 5.0);
+    assert_eq!(env.view("only").health, HealthState::Healthy, "the same address: the same facts");
+}
+
+#[test]
+fn tags_and_weights_can_change_at_run_time() {
+    let mut env = TestEnv::pair();
+    env.ask(register(&a_cluster("centos").weight(9.0), true)).unwrap();
+    let heavier = env.submit(a_job());
+    assert_eq!(env.place(&heavier), "centos");
+    env.ask(register(&a_cluster("mac").tags(&["arm64"]), true)).unwrap();
+    let tagged = env.submit(a_job().tags(&["arm64"]));
+    assert_eq!(env.place(&tagged), "mac");
+    env.ask(register(&a_cluster("mac"), true)).unwrap();
+    let label = env.submit(a_job().tags(&["arm64"]));
+    assert_eq!(env.place(&label), "centos", "no cluster carries it any more: it is a label");
+}
+
+#[test]
+fn another_dashboard_address_makes_the_facts_void() {
+    let mut env = TestEnv::only();
+    let mut moved = a_cluster("only");
+    moved.spec.dashboard = "http://10.0.0.9:8265".into();
+    env.ask(register(&moved, true)).unwrap();
+    assert_eq!(env.view("only").health, HealthState::NeverSeen);
+    let job = env.submit(a_job());
+    assert_eq!(env.reason(&job, "only"), Reason::NeverSeen);
+    env.poll("only");
+    assert_eq!(env.place(&job), "only");
+}
+
+#[test]
+fn an_empty_cluster_is_removed_at_once() {
+    let mut env = TestEnv::pair();
+    env.ask(remove("mac", false)).unwrap();
+    assert_eq!(names(&env), ["centos"]);
+    assert_eq!(env.changes("mac").last(), Some(&&ClusterChange::Removed));
+    assert!(!env.store.clusters.contains_key(&cluster_name("mac")));
+}
+
+#[test]
+fn a_cluster_with_work_on_it_is_drained_first() {
+    let mut env = TestEnv::pair();
+    let running = env.submit(a_job().requires("mac"));
+    env.run(&running);
+    env.ask(remove("mac", false)).unwrap();
+    assert_eq!(env.changes("mac").last(), Some(&&ClusterChange::Leaving));
+    let waits = env.submit(a_job().requires("mac"));
+    assert_eq!(env.reason(&waits, "mac").kind(), ReasonKind::Draining);
+    env.crash();
+    env.poll_all();
+    env.succeed(&running);
+    assert_eq!((env.state(&running), names(&env)), (State::Succeeded, vec!["centos".to_owned()]));
+}
+
+#[test]
+fn a_removal_can_be_taken_back_while_the_cluster_drains() {
+    let mut env = TestEnv::only();
+    let running = env.submit(a_job());
+    env.ask(remove("only", false)).unwrap();
+    env.ask(register(&a_cluster("only"), true)).unwrap();
+    env.succeed(&running);
+    assert_eq!(names(&env), ["only"]);
+    let job = env.submit(a_job());
+    assert_eq!(env.place(&job), "only");
+}
+
+#[test]
+fn a_forced_removal_does_not_wait() {
+    let mut env = TestEnv::pair();
+    let job = env.submit(a_job().requires("mac"));
+    let idempotent = env.submit(a_job().prefers("mac").idempotent());
+    let actor = env.submit(an_actor().requires("mac"));
+    env.run(&job);
+    env.ask(remove("mac", true)).unwrap();
+    assert_eq!(names(&env), ["centos"]);
+    assert_eq!(env.summary(&job), "failed on mac: cluster mac was removed while this was on it");
+    assert_eq!(env.state(&actor), State::Failed);
+    env.advance_s(1);
+    assert_eq!(env.place(&idempotent), "centos");
+}
+
+#[test]
+fn work_that_waits_for_a_removed_cluster_moves_on_or_says_what_it_waits_for() {
+    let mut env = TestEnv::pair();
+    env.uses("mac", &[("CPU", 8.0)]);
+    let (preferred, required) = (env.submit(a_job().prefers("mac")), env.submit(a_job().requires("mac")));
+    env.ask(remove("mac", false)).unwrap();
+    assert_eq!(env.place(&preferred), "centos");
+    assert_eq!(env.reason(&required, "centos"), Reason::OtherCluster { wanted: cluster_name("mac") });
+    env.cluster(a_cluster("mac"));
+    assert_eq!(env.place(&required), "mac", "it came back");
+}
+
+// ---- cordon, drain
+
+#[test]
+fn a_drained_cluster_says_so_once_it_is_empty() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    env.run(&job);
+    env.ask(cordon("only", true)).unwrap();
+    let waits = env.submit(a_job());
+    assert_eq!(env.reason(&waits, "only"), Reason::Draining { note: "kernel update".into() });
+    assert!(!env.changes("only").contains(&&ClusterChange::Drained));
+    env.succeed(&job);
+    assert_eq!(env.changes("only").last(), Some(&&ClusterChange::Drained));
+    env.ask(Input::Uncordon { cluster: cluster_name("only") }).unwrap();
+    assert_eq!(env.place(&waits), "only");
+}
+
+#[test]
+fn an_empty_cluster_is_drained_at_once_and_a_cordon_survives_a_crash() {
+    let mut env = TestEnv::only();
+    env.ask(cordon("only", true)).unwrap();
+    assert_eq!(env.changes("only").last(), Some(&&ClusterChange::Drained));
+    env.crash();
+    env.poll("only");
+    let job = env.submit(a_job());
+    assert_eq!(env.reason(&job, "only").kind(), ReasonKind::Draining);
+}
+
+#[test]
+fn a_running_job_may_still_start_its_sub_work_on_a_cordoned_or_leaving_cluster() {
+    for keep_away in [cordon("mac", false), cordon("mac", true), remove("mac", false)] {
+        let mut env = TestEnv::pair();
+        let parent = env.submit(a_job().requires("mac"));
+        env.run(&parent);
+        env.ask(keep_away).unwrap();
+        let child = env.submit(a_task().inside(&parent, "mac"));
+        assert_eq!(env.place(&child), "mac");
+    }
+}
+
+// ---- reload
+
+/// What a configuration file with these clusters says.
+fn file(env: &TestEnv, clusters: &[ClusterBuilder], change: impl FnOnce(&mut Settings)) -> Input {
+    let mut settings = env.core.settings().clone();
+    change(&mut settings);
+    let clusters: Vec<ClusterSpec> = clusters.iter().map(|c| c.spec.clone()).collect();
+    Input::Reload { settings: Box::new(settings), clusters }
+}
+
+#[test]
+fn changed_settings_take_effect_at_once() {
+    let mut env = TestEnv::new();
+    env.cluster(a_cluster("only"));
+    let (first, spaced) = (env.submit(a_job()), env.submit(a_job()));
+    assert_eq!(env.reason(&spaced, "only").kind(), ReasonKind::TooSoon);
+    env.set("submission_interval", "0");
+    assert_eq!(env.place(&spaced), "only");
+    env.run(&first);
+    env.uses("only", &[("CPU", 7.0)]);
+    let busy = env.submit(a_job());
+    assert_eq!(env.reason(&busy, "only").kind(), ReasonKind::OverThreshold);
+    env.set("resource_threshold", "90%");
+    assert_eq!(env.place(&busy), "only");
+}
+
+#[test]
+fn a_longer_interval_holds_for_submissions_already_made() {
+    let mut env = TestEnv::new();
+    env.cluster(a_cluster("only"));
+    let (_, second) = (env.submit(a_job()), env.submit(a_job()));
+    env.set("submission_interval", "100s");
+    env.advance_s(99);
+    assert_eq!(env.state(&second), State::Queued);
+    env.advance_s(1);
+    assert_eq!(env.state(&second), State::Dispatching);
+}
+
+#[test]
+fn clusters_of_the_file_come_and_go_and_those_of_the_api_stay() {
+    let mut env = TestEnv::unspaced();
+    env.cluster(a_cluster("by-api"));
+    env.ask(file(&env, &[a_cluster("a"), a_cluster("b")], |_| {})).unwrap();
+    assert_eq!(names(&env), ["by-api", "a", "b"]);
+    assert_eq!((env.view("by-api").source, env.view("a").source), (Source::Api, Source::File));
+    env.ask(file(&env, &[a_cluster("b"), a_cluster("c")], |_| {})).unwrap();
+    let mut left = names(&env);
+    left.sort();
+    assert_eq!(left, ["b", "by-api", "c"]);
+}
+
+#[test]
+fn a_cluster_that_left_the_file_with_work_on_it_is_drained_first() {
+    let mut env = TestEnv::pair();
+    let both = [a_cluster("centos"), a_cluster("mac")];
+    env.ask(file(&env, &both, |_| {})).unwrap();
+    let job = env.submit(a_job().requires("mac"));
+    env.ask(file(&env, &both[..1], |_| {})).unwrap();
+    assert!(env.view("mac").leaving);
+    env.ask(file(&env, &both, |_| {})).unwrap();
+    assert!(!env.view("mac").leaving, "back in the file in time");
+    env.ask(file(&env, &both[..1], |_| {})).unwrap();
+    env.succeed(&job);
+    assert_eq!(names(&env), ["centos"]);
+}
+
+#[test]
+fn a_bad_configuration_changes_nothing_at_all() {
+    let mut env = TestEnv::only();
+    let twice = file(&env, &[a_cluster("a"), a_cluster("a")], |s| s.max_queue = 1);
+    let bad_policy = file(&env, &[a_cluster("a")], |s| {
+        s.max_queue = 1;
+        s.policies = vec![PolicySpec { name: "scor".into(), rule: PolicyRule::BuiltIn { weight: 1.0 } }];
+    });
+    let (durable, settings) = (env.core.durable(), env.core.settings().clone());
+    let refusals = [twice, bad_policy].map(|input| env.ask(input).unwrap_err());
+    assert_eq!(refusals.each_ref().map(|r| r.code()), ["duplicate_cluster", "bad_policy"]);
+    assert!(refusals[0].to_string().starts_with("cluster a is listed twice"));
+    assert!(refusals[1].to_string().contains("did you mean score?"), "{}", refusals[1]);
+    assert_eq!((env.core.durable(), env.core.settings()), (durable, &settings));
+    let job = env.submit(a_job());
+    assert_eq!(env.place(&job), "only");
+}
+
+// ---- health
+
+#[test]
+fn check_now_polls() {
+    let mut env = TestEnv::only();
+    let out = env.core.handle(env.now, Input::CheckNow { cluster: cluster_name("only") });
+    assert_eq!(out.effects, [Effect::Poll { cluster: cluster_name("only") }]);
+}
+
+#[test]
+fn an_answer_that_was_overtaken_is_ignored() {
+    let mut env = TestEnv::only();
+    let slow = poll_with(&env, "only", |s| s.used = amounts(&[("CPU", 8.0)]));
+    env.now = env.now + Span::seconds(1);
+    env.poll("only");
+    env.send(slow);
+    assert!(env.view("only").snapshot.unwrap().used.is_empty());
+}
+
+#[test]
+fn an_answer_that_is_too_old_is_ignored() {
+    let mut env = TestEnv::new();
+    env.ask(register(&a_cluster("new"), false)).unwrap();
+    env.fakes = TestEnv::only().fakes.into_values().map(|fake| (cluster_name("new"), fake)).collect();
+    let old = poll_with(&env, "new", |s| s.taken_at = Timestamp(env.now.0 - 30_000));
+    env.send(old);
+    assert_eq!(env.view("new").health, HealthState::NeverSeen);
+}
+
+#[test]
+fn a_head_without_nodes_is_not_a_cluster_yet() {
+    let mut env = TestEnv::pair();
+    env.send(poll_with(&env, "mac", |s| s.nodes = 0));
+    let (required, preferred) = (env.submit(a_job().requires("mac")), env.submit(a_job().prefers("mac")));
+    assert_eq!(env.reason(&required, "mac"), Reason::NoNodes);
+    assert_eq!(env.place(&preferred), "centos");
+    env.poll("mac");
+    assert_eq!(env.place(&required), "mac");
+}
+
+#[test]
+fn one_failed_poll_is_not_yet_unhealthy() {
+    let mut env = TestEnv::only();
+    env.fake("only").answers = false;
+    env.poll("only");
+    env.poll("only");
+    let job = env.submit(a_job());
+    assert_eq!((env.view("only").health, env.place(&job)), (HealthState::Healthy, "only"));
+    env.bring_back("only");
+    env.fake("only").answers = false;
+    env.poll("only");
+    env.poll("only");
+    assert_eq!(env.view("only").health, HealthState::Healthy, "not three in a row");
+    env.poll("only");
+    assert_eq!(env.changes("only").last(), Some(&&ClusterChange::Unhealthy("connection refused".into())));
+}
+
+#[test]
+fn a_cluster_that_nobody_hears_of_is_unhealthy_after_snapshot_max_age() {
+    let mut env = TestEnv::only();
+    let since = env.now + Span::seconds(30);
+    env.now = Timestamp(since.0 - 1);
+    env.send(Input::Tick);
+    assert_eq!(env.view("only").health, HealthState::Healthy);
+    assert_eq!(env.core.next_wakeup(), Some(since));
+    env.now = since;
+    env.send(Input::Tick);
+    let error = "no answer to a poll for 30s".into();
+    assert_eq!(env.view("only").health, HealthState::Unhealthy { since, error });
+}
+
+#[test]
+fn the_jobs_of_a_restarted_head_are_asked_about() {
+    let mut env = TestEnv::only();
+    let (runs, gone) = (env.submit(a_job()), env.submit(a_job()));
+    env.run(&runs);
+    env.run(&gone);
+    env.effects.clear();
+    env.fake("only").session = "session_2".into();
+    env.poll("only");
+    assert_eq!(env.changes("only").last(), Some(&&ClusterChange::Restarted));
+    assert_eq!([env.state(&runs), env.state(&gone)], [State::Unknown; 2]);
+    env.answer(&runs, LookupOutcome::Found(RunStatus::Running));
+    env.answer(&gone, env.not_found("only"));
+    assert_eq!([env.state(&runs), env.state(&gone)], [State::Running, State::Failed]);
+    env.assert_quiet();
+}
+
+#[test]
+fn time_that_goes_back_stands_still() {
+    let mut env = TestEnv::new();
+    env.cluster(a_cluster("only"));
+    let (start, later) = (env.now, env.now + Span::seconds(20));
+    env.submit(a_job());
+    let second = env.submit(a_job());
+    env.now = later;
+    env.poll("only");
+    env.now = Timestamp(5);
+    env.poll("only");
+    assert_eq!((env.core.now(), env.view("only").snapshot.unwrap().taken_at), (later, later));
+    assert_eq!(env.reason(&second, "only"), Reason::TooSoon { until: start + Span::seconds(40) });
+    env.now = start + Span::seconds(40);
+    env.send(Input::Tick);
+    assert_eq!(env.state(&second), State::Dispatching);
+}

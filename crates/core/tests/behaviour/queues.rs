@@ -1,1 +1,330 @@
+//! Queues: separate, bounded, ordered; who may pass whom, and what a look costs.
 
+use std::collections::BTreeMap;
+
+use multicluster_core::{CycleStats, DispatchOutcome, Input, Reply};
+use multicluster_types::{JobId, Reason, ReasonKind, Span, State};
+
+use crate::env::*;
+
+fn lengths(env: &TestEnv) -> BTreeMap<String, u32> {
+    env.core.queues().map(|(name, len)| (name.to_string(), len)).collect()
+}
+
+/// Feeds one input and tells what its cycle did.
+fn cycle_of(env: &mut TestEnv, input: Input) -> Option<CycleStats> {
+    let out = env.core.handle(env.now, input);
+    let cycle = out.cycle.clone();
+    env.commit(out);
+    cycle
+}
+
+fn cordon(env: &mut TestEnv, cluster: &str) {
+    let cordon = Input::Cordon { cluster: cluster_name(cluster), note: "test".into(), drain: false };
+    env.ask(cordon).unwrap();
+}
+
+fn uncordon(env: &mut TestEnv, cluster: &str) {
+    env.ask(Input::Uncordon { cluster: cluster_name(cluster) }).unwrap();
+}
+
+/// In which order jobs were placed so far.
+fn order(env: &TestEnv) -> Vec<&str> {
+    env.decisions.iter().map(|d| d.job.as_str()).collect()
+}
+
+// ---- apart from each other, and bounded
+
+#[test]
+fn jobs_and_tasks_wait_apart_each_globally_and_per_cluster() {
+    let mut env = TestEnv::pair();
+    cordon(&mut env, "centos");
+    cordon(&mut env, "mac");
+    for work in [a_job(), a_job().requires("mac"), a_task(), a_task().prefers("mac"), an_actor()] {
+        env.submit(work);
+    }
+    let expected = [("jobs", 1), ("jobs@mac", 1), ("tasks", 2), ("tasks@mac", 1)];
+    assert_eq!(lengths(&env), expected.map(|(name, len)| (name.to_owned(), len)).into());
+}
+
+#[test]
+fn a_full_queue_is_named_and_the_others_take_on() {
+    let mut env = TestEnv::with(|s| s.max_queue = 2);
+    env.cluster(a_cluster("mac"));
+    cordon(&mut env, "mac");
+    for _ in 0..2 {
+        env.submit(a_job().requires("mac"));
+    }
+    let refusal = env.try_submit(a_job().prefers("mac")).unwrap_err();
+    assert_eq!(refusal.code(), "queue_full");
+    assert_eq!(
+        refusal.to_string(),
+        "queue jobs@mac is full: 2 are waiting\n  hint: submit later, or raise max_queue"
+    );
+    for other in [a_job(), a_task(), a_task().prefers("mac")] {
+        env.submit(other);
+    }
+}
+
+#[test]
+fn a_batch_that_does_not_fit_is_taken_as_far_as_it_does() {
+    let mut env = TestEnv::with(|s| s.max_queue = 3);
+    env.cluster(a_cluster("only"));
+    cordon(&mut env, "only");
+    let batch = (0..5).map(|n| a_task().id(&format!("t{n}")).0).collect();
+    let Reply::Batch(answers) = env.ask(Input::SubmitBatch(batch)).unwrap() else { panic!() };
+    let taken: Vec<_> = answers.iter().map(Result::is_ok).collect();
+    assert_eq!(taken, [true, true, true, false, false]);
+}
+
+#[test]
+fn stopping_a_queued_job_frees_its_place() {
+    let mut env = TestEnv::with(|s| s.max_queue = 1);
+    env.cluster(a_cluster("only"));
+    cordon(&mut env, "only");
+    let job = env.submit(a_job());
+    assert!(env.try_submit(a_job()).is_err());
+    env.stop(&job).unwrap();
+    assert_eq!(lengths(&env)["jobs"], 0);
+    env.submit(a_job());
+}
+
+#[test]
+fn a_retry_is_never_turned_away_by_a_full_queue() {
+    let mut env = TestEnv::with(|s| s.max_queue = 1);
+    env.cluster(a_cluster("only"));
+    let (first, second) = (env.submit(a_job()), env.submit(a_job()));
+    env.dispatched(&first, DispatchOutcome::Failed("no agent".into()));
+    assert_eq!([env.state(&first), env.state(&second)], [State::Queued; 2]);
+    assert_eq!(lengths(&env)["jobs"], 2);
+}
+
+// ---- priority, then first in, first out
+
+#[test]
+fn higher_priority_goes_first_and_equals_in_the_order_of_arrival() {
+    let mut env = TestEnv::only();
+    cordon(&mut env, "only");
+    for (id, priority, cpus) in
+        [("a", 0, 1.0), ("b", 5, 1.0), ("c", 0, 2.0), ("d", -3, 0.0), ("e", 5, 0.5), ("f", 0, 1.0)]
+    {
+        env.submit(a_job().id(id).priority(priority).cpus(cpus));
+    }
+    uncordon(&mut env, "only");
+    assert_eq!(order(&env), ["b", "e", "a", "c", "f", "d"]);
+}
+
+#[test]
+fn jobs_and_tasks_share_one_order() {
+    let mut env = TestEnv::only();
+    cordon(&mut env, "only");
+    for (id, work) in [("a", a_job()), ("b", a_task()), ("c", a_job().prefers("only")), ("d", an_actor())] {
+        env.submit(work.id(id));
+    }
+    uncordon(&mut env, "only");
+    assert_eq!(order(&env), ["a", "b", "c", "d"]);
+}
+
+#[test]
+fn a_retried_job_keeps_its_place_in_the_queue() {
+    let mut env = TestEnv::with(|s| {
+        s.set("submission_interval", "0").unwrap();
+        s.set("execution_mode", "serial").unwrap();
+    });
+    env.cluster(a_cluster("only"));
+    let jobs = ["a", "b", "c"].map(|id| env.submit(a_job().id(id)));
+    env.dispatched(&jobs[0], DispatchOutcome::Failed("no agent".into()));
+    env.run(&jobs[1]);
+    env.advance_s(2);
+    assert_eq!(env.core.explain(&jobs[2]).unwrap().ahead, Some(1));
+    env.succeed(&jobs[1]);
+    env.run(&jobs[0]);
+    env.succeed(&jobs[0]);
+    assert_eq!(order(&env), ["a", "b", "a", "c"], "b passed only while a was backing off");
+}
+
+// ---- who may pass
+
+/// One cluster of 8 CPUs of which `used` are in use, without threshold or spacing.
+fn crowded(used: f64) -> TestEnv {
+    let mut env = TestEnv::with(|s| {
+        s.set("submission_interval", "0").unwrap();
+        s.set("resource_threshold", "1").unwrap();
+    });
+    env.cluster(a_cluster("only"));
+    env.uses("only", &[("CPU", used)]);
+    env
+}
+
+/// The same, with a job for all of it that has waited for `starvation_after`.
+fn starved() -> (TestEnv, JobId) {
+    let mut env = crowded(2.0);
+    let large = env.submit(a_job().id("large").cpus(8.0));
+    env.advance_s(300);
+    (env, large)
+}
+
+#[test]
+fn small_work_passes_a_blocked_large_job() {
+    let mut env = crowded(2.0);
+    let large = env.submit(a_job().cpus(8.0));
+    env.advance_s(299);
+    let small = env.submit(a_job().cpus(1.0));
+    assert_eq!((env.place(&small), env.place(&large)), ("only", ""));
+}
+
+#[test]
+fn a_starving_head_keeps_later_work_off_the_next_cluster_that_could_hold_it() {
+    let (mut env, large) = starved();
+    assert_eq!(env.view("only").reserved_for, Some(large.clone()));
+    for later in [a_job().cpus(1.0), a_task(), an_actor(), a_job().priority(-1)] {
+        let later = env.submit(later);
+        assert_eq!(env.reason(&later, "only"), Reason::Reserved { job: large.clone() });
+    }
+    env.advance_s(3600);
+    assert_eq!(lengths(&env)["jobs"], 3);
+    env.uses("only", &[]);
+    assert_eq!(env.place(&large), "only");
+}
+
+#[test]
+fn a_reservation_ends_when_its_job_is_placed() {
+    let (mut env, large) = starved();
+    let small = env.submit(a_job().cpus(1.0));
+    env.uses("only", &[]);
+    assert_eq!(env.view("only").reserved_for, None);
+    env.run(&large);
+    env.succeed(&large);
+    assert_eq!(env.place(&small), "only");
+}
+
+#[test]
+fn work_of_higher_priority_and_earlier_work_pass_a_reservation() {
+    let mut env = crowded(2.0);
+    cordon(&mut env, "only");
+    let earlier = env.submit(a_job().cpus(1.0));
+    let large = env.submit(a_job().cpus(8.0));
+    env.advance_s(300);
+    uncordon(&mut env, "only");
+    assert_eq!(env.place(&earlier), "only");
+    assert_eq!(env.view("only").reserved_for, Some(large));
+    let urgent = env.submit(a_job().cpus(1.0).priority(1));
+    assert_eq!(env.place(&urgent), "only");
+}
+
+#[test]
+fn sub_work_of_a_running_job_passes_a_reservation() {
+    let mut env = crowded(0.0);
+    let parent = env.submit(a_job());
+    env.run(&parent);
+    env.uses("only", &[("CPU", 2.0)]);
+    env.submit(a_job().cpus(8.0));
+    env.advance_s(300);
+    let child = env.submit(a_task().cpus(1.0).inside(&parent, "only"));
+    assert_eq!(env.place(&child), "only", "the parent would never end otherwise");
+}
+
+#[test]
+fn other_clusters_stay_open_while_one_is_reserved() {
+    let (mut env, large) = starved();
+    env.cluster(a_cluster("tiny").cpus(2.0));
+    let small = env.submit(a_job().cpus(1.0));
+    assert_eq!((env.place(&small), env.place(&large)), ("tiny", ""));
+}
+
+#[test]
+fn a_starving_head_keeps_the_cluster_it_reserved() {
+    let (mut env, large) = starved();
+    env.cluster(a_cluster("second").used(&[("CPU", 4.0)]));
+    assert_eq!(env.view("only").reserved_for, Some(large.clone()));
+    env.uses("only", &[("CPU", 6.0)]);
+    let reserved = |env: &TestEnv| ["only", "second"].map(|c| env.view(c).reserved_for);
+    assert_eq!(reserved(&env), [Some(large.clone()), None], "second is freer now, but that may change");
+    env.lose("only");
+    assert_eq!(reserved(&env), [None, Some(large)]);
+}
+
+#[test]
+fn every_starving_head_reserves_a_cluster_of_its_own() {
+    let (mut env, large) = starved();
+    env.cluster(a_cluster("second").used(&[("CPU", 1.0)]));
+    let other = env.submit(a_job().cpus(7.5));
+    env.advance_s(300);
+    assert_eq!([env.view("only"), env.view("second")].map(|c| c.reserved_for), [Some(large), Some(other)]);
+}
+
+#[test]
+fn what_can_never_run_here_reserves_nothing() {
+    let mut env = crowded(2.0);
+    env.submit(a_job().cpus(100.0));
+    env.advance_s(3600);
+    assert_eq!(env.view("only").reserved_for, None);
+    let small = env.submit(a_job());
+    assert_eq!(env.place(&small), "only");
+}
+
+// ---- what a look costs
+
+#[test]
+fn a_batch_is_placed_in_one_cycle() {
+    let mut env = TestEnv::only();
+    let batch = (0..100).map(|n| a_job().id(&format!("j{n}")).0).collect();
+    let cycle = cycle_of(&mut env, Input::SubmitBatch(batch)).unwrap();
+    assert_eq!(cycle, CycleStats { heads: 100, placed: 100, rejections: BTreeMap::new() });
+}
+
+#[test]
+fn a_cycle_looks_at_the_head_of_each_class_not_at_each_job() {
+    let mut env = TestEnv::pair();
+    for cluster in ["centos", "mac"] {
+        env.uses(cluster, &[("CPU", 7.0)]);
+    }
+    let batch = (0..20_000).map(|n| a_job().id(&format!("j{n}")).cpus(1.0).0).collect();
+    cycle_of(&mut env, Input::SubmitBatch(batch)).unwrap();
+    env.fake("mac").used = amounts(&[("CPU", 6.0)]);
+    let out = cycle_of_poll(&mut env, "mac").unwrap();
+    let rejections = [(ReasonKind::OverThreshold, 2)].into();
+    assert_eq!(out, CycleStats { heads: 1, placed: 0, rejections });
+    assert_eq!(lengths(&env)["jobs"], 20_000);
+}
+
+#[test]
+fn when_no_cluster_is_open_to_anyone_the_other_shapes_are_not_looked_at() {
+    let mut env = TestEnv::only();
+    env.uses("only", &[("CPU", 7.0)]);
+    for n in 0..50 {
+        env.submit(a_job().cpus(f64::from(n) / 10.0));
+    }
+    env.fake("only").used = amounts(&[("CPU", 6.0)]);
+    assert_eq!(cycle_of_poll(&mut env, "only").unwrap().heads, 1);
+    env.uses("only", &[]);
+    assert!(lengths(&env)["jobs"] < 50);
+}
+
+#[test]
+fn a_poll_that_says_nothing_new_causes_no_cycle() {
+    let mut env = crowded(7.5);
+    env.submit(a_job().cpus(1.0));
+    env.now = env.now + Span::seconds(5);
+    assert_eq!(cycle_of_poll(&mut env, "only"), None);
+    env.fake("only").used = amounts(&[("CPU", 7.25)]);
+    assert_eq!(cycle_of_poll(&mut env, "only").unwrap().rejections, [(ReasonKind::NoRoom, 1)].into());
+}
+
+#[test]
+fn a_submission_looks_only_at_its_own_class() {
+    let mut env = crowded(7.0);
+    for cpus in 2..8 {
+        env.submit(a_job().cpus(f64::from(cpus)));
+    }
+    let cycle = cycle_of(&mut env, Input::Submit(a_job().id("small").cpus(0.5).0)).unwrap();
+    assert_eq!((cycle.heads, cycle.placed), (1, 1));
+    let another = cycle_of(&mut env, Input::Submit(a_job().id("another").cpus(2.0).0));
+    assert_eq!(another.map(|c| c.placed).unwrap_or_default(), 0);
+}
+
+/// Lets a cluster answer a poll and tells what the cycle did.
+fn cycle_of_poll(env: &mut TestEnv, cluster: &str) -> Option<CycleStats> {
+    let input = env.poll_input(cluster);
+    cycle_of(env, input)
+}

@@ -1,0 +1,249 @@
+//! How fast the core is, and how much it holds: `make bench`.
+//!
+//! Wall clock on one thread, the best of several rounds (this machine is noisy).
+//! Prints a table and writes `target/bench/core.json`.
+
+#![allow(unsafe_code, reason = "counting allocations needs a global allocator")]
+#![allow(missing_docs, clippy::disallowed_types, clippy::disallowed_macros, clippy::disallowed_methods, clippy::unwrap_used, reason = "a program around the core")]
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    collections::BTreeMap,
+    hint::black_box,
+    path::Path,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::{Duration, Instant},
+};
+
+use multicluster_core::{
+    Core, DispatchOutcome, Effect, Identity, Input, Observation, Output, RunStatus, Submission,
+};
+use multicluster_types::{
+    ClusterName, ClusterSpec, ContentHash, Incarnation, JobId, Kind, Limits, Load, Resources, Settings, Snapshot,
+    Span, Tags, Timestamp, Weight, Work,
+};
+
+/// The system's allocator, with a count of what is in use.
+struct Counting;
+
+static IN_USE: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: hands every call to `System` unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        IN_USE.fetch_add(layout.size(), Ordering::Relaxed);
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        IN_USE.fetch_sub(layout.size(), Ordering::Relaxed);
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const START: Timestamp = Timestamp(1_700_000_000_000);
+const MILLION: usize = 1_000_000;
+
+fn main() {
+    let mut report = BTreeMap::new();
+
+    println!("{:<58} {:>14}", "one decision: filter, score, pick, a verdict per cluster", "decisions/s");
+    let mut decisions = BTreeMap::new();
+    let mut placements = BTreeMap::new();
+    for clusters in [2, 10, 100, 1000] {
+        let rate = decisions_per_s(clusters);
+        println!("  {:<56} {:>14.0}", format!("{clusters} clusters"), rate);
+        decisions.insert(clusters.to_string(), rate);
+    }
+    println!("{:<58} {:>14}", "one placement: decision, reservation, writes, effect", "placements/s");
+    for clusters in [2, 10, 100, 1000] {
+        let rate = placements_per_s(clusters);
+        println!("  {:<56} {:>14.0}", format!("{clusters} clusters"), rate);
+        placements.insert(clusters.to_string(), rate);
+    }
+
+    println!("{:<58} {:>14}", "one full cycle, 1,000,000 queued jobs, 10 clusters", "ms");
+    let mut cycles = BTreeMap::new();
+    let mut bytes_per_job = 0.0;
+    for classes in [1, 100, 10_000] {
+        let (cycle, bytes) = cycle_with_a_full_queue(classes);
+        let ms = cycle.as_secs_f64() * 1000.0;
+        println!("  {:<56} {:>14.3}", format!("{classes} classes wait"), ms);
+        cycles.insert(classes.to_string(), ms);
+        if classes == 100 {
+            bytes_per_job = bytes;
+        }
+    }
+    println!("{:<58} {:>14.0}", "bytes per queued job (100 classes)", bytes_per_job);
+
+    let lifecycle = lifecycle_jobs_per_s();
+    println!("{:<58} {:>14.0}", "submit, dispatch, run and finish 1,000,000 jobs: jobs/s", lifecycle);
+
+    report.insert("decisions_per_s", serde_json::json!(decisions));
+    report.insert("placements_per_s", serde_json::json!(placements));
+    report.insert("cycle_ms", serde_json::json!(cycles));
+    report.insert("lifecycle_jobs_per_s", serde_json::json!(lifecycle));
+    report.insert("bytes_per_queued_job", serde_json::json!(bytes_per_job));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench/core.json");
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, serde_json::to_string_pretty(&report).unwrap() + "\n").unwrap();
+    println!("written to target/bench/core.json");
+}
+
+/// The best of some rounds, each at least a tenth of a second of `work`.
+fn best_rate(mut work: impl FnMut()) -> f64 {
+    let mut best: f64 = 0.0;
+    for _ in 0..5 {
+        let (started, mut count) = (Instant::now(), 0);
+        while started.elapsed() < Duration::from_millis(200) {
+            (0..64).for_each(|_| work());
+            count += 64;
+        }
+        best = best.max(f64::from(count) / started.elapsed().as_secs_f64());
+    }
+    best
+}
+
+/// A mixed pool: a third is busy, a third is small, a third can take the job.
+fn decisions_per_s(clusters: u32) -> f64 {
+    let core = pool(clusters, |n| if n % 3 == 0 { 0.9 } else { 0.2 }, |n| if n % 3 == 1 { 2.0 } else { 64.0 });
+    let work = a_job(4.0, &["linux"]);
+    best_rate(|| drop(black_box(core.decide(black_box(&work)))))
+}
+
+/// A batch of jobs, all of which find a place, in one cycle.
+fn placements_per_s(clusters: u32) -> f64 {
+    let count = if clusters >= 1000 { 10_000 } else { 100_000 };
+    let mut best: f64 = 0.0;
+    for round in 0..3 {
+        let mut core = pool(clusters, |_| 0.0, |_| 1e9);
+        let batch = (0..count).map(|n| submission(&format!("p{round}-{n}"), a_job(0.5, &["linux"]))).collect();
+        let started = Instant::now();
+        let out = black_box(core.handle(START, Input::SubmitBatch(batch)));
+        best = best.max(f64::from(count) / started.elapsed().as_secs_f64());
+        assert_eq!(out.effects.len(), count as usize, "all are placed");
+    }
+    best
+}
+
+/// A pool without room, a queue of a million, and a fact that changes: every head
+/// is looked at.
+fn cycle_with_a_full_queue(classes: u32) -> (Duration, f64) {
+    let mut core = pool(10, |_| 0.5, |_| 64.0);
+    let before = IN_USE.load(Ordering::Relaxed);
+    for start in (0..MILLION).step_by(10_000) {
+        let batch = (start..start + 10_000)
+            .map(|n| {
+                let class = u32::try_from(n).unwrap() % classes;
+                // None fits: 33 CPUs and more are asked, 32 are free.
+                submission(&format!("job-{n:07}"), a_job(33.0 + f64::from(class) / 1000.0, &["linux"]))
+            })
+            .collect();
+        let _ = core.handle(START, Input::SubmitBatch(batch));
+    }
+    let bytes = (IN_USE.load(Ordering::Relaxed) - before) as f64 / MILLION as f64;
+    assert_eq!(core.queues().map(|(_, len)| len as usize).sum::<usize>(), MILLION);
+    let mut best = Duration::MAX;
+    for round in 1..=20 {
+        let now = START + Span(round);
+        let poll = polled(now, 0, if round % 2 == 0 { 0.5 } else { 0.51 }, 64.0);
+        let started = Instant::now();
+        let out = black_box(core.handle(now, poll));
+        best = best.min(started.elapsed());
+        let cycle = out.cycle.expect("a fact changed: a cycle ran");
+        assert_eq!((cycle.heads, cycle.placed), (classes, 0), "every head was looked at");
+    }
+    (best, bytes)
+}
+
+/// A million jobs through their whole life, in waves that fill the pool.
+fn lifecycle_jobs_per_s() -> f64 {
+    let mut core = pool(10, |_| 0.0, |_| 1000.0);
+    let mut finished = 0;
+    let started = Instant::now();
+    for start in (0..MILLION).step_by(5_000) {
+        let batch =
+            (start..start + 5_000).map(|n| submission(&format!("job-{n:07}"), a_job(1.0, &["linux"]))).collect();
+        let mut out = core.handle(START, Input::SubmitBatch(batch));
+        while !out.effects.is_empty() {
+            finished += out.effects.len();
+            out = live_through(&mut core, out.effects);
+        }
+    }
+    let elapsed = started.elapsed();
+    assert_eq!(finished, MILLION, "every job ran");
+    MILLION as f64 / elapsed.as_secs_f64()
+}
+
+/// Accepted, seen running, seen succeeded; returns what was dispatched meanwhile.
+fn live_through(core: &mut Core, effects: Vec<Effect>) -> Output {
+    let mut next = Output::default();
+    let mut by_cluster: BTreeMap<ClusterName, Vec<Observation>> = BTreeMap::new();
+    for effect in effects {
+        let Effect::Submit { job, attempt, cluster } = effect else { panic!("{effect:?}") };
+        let accepted = Input::Dispatched { job: job.clone(), attempt, outcome: DispatchOutcome::Accepted };
+        next.effects.extend(core.handle(START, accepted).effects);
+        by_cluster.entry(cluster).or_default().push(Observation { job, attempt, status: RunStatus::Running });
+    }
+    for status in [RunStatus::Running, RunStatus::Succeeded] {
+        for (cluster, runs) in &by_cluster {
+            let runs = runs.iter().map(|run| Observation { status: status.clone(), ..run.clone() }).collect();
+            let incarnation = Some(Incarnation::new("session_1").unwrap());
+            let seen = Input::Observed { cluster: cluster.clone(), incarnation, complete_at: None, runs };
+            next.effects.extend(core.handle(START, seen).effects);
+        }
+    }
+    next
+}
+
+fn pool(clusters: u32, used: impl Fn(u32) -> f64, cpus: impl Fn(u32) -> f64) -> Core {
+    let mut settings = Settings { submission_interval: Span::ZERO, ..Settings::default() };
+    (settings.max_queue, settings.retain_finished) = (u32::MAX, 10_000);
+    let mut core = Core::new(settings.clone()).unwrap();
+    let specs = (0..clusters).map(cluster).collect();
+    let _ = core.handle(START, Input::Reload { settings: Box::new(settings), clusters: specs });
+    for n in 0..clusters {
+        let _ = core.handle(START, polled(START, n, used(n), cpus(n)));
+    }
+    core
+}
+
+fn cluster(n: u32) -> ClusterSpec {
+    ClusterSpec {
+        name: ClusterName::new(format!("cluster-{n}")).unwrap(),
+        head_address: "127.0.0.1:10001".into(),
+        dashboard: "http://127.0.0.1:8265".into(),
+        prefer: n.is_multiple_of(7),
+        weight: Weight::new(1.0 + f64::from(n % 3)).unwrap(),
+        tags: Tags::new(["linux", "x86_64"]).unwrap(),
+        runtime_env: Default::default(),
+        limits: Limits::default(),
+    }
+}
+
+fn polled(now: Timestamp, n: u32, used: f64, cpus: f64) -> Input {
+    let amounts = |share: f64| Resources::from_amounts([("CPU", cpus * share), ("memory", 64e9 * share)]).unwrap();
+    let snapshot = Snapshot {
+        taken_at: now,
+        total: amounts(1.0),
+        used: amounts(used),
+        physical: Load::default(),
+        nodes: 4,
+        ray_version: "2.60.0".into(),
+        incarnation: Some(Incarnation::new("session_1").unwrap()),
+    };
+    Input::Polled { cluster: ClusterName::new(format!("cluster-{n}")).unwrap(), snapshot: Box::new(snapshot) }
+}
+
+fn a_job(cpus: f64, tags: &[&str]) -> Work {
+    let demand = Resources::from_amounts([("CPU", cpus)]).unwrap();
+    Work { demand, tags: Tags::new(tags).unwrap(), ..Work::new(Kind::Job) }
+}
+
+fn submission(id: &str, work: Work) -> Submission {
+    let content = Some(ContentHash::of([id]));
+    Submission { id: Identity::Given(JobId::new(id).unwrap()), work, content, parent: None }
+}

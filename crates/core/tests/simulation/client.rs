@@ -1,0 +1,249 @@
+//! What callers and operators do, at random.
+
+use multicluster_core::{Accepted, Duplicate, Identity, Input, Parent, Reply, Submission};
+use multicluster_types::{
+    ClusterName, ContentHash, GroupId, JobId, Kind, OnClusterLoss, Origin, Preference, Priority, Resources, Retry,
+    Share, Span, State, Tags, Work,
+};
+use rand::RngExt;
+
+use crate::{
+    plan::{self, chance, pick},
+    ray::FakeRay,
+    world::World,
+};
+
+impl World {
+    /// One action of somebody.
+    pub fn act_as_client(&mut self) {
+        match self.rng.random_range(0..100) {
+            0..45 => self.submit_one(),
+            45..50 => self.submit_batch(),
+            50..56 => self.submit_again(),
+            56..64 => self.with_a_job(|job| Input::Stop { job }),
+            64..67 => self.rerun(),
+            67..68 => self.with_a_job(|job| Input::Delete { job }),
+            68..72 => self.cordon_or_not(),
+            72..74 => self.change_pool(),
+            74..76 => self.change_settings(),
+            76..80 => self.ask_about(),
+            80..81 if self.faults.crash > 0 => self.crash(),
+            _ => {}
+        }
+    }
+
+    fn some_job(&mut self) -> Option<JobId> {
+        let jobs: Vec<_> = self.core.jobs().map(|record| record.id.clone()).collect();
+        (!jobs.is_empty()).then(|| pick(&mut self.rng, &jobs).clone())
+    }
+
+    fn some_cluster(&mut self) -> Option<ClusterName> {
+        let names: Vec<_> = self.core.clusters().map(|c| c.spec.name.clone()).collect();
+        (!names.is_empty()).then(|| pick(&mut self.rng, &names).clone())
+    }
+
+    fn with_a_job(&mut self, input: impl FnOnce(JobId) -> Input) {
+        if let Some(job) = self.some_job() {
+            self.tell(input(job));
+        }
+    }
+
+    fn work(&mut self) -> Work {
+        let kind = *pick(&mut self.rng, &[Kind::Job, Kind::Job, Kind::Job, Kind::Task, Kind::Actor]);
+        let demand: &[(&str, f64)] = *pick(
+            &mut self.rng,
+            &[
+                &[][..],
+                &[("CPU", 1.0)],
+                &[("CPU", 2.0)],
+                &[("CPU", 4.0), ("memory", 8e9)],
+                &[("CPU", 0.5), ("GPU", 1.0)],
+                &[("CPU", 12.0)],
+                &[("licence", 1.0)],
+            ],
+        );
+        let tags: &[&str] = *pick(&mut self.rng, &[&[][..], &["linux"], &["macos", "fund"], &["gpu"], &["tradebot"]]);
+        let preference = match self.rng.random_range(0..10) {
+            0..3 => self.some_cluster().map(|cluster| Preference { cluster, required: false }),
+            3 => self.some_cluster().map(|cluster| Preference { cluster, required: true }),
+            _ => None,
+        };
+        let retry = Retry {
+            max_retries: *pick(&mut self.rng, &[0, 0, 2]),
+            on_cluster_loss: *pick(&mut self.rng, &[OnClusterLoss::Wait, OnClusterLoss::Wait, OnClusterLoss::Requeue]),
+        };
+        Work {
+            kind,
+            demand: Resources::from_amounts(demand.iter().copied()).unwrap(),
+            tags: Tags::new(tags).unwrap(),
+            preference,
+            origin: Origin::Outside,
+            group: None,
+            priority: Priority(*pick(&mut self.rng, &[0, 0, 0, 5, -5])),
+            retry,
+        }
+    }
+
+    fn submission(&mut self) -> Submission {
+        self.submitted += 1;
+        let id = JobId::new(format!("j{}", self.submitted)).unwrap();
+        let id = if chance(&mut self.rng, 50) { Identity::Given(id) } else { Identity::Fresh(id) };
+        let content = match self.rng.random_range(0..4) {
+            0 => None,
+            1 => Some(ContentHash::of(["the same for many"])),
+            _ => Some(ContentHash::of([format!("content of {}", self.submitted)])),
+        };
+        let work = self.work();
+        let parent = if chance(&mut self.rng, 20) { self.running_parent() } else { None };
+        Submission { id, work, content, parent }
+    }
+
+    fn running_parent(&mut self) -> Option<Parent> {
+        let running = self.core.jobs().filter_map(|record| {
+            let live = record.live().filter(|_| record.state() == State::Running)?;
+            Some(Parent { job: record.id.clone(), cluster: live.cluster.clone() })
+        });
+        let running: Vec<_> = running.collect();
+        (!running.is_empty()).then(|| pick(&mut self.rng, &running).clone())
+    }
+
+    fn submit_one(&mut self) {
+        let submission = self.submission();
+        let expected = submission.id.clone();
+        match self.tell(Input::Submit(submission)) {
+            Some(Ok(Reply::Accepted(accepted))) => self.note_accepted(&expected, &accepted),
+            Some(Err(_)) => assert!(self.core.job(expected.id()).is_none(), "refused, and kept all the same"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn note_accepted(&mut self, expected: &Identity, accepted: &Accepted) {
+        match accepted.duplicate {
+            None => assert_eq!(accepted.job, *expected.id(), "its id for life"),
+            Some(Duplicate::SameContent) => {
+                assert!(matches!(expected, Identity::Fresh(_)), "only without an id of one's own");
+            }
+            Some(Duplicate::SameId) => assert_eq!(accepted.job, *expected.id()),
+        }
+        self.oracle.told_accepted(&accepted.job);
+    }
+
+    fn submit_batch(&mut self) {
+        let work = self.work();
+        self.submitted += 1;
+        let group = Some(GroupId::new(format!("g{}", self.submitted)).unwrap());
+        let count = self.rng.random_range(1..8);
+        let batch: Vec<_> = (0..count)
+            .map(|n| Submission {
+                id: Identity::Given(JobId::new(format!("b{}-{n}", self.submitted)).unwrap()),
+                work: Work { kind: Kind::Task, group: group.clone(), ..work.clone() },
+                content: None,
+                parent: None,
+            })
+            .collect();
+        let ids: Vec<_> = batch.iter().map(|s| s.id.clone()).collect();
+        let Some(Ok(Reply::Batch(each))) = self.tell(Input::SubmitBatch(batch)) else { panic!("a batch is answered") };
+        assert_eq!(each.len(), ids.len());
+        for (id, answer) in ids.iter().zip(each) {
+            if let Ok(accepted) = answer {
+                self.note_accepted(id, &accepted);
+            }
+        }
+    }
+
+    /// The same id again, with the same content or another.
+    fn submit_again(&mut self) {
+        let Some(job) = self.some_job() else { return };
+        let record = self.core.job(&job).unwrap();
+        if record.parent.is_some() {
+            return;
+        }
+        let mut work = (*record.work).clone();
+        let (content, before) = (record.content, record.clone());
+        let other = chance(&mut self.rng, 30);
+        if other {
+            work.priority = Priority(work.priority.0 + 1);
+        }
+        let again = Submission { id: Identity::Given(job.clone()), work, content, parent: None };
+        match self.tell(Input::Submit(again)) {
+            Some(Ok(Reply::Accepted(accepted))) => {
+                assert!(!other && accepted.duplicate == Some(Duplicate::SameId) && accepted.job == job);
+            }
+            Some(Err(refusal)) => assert!(other && refusal.code() == "conflict", "{refusal}"),
+            reply => panic!("{reply:?}"),
+        }
+        if let Some(after) = self.core.job(&job) {
+            assert_eq!(after.seq, before.seq, "submitting again changes nothing");
+        }
+    }
+
+    fn rerun(&mut self) {
+        let Some(job) = self.some_job() else { return };
+        if self.is_task(&job) {
+            return;
+        }
+        // Told first: the core may dispatch it at once.
+        self.oracle.told_rerun(&job);
+        self.tell(Input::Rerun { job });
+    }
+
+    fn cordon_or_not(&mut self) {
+        let Some(cluster) = self.some_cluster() else { return };
+        let drain = chance(&mut self.rng, 30);
+        let input = match self.rng.random_range(0..3) {
+            0 => Input::Cordon { cluster, note: "maintenance".into(), drain },
+            _ => Input::Uncordon { cluster },
+        };
+        self.tell(input);
+    }
+
+    fn change_pool(&mut self) {
+        if chance(&mut self.rng, 50) {
+            let number = self.rng.random_range(0..6);
+            let (spec, total) = plan::cluster(&mut self.rng, number);
+            self.rays.entry(spec.name.clone()).or_insert_with(|| FakeRay::new(total));
+            self.tell(Input::Register { spec: Box::new(spec), replace: true });
+        } else if self.core.clusters().count() > 1
+            && let Some(cluster) = self.some_cluster()
+        {
+            let force = chance(&mut self.rng, 30);
+            self.tell(Input::Remove { cluster, force });
+        }
+    }
+
+    fn change_settings(&mut self) {
+        let mut settings = self.core.settings().clone();
+        match self.rng.random_range(0..4) {
+            0 => settings.submission_interval = *pick(&mut self.rng, &[Span::seconds(40), Span::seconds(1), Span::ZERO]),
+            1 => settings.resource_threshold = *pick(&mut self.rng, &[Share::percent(70), Share::percent(90)]),
+            2 => settings.starvation_after = Span::seconds(20),
+            _ => settings.retain_for = *pick(&mut self.rng, &[Span::minutes(5), Span::minutes(60)]),
+        }
+        let clusters = self.core.clusters().map(|c| (*c.spec).clone()).collect();
+        self.tell(Input::Reload { settings: Box::new(settings), clusters });
+    }
+
+    /// Looking must not change anything.
+    fn ask_about(&mut self) {
+        let before = (self.core.durable(), self.core.next_wakeup());
+        let work = self.work();
+        let prediction = self.core.what_if(&work, None);
+        if let Some(job) = self.some_job() {
+            assert!(!self.core.explain(&job).unwrap().summary.is_empty());
+        }
+        assert!(before == (self.core.durable(), self.core.next_wakeup()), "a look changed something");
+        // What was predicted is what happens.
+        self.submitted += 1;
+        let id = JobId::new(format!("w{}", self.submitted)).unwrap();
+        let submission = Submission { id: Identity::Given(id.clone()), work, content: None, parent: None };
+        match self.tell(Input::Submit(submission)) {
+            Some(Ok(_)) => {
+                self.oracle.told_accepted(&id);
+                assert_eq!(prediction.refused, None);
+                let live = self.oracle.store.jobs[&id].live().map(|live| live.cluster.clone());
+                assert_eq!(live, prediction.chosen, "what_if and submit disagree");
+            }
+            _ => assert!(prediction.refused.is_some(), "what_if and submit disagree"),
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! The invariants, restated without the core's code: what the world saw and what
+//! the writes say is all it knows.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
+
+use multicluster_core::{
+    ClusterChange, Core, Durable, Event, Output, Write,
+    record::{JobRecord, Phase},
+};
+use multicluster_types::{
+    ClusterName, Decision, GroupId, JobId, Kind, OnClusterLoss, Origin, Quantity, Resources, Settings, Snapshot,
+    State, Timestamp, Verdict, Work,
+    settings::{TagAffinity, Utilization},
+};
+
+#[derive(Debug, Default)]
+pub struct Oracle {
+    thorough: bool,
+    loads: RefCell<BTreeMap<(ClusterName, Timestamp), Rc<OnCluster>>>,
+    steps: u64,
+    /// The fold of the writes.
+    pub store: Durable,
+    /// The latest facts per cluster that the core was told; gone after a crash.
+    facts: BTreeMap<ClusterName, Snapshot>,
+    poll_failures: BTreeMap<ClusterName, u32>,
+    open: BTreeSet<ClusterName>,
+    probing: BTreeSet<ClusterName>,
+    half_open: BTreeSet<ClusterName>,
+    /// The latest top-level submission per cluster, never forgotten.
+    clock: BTreeMap<ClusterName, (Timestamp, Option<GroupId>)>,
+    accepted: BTreeSet<JobId>,
+    reruns: BTreeMap<JobId, u32>,
+    /// What really ran: per job, attempts started and still running.
+    started: BTreeMap<JobId, u32>,
+    running: BTreeMap<JobId, u32>,
+    succeeded: BTreeSet<JobId>,
+}
+
+/// What is on a cluster.
+#[derive(Debug, Default)]
+struct OnCluster {
+    /// Promised and not in its facts.
+    assumed: Resources,
+    /// Top-level jobs.
+    jobs: u32,
+}
+
+impl Oracle {
+    /// `thorough`: compare all state at every step.
+    pub fn new(thorough: bool) -> Self {
+        Self { thorough, ..Self::default() }
+    }
+
+    // ---- what the world tells it
+
+    pub fn told_facts(&mut self, cluster: &ClusterName, snapshot: &Snapshot, now: Timestamp, settings: &Settings) {
+        // A clock cannot be ahead of ours.
+        let snapshot = Snapshot { taken_at: snapshot.taken_at.min(now), ..snapshot.clone() };
+        let overtaken = self.facts.get(cluster).is_some_and(|last| last.taken_at > snapshot.taken_at);
+        let known = self.store.clusters.contains_key(cluster);
+        if known && !overtaken && snapshot.taken_at + settings.snapshot_max_age > now {
+            self.facts.insert(cluster.clone(), snapshot);
+            self.poll_failures.insert(cluster.clone(), 0);
+        }
+    }
+
+    pub fn told_poll_failed(&mut self, cluster: &ClusterName) {
+        if self.store.clusters.contains_key(cluster) {
+            *self.poll_failures.entry(cluster.clone()).or_default() += 1;
+        }
+    }
+
+    pub fn told_accepted(&mut self, job: &JobId) {
+        self.accepted.insert(job.clone());
+    }
+
+    pub fn told_rerun(&mut self, job: &JobId) {
+        *self.reruns.entry(job.clone()).or_default() += 1;
+    }
+
+    pub fn told_crash(&mut self) {
+        self.facts.clear();
+        self.poll_failures.clear();
+        self.open.clear();
+        self.half_open.clear();
+        self.probing.clear();
+    }
+
+    pub fn told_started(&mut self, job: &JobId) {
+        *self.started.entry(job.clone()).or_default() += 1;
+        *self.running.entry(job.clone()).or_default() += 1;
+        let Some(record) = self.store.jobs.get(job) else { return };
+        let retry = record.work.retry;
+        if retry.on_cluster_loss == OnClusterLoss::Requeue {
+            return;
+        }
+        let allowed = 1 + retry.max_retries + (1 + retry.max_retries) * self.reruns.get(job).copied().unwrap_or(0);
+        assert!(self.started[job] <= allowed, "{job} was started {} times, {allowed} allowed", self.started[job]);
+        // An operator may run a job again whose cluster was removed by force.
+        let rerun = self.reruns.contains_key(job);
+        assert!(rerun || self.running[job] == 1, "{job} runs {} times at once", self.running[job]);
+    }
+
+    pub fn told_ended(&mut self, job: &JobId, well: bool) {
+        *self.running.entry(job.clone()).or_default() -= 1;
+        if well {
+            self.succeeded.insert(job.clone());
+        }
+    }
+
+    // ---- what it checks
+
+    /// Everything, after one step.
+    pub fn check(&mut self, core: &Core, out: &Output) {
+        let (now, settings) = (core.now(), core.settings());
+        for event in &out.events {
+            if let Event::Cluster { cluster, change, .. } = event {
+                self.note_breaker(cluster, change);
+            }
+        }
+        for write in &out.writes {
+            match write {
+                Write::Decision(decision) => self.check_dispatch(decision, now, settings),
+                Write::DeleteJob(job) => {
+                    let state = self.store.jobs[job].state();
+                    assert!(state.is_terminal(), "{job} was forgotten while {state}");
+                    self.accepted.remove(job);
+                }
+                Write::DeleteCluster(cluster) => {
+                    self.facts.remove(cluster);
+                    self.poll_failures.remove(cluster);
+                    self.open.remove(cluster);
+                    self.half_open.remove(cluster);
+                    self.probing.remove(cluster);
+                    // A cluster registered anew under an old name starts without a clock.
+                    self.clock.remove(cluster);
+                }
+                _ => {}
+            }
+            self.store.apply(write);
+            self.loads.borrow_mut().clear();
+        }
+        self.steps += 1;
+        if self.looks_closely() {
+            self.check_durable(core);
+        }
+        self.check_nothing_lost(core);
+        self.check_waiting(core);
+    }
+
+    /// Comparing everything is dear: at every step in some worlds, now and then in others.
+    fn looks_closely(&self) -> bool {
+        self.thorough || self.steps.is_multiple_of(16)
+    }
+
+    /// Every waiting job has a reason for every cluster.
+    fn check_explained(&self, core: &Core, record: &JobRecord) {
+        let explanation = core.explain(&record.id).unwrap();
+        assert_eq!(explanation.clusters.len(), self.store.clusters.len(), "{} has a verdict per cluster", record.id);
+        for verdict in &explanation.clusters {
+            let rejected = matches!(verdict.verdict, Verdict::Rejected(_));
+            assert!(rejected, "{} waits although {} could take it", record.id, verdict.cluster);
+        }
+    }
+
+    /// The tables agree, the writes add up to the live state, and so does what is
+    /// rebuilt from them.
+    fn check_durable(&self, core: &Core) {
+        core.check().unwrap_or_else(|e| panic!("tables disagree: {e}"));
+        let live = core.durable();
+        assert_same(&self.store, &live, "the writes do not add up to the live state");
+        let rebuilt = Core::rebuild(core.now(), core.settings().clone(), self.store.clone()).unwrap();
+        rebuilt.check().unwrap_or_else(|e| panic!("rebuilt tables disagree: {e}"));
+        assert_same(&rebuilt.durable(), &live, "what is rebuilt differs from the live state");
+    }
+
+    /// Events of one output come before its writes are looked at: a probe that was
+    /// let through in this very step is noted by its decision.
+    fn note_breaker(&mut self, cluster: &ClusterName, change: &ClusterChange) {
+        match change {
+            ClusterChange::BreakerOpened => {
+                self.open.insert(cluster.clone());
+                self.half_open.remove(cluster);
+                self.probing.remove(cluster);
+            }
+            ClusterChange::BreakerHalfOpen => {
+                self.open.remove(cluster);
+                self.half_open.insert(cluster.clone());
+                self.probing.remove(cluster);
+            }
+            ClusterChange::BreakerClosed => {
+                self.open.remove(cluster);
+                self.half_open.remove(cluster);
+                self.probing.remove(cluster);
+            }
+            _ => {}
+        }
+    }
+
+    fn check_dispatch(&mut self, decision: &Decision, now: Timestamp, settings: &Settings) {
+        let (job, cluster) = (&decision.job, &decision.cluster);
+        let record = &self.store.jobs[job];
+        let work = &record.work;
+        assert_eq!(decision.verdicts.len(), decision.roster.len());
+        let chosen = decision.per_cluster().filter(|(_, v)| matches!(v, Verdict::Chosen { .. }));
+        assert_eq!(chosen.map(|(name, _)| name).collect::<Vec<_>>(), [cluster], "one is chosen: the one it goes to");
+        if let Err(why) = self.may_take(work, cluster, now, settings) {
+            panic!("{job} was dispatched to {cluster}, but {why}");
+        }
+        self.check_order(record, now);
+        if work.is_top_level() {
+            self.clock.insert(cluster.clone(), (now, work.group.clone()));
+        }
+        if self.half_open.contains(cluster) {
+            assert!(self.probing.insert(cluster.clone()), "a second probe to {cluster}");
+        }
+    }
+
+    /// Priority, then first in first out, among work that differs in nothing else.
+    fn check_order(&self, record: &JobRecord, now: Timestamp) {
+        for other in self.store.jobs.values().filter(|other| is_ready(other, now)) {
+            let same = Work { priority: record.work.priority, ..(*other.work).clone() } == *record.work;
+            let rank = |r: &JobRecord| (std::cmp::Reverse(r.work.priority), r.seq);
+            assert!(
+                !same || rank(other) >= rank(record),
+                "{} overtook {}, which came first",
+                record.id,
+                other.id
+            );
+        }
+    }
+
+    /// May this cluster take this work now, by the rules? Knows nothing of
+    /// reservations and of the operator's filters.
+    fn may_take(&self, work: &Work, name: &ClusterName, now: Timestamp, settings: &Settings) -> Result<(), String> {
+        let no = |why: &str| Err(why.to_owned());
+        let Some(cluster) = self.store.clusters.get(name) else { return no("it is not registered") };
+        let outside = work.origin == Origin::Outside;
+        if outside && (cluster.cordon.is_some() || cluster.leaving) {
+            return no("it is cordoned");
+        }
+        let Some(facts) = self.facts.get(name) else { return no("it never answered") };
+        if self.poll_failures.get(name).copied().unwrap_or(0) >= settings.unhealthy_after.get() {
+            return no("it is unhealthy");
+        }
+        if facts.taken_at + settings.snapshot_max_age <= now {
+            return no("its facts are stale");
+        }
+        if self.open.contains(name) || self.probing.contains(name) {
+            return no("its circuit is open");
+        }
+        if let Some(wanted) = &work.preference
+            && wanted.required
+            && wanted.cluster != *name
+        {
+            return no("another is required");
+        }
+        let is_placement = |tag| self.store.clusters.values().any(|c| c.spec.tags.contains(tag));
+        let lacks = work.tags.iter().any(|tag| is_placement(tag) && !cluster.spec.tags.contains(tag));
+        if settings.tag_affinity == TagAffinity::Required && lacks {
+            return no("it lacks a placement tag");
+        }
+        let load = &self.load(name, facts, settings);
+        let assumed = &load.assumed;
+        for (dimension, demand) in work.demand.iter() {
+            let of = |r: &Resources| r.get(&dimension).parts();
+            if u128::from(demand.parts()) + u128::from(of(&facts.used)) + u128::from(of(assumed)) > u128::from(of(&facts.total)) {
+                return Err(format!("{dimension}: {demand} asked of {:?}, used {:?}, promised {assumed:?}", facts.total, facts.used));
+            }
+        }
+        let limit = cluster.spec.limits.threshold(settings).as_f64();
+        let share = |of: fn(&Resources) -> Quantity, physical: Option<f64>| {
+            let total = of(&facts.total).as_f64();
+            if total == 0.0 {
+                return physical.filter(|_| settings.utilization != Utilization::Logical).unwrap_or(0.0);
+            }
+            let promised = of(assumed).as_f64() / total;
+            let logical = of(&facts.used).as_f64() / total + promised;
+            let physical = physical.map(|load| load + promised);
+            match settings.utilization {
+                Utilization::Logical => logical,
+                Utilization::Physical => physical.unwrap_or(logical),
+                Utilization::Max => logical.max(physical.unwrap_or(0.0)),
+            }
+        };
+        let physical = &facts.physical;
+        let shares = [
+            share(|r| r.cpu, physical.cpu.map(f64::from)),
+            share(|r| r.gpu, physical.gpu.map(f64::from)),
+            share(|r| r.memory, physical.memory.map(f64::from)),
+        ];
+        if outside && shares.iter().any(|share| share.min(1.0) > limit + 1e-9) {
+            return Err(format!("it is over its threshold: {shares:?} > {limit}"));
+        }
+        if let (true, Some((last, group))) = (work.is_top_level(), self.clock.get(name)) {
+            let same_batch = work.group.is_some() && *group == work.group;
+            if !same_batch && now.since(*last) < cluster.spec.limits.interval(settings) {
+                return Err(format!("the last top-level submission was only {} ago", now.since(*last)));
+            }
+        }
+        if work.is_top_level_job() && load.jobs >= cluster.spec.limits.concurrency(settings).get() {
+            return Err(format!("it runs {} jobs already", load.jobs));
+        }
+        Ok(())
+    }
+
+    /// What is on a cluster by the records. Kept until something is written.
+    fn load(&self, name: &ClusterName, facts: &Snapshot, settings: &Settings) -> Rc<OnCluster> {
+        let mut loads = self.loads.borrow_mut();
+        let key = (name.clone(), facts.taken_at);
+        let load = loads.entry(key).or_insert_with(|| {
+            let mut load = OnCluster::default();
+            let unseen = |at: Option<Timestamp>| at.is_none_or(|at| at + settings.settle_margin >= facts.taken_at);
+            for record in self.store.jobs.values() {
+                let Some(live) = record.live().filter(|live| live.cluster == *name) else { continue };
+                load.jobs += u32::from(record.work.is_top_level_job());
+                if unseen(live.running_at) {
+                    load.assumed.add(&record.work.demand);
+                }
+            }
+            Rc::new(load)
+        });
+        Rc::clone(load)
+    }
+
+    /// A job that was accepted is known until it ended and was forgotten.
+    fn check_nothing_lost(&self, core: &Core) {
+        for job in &self.accepted {
+            let record = core.job(job).unwrap_or_else(|| panic!("{job} was accepted and is lost"));
+            if record.state() == State::Succeeded && record.work.kind == Kind::Job {
+                assert!(self.succeeded.contains(job), "{job} is shown as succeeded and did not");
+            }
+        }
+    }
+
+    /// Nothing waits that could go, and everything that waits can say why.
+    fn check_waiting(&self, core: &Core) {
+        let (now, settings) = (core.now(), core.settings());
+        let mut heads: BTreeMap<&Work, &JobRecord> = BTreeMap::new();
+        for record in self.store.jobs.values().filter(|r| is_ready(r, now)) {
+            let head = heads.entry(&record.work).or_insert(record);
+            if record.seq < head.seq {
+                *head = record;
+            }
+        }
+        for record in heads.values() {
+            if self.looks_closely() {
+                self.check_explained(core, record);
+            }
+            let wanted = record.work.preference.as_ref().map(|p| &p.cluster);
+            for name in self.store.clusters.keys() {
+                let preferred_away = wanted.is_some_and(|wanted| wanted != name);
+                let reserved = core.cluster(name).unwrap().reserved_for.is_some_and(|job| job != record.id);
+                if !preferred_away && !reserved && self.may_take(&record.work, name, now, settings).is_ok() {
+                    panic!("{} waits although {name} is free for it", record.id);
+                }
+            }
+        }
+    }
+}
+
+/// In a queue, and not backing off.
+fn is_ready(record: &JobRecord, now: Timestamp) -> bool {
+    matches!(&record.phase, Phase::Waiting { not_before, .. } if not_before.is_none_or(|at| at <= now))
+}
+
+fn assert_same(a: &Durable, b: &Durable, what: &str) {
+    if a == b {
+        return;
+    }
+    let keys = a.jobs.keys().chain(b.jobs.keys());
+    let jobs: Vec<_> = keys.filter(|id| a.jobs.get(*id) != b.jobs.get(*id)).map(|id| (a.jobs.get(id), b.jobs.get(id))).collect();
+    panic!("{what}: {jobs:#?}\n{:?}\n{:?}\n{:?}\n{:?}", a.clusters, b.clusters, a.orphans, b.orphans);
+}

@@ -1,0 +1,117 @@
+//! What one seed's world looks like: settings, clusters, how unkind it is.
+
+use multicluster_types::{
+    ClusterName, ClusterSpec, Limits, PolicyRule, PolicySpec, Resources, Settings, Share, Span, Tags, Weight,
+    settings::{Count, ExecutionMode, JobLimit, TagAffinity, Utilization},
+};
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+/// How often things go wrong, in percent.
+#[derive(Debug, Clone, Copy)]
+pub struct Faults {
+    /// A request or its answer is lost.
+    pub lost: u32,
+    /// A cluster answers 500.
+    pub error: u32,
+    /// An answer comes twice.
+    pub duplicate: u32,
+    /// An answer takes very long.
+    pub slow: u32,
+    /// A snapshot shows the past.
+    pub lie: u32,
+    /// The control plane crashes between commit and effects.
+    pub crash: u32,
+    /// A cluster goes down, hangs or restarts (per thousand steps).
+    pub outage: u32,
+}
+
+impl Faults {
+    pub const NONE: Faults = Faults { lost: 0, error: 0, duplicate: 0, slow: 0, lie: 0, crash: 0, outage: 0 };
+}
+
+#[derive(Debug)]
+pub struct Plan {
+    pub settings: Settings,
+    pub clusters: Vec<(ClusterSpec, Resources)>,
+    pub faults: Faults,
+    pub steps: u32,
+}
+
+pub fn chance(rng: &mut ChaCha8Rng, percent: u32) -> bool {
+    rng.random_range(0..100) < percent
+}
+
+pub fn pick<'a, T>(rng: &mut ChaCha8Rng, of: &'a [T]) -> &'a T {
+    &of[rng.random_range(0..of.len())]
+}
+
+pub fn plan(rng: &mut ChaCha8Rng) -> Plan {
+    let unkind = *pick(rng, &[0, 1, 1, 3]);
+    let faults = Faults {
+        lost: 4 * unkind,
+        error: 4 * unkind,
+        duplicate: 5 * unkind,
+        slow: 5 * unkind,
+        lie: 10 * unkind,
+        crash: unkind,
+        outage: 15 * unkind,
+    };
+    let count = rng.random_range(1..=4);
+    Plan { settings: settings(rng), clusters: (0..count).map(|n| cluster(rng, n)).collect(), faults, steps: *pick(rng, &[60, 120, 250]) }
+}
+
+fn settings(rng: &mut ChaCha8Rng) -> Settings {
+    let mut settings = Settings {
+        resource_threshold: *pick(rng, &[Share::percent(70), Share::percent(70), Share::percent(100), Share::percent(20)]),
+        submission_interval: *pick(rng, &[Span::seconds(40), Span::seconds(40), Span::seconds(5), Span::ZERO]),
+        starvation_after: *pick(rng, &[Span::minutes(5), Span::seconds(30)]),
+        max_queue: *pick(rng, &[1000, 1000, 4]),
+        dispatch_attempts: Count::new(*pick(rng, &[10, 3])).unwrap(),
+        breaker_failures: Count::new(*pick(rng, &[5, 2])).unwrap(),
+        retain_finished: *pick(rng, &[10_000, 10_000, 5]),
+        ..Settings::default()
+    };
+    if chance(rng, 20) {
+        settings.execution_mode = ExecutionMode::Serial;
+    }
+    if chance(rng, 20) {
+        settings.max_running_jobs = JobLimit::at_most(2);
+    }
+    if chance(rng, 20) {
+        settings.tag_affinity = TagAffinity::Preferred;
+    }
+    if chance(rng, 15) {
+        settings.utilization = *pick(rng, &[Utilization::Physical, Utilization::Max]);
+    }
+    if chance(rng, 30) {
+        let names = ["score", "tag_affinity", "weighted_preference", "spread", "pack"];
+        let built_in = |name: &&str| PolicySpec { name: (*name).into(), rule: PolicyRule::BuiltIn { weight: 1.0 } };
+        settings.policies = names[rng.random_range(0..4)..].iter().map(built_in).collect();
+    }
+    settings
+}
+
+pub fn cluster(rng: &mut ChaCha8Rng, number: u32) -> (ClusterSpec, Resources) {
+    let tags: &[&str] = *pick(rng, &[&["linux"][..], &["macos"], &["linux", "gpu"], &[]]);
+    let limits = Limits {
+        resource_threshold: chance(rng, 15).then(|| Share::percent(50)),
+        submission_interval: chance(rng, 15).then(|| Span::seconds(10)),
+        execution_mode: chance(rng, 10).then_some(ExecutionMode::Serial),
+        max_running_jobs: chance(rng, 10).then(|| JobLimit::at_most(3)),
+    };
+    let spec = ClusterSpec {
+        name: ClusterName::new(format!("c{number}")).unwrap(),
+        head_address: "127.0.0.1:10001".into(),
+        dashboard: format!("http://127.0.0.1:{}", 8000 + number).into(),
+        prefer: chance(rng, 20),
+        weight: Weight::new(*pick(rng, &[1.0, 1.0, 0.5, 2.0])).unwrap(),
+        tags: Tags::new(tags).unwrap(),
+        runtime_env: Default::default(),
+        limits,
+    };
+    let cpus = *pick(rng, &[4.0, 8.0, 16.0]);
+    let gpus = if chance(rng, 30) { 2.0 } else { 0.0 };
+    let total = [("CPU", cpus), ("GPU", gpus), ("memory", 32e9), ("licence", f64::from(number % 2))];
+    (spec, Resources::from_amounts(total).unwrap())
+}

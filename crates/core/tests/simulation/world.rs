@@ -1,0 +1,472 @@
+//! The driver and the network between the core and the fake clusters: time,
+//! latency, loss, duplication, crashes.
+
+use std::collections::BTreeMap;
+
+use multicluster_core::{
+    ClusterVerdict, Core, DispatchOutcome, Effect, Explanation, Input, LookupOutcome, Observation, Output,
+    ReleaseOutcome, Reply, RunStatus, record::JobRecord,
+};
+use multicluster_types::{
+    Attempt, ClusterName, JobId, Kind, ReasonKind, Resources, Settings, Snapshot, Span, State, Timestamp, Verdict,
+};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::{
+    oracle::Oracle,
+    plan::{self, Faults, chance, pick},
+    ray::{FakeJob, FakeRay, Happened, Mode},
+};
+
+const TIMEOUT: Span = Span::seconds(20);
+
+pub struct World {
+    pub rng: ChaCha8Rng,
+    pub core: Core,
+    pub oracle: Oracle,
+    pub now: Timestamp,
+    pub rays: BTreeMap<ClusterName, FakeRay>,
+    pub faults: Faults,
+    agenda: BTreeMap<(Timestamp, u64), Event>,
+    order: u64,
+    /// Which life of the control plane this is: answers to an earlier one are lost.
+    life: u32,
+    trace: bool,
+    pub submitted: u32,
+    pub steps: u64,
+}
+
+/// Something that will happen.
+#[derive(Debug, Clone)]
+enum Event {
+    /// Reaches the core, if it still lives the life it was meant for.
+    ToCore { life: u32, input: Input },
+    /// Reaches a cluster, if its head is still the one it was sent to.
+    ToRay { session: u32, request: Request },
+    /// The driver polls, and looks at what runs.
+    Poll { cluster: ClusterName },
+    /// The holder of a placement does something.
+    Holder { cluster: ClusterName, job: JobId, attempt: Attempt, ends_at: Timestamp },
+}
+
+#[derive(Debug, Clone)]
+enum Request {
+    Submit { cluster: ClusterName, job: JobId, attempt: Attempt, answer: Answer },
+    Lookup { cluster: ClusterName, job: JobId, attempt: Attempt, question: u32 },
+    Stop { cluster: ClusterName, job: JobId, attempt: Attempt },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Arrives,
+    IsLost,
+}
+
+/// Runs one seed; returns the number of steps. Panics on a broken invariant.
+pub fn run(seed: u64, trace: bool) -> u64 {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let plan = plan::plan(&mut rng);
+    let mut world = World {
+        rng,
+        core: Core::new(Settings::default()).unwrap(),
+        oracle: Oracle::new(trace || seed.is_multiple_of(8)),
+        now: Timestamp(1_700_000_000_000),
+        rays: BTreeMap::new(),
+        faults: plan.faults,
+        agenda: BTreeMap::new(),
+        order: 0,
+        life: 0,
+        trace,
+        submitted: 0,
+        steps: 0,
+    };
+    let mut specs = Vec::new();
+    for (spec, total) in plan.clusters {
+        world.rays.insert(spec.name.clone(), FakeRay::new(total));
+        specs.push(spec);
+    }
+    world.tell(Input::Reload { settings: Box::new(plan.settings), clusters: specs });
+    for _ in 0..plan.steps {
+        world.act_as_client();
+        let pause = *pick(&mut world.rng, &[0, 10, 500, 2_000, 9_000]);
+        world.pass(Span(pause));
+        world.cause_outages();
+    }
+    world.heal();
+    world.steps
+}
+
+impl World {
+    /// Gives the core an input and does what it says.
+    pub fn tell(&mut self, input: Input) -> Option<Result<Reply, multicluster_core::Refusal>> {
+        self.steps += 1;
+        if self.trace {
+            println!("{} {input:?}", self.now.0 % 100_000_000);
+        }
+        match &input {
+            Input::Polled { cluster, snapshot } => {
+                self.oracle.told_facts(cluster, snapshot, self.now, self.core.settings());
+            }
+            Input::PollFailed { cluster, .. } => self.oracle.told_poll_failed(cluster),
+            _ => {}
+        }
+        let out = self.core.handle(self.now, input);
+        self.perform(out)
+    }
+
+    fn perform(&mut self, out: Output) -> Option<Result<Reply, multicluster_core::Refusal>> {
+        if self.trace {
+            out.events.iter().for_each(|event| println!("    {event:?}"));
+            out.effects.iter().for_each(|effect| println!("    → {effect:?}"));
+        }
+        self.oracle.check(&self.core, &out);
+        if !out.effects.is_empty() && chance(&mut self.rng, self.faults.crash) {
+            self.crash();
+        } else {
+            out.effects.into_iter().for_each(|effect| self.send(effect));
+        }
+        out.reply
+    }
+
+    /// The control plane dies after the commit, before the effects.
+    pub fn crash(&mut self) {
+        if self.trace {
+            println!("{} CRASH", self.now.0 % 100_000_000);
+        }
+        self.life += 1;
+        self.oracle.told_crash();
+        let settings = self.core.settings().clone();
+        self.core = Core::rebuild(self.now, settings, self.oracle.store.clone()).unwrap();
+        self.agenda.retain(|_, event| !matches!(event, Event::Poll { .. }));
+        let out = self.core.recover();
+        self.perform(out);
+    }
+
+    /// Lets time pass.
+    pub fn pass(&mut self, span: Span) {
+        let end = self.now + span;
+        loop {
+            let event = self.agenda.first_key_value().map(|(&(at, _), _)| at);
+            let wakeup = self.core.next_wakeup();
+            let next = event.into_iter().chain(wakeup).min().filter(|at| *at <= end);
+            let Some(next) = next else { break };
+            self.now = self.now.max(next);
+            self.let_rays_run();
+            if wakeup.is_some_and(|at| at <= self.now) {
+                self.tell(Input::Tick);
+            } else if let Some((_, event)) = self.agenda.pop_first() {
+                self.happen(event);
+            }
+        }
+        self.now = end;
+        self.let_rays_run();
+    }
+
+    fn let_rays_run(&mut self) {
+        for ray in self.rays.values_mut() {
+            for happened in ray.advance(self.now) {
+                match happened {
+                    Happened::Started(job, _) => self.oracle.told_started(&job),
+                    Happened::Ended(job, _, well) => self.oracle.told_ended(&job, well),
+                }
+            }
+        }
+    }
+
+    fn later(&mut self, after: Span, event: Event) {
+        self.order += 1;
+        self.agenda.insert((self.now + after, self.order), event);
+    }
+
+    /// An answer on its way to the core: maybe slow, maybe twice.
+    fn answer(&mut self, after: Span, input: &Input) {
+        let slow = if chance(&mut self.rng, self.faults.slow) { Span::seconds(45) } else { Span::ZERO };
+        let after = Span(after.0 + slow.0 + self.rng.random_range(0..200));
+        let to_core = |input: &Input, life| Event::ToCore { life, input: input.clone() };
+        self.later(after, to_core(input, self.life));
+        if chance(&mut self.rng, self.faults.duplicate) {
+            let again = Span(after.0 + self.rng.random_range(0..60_000));
+            self.later(again, to_core(input, self.life));
+        }
+    }
+
+    fn send(&mut self, effect: Effect) {
+        match effect {
+            Effect::Poll { cluster } => self.later(Span(5), Event::Poll { cluster }),
+            Effect::Revoke { .. } => {} // Holders hear of it with their next heartbeat.
+            Effect::Grant { job, attempt, cluster } => self.grant(cluster, job, attempt),
+            Effect::Submit { job, attempt, cluster } => self.send_submit(cluster, job, attempt),
+            Effect::Lookup { job, attempt, cluster, question } => {
+                let no_answer = Input::LookedUp { job: job.clone(), attempt, question, outcome: LookupOutcome::NoAnswer };
+                let request = Request::Lookup { cluster: cluster.clone(), job, attempt, question };
+                self.send_request(&cluster, request, &no_answer);
+            }
+            Effect::Stop { job, attempt, cluster } => {
+                let no_answer = Input::StopSent { job: job.clone(), attempt, answered: false };
+                let request = Request::Stop { cluster: cluster.clone(), job, attempt };
+                self.send_request(&cluster, request, &no_answer);
+            }
+        }
+    }
+
+    /// A question or a stop: it arrives and is answered, or nothing is.
+    fn send_request(&mut self, cluster: &ClusterName, request: Request, no_answer: &Input) {
+        let up = self.rays.get(cluster).filter(|ray| ray.mode == Mode::Up).map(|ray| ray.session);
+        match up {
+            Some(session) if !chance(&mut self.rng, self.faults.lost) => {
+                let after = Span(self.rng.random_range(1..50));
+                self.later(after, Event::ToRay { session, request });
+            }
+            _ => self.answer(TIMEOUT, no_answer),
+        }
+    }
+
+    fn send_submit(&mut self, cluster: ClusterName, job: JobId, attempt: Attempt) {
+        let report = |outcome| Input::Dispatched { job: job.clone(), attempt, outcome };
+        let unknown = report(DispatchOutcome::Unknown("timeout".into()));
+        let Some((mode, session)) = self.rays.get(&cluster).map(|ray| (ray.mode, ray.session)) else { return };
+        let submit = |answer| Event::ToRay {
+            session,
+            request: Request::Submit { cluster: cluster.clone(), job: job.clone(), attempt, answer },
+        };
+        match mode {
+            Mode::Down => self.answer(Span(10), &report(DispatchOutcome::Failed("connection refused".into()))),
+            // It sits in the socket's buffer, and may be read much later.
+            Mode::Hung => {
+                self.answer(TIMEOUT, &unknown);
+                let after = Span(self.rng.random_range(1_000..120_000));
+                self.later(after, submit(Answer::IsLost));
+            }
+            Mode::Up if chance(&mut self.rng, self.faults.error) => {
+                self.answer(Span(30), &report(DispatchOutcome::Failed("500: no available agent".into())));
+            }
+            Mode::Up if chance(&mut self.rng, self.faults.error / 4) => {
+                self.answer(Span(30), &report(DispatchOutcome::Refused("400: bad runtime_env".into())));
+            }
+            Mode::Up if chance(&mut self.rng, self.faults.lost) => {
+                self.answer(TIMEOUT, &unknown);
+                if chance(&mut self.rng, 60) {
+                    let after = Span(self.rng.random_range(0..60_000));
+                    self.later(after, submit(Answer::IsLost));
+                }
+            }
+            Mode::Up => {
+                let after = Span(self.rng.random_range(1..50));
+                self.later(after, submit(Answer::Arrives));
+            }
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::ToCore { life, input } => {
+                if life == self.life {
+                    self.tell(input);
+                }
+            }
+            Event::ToRay { session, request } => self.reach(session, request),
+            Event::Poll { cluster } => self.poll(cluster),
+            Event::Holder { cluster, job, attempt, ends_at } => self.hold(cluster, job, attempt, ends_at),
+        }
+    }
+
+    /// A request reaches a cluster, unless its head is a new one by now.
+    fn reach(&mut self, session: u32, request: Request) {
+        let (Request::Submit { cluster, .. } | Request::Lookup { cluster, .. } | Request::Stop { cluster, .. }) = &request;
+        let Some(ray) = self.rays.get_mut(cluster).filter(|ray| ray.session == session) else { return };
+        if ray.mode == Mode::Hung {
+            // Still in the buffer.
+            return self.later(Span::seconds(10), Event::ToRay { session, request });
+        }
+        match request {
+            Request::Submit { cluster, job, attempt, answer } => {
+                let Some(record) = self.oracle.store.jobs.get(&job) else { return };
+                let new = FakeJob {
+                    job: job.clone(),
+                    attempt,
+                    demand: record.work.demand.clone(),
+                    status: RunStatus::Pending,
+                    starts_at: self.now + Span(self.rng.random_range(800..2_500)),
+                    ends_at: self.now + Span(self.rng.random_range(3_000..200_000)),
+                    end: self.rng_end(),
+                    stop_asked: false,
+                };
+                self.rays.get_mut(&cluster).expect("found above").submit(new);
+                if answer == Answer::Arrives {
+                    let accepted = Input::Dispatched { job, attempt, outcome: DispatchOutcome::Accepted };
+                    self.answer(Span(20), &accepted);
+                }
+            }
+            Request::Lookup { job, attempt, question, .. } => {
+                let outcome = match ray.find(&job, attempt) {
+                    Some(found) => LookupOutcome::Found(found.status.clone()),
+                    None => LookupOutcome::NotFound { incarnation: ray.incarnation() },
+                };
+                self.answer(Span(5), &Input::LookedUp { job, attempt, question, outcome });
+            }
+            Request::Stop { job, attempt, .. } => {
+                ray.stop(&job, attempt, self.now);
+                self.answer(Span(5), &Input::StopSent { job, attempt, answered: true });
+            }
+        }
+    }
+
+    fn rng_end(&mut self) -> RunStatus {
+        match self.rng.random_range(0..10) {
+            0 => RunStatus::Failed { message: "exit code 1".into(), never_started: false },
+            _ => RunStatus::Succeeded,
+        }
+    }
+
+    /// A poll and a look at what runs, every five seconds.
+    fn poll(&mut self, cluster: ClusterName) {
+        let polled_again = self.agenda.values().any(|e| matches!(e, Event::Poll { cluster: c } if *c == cluster));
+        if !polled_again && self.core.cluster(&cluster).is_some() {
+            self.later(Span::seconds(5), Event::Poll { cluster: cluster.clone() });
+        }
+        let Some(ray) = self.rays.get(&cluster) else { return };
+        match ray.mode {
+            Mode::Down => self.answer(Span(10), &Input::PollFailed { cluster, error: "connection refused".into() }),
+            Mode::Hung => self.answer(Span::seconds(10), &Input::PollFailed { cluster, error: "timeout".into() }),
+            Mode::Up => {
+                let mut snapshot = ray.snapshot(self.now);
+                let runs = ray.jobs.values().map(|job| Observation {
+                    job: job.job.clone(),
+                    attempt: job.attempt,
+                    status: job.status.clone(),
+                });
+                let runs: Vec<_> = runs.collect();
+                if chance(&mut self.rng, self.faults.lie) {
+                    self.lie(&mut snapshot);
+                }
+                let incarnation = snapshot.incarnation.clone();
+                let complete_at = Some(self.now);
+                self.answer(Span(10), &Input::Polled { cluster: cluster.clone(), snapshot: Box::new(snapshot) });
+                self.answer(Span(10), &Input::Observed { cluster, incarnation, complete_at, runs });
+            }
+        }
+    }
+
+    /// Shows an idle cluster, an old one, or nonsense.
+    fn lie(&mut self, snapshot: &mut Snapshot) {
+        match self.rng.random_range(0..4) {
+            0 => snapshot.used = Resources::default(),
+            1 => snapshot.taken_at = Timestamp(snapshot.taken_at.0 - self.rng.random_range(0..20_000)),
+            2 => snapshot.used.add(&snapshot.total.clone()),
+            _ => snapshot.taken_at = snapshot.taken_at + Span::minutes(10),
+        }
+    }
+
+    /// A caller learns where its task or actor may run.
+    fn grant(&mut self, cluster: ClusterName, job: JobId, attempt: Attempt) {
+        if !chance(&mut self.rng, self.faults.lost) {
+            let ends_at = self.now + Span(self.rng.random_range(1_000..90_000));
+            self.later(Span(50), Event::Holder { cluster, job, attempt, ends_at });
+        }
+    }
+
+    /// The holder of a placement runs it, beats, and lets go in the end.
+    fn hold(&mut self, cluster: ClusterName, job: JobId, attempt: Attempt, ends_at: Timestamp) {
+        let Some(demand) = self.oracle.store.jobs.get(&job).map(|r| r.work.demand.clone()) else { return };
+        let up = self.rays.get(&cluster).is_some_and(|ray| ray.mode == Mode::Up);
+        let over = self.now >= ends_at;
+        if !up || over || chance(&mut self.rng, self.faults.lost / 4) {
+            if let Some(ray) = self.rays.get_mut(&cluster) {
+                ray.leases.remove(&(job.clone(), attempt));
+            }
+            let outcome = match (up, over) {
+                (false, _) => ReleaseOutcome::Unreachable("no route".into()),
+                (true, true) => ReleaseOutcome::Succeeded,
+                (true, false) => return, // It dies without a word.
+            };
+            return self.answer(Span(5), &Input::Released { job, attempt, outcome });
+        }
+        let running = self.core.job(&job).and_then(|r| r.live()).is_some_and(|live| live.attempt == attempt);
+        let ray = self.rays.get_mut(&cluster).expect("up");
+        if !running {
+            ray.leases.remove(&(job, attempt));
+            return;
+        }
+        ray.leases.insert((job.clone(), attempt), demand);
+        self.answer(Span(5), &Input::Heartbeat { job: job.clone(), attempt });
+        self.later(Span::seconds(8), Event::Holder { cluster, job, attempt, ends_at });
+    }
+
+    /// Clusters go down, hang, restart, come back; others put work on them.
+    fn cause_outages(&mut self) {
+        let names: Vec<_> = self.rays.keys().cloned().collect();
+        for name in names {
+            let roll = self.rng.random_range(0..1000);
+            let foreign = self.rng.random_range(0..4);
+            let ray = self.rays.get_mut(&name).expect("listed");
+            let outage = self.faults.outage;
+            match ray.mode {
+                Mode::Up if roll < outage => ray.mode = Mode::Down,
+                Mode::Up if roll < 2 * outage => ray.mode = Mode::Hung,
+                Mode::Up if roll < 3 * outage => self.restart(&name),
+                Mode::Up if roll > 980 => {
+                    let cpus = ray.total.cpu.as_f64() * f64::from(foreign) / 4.0;
+                    ray.foreign = Resources::from_amounts([("CPU", cpus)]).unwrap();
+                }
+                Mode::Up => {}
+                // A head that was down may come back with or without its memory.
+                Mode::Down if roll < 30 => self.restart(&name),
+                Mode::Down | Mode::Hung if roll < 100 => ray.mode = Mode::Up,
+                Mode::Down | Mode::Hung => {}
+            }
+        }
+    }
+
+    fn restart(&mut self, name: &ClusterName) {
+        if self.trace {
+            println!("{} RESTART {name}", self.now.0 % 100_000_000);
+        }
+        let killed = self.rays.get_mut(name).expect("listed").restart();
+        killed.iter().for_each(|(job, _)| self.oracle.told_ended(job, false));
+    }
+
+    /// All faults end: then everything that can end must end.
+    fn heal(&mut self) {
+        self.faults = Faults::NONE;
+        for ray in self.rays.values_mut() {
+            ray.mode = Mode::Up;
+            ray.foreign = Resources::default();
+        }
+        let clusters: Vec<_> = self.core.clusters().map(|c| c.spec.name.clone()).collect();
+        for cluster in clusters {
+            self.tell(Input::Uncordon { cluster });
+        }
+        for _ in 0..120 {
+            self.pass(Span::minutes(2));
+            if self.unfinished().is_none() {
+                return;
+            }
+        }
+        if let Some((job, why)) = self.unfinished() {
+            panic!("four hours after all faults ended, {job} is still not done: {why}\n{:?}", self.core.settings());
+        }
+    }
+
+    /// A job that could go on, and has not ended.
+    fn unfinished(&self) -> Option<(JobId, String)> {
+        use ReasonKind::{Infeasible, MissingTags, OtherCluster};
+        let never = |c: &ClusterVerdict| match &c.verdict {
+            Verdict::Rejected(reason) => matches!(reason.kind(), Infeasible | MissingTags | OtherCluster),
+            _ => false,
+        };
+        let waits_for_good = |record: &JobRecord, why: &Explanation| {
+            record.state() == State::Queued && why.backing_off_until.is_none() && why.clusters.iter().all(never)
+        };
+        self.core
+            .jobs()
+            .filter(|record| !record.state().is_terminal())
+            .map(|record| (record, self.core.explain(&record.id).unwrap()))
+            .find(|(record, why)| !waits_for_good(record, why))
+            .map(|(record, why)| (record.id.clone(), why.summary))
+    }
+
+    pub fn is_task(&self, job: &JobId) -> bool {
+        self.core.job(job).is_some_and(|record| record.work.kind != Kind::Job)
+    }
+}
