@@ -48,6 +48,11 @@ const START: Timestamp = Timestamp(1_700_000_000_000);
 const MILLION: usize = 1_000_000;
 
 fn main() {
+    // `cargo bench -- decisions` runs only that part, for profiling.
+    let only = std::env::args().nth(1).filter(|arg| !arg.starts_with('-'));
+    if only.as_deref() == Some("decisions") {
+        return [10, 1000].into_iter().for_each(|n| println!("{n} clusters: {:.0} decisions/s", decisions_per_s(n)));
+    }
     let mut report = BTreeMap::new();
 
     println!("{:<58} {:>14}", "one decision: filter, score, pick, a verdict per cluster", "decisions/s");

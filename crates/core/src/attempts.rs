@@ -225,7 +225,7 @@ impl Core {
         (job.touched_at, job.asks) = (now, 0);
         let stopping = job.record.live().is_some_and(|live| live.stopping);
         if let (Some(on), Stage::Running) = (job.on, stage) {
-            self.pool[on].ledger.settle(key, now);
+            self.pool[on].settle(key, now);
         }
         self.arm(key);
         if stopping {

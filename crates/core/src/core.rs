@@ -244,13 +244,7 @@ impl Core {
                 // `None` only while rebuilding a job whose cluster was removed by force.
                 if let Some(on) = self.pool.find(&live.cluster) {
                     job.on = Some(on);
-                    let cluster = &mut self.pool[on];
-                    cluster.live.insert(key);
-                    cluster.top_level_jobs += u32::from(job.record.work.is_top_level_job());
-                    cluster.ledger.reserve(key, &job.record.work);
-                    if let Some(at) = live.running_at {
-                        cluster.ledger.settle(key, at);
-                    }
+                    self.pool[on].enter(key, &job.record.work, live.running_at, &self.settings);
                 }
                 (job.touched_at, job.asks, job.question) = (self.now, 0, None);
                 self.arm(key);
@@ -273,11 +267,8 @@ impl Core {
             Phase::Waiting { .. } => self.queue.leave(job.class, job.record.seq),
             Phase::Live(_) => {
                 let Some(on) = job.on.take() else { return };
-                let top_level = u32::from(job.record.work.is_top_level_job());
                 let cluster = &mut self.pool[on];
-                cluster.live.remove(&key);
-                cluster.top_level_jobs -= top_level;
-                cluster.ledger.release(key);
+                cluster.leave(key, &job.record.work, &self.settings);
                 self.dirty.all = true;
                 // Nobody will report on this probe any more.
                 if cluster.breaker.is_probe(key) {

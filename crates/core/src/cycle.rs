@@ -137,7 +137,7 @@ impl Core {
         if work.is_top_level() {
             cluster.record.clock = Some(Submitted { at: self.now, group: work.group.clone() });
             out.writes.push(Write::Cluster(cluster.record.clone()));
-            let until = self.now + cluster.record.spec.limits.interval(&self.settings);
+            let until = self.now + cluster.terms.interval;
             self.timers.set(&mut cluster.spacing_due, Timer::Spacing(on), until);
         }
         out.writes.push(Write::Decision(Box::new(Decision {

@@ -12,13 +12,13 @@ use multicluster_types::{Resources, Span, Timestamp, Work};
 use crate::jobs::JobKey;
 
 /// The promises on one cluster.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Ledger {
     entries: BTreeMap<JobKey, Entry>,
     assumed: Resources,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Entry {
     work: Arc<Work>,
     settled_at: Option<Timestamp>,

@@ -72,7 +72,7 @@ impl<'a> Look<'a> {
             Some(reason) => reason == Reason::NeverSeen,
         };
         up && self.missing_tags(cluster).is_none()
-            && cluster.snapshot.as_ref().is_none_or(|snapshot| infeasible(snapshot, self.work).is_none())
+            && cluster.snapshot().is_none_or(|snapshot| infeasible(snapshot, self.work).is_none())
     }
 
     /// Chooses a cluster and notes a verdict for each, in the order of the roster.
@@ -107,7 +107,7 @@ impl<'a> Look<'a> {
         match self.filter(cluster) {
             Err(reason) => Verdict::Rejected(reason),
             Ok(snapshot) => {
-                let facts = self.view.pool.facts(cluster, snapshot, &self.placement_tags);
+                let facts = Pool::facts(cluster, snapshot, &self.placement_tags);
                 Verdict::Eligible { score: self.view.policies.score(self.work, facts) }
             }
         }
@@ -115,24 +115,32 @@ impl<'a> Look<'a> {
 
     /// What each policy gives this cluster, for explanations.
     pub(crate) fn parts(&self, cluster: &Cluster) -> Vec<(multicluster_types::Message, f64)> {
-        let Some(snapshot) = &cluster.snapshot else { return Vec::new() };
-        let facts = self.view.pool.facts(cluster, snapshot, &self.placement_tags);
+        let Some(snapshot) = cluster.snapshot() else { return Vec::new() };
+        let facts = Pool::facts(cluster, snapshot, &self.placement_tags);
         self.view.policies.parts(self.work, facts)
     }
 
     /// All filters, in order. What passes has a snapshot.
+    #[inline]
     fn filter<'c>(&self, cluster: &'c Cluster) -> Result<&'c Snapshot, Reason> {
         let no = |reason: Option<Reason>| reason.map_or(Ok(()), Err);
         no(self.unavailable(cluster))?;
         no(self.other_cluster(cluster))?;
         no(self.missing_tags(cluster))?;
-        let snapshot = cluster.snapshot.as_deref().ok_or(Reason::NeverSeen)?;
-        no(infeasible(snapshot, self.work))?;
+        let snapshot = cluster.snapshot().ok_or(Reason::NeverSeen)?;
+        // What fits now is feasible; only what does not is looked at closer.
+        let short = self.work.demand.first_beyond(&snapshot.total, &snapshot.used, cluster.assumed());
+        if short.is_some() {
+            no(infeasible(snapshot, self.work))?;
+        }
         no(self.operators_filters(cluster, snapshot))?;
-        no(self.over_threshold(cluster, snapshot))?;
+        no(self.over_threshold(cluster))?;
         no(self.too_soon(cluster))?;
         no(self.at_limit(cluster))?;
-        no(self.no_room(cluster, snapshot))?;
+        if let Some(resource) = short {
+            let (demand, free) = (self.work.demand.get(&resource), cluster.free(snapshot, &resource));
+            return Err(Reason::NoRoom { resource, demand, free });
+        }
         no(self.reserved(cluster))?;
         Ok(snapshot)
     }
@@ -140,7 +148,7 @@ impl<'a> Look<'a> {
     /// How near the cluster is to having room: the scarcest demanded resource's free
     /// part of the demand, at most 1.
     pub(crate) fn free_share(&self, cluster: &Cluster) -> f64 {
-        let Some(snapshot) = &cluster.snapshot else { return 0.0 };
+        let Some(snapshot) = cluster.snapshot() else { return 0.0 };
         let share = |(dimension, demand): (Dimension, Quantity)| {
             cluster.free(snapshot, &dimension).as_f64() / demand.as_f64()
         };
@@ -151,10 +159,11 @@ impl<'a> Look<'a> {
     pub(crate) fn never(&self, cluster: &Cluster) -> Option<Reason> {
         self.other_cluster(cluster)
             .or_else(|| self.missing_tags(cluster))
-            .or_else(|| infeasible(cluster.snapshot.as_ref()?, self.work))
+            .or_else(|| infeasible(cluster.snapshot()?, self.work))
     }
 
     /// Registered and not cordoned · healthy and fresh · breaker not open.
+    #[inline]
     fn unavailable(&self, cluster: &Cluster) -> Option<Reason> {
         // What a running job starts is part of it: a drain must let it finish.
         if self.work.origin == Origin::Outside {
@@ -175,7 +184,7 @@ impl<'a> Look<'a> {
             Health::Unhealthy { since, error } => {
                 return Some(Reason::Unhealthy { since: *since, error: error.clone() });
             }
-            Health::Healthy if cluster.snapshot.as_ref().is_none_or(|s| s.nodes == 0) => {
+            Health::Healthy if cluster.snapshot().is_none_or(|s| s.nodes == 0) => {
                 return Some(Reason::NoNodes);
             }
             Health::Healthy => {}
@@ -192,6 +201,7 @@ impl<'a> Look<'a> {
         }
     }
 
+    #[inline]
     fn missing_tags(&self, cluster: &Cluster) -> Option<Reason> {
         let lacks_some = self.placement_tags.missing_in(&cluster.tags) > 0;
         if !lacks_some || self.view.settings.tag_affinity == TagAffinity::Preferred {
@@ -209,13 +219,14 @@ impl<'a> Look<'a> {
         if !self.view.policies.has_filters() {
             return None;
         }
-        let facts = self.view.pool.facts(cluster, snapshot, &self.placement_tags);
+        let facts = Pool::facts(cluster, snapshot, &self.placement_tags);
         self.view.policies.reject(self.work, facts)
     }
 
-    fn over_threshold(&self, cluster: &Cluster, snapshot: &Snapshot) -> Option<Reason> {
+    #[inline]
+    fn over_threshold(&self, cluster: &Cluster) -> Option<Reason> {
         match self.work.origin {
-            Origin::Outside => cluster.pressure(snapshot, self.view.settings),
+            Origin::Outside => cluster.over_threshold(),
             Origin::Inside => None,
         }
     }
@@ -225,7 +236,7 @@ impl<'a> Look<'a> {
         if !self.work.is_top_level() {
             return None;
         }
-        let until = cluster.spaced_until(self.view.now, self.view.settings)?;
+        let until = cluster.spaced_until(self.view.now)?;
         let last = cluster.record.clock.as_ref()?;
         let same_batch = self.work.group.is_some() && last.group == self.work.group;
         (!same_batch).then_some(Reason::TooSoon { until })
@@ -235,15 +246,8 @@ impl<'a> Look<'a> {
         if !self.work.is_top_level_job() {
             return None;
         }
-        let (running, limit) = (cluster.top_level_jobs, cluster.limit(self.view.settings).get());
+        let (running, limit) = (cluster.top_level_jobs, cluster.terms.max_jobs);
         (running >= limit).then_some(Reason::AtLimit { running, limit })
-    }
-
-    fn no_room(&self, cluster: &Cluster, snapshot: &Snapshot) -> Option<Reason> {
-        let demand = &self.work.demand;
-        let resource = demand.first_beyond(&snapshot.total, &snapshot.used, cluster.ledger.assumed())?;
-        let (demand, free) = (demand.get(&resource), cluster.free(snapshot, &resource));
-        Some(Reason::NoRoom { resource, demand, free })
     }
 
     /// Work that comes later in order keeps off a cluster reserved for a starving
@@ -258,6 +262,6 @@ impl<'a> Look<'a> {
 /// Scores that differ by less than this are a tie.
 fn quantised(score: f32) -> u32 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "scores are 0..1")]
-    let steps = (score * 1e6).round() as u32;
+    let steps = (score * 1e6 + 0.5) as u32;
     steps
 }

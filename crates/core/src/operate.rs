@@ -25,7 +25,7 @@ impl Core {
         let key = self.find_cluster(name)?;
         snapshot.taken_at = snapshot.taken_at.min(self.now);
         let cluster = &mut self.pool[key];
-        if cluster.snapshot.as_ref().is_some_and(|last| last.taken_at > snapshot.taken_at) {
+        if cluster.snapshot().is_some_and(|last| last.taken_at > snapshot.taken_at) {
             return Ok(()); // An answer that was overtaken by a later one.
         }
         let expires = snapshot.taken_at + self.settings.snapshot_max_age;
@@ -34,13 +34,11 @@ impl Core {
         }
         let was_healthy = cluster.is_healthy();
         let restarted = was_healthy && cluster.incarnation() != snapshot.incarnation.as_ref();
-        let struck_out = cluster.ledger.strike_out(snapshot.taken_at, self.settings.settle_margin);
-        let changed = cluster.snapshot.as_ref().is_none_or(|last| !says_the_same(last, &snapshot));
-        cluster.snapshot = Some(snapshot);
+        let changed = cluster.learn(*snapshot, &self.settings);
         cluster.poll_failures = 0;
         cluster.health = Health::Healthy;
         self.timers.set(&mut cluster.freshness_due, Timer::Freshness(key), expires);
-        if !was_healthy || changed || struck_out {
+        if !was_healthy || changed {
             self.dirty.all = true;
         }
         if restarted {
@@ -183,7 +181,7 @@ impl Core {
         let Some(key) = self.pool.find(&spec.name) else {
             let record =
                 ClusterRecord { spec: Arc::new(spec), source, cordon: None, leaving: false, clock: None };
-            let key = self.pool.add(record);
+            let key = self.pool.add(record, &self.settings);
             let cluster = self.pool[key].name().clone();
             out.effects.push(Effect::Poll { cluster });
             self.note_cluster(key, ClusterChange::Registered, out);
@@ -205,11 +203,8 @@ impl Core {
             let cluster = cluster.name().clone();
             out.effects.push(Effect::Poll { cluster });
         }
-        // The interval may have changed.
-        if let Some(until) = cluster.spaced_until(self.now, &self.settings) {
-            self.timers.set(&mut cluster.spacing_due, Timer::Spacing(key), until);
-        }
-        self.pool.refresh();
+        self.pool.refresh(&self.settings);
+        self.arm_spacing(key);
         self.note_cluster(key, ClusterChange::Changed, out);
     }
 
@@ -241,7 +236,7 @@ impl Core {
     /// Forgets a cluster with nothing on it.
     fn forget_cluster(&mut self, key: ClusterKey, out: &mut Output) {
         self.note_change(key, ClusterChange::Removed, out);
-        let mut cluster = self.pool.remove(key);
+        let mut cluster = self.pool.remove(key, &self.settings);
         self.timers.clear(&mut cluster.spacing_due, Timer::Spacing(key));
         self.timers.clear(&mut cluster.freshness_due, Timer::Freshness(key));
         self.timers.clear(&mut cluster.breaker_due, Timer::Breaker(key));
@@ -313,6 +308,7 @@ impl Core {
         for spec in clusters {
             self.set_cluster(spec, Source::File, out);
         }
+        self.pool.refresh(&self.settings);
         self.rearm_all();
         self.dirty.all = true;
         Ok(())
@@ -322,11 +318,9 @@ impl Core {
     pub(crate) fn rearm_all(&mut self) {
         let clusters: Vec<_> = self.pool.iter().map(|(key, _)| key).collect();
         for key in clusters {
+            self.arm_spacing(key);
             let cluster = &mut self.pool[key];
-            if let Some(until) = cluster.spaced_until(self.now, &self.settings) {
-                self.timers.set(&mut cluster.spacing_due, Timer::Spacing(key), until);
-            }
-            if let (Some(snapshot), true) = (&cluster.snapshot, cluster.is_healthy()) {
+            if let (Some(snapshot), true) = (cluster.snapshot(), cluster.is_healthy()) {
                 let expires = snapshot.taken_at + self.settings.snapshot_max_age;
                 self.timers.set(&mut cluster.freshness_due, Timer::Freshness(key), expires);
             }
@@ -335,6 +329,14 @@ impl Core {
         }
         self.watch_all_for_starvation();
         self.timers.set(&mut self.retention_due, Timer::Retention, self.now);
+    }
+
+    /// Wakes when the next top-level submission is allowed.
+    fn arm_spacing(&mut self, key: ClusterKey) {
+        let cluster = &mut self.pool[key];
+        if let Some(until) = cluster.spaced_until(self.now) {
+            self.timers.set(&mut cluster.spacing_due, Timer::Spacing(key), until);
+        }
     }
 
     /// Tells of a change and makes it durable.
@@ -347,9 +349,4 @@ impl Core {
     fn note_change(&self, key: ClusterKey, change: ClusterChange, out: &mut Output) {
         out.events.push(Event::Cluster { cluster: self.pool[key].name().clone(), at: self.now, change });
     }
-}
-
-/// Do two snapshots differ in nothing that a decision depends on?
-fn says_the_same(a: &Snapshot, b: &Snapshot) -> bool {
-    (&a.total, &a.used, &a.physical, a.nodes) == (&b.total, &b.used, &b.physical, b.nodes)
 }

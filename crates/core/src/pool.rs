@@ -7,8 +7,8 @@ use std::{
 
 use multicluster_types::{
     ClusterName, ClusterSpec, Dimension, Incarnation, JobId, Message, Quantity, Reason, Resources, Settings,
-    Share, Snapshot, Tag, Timestamp, Work,
-    settings::{JobLimit, Utilization},
+    Share, Snapshot, Span, Tag, Timestamp, Work,
+    settings::Utilization,
 };
 use slab::Slab;
 
@@ -22,16 +22,23 @@ use crate::{
 pub(crate) struct ClusterKey(pub(crate) u32);
 
 /// One cluster: its durable record, and what is learnt anew after a restart.
+///
+/// What every decision looks at is kept in one piece: with a thousand clusters a
+/// look is bound by memory, not by arithmetic.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) record: ClusterRecord,
+    pub(crate) terms: Terms,
+    /// The tags it carries.
+    pub(crate) tags: TagBits,
     pub(crate) health: Health,
     /// Polls that failed in a row.
     pub(crate) poll_failures: u32,
-    pub(crate) snapshot: Option<Box<Snapshot>>,
-    /// The tags it carries.
-    pub(crate) tags: TagBits,
-    pub(crate) ledger: Ledger,
+    snapshot: Option<Snapshot>,
+    ledger: Ledger,
+    /// The first resource over the threshold. Depends on the snapshot, the ledger
+    /// and the terms alone, and changes far less often than it is asked for.
+    pressure: Option<(Dimension, Share)>,
     pub(crate) breaker: Breaker,
     /// Our work on it.
     pub(crate) live: BTreeSet<JobKey>,
@@ -46,6 +53,19 @@ pub(crate) struct Cluster {
     pub(crate) spacing_due: Due,
     pub(crate) freshness_due: Due,
     pub(crate) breaker_due: Due,
+}
+
+/// What a cluster's description and the settings come to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Terms {
+    /// How full it may be and still take work.
+    pub(crate) threshold: Share,
+    /// Least time between top-level submissions.
+    pub(crate) interval: Span,
+    /// How many top-level jobs may run at once.
+    pub(crate) max_jobs: u32,
+    /// How much the operator wants it used, 0..1.
+    pub(crate) desire: f64,
 }
 
 /// Does it answer?
@@ -67,11 +87,13 @@ impl Cluster {
     pub(crate) fn new(record: ClusterRecord) -> Self {
         Self {
             record,
+            terms: Terms::default(),
+            tags: TagBits::default(),
             health: Health::NeverSeen,
             poll_failures: 0,
             snapshot: None,
-            tags: TagBits::default(),
             ledger: Ledger::default(),
+            pressure: None,
             breaker: Breaker::default(),
             live: BTreeSet::new(),
             top_level_jobs: 0,
@@ -100,38 +122,87 @@ impl Cluster {
         self.snapshot.as_ref()?.incarnation.as_ref()
     }
 
-    pub(crate) fn limit(&self, settings: &Settings) -> JobLimit {
-        self.record.spec.limits.concurrency(settings)
-    }
-
     /// When the next top-level submission is allowed, if not yet.
-    pub(crate) fn spaced_until(&self, now: Timestamp, settings: &Settings) -> Option<Timestamp> {
-        let until = self.record.clock.as_ref()?.at + self.record.spec.limits.interval(settings);
+    pub(crate) fn spaced_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let until = self.record.clock.as_ref()?.at + self.terms.interval;
         (until > now).then_some(until)
     }
 
-    /// The first of CPU, GPU and memory that is over the threshold.
-    pub(crate) fn pressure(&self, snapshot: &Snapshot, settings: &Settings) -> Option<Reason> {
-        let limit = self.record.spec.limits.threshold(settings);
-        let over = |dimension: Dimension, of: fn(&Resources) -> Quantity, physical: Option<Share>| {
-            let total = of(&snapshot.total).parts();
-            let promised = of(self.ledger.assumed());
-            let used = of(&snapshot.used).plus(promised).parts();
-            // Hosts do not feel a promise yet: it counts on top.
-            let physical = || physical.map(|load| load.plus(Share::of(promised.parts(), total)));
-            let used = match settings.utilization {
-                // By far the most common: no division unless it is over.
-                Utilization::Logical if !limit.is_exceeded_by(used, total) => return None,
-                Utilization::Logical => Share::of(used, total),
-                Utilization::Physical => physical().unwrap_or_else(|| Share::of(used, total)),
-                Utilization::Max => Share::of(used, total).max(physical().unwrap_or_default()),
-            };
-            (used > limit).then_some(Reason::OverThreshold { resource: dimension, used, limit })
+    /// The latest facts.
+    pub(crate) fn snapshot(&self) -> Option<&Snapshot> {
+        self.snapshot.as_ref()
+    }
+
+    /// What is promised and not in the facts yet.
+    pub(crate) fn assumed(&self) -> &Resources {
+        self.ledger.assumed()
+    }
+
+    /// Takes in new facts, and strikes out the promises they show. True if a
+    /// decision could turn out differently now.
+    pub(crate) fn learn(&mut self, snapshot: Snapshot, settings: &Settings) -> bool {
+        let struck_out = self.ledger.strike_out(snapshot.taken_at, settings.settle_margin);
+        let changed = self.snapshot.as_ref().is_none_or(|last| !says_the_same(last, &snapshot));
+        self.snapshot = Some(snapshot);
+        self.assess(settings);
+        changed || struck_out
+    }
+
+    /// A job is on it from now on; if it was seen running, since then.
+    pub(crate) fn enter(&mut self, job: JobKey, work: &Arc<Work>, running_at: Option<Timestamp>, settings: &Settings) {
+        self.live.insert(job);
+        self.top_level_jobs += u32::from(work.is_top_level_job());
+        self.ledger.reserve(job, work);
+        if let Some(at) = running_at {
+            self.ledger.settle(job, at);
+        }
+        self.assess(settings);
+    }
+
+    /// A job on it was seen running.
+    pub(crate) fn settle(&mut self, job: JobKey, at: Timestamp) {
+        self.ledger.settle(job, at);
+    }
+
+    /// A job is on it no longer.
+    pub(crate) fn leave(&mut self, job: JobKey, work: &Work, settings: &Settings) {
+        self.live.remove(&job);
+        self.top_level_jobs -= u32::from(work.is_top_level_job());
+        self.ledger.release(job);
+        self.assess(settings);
+    }
+
+    /// Is it over its threshold?
+    #[inline]
+    pub(crate) fn over_threshold(&self) -> Option<Reason> {
+        let (resource, used) = self.pressure.as_ref()?;
+        Some(Reason::OverThreshold { resource: resource.clone(), used: *used, limit: self.terms.threshold })
+    }
+
+    /// Finds the first of CPU, GPU and memory that is over the threshold.
+    fn assess(&mut self, settings: &Settings) {
+        let Some(Snapshot { total, used, physical, .. }) = &self.snapshot else { return };
+        let (promised, limit) = (self.ledger.assumed(), self.terms.threshold);
+        let over = |dimension, total, used, promised, load| {
+            let share = utilization(settings.utilization, total, used, promised, load);
+            (share > limit).then_some((dimension, share))
         };
-        let load = &snapshot.physical;
-        over(Dimension::Cpu, |r| r.cpu, load.cpu)
-            .or_else(|| over(Dimension::Gpu, |r| r.gpu, load.gpu))
-            .or_else(|| over(Dimension::Memory, |r| r.memory, load.memory))
+        self.pressure = over(Dimension::Cpu, total.cpu, used.cpu, promised.cpu, physical.cpu)
+            .or_else(|| over(Dimension::Gpu, total.gpu, used.gpu, promised.gpu, physical.gpu))
+            .or_else(|| over(Dimension::Memory, total.memory, used.memory, promised.memory, physical.memory));
+    }
+
+    /// Do its tables agree? `here` tells whether a job is on it.
+    pub(crate) fn check(&self, here: impl Fn(JobKey) -> bool, settings: &Settings) -> Result<(), String> {
+        self.ledger.check(here)?;
+        let mut fresh = Cluster { snapshot: self.snapshot.clone(), terms: self.terms, ..Cluster::new(self.record.clone()) };
+        fresh.ledger = self.ledger.clone();
+        fresh.assess(settings);
+        if fresh.pressure == self.pressure {
+            Ok(())
+        } else {
+            Err(format!("pressure is {:?}, was taken for {:?}", fresh.pressure, self.pressure))
+        }
     }
 
     /// What is free after promises.
@@ -151,7 +222,6 @@ pub(crate) struct Pool {
     by_name: BTreeMap<ClusterName, ClusterKey>,
     /// Every tag that some cluster carries, with its number: the placement tags.
     tags: BTreeMap<Tag, usize>,
-    max_weight: f64,
     roster: Arc<[ClusterName]>,
     picks: u64,
 }
@@ -162,7 +232,6 @@ impl Default for Pool {
             table: Slab::new(),
             by_name: BTreeMap::new(),
             tags: BTreeMap::new(),
-            max_weight: f64::MIN_POSITIVE,
             roster: Arc::new([]),
             picks: 0,
         }
@@ -170,31 +239,39 @@ impl Default for Pool {
 }
 
 impl Pool {
-    pub(crate) fn add(&mut self, record: ClusterRecord) -> ClusterKey {
+    pub(crate) fn add(&mut self, record: ClusterRecord, settings: &Settings) -> ClusterKey {
         let name = record.spec.name.clone();
         let key = self.table.insert(Cluster::new(record));
         let key = ClusterKey(u32::try_from(key).expect("fewer than 2^32 clusters fit in memory"));
         self.by_name.insert(name, key);
-        self.refresh();
+        self.refresh(settings);
         key
     }
 
-    pub(crate) fn remove(&mut self, key: ClusterKey) -> Cluster {
+    pub(crate) fn remove(&mut self, key: ClusterKey, settings: &Settings) -> Cluster {
         let cluster = self.table.remove(key.0 as usize);
         self.by_name.remove(cluster.name());
-        self.refresh();
+        self.refresh(settings);
         cluster
     }
 
-    /// Derives anew what depends on all clusters' descriptions.
-    pub(crate) fn refresh(&mut self) {
+    /// Derives anew what depends on the settings and on all clusters' descriptions.
+    pub(crate) fn refresh(&mut self, settings: &Settings) {
         let carried: BTreeSet<Tag> = self.table.iter().flat_map(|(_, c)| c.spec().tags.iter().cloned()).collect();
         self.tags = carried.into_iter().zip(0..).collect();
-        for (_, cluster) in &mut self.table {
-            cluster.tags = TagBits::of(&cluster.record.spec.tags, &self.tags);
-        }
         let weights = self.table.iter().map(|(_, c)| c.spec().weight.get());
-        self.max_weight = weights.fold(f64::MIN_POSITIVE, f64::max);
+        let max_weight = weights.fold(f64::MIN_POSITIVE, f64::max);
+        for (_, cluster) in &mut self.table {
+            let spec = &cluster.record.spec;
+            cluster.tags = TagBits::of(&spec.tags, &self.tags);
+            cluster.terms = Terms {
+                threshold: spec.limits.threshold(settings),
+                interval: spec.limits.interval(settings),
+                max_jobs: spec.limits.concurrency(settings).get(),
+                desire: (spec.weight.get() / max_weight + f64::from(u8::from(spec.prefer))) / 2.0,
+            };
+            cluster.assess(settings);
+        }
         self.roster = self.table.iter().map(|(_, c)| c.name().clone()).collect();
     }
 
@@ -238,7 +315,7 @@ impl Pool {
         self.table[key.0 as usize].picked = self.picks;
     }
 
-    pub(crate) fn facts<'a>(&self, cluster: &'a Cluster, snapshot: &'a Snapshot, wanted: &TagBits) -> Facts<'a> {
+    pub(crate) fn facts<'a>(cluster: &'a Cluster, snapshot: &'a Snapshot, wanted: &TagBits) -> Facts<'a> {
         let tags_wanted = wanted.count();
         Facts {
             spec: cluster.spec(),
@@ -247,7 +324,7 @@ impl Pool {
             assumed: cluster.ledger.assumed(),
             nodes: snapshot.nodes,
             live: u32::try_from(cluster.live.len()).unwrap_or(u32::MAX),
-            max_weight: self.max_weight,
+            desire: cluster.terms.desire,
             tags_carried: tags_wanted - wanted.missing_in(&cluster.tags),
             tags_wanted,
         }
@@ -257,37 +334,70 @@ impl Pool {
 /// A set of placement tags by their numbers in the pool: comparing two is a few
 /// machine words, whatever the tags are called.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct TagBits(Vec<u64>);
+pub(crate) struct TagBits {
+    /// All there is for most pools.
+    first: u64,
+    rest: Vec<u64>,
+}
 
 impl TagBits {
     fn of(tags: &[Tag], numbers: &BTreeMap<Tag, usize>) -> Self {
-        let mut bits = Vec::new();
+        let mut bits = TagBits::default();
         for number in tags.iter().filter_map(|tag| numbers.get(tag)) {
-            let word = number / 64;
-            if bits.len() <= word {
-                bits.resize(word + 1, 0);
+            let (word, bit) = (number / 64, 1 << (number % 64));
+            if word == 0 {
+                bits.first |= bit;
+                continue;
             }
-            bits[word] |= 1 << (number % 64);
+            if bits.rest.len() < word {
+                bits.rest.resize(word, 0);
+            }
+            bits.rest[word - 1] |= bit;
         }
-        Self(bits)
+        bits
     }
 
     fn count(&self) -> u32 {
-        self.0.iter().map(|word| word.count_ones()).sum()
+        self.missing_in(&TagBits::default())
     }
 
     /// How many of these the other set lacks.
     #[inline]
     pub(crate) fn missing_in(&self, other: &TagBits) -> u32 {
-        let word = |at: usize| other.0.get(at).copied().unwrap_or(0);
-        self.0.iter().enumerate().map(|(at, bits)| (bits & !word(at)).count_ones()).sum()
+        let word = |at: usize| other.rest.get(at).copied().unwrap_or(0);
+        let rest = self.rest.iter().enumerate().map(|(at, bits)| (bits & !word(at)).count_ones());
+        (self.first & !other.first).count_ones() + rest.sum::<u32>()
     }
 }
 
+/// How full a cluster is in one resource.
+fn utilization(
+    measured_on: Utilization,
+    total: Quantity,
+    used: Quantity,
+    promised: Quantity,
+    load: Option<Share>,
+) -> Share {
+    let share = |part: Quantity| Share::of(part.parts(), total.parts());
+    let logical = || share(used.plus(promised));
+    // Hosts do not feel a promise yet: it counts on top.
+    let physical = || load.map(|load| load.plus(share(promised)));
+    match measured_on {
+        Utilization::Logical => logical(),
+        Utilization::Physical => physical().unwrap_or_else(logical),
+        Utilization::Max => logical().max(physical().unwrap_or_default()),
+    }
+}
+
+/// Do two snapshots differ in nothing that a decision depends on?
+fn says_the_same(a: &Snapshot, b: &Snapshot) -> bool {
+    (&a.total, &a.used, &a.physical, a.nodes) == (&b.total, &b.used, &b.physical, b.nodes)
+}
+
 /// Could this cluster hold the work if it were empty?
+#[inline]
 pub(crate) fn infeasible(snapshot: &Snapshot, work: &Work) -> Option<Reason> {
-    let nothing = Resources::default();
-    let resource = work.demand.first_beyond(&snapshot.total, &nothing, &nothing)?;
+    let resource = work.demand.first_beyond_total(&snapshot.total)?;
     let (demand, total) = (work.demand.get(&resource), snapshot.total.get(&resource));
     Some(Reason::Infeasible { resource, demand, total })
 }

@@ -59,7 +59,7 @@ impl Core {
         let mut core = Core::new(settings)?;
         core.now = now;
         for record in durable.clusters.into_values() {
-            core.pool.add(record);
+            core.pool.add(record, &core.settings);
         }
         core.orphans = durable.orphans;
         let mut jobs: Vec<_> = durable.jobs.into_values().collect();
@@ -126,7 +126,7 @@ impl Core {
         self.queue.check(waiting)?;
         for (key, cluster) in self.pool.iter() {
             let here = |job| self.jobs[job].on == Some(key);
-            cluster.ledger.check(here).map_err(|e| format!("cluster {}: {e}", cluster.name()))?;
+            cluster.check(here, &self.settings).map_err(|e| format!("cluster {}: {e}", cluster.name()))?;
             let live = self.jobs.iter().filter(|(_, job)| job.on == Some(key)).count();
             if live != cluster.live.len() {
                 return Err(format!(

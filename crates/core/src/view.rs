@@ -129,8 +129,8 @@ impl Core {
                     HealthState::Unhealthy { since: *since, error: error.clone() }
                 }
             },
-            snapshot: cluster.snapshot.as_deref().cloned(),
-            assumed: cluster.ledger.assumed().clone(),
+            snapshot: cluster.snapshot().cloned(),
+            assumed: cluster.assumed().clone(),
             circuit: match cluster.breaker {
                 Breaker::Closed { .. } => CircuitState::Closed,
                 Breaker::Open { until } => CircuitState::Open { until },
@@ -140,7 +140,7 @@ impl Core {
             leaving: cluster.record.leaving,
             live: cluster.live.len(),
             top_level_jobs: cluster.top_level_jobs,
-            next_submission_at: cluster.spaced_until(self.now, &self.settings),
+            next_submission_at: cluster.spaced_until(self.now),
             reserved_for: cluster.reserved.as_ref().map(|r| r.id.clone()),
         }
     }

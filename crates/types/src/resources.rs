@@ -125,6 +125,13 @@ impl Quantity {
         self.0
     }
 
+    /// This as a fraction of `whole`, which must not be zero.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a ratio needs no more than 53 bits")]
+    pub fn share_of(self, whole: Quantity) -> f64 {
+        self.0 as f64 / whole.0 as f64
+    }
+
     /// Is there nothing?
     #[must_use]
     pub fn is_zero(self) -> bool {
@@ -385,31 +392,39 @@ impl Resources {
         self.cpu.is_zero() && self.gpu.is_zero() && self.memory.is_zero() && self.custom.is_empty()
     }
 
+    /// The first resource of which `self` asks for more than there is in all.
+    #[inline]
+    #[must_use]
+    pub fn first_beyond_total(&self, total: &Resources) -> Option<Dimension> {
+        self.first_beyond_of([total.cpu, total.gpu, total.memory], |name| total.custom(name))
+    }
+
     /// The first resource of which `self` asks for more than `total` has left after
     /// `used` and `assumed`.
     #[inline]
     #[must_use]
-    pub fn first_beyond(
-        &self,
-        total: &Resources,
-        used: &Resources,
-        assumed: &Resources,
-    ) -> Option<Dimension> {
-        let beyond = |of: fn(&Resources) -> Quantity| of(self) > of(total).minus(of(used)).minus(of(assumed));
-        if beyond(|r| r.cpu) {
+    pub fn first_beyond(&self, total: &Resources, used: &Resources, assumed: &Resources) -> Option<Dimension> {
+        let left = [
+            total.cpu.minus(used.cpu).minus(assumed.cpu),
+            total.gpu.minus(used.gpu).minus(assumed.gpu),
+            total.memory.minus(used.memory).minus(assumed.memory),
+        ];
+        self.first_beyond_of(left, |name| total.custom(name).minus(used.custom(name)).minus(assumed.custom(name)))
+    }
+
+    #[inline]
+    fn first_beyond_of(&self, room: [Quantity; 3], custom: impl Fn(&ResourceName) -> Quantity) -> Option<Dimension> {
+        if self.cpu > room[0] {
             return Some(Dimension::Cpu);
         }
-        if beyond(|r| r.gpu) {
+        if self.gpu > room[1] {
             return Some(Dimension::Gpu);
         }
-        if beyond(|r| r.memory) {
+        if self.memory > room[2] {
             return Some(Dimension::Memory);
         }
-        let left = |name| total.custom(name).minus(used.custom(name)).minus(assumed.custom(name));
-        self.custom
-            .iter()
-            .find(|(name, amount)| *amount > left(name))
-            .map(|(name, _)| Dimension::Custom(name.clone()))
+        let beyond = self.custom.iter().find(|(name, amount)| *amount > custom(name));
+        beyond.map(|(name, _)| Dimension::Custom(name.clone()))
     }
 
     /// Adds every amount of `other`.

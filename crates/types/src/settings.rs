@@ -247,8 +247,19 @@ impl Share {
         if whole == 0 {
             return Share(0);
         }
+        // A wide division costs ten times a narrow one.
+        if let Some(scaled) = part.checked_mul(u64::from(Self::WHOLE)) {
+            return Share(u32::try_from(scaled.div_ceil(whole)).unwrap_or(u32::MAX).min(Self::WHOLE));
+        }
         let share = (u128::from(part) * u128::from(Self::WHOLE)).div_ceil(u128::from(whole));
         Share(u32::try_from(share).unwrap_or(u32::MAX).min(Self::WHOLE))
+    }
+
+    /// Is `part` more than this share of `whole`? Exact, without a division.
+    #[must_use]
+    #[inline]
+    pub fn is_exceeded_by(self, part: u64, whole: u64) -> bool {
+        u128::from(part) * u128::from(Self::WHOLE) > u128::from(whole) * u128::from(self.0) && whole > 0
     }
 
     /// Both together, at most everything.

@@ -1,7 +1,7 @@
 //! The scores that come with the scheduler. Each gives 0..1 for one cluster,
 //! independent of the other candidates, so that a decision needs one pass.
 
-use multicluster_types::{Message, Quantity, Resources, Work, settings};
+use multicluster_types::{Message, Quantity, Work, settings};
 
 use super::{Facts, PolicyError, built_ins};
 
@@ -46,10 +46,7 @@ impl BuiltIn {
                 0 => 1.0,
                 wanted => f64::from(facts.tags_carried) / f64::from(wanted),
             },
-            BuiltIn::WeightedPreference => {
-                let weight = facts.spec.weight.get() / facts.max_weight;
-                (weight + f64::from(u8::from(facts.spec.prefer))) / 2.0
-            }
+            BuiltIn::WeightedPreference => facts.desire,
             BuiltIn::Spread => 1.0 / (1.0 + f64::from(facts.live)),
         }
     }
@@ -58,17 +55,21 @@ impl BuiltIn {
 /// The mean share of CPU and memory that would be free after placement. GPUs
 /// count only for work that asks for some: otherwise idle GPUs would draw CPU
 /// work to the very clusters that should be kept for GPU work.
+#[inline]
 fn free_share_after(work: &Work, facts: Facts<'_>) -> f64 {
-    let share = |of: fn(&Resources) -> Quantity| {
-        let total = of(facts.total);
-        let left = facts.free(of).minus(of(&work.demand));
-        (!total.is_zero()).then(|| left.share_of(total))
-    };
-    let gpu = if work.demand.gpu.is_zero() { None } else { share(|r| r.gpu) };
     let (mut sum, mut count) = (0.0, 0.0);
-    for value in [share(|r| r.cpu), share(|r| r.memory), gpu].into_iter().flatten() {
-        sum += value;
-        count += 1.0;
+    let mut take = |total: Quantity, used: Quantity, assumed: Quantity, demand: Quantity| {
+        if !total.is_zero() {
+            sum += total.minus(used).minus(assumed).minus(demand).share_of(total);
+            count += 1.0;
+        }
+    };
+    let Facts { total, used, assumed, .. } = facts;
+    let demand = &work.demand;
+    take(total.cpu, used.cpu, assumed.cpu, demand.cpu);
+    take(total.memory, used.memory, assumed.memory, demand.memory);
+    if !demand.gpu.is_zero() {
+        take(total.gpu, used.gpu, assumed.gpu, demand.gpu);
     }
     if count == 0.0 { 0.0 } else { sum / count }
 }

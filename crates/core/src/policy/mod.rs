@@ -21,8 +21,9 @@ pub(crate) struct Facts<'a> {
     pub(crate) nodes: u32,
     /// Work of ours on it.
     pub(crate) live: u32,
-    /// The largest weight in the pool, at least the smallest positive number.
-    pub(crate) max_weight: f64,
+    /// How much the operator wants it used, 0..1: its weight relative to the largest
+    /// in the pool, and `prefer`, in equal parts.
+    pub(crate) desire: f64,
     /// How many of the work's placement tags it carries, and how many there are.
     pub(crate) tags_carried: u32,
     pub(crate) tags_wanted: u32,
@@ -276,7 +277,7 @@ impl Sample {
             assumed: &self.assumed,
             nodes: 2,
             live: 1,
-            max_weight: 1.0,
+            desire: 0.5,
             tags_carried: 1,
             tags_wanted: 1,
         }

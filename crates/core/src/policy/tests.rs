@@ -1,4 +1,4 @@
-use multicluster_types::{Kind, Tags, Weight};
+use multicluster_types::{Kind, Tags};
 
 use super::*;
 
@@ -43,14 +43,6 @@ fn idle_gpus_do_not_attract_cpu_work() {
 #[test]
 fn spread_prefers_the_cluster_with_less_of_our_work() {
     assert!(scored("spread", &[], |_, live| *live = 1) > scored("spread", &[], |_, live| *live = 2));
-}
-
-#[test]
-fn weighted_preference_knows_the_resident_from_the_elastic() {
-    let plain = scored("weighted_preference", &[], |_, _| {});
-    let light = scored("weighted_preference", &[], |s, _| s.spec.weight = Weight::new(0.5).unwrap());
-    let wanted = scored("weighted_preference", &[], |s, _| s.spec.prefer = true);
-    assert!(light < plain && plain < wanted, "{light} {plain} {wanted}");
 }
 
 #[test]

@@ -30,6 +30,10 @@ fn uncertain(env: &mut TestEnv, job: WorkBuilder) -> JobId {
     job
 }
 
+fn looked_up(job: &JobId, question: u32, outcome: LookupOutcome) -> Input {
+    Input::LookedUp { job: job.clone(), attempt: Attempt(1), question, outcome }
+}
+
 fn never_started() -> RunStatus {
     RunStatus::Failed { message: "no such conda environment".into(), never_started: true }
 }
@@ -169,11 +173,10 @@ fn only_the_answer_to_the_latest_question_counts() {
     let [Effect::Lookup { question: first, .. }] = env.take_effects(1)[..] else { panic!() };
     env.advance_s(1);
     let [Effect::Lookup { question: second, .. }] = env.take_effects(1)[..] else { panic!() };
-    let answer = |question, outcome| Input::LookedUp { job: job.clone(), attempt: Attempt(1), question, outcome };
-    env.send(answer(first, env.not_found("only")));
+    env.send(looked_up(&job, first, env.not_found("only")));
     assert_eq!(env.state(&job), State::Unknown);
-    env.send(answer(second, LookupOutcome::Found(RunStatus::Running)));
-    env.send(answer(second, env.not_found("only")));
+    env.send(looked_up(&job, second, LookupOutcome::Found(RunStatus::Running)));
+    env.send(looked_up(&job, second, env.not_found("only")));
     assert_eq!(env.state(&job), State::Running);
 }
 
@@ -201,12 +204,7 @@ fn nothing_that_arrives_after_the_end_changes_it() {
     }
     env.accept(&job);
     env.dispatched(&job, DispatchOutcome::Unknown("late".into()));
-    env.send(Input::LookedUp {
-        job: job.clone(),
-        attempt: Attempt(1),
-        question: 1,
-        outcome: LookupOutcome::NoAnswer,
-    });
+    env.send(looked_up(&job, 1, LookupOutcome::NoAnswer));
     assert_eq!(env.core.durable(), before);
     env.assert_quiet();
     assert_eq!(env.history(&job), [(1, "only", Succeeded)]);
@@ -520,57 +518,4 @@ fn placements_survive_a_crash_and_an_unheard_grant_is_repeated() {
     env.heartbeat(&alive).unwrap();
     env.advance_s(5);
     assert_eq!([env.state(&unheard), env.state(&alive)], [State::Failed, State::Running]);
-}
-
-// ---- after the end
-
-#[test]
-fn a_failed_or_stopped_job_is_run_again_under_its_id() {
-    let mut env = TestEnv::only();
-    let job = env.submit(a_job());
-    for (n, status) in [(2, RunStatus::Stopped), (3, never_started())] {
-        env.run(&job);
-        env.stop(&job).unwrap();
-        env.observe(&job, status);
-        env.effects.clear();
-        env.ask(Input::Rerun { job: job.clone() }).unwrap();
-        assert_eq!(env.take_effects(1), [submit_of(&job, n, "only")]);
-    }
-    let live = env.ask(Input::Rerun { job: job.clone() }).unwrap_err();
-    env.succeed(&job);
-    let ended = env.ask(Input::Rerun { job }).unwrap_err();
-    assert_eq!([live.code(), ended.code()], ["wrong_state"; 2]);
-}
-
-#[test]
-fn only_an_ended_job_can_be_deleted() {
-    let mut env = TestEnv::only();
-    let job = env.submit(a_job());
-    let delete = Input::Delete { job: job.clone() };
-    assert_eq!(env.ask(delete.clone()).unwrap_err().code(), "wrong_state");
-    env.succeed(&job);
-    env.ask(delete.clone()).unwrap();
-    assert_eq!(env.ask(delete).unwrap_err().code(), "unknown_job");
-    assert!(env.store.jobs.is_empty());
-}
-
-#[test]
-fn ended_jobs_are_forgotten_by_count_and_by_age() {
-    let mut env = TestEnv::with(|s| {
-        s.set("submission_interval", "0").unwrap();
-        s.set("retain_finished", "3").unwrap();
-        s.set("retain_for", "1h").unwrap();
-    });
-    env.cluster(a_cluster("only"));
-    for _ in 0..5 {
-        let job = env.submit(a_job());
-        env.succeed(&job);
-        env.advance_s(600);
-    }
-    let known = |env: &TestEnv| env.store.jobs.keys().map(|id| id.as_str().to_owned()).collect::<Vec<_>>();
-    assert_eq!(known(&env), ["job-3", "job-4", "job-5"]);
-    env.advance_s(1800);
-    assert_eq!(known(&env), ["job-4", "job-5"], "an hour after each ended");
-    env.advance_s(1200);
-    assert!(known(&env).is_empty());
 }

@@ -2,6 +2,8 @@
 //! every input all tables are checked, and the writes are folded into a store
 //! that must equal the live state.
 
+#![allow(clippy::unwrap_used, reason = "tests may")]
+
 use std::collections::BTreeMap;
 
 use multicluster_core::{
@@ -427,6 +429,15 @@ impl TestEnv {
         self.ask(Input::Stop { job: job.clone() })
     }
 
+    pub fn cordon(&mut self, cluster: &str) {
+        let note = "kernel update".into();
+        self.ask(Input::Cordon { cluster: cluster_name(cluster), note, drain: false }).unwrap();
+    }
+
+    pub fn uncordon(&mut self, cluster: &str) {
+        self.ask(Input::Uncordon { cluster: cluster_name(cluster) }).unwrap();
+    }
+
     pub fn heartbeat(&mut self, task: &JobId) -> Result<Reply, Refusal> {
         self.ask(Input::Heartbeat { job: task.clone(), attempt: self.attempt(task) })
     }
@@ -484,11 +495,16 @@ impl TestEnv {
 
     /// Everything that was told about a cluster.
     pub fn changes(&self, cluster: &str) -> Vec<&ClusterChange> {
-        let of_cluster = |event| match event {
-            &Event::Cluster { cluster: ref c, ref change, .. } if c.as_str() == cluster => Some(change),
-            _ => None,
-        };
-        self.events.iter().filter_map(of_cluster).collect()
+        let mut changes = Vec::new();
+        for event in &self.events {
+            match event {
+                Event::Cluster { cluster: name, change, .. } if name.as_str() == cluster => {
+                    changes.push(change)
+                }
+                _ => {}
+            }
+        }
+        changes
     }
 
     /// Where the job is; empty if it waits.

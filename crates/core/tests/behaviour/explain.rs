@@ -1,1 +1,335 @@
+//! Every decision explains itself: per cluster, in words and numbers.
 
+use multicluster_core::{DispatchOutcome, Input, Parent};
+use multicluster_types::{PolicyRule, ReasonKind, Settings, Span, State, Timestamp, Verdict};
+
+use crate::env::*;
+
+// ---- waiting
+
+#[test]
+fn a_waiting_job_has_a_verdict_for_every_cluster() {
+    let mut env = TestEnv::new();
+    for name in ["busy", "cordoned", "down", "other-os", "small", "spaced"] {
+        let tags: &[_] = if name == "other-os" { &[] } else { &["linux"] };
+        env.cluster(a_cluster(name).tags(tags).cpus(if name == "small" { 2.0 } else { 8.0 }));
+    }
+    env.submit(a_job().requires("spaced"));
+    env.uses("busy", &[("CPU", 7.0)]);
+    env.lose("down");
+    env.cordon("cordoned");
+    let job = env.submit(a_job().cpus(4.0).tags(&["linux"]));
+    let explanation = env.core.explain(&job).unwrap();
+    let reasons: Vec<_> = explanation
+        .clusters
+        .iter()
+        .map(|c| match &c.verdict {
+            Verdict::Rejected(reason) => (c.cluster.as_str(), reason.kind()),
+            other => panic!("{}: {other:?}", c.cluster),
+        })
+        .collect();
+    let expected = [
+        ("busy", ReasonKind::OverThreshold),
+        ("cordoned", ReasonKind::Cordoned),
+        ("down", ReasonKind::Unhealthy),
+        ("other-os", ReasonKind::MissingTags),
+        ("small", ReasonKind::Infeasible),
+        ("spaced", ReasonKind::TooSoon),
+    ];
+    assert_eq!(reasons, expected);
+    for line in explanation.clusters {
+        assert!(explanation.summary.contains(&format!("{}: {}", line.cluster, line.text)));
+    }
+}
+
+#[test]
+fn a_spaced_job_says_when_it_may_go() {
+    let mut env = TestEnv::new();
+    env.cluster(a_cluster("only"));
+    let (_, second, third) = (env.submit(a_job()), env.submit(a_job()), env.submit(a_job()));
+    env.advance(Span(10_400));
+    let text = "waits for 10 s in queue jobs, 0 ahead\nonly: next top-level submission allowed in 30 s";
+    assert_eq!(env.summary(&second), text);
+    assert_eq!(env.summary(&third), text.replace("0 ahead", "1 ahead"));
+}
+
+#[test]
+fn a_job_kept_off_by_the_threshold_says_how_full_the_cluster_is() {
+    let mut env = TestEnv::only();
+    env.uses("only", &[("CPU", 7.0)]);
+    let job = env.submit(a_task());
+    assert_eq!(
+        env.summary(&job),
+        "waits for 0 s in queue tasks, 0 ahead\nonly: busy: CPU 87.5 % in use, limit 70 %"
+    );
+}
+
+#[test]
+fn a_job_that_fits_nowhere_says_what_is_missing() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job().demand(&[("CPU", 2.0), ("memory", 128.0 * 1024.0 * 1024.0 * 1024.0)]));
+    env.advance_s(3600);
+    assert_eq!(
+        env.summary(&job),
+        "waits for 3600 s in queue jobs, 0 ahead\nonly: too small: memory 128 GiB asked, 59.6 GiB in all"
+    );
+    let gpu = env.submit(a_job().demand(&[("A100", 1.0)]));
+    assert_eq!(
+        env.summary(&gpu),
+        "waits for 0 s in queue jobs, 1 ahead\nonly: too small: A100 1 asked, 0 in all"
+    );
+}
+
+#[test]
+fn a_job_backing_off_says_why_and_how_long() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    env.dispatched(&job, DispatchOutcome::Failed("503: no agent".into()));
+    assert_eq!(
+        env.summary(&job),
+        "waits for 0 s in queue jobs, 0 ahead\ntried again in 1 s after: 503: no agent\n\
+         only: could take it, score 0.833"
+    );
+    let explanation = env.core.explain(&job).unwrap();
+    assert_eq!(explanation.last_error.unwrap().as_str(), "503: no agent");
+    assert!(explanation.backing_off_until.unwrap() > env.now);
+}
+
+#[test]
+fn a_job_whose_required_cluster_is_down_says_so() {
+    let mut env = TestEnv::pair();
+    let job = env.submit(a_job().requires("mac").cpus(8.0));
+    env.dispatched(&job, DispatchOutcome::Failed("no agent".into()));
+    env.lose("mac");
+    env.advance_s(20);
+    assert_eq!(
+        env.summary(&job),
+        "waits for 20 s in queue jobs@mac, 0 ahead\ncentos: the work asks for cluster mac\n\
+         mac: unhealthy for 20 s: connection refused"
+    );
+}
+
+#[test]
+fn a_job_held_back_for_a_starving_one_names_it() {
+    let mut env = TestEnv::with(|s| s.set("resource_threshold", "1").unwrap());
+    env.cluster(a_cluster("only").used(&[("CPU", 2.0)]));
+    env.submit(a_job().id("large").cpus(8.0));
+    env.advance_s(300);
+    let small = env.submit(a_job().cpus(1.0));
+    assert_eq!(
+        env.summary(&small),
+        "waits for 0 s in queue jobs, 1 ahead\nonly: kept free for large, which has waited too long"
+    );
+}
+
+#[test]
+fn a_job_without_any_cluster_left_says_so() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job().cpus(100.0));
+    env.ask(Input::Remove { cluster: cluster_name("only"), force: false }).unwrap();
+    assert_eq!(env.summary(&job), "waits for 0 s in queue jobs, 0 ahead\nno cluster is registered");
+}
+
+// ---- live and ended
+
+#[test]
+fn a_live_job_says_where_it_is_and_whether_it_can_be_reached() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    assert_eq!(env.summary(&job), "dispatching on only (attempt 1)");
+    env.run(&job);
+    assert_eq!(env.summary(&job), "running on only (attempt 1)");
+    env.lose("only");
+    env.advance_s(90);
+    let unreachable = "unknown on only (attempt 1), unreachable for 90 s: \
+                       it is neither failed nor run again until the cluster answers";
+    assert_eq!(env.summary(&job), unreachable);
+    env.stop(&job).unwrap();
+    assert_eq!(env.summary(&job), format!("{unreachable}, being stopped"));
+    let explanation = env.core.explain(&job).unwrap();
+    assert_eq!((explanation.queue, explanation.clusters), (None, vec![]));
+}
+
+#[test]
+fn an_ended_job_says_how_and_where_it_ended() {
+    let mut env = TestEnv::only();
+    let jobs: Vec<_> = (0..3).map(|_| env.submit(a_job())).collect();
+    jobs.iter().for_each(|job| env.run(job));
+    env.succeed(&jobs[0]);
+    env.fail(&jobs[1]);
+    env.observe(&jobs[2], multicluster_core::RunStatus::Stopped);
+    let summaries: Vec<_> = jobs.iter().map(|job| env.summary(job)).collect();
+    assert_eq!(
+        summaries,
+        ["succeeded on only", "failed on only: exit code 1", "stopped on only: stopped on cluster only"]
+    );
+    assert_eq!(env.core.explain(&jobs[1]).unwrap().attempt.unwrap().0, 1);
+}
+
+#[test]
+fn an_unknown_job_is_a_clear_error() {
+    let error = TestEnv::only().core.explain(&job_id("typo")).unwrap_err();
+    assert_eq!(error.code(), "unknown_job");
+    assert_eq!(
+        error.to_string(),
+        "job typo does not exist\n  hint: ended jobs are forgotten after retain_for"
+    );
+}
+
+// ---- decisions
+
+#[test]
+fn a_decision_has_a_verdict_for_every_cluster() {
+    let mut env = TestEnv::unspaced();
+    env.cluster(a_cluster("best")).cluster(a_cluster("fuller").used(&[("CPU", 2.0)]));
+    env.cluster(a_cluster("tiny").cpus(1.0));
+    let job = env.submit(a_job().cpus(2.0));
+    let decision = env.decisions.last().unwrap();
+    assert_eq!((&decision.job, decision.attempt.0, decision.at), (&job, 1, env.now));
+    let verdicts: Vec<_> = decision
+        .per_cluster()
+        .map(|(cluster, verdict)| match verdict {
+            Verdict::Chosen { .. } => (cluster.as_str(), "chosen"),
+            Verdict::Eligible { .. } => (cluster.as_str(), "eligible"),
+            Verdict::Rejected(reason) => (cluster.as_str(), reason.kind().as_str()),
+        })
+        .collect();
+    assert_eq!(verdicts, [("best", "chosen"), ("fuller", "eligible"), ("tiny", "infeasible")]);
+}
+
+#[test]
+fn the_parts_of_a_score_add_up_to_it_by_their_weights() {
+    let mut env = TestEnv::unspaced();
+    for (name, weight, used) in [("a", 1.0, 0.0), ("b", 0.3, 1.0), ("c", 7.0, 3.0)] {
+        env.cluster(a_cluster(name).weight(weight).used(&[("CPU", used)]));
+    }
+    let weights: Vec<_> =
+        env.core.settings().policies.iter().map(|p| (p.name.clone(), weight(&p.rule))).collect();
+    let answer = env.core.what_if(&a_job().cpus(1.5).0.work, None);
+    for cluster in answer.clusters {
+        let (Verdict::Chosen { score } | Verdict::Eligible { score }) = cluster.verdict else { panic!() };
+        let sum: f64 = cluster.parts.iter().zip(&weights).map(|((_, part), (_, weight))| part * weight).sum();
+        let total: f64 = weights.iter().map(|(_, weight)| weight).sum();
+        assert!((sum / total - f64::from(score)).abs() < 1e-6, "{}: {:?}", cluster.cluster, cluster.parts);
+        assert!(cluster.parts.iter().zip(&weights).all(|((a, _), (b, _))| a == b));
+    }
+}
+
+fn weight(rule: &PolicyRule) -> f64 {
+    match rule {
+        PolicyRule::BuiltIn { weight } | PolicyRule::Score { weight, .. } => *weight,
+        PolicyRule::Filter { .. } => 0.0,
+    }
+}
+
+// ---- what if
+
+/// Three different clusters, with a job running on the first.
+fn a_mixed_pool(change: impl FnOnce(&mut Settings)) -> TestEnv {
+    let mut env = TestEnv::with(change);
+    env.cluster(a_cluster("centos").tags(&["linux"]).weight(2.0));
+    env.cluster(a_cluster("mac").tags(&["macos"]).cpus(4.0));
+    env.cluster(a_cluster("gpu").tags(&["linux", "cuda"]).total(&[("CPU", 16.0), ("GPU", 2.0)]));
+    let parent = env.submit(a_job().id("parent").requires("centos"));
+    env.run(&parent);
+    env
+}
+
+fn all_kinds_of_work() -> Vec<WorkBuilder> {
+    let parent = job_id("parent");
+    vec![
+        a_job(),
+        a_job().cpus(3.0),
+        a_job().cpus(5.0).priority(3),
+        a_job().tags(&["linux"]),
+        a_job().tags(&["cuda", "fund"]).demand(&[("GPU", 1.0)]),
+        a_job().prefers("mac"),
+        a_job().requires("gpu"),
+        a_job().cpus(100.0),
+        a_task().cpus(1.0),
+        a_task().batch("b1"),
+        an_actor().cpus(2.0).prefers("centos"),
+        a_task().inside(&parent, "centos"),
+        a_job().inside(&parent, "centos").prefers("gpu"),
+    ]
+}
+
+#[test]
+fn what_if_picks_what_a_submission_then_gets() {
+    for interval in ["0", "40s"] {
+        for (threshold, mode) in [("0.7", "parallel"), ("1", "serial"), ("0.3", "parallel")] {
+            let mut env = a_mixed_pool(|s| {
+                s.set("submission_interval", interval).unwrap();
+                s.set("resource_threshold", threshold).unwrap();
+                s.set("execution_mode", mode).unwrap();
+            });
+            for (round, cluster) in ["centos", "mac", "gpu", "mac"].into_iter().enumerate() {
+                for work in all_kinds_of_work() {
+                    let answer = env.core.what_if(&work.0.work, work.0.parent.as_ref());
+                    let job = env.submit(work);
+                    assert_eq!(answer.chosen.as_ref().map_or("", |c| c.as_str()), env.place(&job), "{job}");
+                }
+                match round {
+                    0 => env.uses(cluster, &[("CPU", 3.0)]),
+                    1 => env.lose(cluster),
+                    2 => env.cordon(cluster),
+                    _ => env.bring_back(cluster),
+                }
+                env.advance_s(17);
+            }
+        }
+    }
+}
+
+#[test]
+fn asking_changes_nothing() {
+    let mut env = a_mixed_pool(|_| {});
+    for work in all_kinds_of_work() {
+        env.submit(work);
+    }
+    let (durable, wakeup) = (env.core.durable(), env.core.next_wakeup());
+    let jobs: Vec<_> = env.core.jobs().map(|job| job.id.clone()).collect();
+    for work in all_kinds_of_work() {
+        let _ = env.core.what_if(&work.0.work, work.0.parent.as_ref());
+    }
+    jobs.iter().for_each(|job| drop(env.core.explain(job).unwrap()));
+    assert_eq!((env.core.durable(), env.core.next_wakeup()), (durable, wakeup));
+    let out = env.core.handle(env.now, Input::Tick);
+    assert_eq!((out.writes.len(), out.effects.len(), out.events.len(), out.cycle), (0, 0, 0, None));
+}
+
+#[test]
+fn what_if_says_when_a_submission_would_be_refused() {
+    let refused = |env: &TestEnv, work: &WorkBuilder| {
+        let answer = env.core.what_if(&work.0.work, None);
+        assert_eq!((answer.chosen, answer.clusters), (None, vec![]));
+        answer.refused.unwrap()
+    };
+    assert_eq!(
+        refused(&TestEnv::new(), &a_job()),
+        "no cluster is registered\n  hint: list some in cluster.yaml, or register one"
+    );
+    assert_eq!(
+        refused(&TestEnv::only(), &a_job().prefers("mac")),
+        "unknown cluster mac\n  hint: there are only"
+    );
+    let mut env = TestEnv::with(|s| s.set("infeasible", "reject").unwrap());
+    env.cluster(a_cluster("only"));
+    assert_eq!(
+        refused(&env, &a_job().cpus(9.0)),
+        "no cluster could ever take this: only: too small: CPU 9 asked, 8 in all\n  \
+         hint: ask for less, or set infeasible: queue"
+    );
+    env.set("max_queue", "0");
+    assert!(refused(&env, &a_job()).starts_with("queue jobs is full"));
+}
+
+#[test]
+fn what_if_for_sub_work_looks_at_the_parents_cluster() {
+    let env = a_mixed_pool(|_| {});
+    let parent = Parent { job: job_id("parent"), cluster: cluster_name("centos") };
+    let answer = env.core.what_if(&a_task().0.work, Some(&parent));
+    assert_eq!(answer.chosen, Some(cluster_name("centos")));
+    assert_eq!(answer.clusters[1].text, "the work asks for cluster centos");
+    assert_eq!((env.state(&parent.job), env.core.now()), (State::Running, Timestamp(1_000_000)));
+}

@@ -1,8 +1,10 @@
 //! Clusters come, go, fall silent and change; operators change their minds.
 
-use multicluster_core::{ClusterChange, Effect, HealthState, Input, LookupOutcome, RunStatus, record::Source};
+use multicluster_core::{
+    ClusterChange, Effect, HealthState, Input, LookupOutcome, Refusal, RunStatus, record::Source,
+};
 use multicluster_types::{
-    ClusterSpec, PolicyRule, PolicySpec, Reason, ReasonKind, Settings, Span, State, Timestamp,
+    Attempt, ClusterSpec, PolicyRule, PolicySpec, Reason, ReasonKind, Settings, Span, State, Timestamp,
 };
 
 use crate::env::*;
@@ -163,7 +165,7 @@ fn a_drained_cluster_says_so_once_it_is_empty() {
     assert!(!env.changes("only").contains(&&ClusterChange::Drained));
     env.succeed(&job);
     assert_eq!(env.changes("only").last(), Some(&&ClusterChange::Drained));
-    env.ask(Input::Uncordon { cluster: cluster_name("only") }).unwrap();
+    env.uncordon("only");
     assert_eq!(env.place(&waits), "only");
 }
 
@@ -266,7 +268,7 @@ fn a_bad_configuration_changes_nothing_at_all() {
     });
     let (durable, settings) = (env.core.durable(), env.core.settings().clone());
     let refusals = [twice, bad_policy].map(|input| env.ask(input).unwrap_err());
-    assert_eq!(refusals.each_ref().map(|r| r.code()), ["duplicate_cluster", "bad_policy"]);
+    assert_eq!(refusals.each_ref().map(Refusal::code), ["duplicate_cluster", "bad_policy"]);
     assert!(refusals[0].to_string().starts_with("cluster a is listed twice"));
     assert!(refusals[1].to_string().contains("did you mean score?"), "{}", refusals[1]);
     assert_eq!((env.core.durable(), env.core.settings()), (durable, &settings));
@@ -378,4 +380,59 @@ fn time_that_goes_back_stands_still() {
     env.now = start + Span::seconds(40);
     env.send(Input::Tick);
     assert_eq!(env.state(&second), State::Dispatching);
+}
+
+// ---- ended jobs
+
+#[test]
+fn a_failed_or_stopped_job_is_run_again_under_its_id() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    let failed = RunStatus::Failed { message: "exit code 1".into(), never_started: false };
+    for (n, status) in [(2, RunStatus::Stopped), (3, failed)] {
+        env.run(&job);
+        env.stop(&job).unwrap();
+        env.observe(&job, status);
+        env.effects.clear();
+        env.ask(Input::Rerun { job: job.clone() }).unwrap();
+        let (attempt, cluster) = (Attempt(n), cluster_name("only"));
+        assert_eq!(env.take_effects(1), [Effect::Submit { job: job.clone(), attempt, cluster }]);
+    }
+    let live = env.ask(Input::Rerun { job: job.clone() }).unwrap_err();
+    env.succeed(&job);
+    let ended = env.ask(Input::Rerun { job }).unwrap_err();
+    assert_eq!([live.code(), ended.code()], ["wrong_state"; 2]);
+}
+
+#[test]
+fn only_an_ended_job_can_be_deleted() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    let delete = Input::Delete { job: job.clone() };
+    assert_eq!(env.ask(delete.clone()).unwrap_err().code(), "wrong_state");
+    env.succeed(&job);
+    env.ask(delete.clone()).unwrap();
+    assert_eq!(env.ask(delete).unwrap_err().code(), "unknown_job");
+    assert!(env.store.jobs.is_empty());
+}
+
+#[test]
+fn ended_jobs_are_forgotten_by_count_and_by_age() {
+    let mut env = TestEnv::with(|s| {
+        s.set("submission_interval", "0").unwrap();
+        s.set("retain_finished", "3").unwrap();
+        s.set("retain_for", "1h").unwrap();
+    });
+    env.cluster(a_cluster("only"));
+    for _ in 0..5 {
+        let job = env.submit(a_job());
+        env.succeed(&job);
+        env.advance_s(600);
+    }
+    let known = |env: &TestEnv| env.store.jobs.keys().map(|id| id.as_str().to_owned()).collect::<Vec<_>>();
+    assert_eq!(known(&env), ["job-3", "job-4", "job-5"]);
+    env.advance_s(1800);
+    assert_eq!(known(&env), ["job-4", "job-5"], "an hour after each ended");
+    env.advance_s(1200);
+    assert!(known(&env).is_empty());
 }

@@ -251,8 +251,11 @@ fn a_second_actor_of_a_class_gets_its_own_placement() {
     let mut env = TestEnv::only();
     let actors = [env.submit(an_actor().cpus(1.0)), env.submit(an_actor().cpus(1.0))];
     assert_ne!(actors[0], actors[1]);
-    let grant =
-        |job: &_| Effect::Grant { job: Clone::clone(job), attempt: Attempt(1), cluster: cluster_name("only") };
+    let grant = |job: &_| Effect::Grant {
+        job: Clone::clone(job),
+        attempt: Attempt(1),
+        cluster: cluster_name("only"),
+    };
     assert_eq!(env.take_effects(2), [grant(&actors[0]), grant(&actors[1])]);
     env.heartbeat(&actors[0]).unwrap();
     env.release(&actors[0], ReleaseOutcome::Stopped).unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use multicluster_core::{CycleStats, DispatchOutcome, Input, Reply};
-use multicluster_types::{JobId, Reason, ReasonKind, Span, State};
+use multicluster_types::{JobId, Reason, ReasonKind, Share, Span, State};
 
 use crate::env::*;
 
@@ -19,15 +19,6 @@ fn cycle_of(env: &mut TestEnv, input: Input) -> Option<CycleStats> {
     cycle
 }
 
-fn cordon(env: &mut TestEnv, cluster: &str) {
-    let cordon = Input::Cordon { cluster: cluster_name(cluster), note: "test".into(), drain: false };
-    env.ask(cordon).unwrap();
-}
-
-fn uncordon(env: &mut TestEnv, cluster: &str) {
-    env.ask(Input::Uncordon { cluster: cluster_name(cluster) }).unwrap();
-}
-
 /// In which order jobs were placed so far.
 fn order(env: &TestEnv) -> Vec<&str> {
     env.decisions.iter().map(|d| d.job.as_str()).collect()
@@ -38,8 +29,8 @@ fn order(env: &TestEnv) -> Vec<&str> {
 #[test]
 fn jobs_and_tasks_wait_apart_each_globally_and_per_cluster() {
     let mut env = TestEnv::pair();
-    cordon(&mut env, "centos");
-    cordon(&mut env, "mac");
+    env.cordon("centos");
+    env.cordon("mac");
     for work in [a_job(), a_job().requires("mac"), a_task(), a_task().prefers("mac"), an_actor()] {
         env.submit(work);
     }
@@ -51,7 +42,7 @@ fn jobs_and_tasks_wait_apart_each_globally_and_per_cluster() {
 fn a_full_queue_is_named_and_the_others_take_on() {
     let mut env = TestEnv::with(|s| s.max_queue = 2);
     env.cluster(a_cluster("mac"));
-    cordon(&mut env, "mac");
+    env.cordon("mac");
     for _ in 0..2 {
         env.submit(a_job().requires("mac"));
     }
@@ -70,7 +61,7 @@ fn a_full_queue_is_named_and_the_others_take_on() {
 fn a_batch_that_does_not_fit_is_taken_as_far_as_it_does() {
     let mut env = TestEnv::with(|s| s.max_queue = 3);
     env.cluster(a_cluster("only"));
-    cordon(&mut env, "only");
+    env.cordon("only");
     let batch = (0..5).map(|n| a_task().id(&format!("t{n}")).0).collect();
     let Reply::Batch(answers) = env.ask(Input::SubmitBatch(batch)).unwrap() else { panic!() };
     let taken: Vec<_> = answers.iter().map(Result::is_ok).collect();
@@ -81,7 +72,7 @@ fn a_batch_that_does_not_fit_is_taken_as_far_as_it_does() {
 fn stopping_a_queued_job_frees_its_place() {
     let mut env = TestEnv::with(|s| s.max_queue = 1);
     env.cluster(a_cluster("only"));
-    cordon(&mut env, "only");
+    env.cordon("only");
     let job = env.submit(a_job());
     assert!(env.try_submit(a_job()).is_err());
     env.stop(&job).unwrap();
@@ -104,24 +95,24 @@ fn a_retry_is_never_turned_away_by_a_full_queue() {
 #[test]
 fn higher_priority_goes_first_and_equals_in_the_order_of_arrival() {
     let mut env = TestEnv::only();
-    cordon(&mut env, "only");
+    env.cordon("only");
     for (id, priority, cpus) in
         [("a", 0, 1.0), ("b", 5, 1.0), ("c", 0, 2.0), ("d", -3, 0.0), ("e", 5, 0.5), ("f", 0, 1.0)]
     {
         env.submit(a_job().id(id).priority(priority).cpus(cpus));
     }
-    uncordon(&mut env, "only");
+    env.uncordon("only");
     assert_eq!(order(&env), ["b", "e", "a", "c", "f", "d"]);
 }
 
 #[test]
 fn jobs_and_tasks_share_one_order() {
     let mut env = TestEnv::only();
-    cordon(&mut env, "only");
+    env.cordon("only");
     for (id, work) in [("a", a_job()), ("b", a_task()), ("c", a_job().prefers("only")), ("d", an_actor())] {
         env.submit(work.id(id));
     }
-    uncordon(&mut env, "only");
+    env.uncordon("only");
     assert_eq!(order(&env), ["a", "b", "c", "d"]);
 }
 
@@ -148,11 +139,10 @@ fn a_retried_job_keeps_its_place_in_the_queue() {
 /// One cluster of 8 CPUs of which `used` are in use, without threshold or spacing.
 fn crowded(used: f64) -> TestEnv {
     let mut env = TestEnv::with(|s| {
-        s.set("submission_interval", "0").unwrap();
-        s.set("resource_threshold", "1").unwrap();
+        s.submission_interval = Span::ZERO;
+        s.resource_threshold = Share::percent(100);
     });
-    env.cluster(a_cluster("only"));
-    env.uses("only", &[("CPU", used)]);
+    env.cluster(a_cluster("only").used(&[("CPU", used)]));
     env
 }
 
@@ -201,11 +191,11 @@ fn a_reservation_ends_when_its_job_is_placed() {
 #[test]
 fn work_of_higher_priority_and_earlier_work_pass_a_reservation() {
     let mut env = crowded(2.0);
-    cordon(&mut env, "only");
+    env.cordon("only");
     let earlier = env.submit(a_job().cpus(1.0));
     let large = env.submit(a_job().cpus(8.0));
     env.advance_s(300);
-    uncordon(&mut env, "only");
+    env.uncordon("only");
     assert_eq!(env.place(&earlier), "only");
     assert_eq!(env.view("only").reserved_for, Some(large));
     let urgent = env.submit(a_job().cpus(1.0).priority(1));

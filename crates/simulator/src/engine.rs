@@ -1,0 +1,401 @@
+//! The driver of the core on virtual time: one loop that always jumps to the
+//! next thing that happens.
+//!
+//! It keeps the same contract as the real driver (see [`Core`]), except that
+//! there is nothing to commit writes to.
+
+use std::collections::{BTreeMap, HashMap};
+
+use multicluster_core::{
+    Core, DispatchOutcome, Effect, Explanation, Identity, Input, LookupOutcome, Observation, Refusal,
+    ReleaseOutcome, RunStatus, Submission,
+};
+use multicluster_types::{Attempt, ClusterName, JobId, Kind, Settings, Span, Timestamp, Work};
+
+use crate::{
+    Pool, Workload,
+    fleet::{Fleet, Meter, Place},
+};
+
+/// Why nothing could be simulated.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum SimulationError {
+    /// The core does not take the pool.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+/// What became of everything.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    /// One for each arrival, in the same order.
+    pub(crate) fates: Vec<Fate>,
+    /// One for each cluster of the pool, in the same order.
+    pub(crate) meters: Vec<Meter>,
+    /// What was turned away, by the code of the refusal.
+    pub(crate) refused: BTreeMap<&'static str, RefusedGroup>,
+    /// What still waited when nothing could happen any more, by what it needs.
+    pub(crate) stuck: Vec<StuckGroup>,
+}
+
+/// What became of one arrival.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It has not arrived yet, or was turned away.
+    Absent,
+    /// It waits.
+    Waiting,
+    /// A cluster has it.
+    Sent { on: Place, attempt: Attempt },
+    /// It runs.
+    Running { on: Place, attempt: Attempt, started: Timestamp },
+    /// It is done.
+    Done { started: Timestamp, ended: Timestamp },
+}
+
+/// Arrivals that were turned away with the same code.
+#[derive(Debug)]
+pub(crate) struct RefusedGroup {
+    pub(crate) count: u64,
+    pub(crate) first: JobId,
+    pub(crate) why: Refusal,
+}
+
+/// Arrivals that need the same and were never placed.
+#[derive(Debug)]
+pub(crate) struct StuckGroup {
+    /// Indices into the arrivals.
+    pub(crate) arrivals: Vec<usize>,
+    /// Why the first of them waits.
+    pub(crate) why: Explanation,
+}
+
+/// Runs the workload until everything is done or nothing can happen any more.
+pub(crate) fn run(pool: &Pool, workload: &Workload) -> Result<Trace, SimulationError> {
+    let mut engine = Engine::new(pool, workload)?;
+    while let Some(step) = engine.next_step() {
+        engine.take(step);
+    }
+    engine.finish()
+}
+
+/// The next thing to do.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    /// The core asked to be woken.
+    Wake(Timestamp),
+    /// Something happens on or around a cluster.
+    Happen(Timestamp, Happening),
+    /// This one arrives.
+    Arrive(usize),
+}
+
+/// What happens on or around a cluster. Numbers are indices into the arrivals.
+#[derive(Debug, Clone, Copy)]
+enum Happening {
+    Poll(Place),
+    Accept(usize, Attempt),
+    Find { job: usize, attempt: Attempt, question: u32 },
+    ConfirmStop(usize, Attempt),
+    Start(usize),
+    Show(usize, Place),
+    End(usize),
+    Hide(usize, Place),
+}
+
+/// The order of what happens. At one moment, polls come last and in the order of
+/// the pool: so it makes no difference which polls were left out before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    at: Timestamp,
+    poll: Option<Place>,
+    seq: u64,
+}
+
+struct Engine<'a> {
+    pool: &'a Pool,
+    workload: &'a Workload,
+    core: Core,
+    fleet: Fleet,
+    fates: Vec<Fate>,
+    by_id: HashMap<&'a JobId, usize>,
+    refused: BTreeMap<&'static str, RefusedGroup>,
+    agenda: BTreeMap<Turn, Happening>,
+    planned: u64,
+    arrived: usize,
+    waiting: usize,
+    now: Timestamp,
+    /// When a cluster or a caller last did anything.
+    last_happening: Timestamp,
+    /// No timer that could lead to a placement is longer than this.
+    patience: Span,
+}
+
+impl<'a> Engine<'a> {
+    fn new(pool: &'a Pool, workload: &'a Workload) -> Result<Self, SimulationError> {
+        let settings = without_failure(&pool.settings);
+        let mut engine = Self {
+            core: Core::new(settings.clone())?,
+            fleet: Fleet::new(pool),
+            fates: vec![Fate::Absent; workload.arrivals.len()],
+            by_id: workload.arrivals.iter().enumerate().map(|(n, arrival)| (&arrival.id, n)).collect(),
+            refused: BTreeMap::new(),
+            agenda: BTreeMap::new(),
+            planned: 0,
+            arrived: 0,
+            waiting: 0,
+            now: Timestamp::default(),
+            last_happening: Timestamp::default(),
+            patience: patience(pool),
+            pool,
+            workload,
+        };
+        let clusters = pool.clusters.iter().map(|cluster| cluster.spec.clone()).collect();
+        engine.feed(Input::Reload { settings: Box::new(settings), clusters })?;
+        Ok(engine)
+    }
+
+    /// What comes next; at the same moment the core's timers, then clusters, then
+    /// arrivals. `None` when all is done, or what still waits could only wait for ever.
+    fn next_step(&mut self) -> Option<Step> {
+        let happening = self.agenda.first_key_value().map(|(turn, _)| turn.at);
+        let arrival = self.workload.arrivals.get(self.arrived).map(|arrival| moment(arrival.at));
+        let next = happening.into_iter().chain(arrival).min();
+        let wakeup = self.core.next_wakeup();
+        let is_due = |wakeup: &Timestamp| match next {
+            Some(next) => *wakeup <= next,
+            None => self.waiting > 0 && *wakeup <= self.last_happening + self.patience,
+        };
+        if let Some(wakeup) = wakeup.filter(is_due) {
+            return Some(Step::Wake(wakeup));
+        }
+        if happening.is_some() && happening == next {
+            let (turn, happening) = self.agenda.pop_first()?;
+            return Some(Step::Happen(turn.at, happening));
+        }
+        arrival.map(|_| Step::Arrive(self.arrived))
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Wake(at) => {
+                self.now = self.now.max(at);
+                self.tell(Input::Tick);
+            }
+            Step::Happen(at, happening) => {
+                self.now = self.now.max(at);
+                self.last_happening = self.now;
+                self.happen(happening);
+            }
+            Step::Arrive(nth) => {
+                self.arrived += 1;
+                self.now = self.now.max(moment(self.workload.arrivals[nth].at));
+                self.last_happening = self.now;
+                self.submit(nth);
+            }
+        }
+    }
+
+    fn submit(&mut self, nth: usize) {
+        let arrival = &self.workload.arrivals[nth];
+        // Counted first: the core may place it at once.
+        self.fates[nth] = Fate::Waiting;
+        self.waiting += 1;
+        let submission = Submission {
+            id: Identity::Given(arrival.id.clone()),
+            work: Work::clone(&arrival.work),
+            content: None,
+            parent: None,
+        };
+        if let Err(why) = self.feed(Input::Submit(submission)) {
+            self.fates[nth] = Fate::Absent;
+            self.waiting -= 1;
+            let first = || RefusedGroup { count: 0, first: arrival.id.clone(), why: why.clone() };
+            self.refused.entry(why.code()).or_insert_with(first).count += 1;
+        }
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        match happening {
+            Happening::Poll(on) => {
+                let (snapshot, next) = self.fleet.poll(on, self.now);
+                if let Some(next) = next {
+                    self.plan(next, Happening::Poll(on));
+                }
+                let cluster = self.fleet[on].name.clone();
+                self.tell(Input::Polled { cluster, snapshot: Box::new(snapshot) });
+            }
+            Happening::Accept(nth, attempt) => {
+                let outcome = DispatchOutcome::Accepted;
+                self.tell(Input::Dispatched { job: self.id(nth), attempt, outcome });
+            }
+            Happening::Find { job, attempt, question } => {
+                let outcome = LookupOutcome::Found(match self.fates[job] {
+                    Fate::Running { .. } => RunStatus::Running,
+                    Fate::Done { .. } => RunStatus::Succeeded,
+                    Fate::Absent | Fate::Waiting | Fate::Sent { .. } => RunStatus::Pending,
+                });
+                self.tell(Input::LookedUp { job: self.id(job), attempt, question, outcome });
+            }
+            Happening::ConfirmStop(nth, attempt) => {
+                self.tell(Input::StopSent { job: self.id(nth), attempt, answered: true });
+            }
+            Happening::Start(nth) => self.start(nth),
+            Happening::End(nth) => self.end(nth),
+            Happening::Show(nth, on) => self.fleet[on].show(&self.workload.arrivals[nth].work.demand),
+            Happening::Hide(nth, on) => self.fleet[on].hide(&self.workload.arrivals[nth].work.demand),
+        }
+    }
+
+    /// A run starts, unless its cluster has no room: then when it has.
+    fn start(&mut self, nth: usize) {
+        let Fate::Sent { on, attempt } = self.fates[nth] else { return };
+        let arrival = &self.workload.arrivals[nth];
+        let cluster = &mut self.fleet[on];
+        if !cluster.start(self.now, &arrival.work.demand) {
+            cluster.meter.held_back += 1;
+            cluster.held.push(nth);
+            return;
+        }
+        self.fates[nth] = Fate::Running { on, attempt, started: self.now };
+        self.plan(self.now + arrival.duration, Happening::End(nth));
+        let shown = self.now + self.pool.timing.usage;
+        self.plan(shown, Happening::Show(nth, on));
+        // The core believes a poll only some time after it saw the start.
+        self.expect_news(on, shown.max(self.now + self.pool.settings.settle_margin));
+        self.tell(match arrival.work.kind {
+            Kind::Job => self.observation(nth, on, attempt, RunStatus::Running),
+            Kind::Task | Kind::Actor => Input::Heartbeat { job: self.id(nth), attempt },
+        });
+    }
+
+    /// A run is over, and what was held back for want of room may start.
+    fn end(&mut self, nth: usize) {
+        let Fate::Running { on, attempt, started } = self.fates[nth] else { return };
+        let arrival = &self.workload.arrivals[nth];
+        self.fleet[on].end(self.now, &arrival.work.demand);
+        self.fates[nth] = Fate::Done { started, ended: self.now };
+        let hidden = self.now + self.pool.timing.usage;
+        self.plan(hidden, Happening::Hide(nth, on));
+        self.expect_news(on, hidden);
+        self.tell(match arrival.work.kind {
+            Kind::Job => self.observation(nth, on, attempt, RunStatus::Succeeded),
+            Kind::Task | Kind::Actor => {
+                Input::Released { job: self.id(nth), attempt, outcome: ReleaseOutcome::Succeeded }
+            }
+        });
+        for held in std::mem::take(&mut self.fleet[on].held) {
+            self.start(held);
+        }
+    }
+
+    fn observation(&self, nth: usize, on: Place, attempt: Attempt, status: RunStatus) -> Input {
+        Input::Observed {
+            cluster: self.fleet[on].name.clone(),
+            incarnation: None,
+            complete_at: None,
+            runs: vec![Observation { job: self.id(nth), attempt, status }],
+        }
+    }
+
+    /// An input that nobody waits for an answer to.
+    fn tell(&mut self, input: Input) {
+        let answer = self.feed(input);
+        debug_assert!(answer.is_ok(), "the simulator told the core something it cannot know: {answer:?}");
+    }
+
+    fn feed(&mut self, input: Input) -> Result<(), Refusal> {
+        let output = self.core.handle(self.now, input);
+        for effect in output.effects {
+            self.perform(effect);
+        }
+        output.reply.transpose().map(drop)
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        let answered = self.now + self.pool.timing.answer;
+        match effect {
+            Effect::Poll { cluster } => {
+                let Some(on) = self.fleet.find(&cluster) else { return };
+                self.expect_news(on, self.now);
+            }
+            Effect::Submit { job, attempt, cluster } => {
+                let Some(nth) = self.by_id.get(&job).copied() else { return };
+                self.send(nth, attempt, &cluster);
+                self.plan(answered, Happening::Accept(nth, attempt));
+            }
+            Effect::Grant { job, attempt, cluster } => {
+                let Some(nth) = self.by_id.get(&job).copied() else { return };
+                self.send(nth, attempt, &cluster);
+            }
+            Effect::Lookup { job, attempt, question, .. } => {
+                let Some(job) = self.by_id.get(&job).copied() else { return };
+                self.plan(answered, Happening::Find { job, attempt, question });
+            }
+            Effect::Stop { job, attempt, .. } => {
+                let Some(nth) = self.by_id.get(&job).copied() else { return };
+                self.plan(answered, Happening::ConfirmStop(nth, attempt));
+            }
+            // Nobody stops anything in a simulation.
+            Effect::Revoke { .. } => {}
+        }
+    }
+
+    /// A cluster gets a run. Sent twice, it is the same run: Ray refuses the second.
+    fn send(&mut self, nth: usize, attempt: Attempt, cluster: &ClusterName) {
+        let (Fate::Waiting, Some(on)) = (self.fates[nth], self.fleet.find(cluster)) else { return };
+        self.fates[nth] = Fate::Sent { on, attempt };
+        self.waiting -= 1;
+        self.plan(self.now + self.pool.timing.start, Happening::Start(nth));
+    }
+
+    fn expect_news(&mut self, on: Place, until: Timestamp) {
+        if let Some(at) = self.fleet.expect_news(on, self.now, until) {
+            self.plan(at, Happening::Poll(on));
+        }
+    }
+
+    fn plan(&mut self, at: Timestamp, happening: Happening) {
+        self.planned += 1;
+        let poll = if let Happening::Poll(on) = happening { Some(on) } else { None };
+        self.agenda.insert(Turn { at, poll, seq: self.planned }, happening);
+    }
+
+    fn id(&self, nth: usize) -> JobId {
+        self.workload.arrivals[nth].id.clone()
+    }
+
+    fn finish(self) -> Result<Trace, SimulationError> {
+        let mut groups: BTreeMap<&Work, Vec<usize>> = BTreeMap::new();
+        for (nth, _) in self.fates.iter().enumerate().filter(|(_, fate)| **fate == Fate::Waiting) {
+            groups.entry(&self.workload.arrivals[nth].work).or_default().push(nth);
+        }
+        let explain = |arrivals: Vec<usize>| {
+            let why = self.core.explain(&self.workload.arrivals[arrivals[0]].id)?;
+            Ok(StuckGroup { arrivals, why })
+        };
+        let stuck = groups.into_values().map(explain).collect::<Result<_, Refusal>>()?;
+        let meters = self.fleet.into_meters().collect();
+        Ok(Trace { fates: self.fates, meters, refused: self.refused, stuck })
+    }
+}
+
+/// Arrivals count from the start of virtual time.
+pub(crate) fn moment(arrival: Span) -> Timestamp {
+    Timestamp::default() + arrival
+}
+
+/// Virtual clusters always answer and holders of placements never fall silent, so
+/// nobody needs to poll or beat for years only to prove it.
+fn without_failure(settings: &Settings) -> Settings {
+    Settings { snapshot_max_age: Span(u64::MAX), lease_ttl: Span(u64::MAX), ..settings.clone() }
+}
+
+/// The longest the core may sleep and then still place something by itself.
+fn patience(pool: &Pool) -> Span {
+    let intervals = pool.clusters.iter().map(|cluster| cluster.spec.limits.interval(&pool.settings));
+    intervals.chain([pool.settings.starvation_after]).max().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! Clusters that exist only here: what runs on them, what they say about it, and
+//! how much of them was used over time.
+
+use multicluster_types::{ClusterName, Dimension, Load, Resources, Snapshot, Span, Timestamp};
+
+use crate::Pool;
+
+/// A cluster's place in the fleet: the same as in the pool.
+pub(crate) type Place = usize;
+
+/// All virtual clusters.
+#[derive(Debug)]
+pub(crate) struct Fleet {
+    clusters: Vec<Cluster>,
+    poll_interval: Span,
+}
+
+/// One virtual cluster.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    pub(crate) name: ClusterName,
+    total: Resources,
+    /// In use in truth.
+    used: Resources,
+    /// In use as far as a poll shows.
+    shown: Resources,
+    /// Sent, but without room to start: Ray keeps them pending.
+    pub(crate) held: Vec<usize>,
+    pub(crate) meter: Meter,
+    polls: Polls,
+}
+
+/// When a cluster is polled. Polls that could tell nothing new are left out, so
+/// that a quiet night costs nothing; the others come when they always would.
+#[derive(Debug, Default)]
+struct Polls {
+    last: Option<Timestamp>,
+    next: Option<Timestamp>,
+    /// A poll after this moment tells all there is.
+    news_until: Timestamp,
+}
+
+/// What a cluster did, added up.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    since: Timestamp,
+    /// CPU, GPU, memory in use × milliseconds, in 1/10,000 of a unit.
+    area: [u128; 3],
+    pub(crate) started: u64,
+    pub(crate) held_back: u64,
+}
+
+/// The dimensions that are metered.
+pub(crate) const METERED: [Dimension; 3] = [Dimension::Cpu, Dimension::Gpu, Dimension::Memory];
+
+impl Fleet {
+    pub(crate) fn new(pool: &Pool) -> Self {
+        let cluster = |c: &crate::VirtualCluster| Cluster {
+            name: c.spec.name.clone(),
+            total: c.total.clone(),
+            used: Resources::default(),
+            shown: Resources::default(),
+            held: Vec::new(),
+            meter: Meter::default(),
+            polls: Polls::default(),
+        };
+        // A poll takes time too; and zero would never let time pass.
+        let poll_interval = pool.settings.poll_interval.max(Span(100));
+        Self { clusters: pool.clusters.iter().map(cluster).collect(), poll_interval }
+    }
+
+    pub(crate) fn find(&self, name: &ClusterName) -> Option<Place> {
+        self.clusters.iter().position(|cluster| cluster.name == *name)
+    }
+
+    pub(crate) fn into_meters(self) -> impl Iterator<Item = Meter> {
+        self.clusters.into_iter().map(|cluster| cluster.meter)
+    }
+
+    /// Until this moment, polls of this cluster may tell something new. Gives the
+    /// time of the next poll if none was planned.
+    #[must_use]
+    pub(crate) fn expect_news(&mut self, at: Place, now: Timestamp, until: Timestamp) -> Option<Timestamp> {
+        let interval = self.poll_interval.0;
+        let polls = &mut self.clusters[at].polls;
+        polls.news_until = polls.news_until.max(until);
+        if polls.next.is_some() {
+            return None;
+        }
+        let aligned = Timestamp(now.0.div_ceil(interval).saturating_mul(interval));
+        let next = if polls.last == Some(aligned) { aligned + self.poll_interval } else { aligned };
+        polls.next = Some(next);
+        Some(next)
+    }
+
+    /// Answers a poll, and gives the time of the next one, if it can tell anything.
+    pub(crate) fn poll(&mut self, at: Place, now: Timestamp) -> (Snapshot, Option<Timestamp>) {
+        let interval = self.poll_interval;
+        let cluster = &mut self.clusters[at];
+        let polls = &mut cluster.polls;
+        polls.last = Some(now);
+        polls.next = (now <= polls.news_until).then(|| now + interval);
+        (cluster.snapshot(now), cluster.polls.next)
+    }
+}
+
+impl std::ops::Index<Place> for Fleet {
+    type Output = Cluster;
+    fn index(&self, at: Place) -> &Cluster {
+        &self.clusters[at]
+    }
+}
+
+impl std::ops::IndexMut<Place> for Fleet {
+    fn index_mut(&mut self, at: Place) -> &mut Cluster {
+        &mut self.clusters[at]
+    }
+}
+
+impl Cluster {
+    /// Starts a run if there is room.
+    pub(crate) fn start(&mut self, now: Timestamp, demand: &Resources) -> bool {
+        if demand.first_beyond(&self.total, &self.used, &Resources::default()).is_some() {
+            return false;
+        }
+        self.meter.advance(now, &self.used);
+        self.used.add(demand);
+        self.meter.started += 1;
+        true
+    }
+
+    /// Ends a run.
+    pub(crate) fn end(&mut self, now: Timestamp, demand: &Resources) {
+        self.meter.advance(now, &self.used);
+        self.used.subtract(demand);
+    }
+
+    /// From now on polls show a run that started.
+    pub(crate) fn show(&mut self, demand: &Resources) {
+        self.shown.add(demand);
+    }
+
+    /// From now on polls no longer show a run that ended.
+    pub(crate) fn hide(&mut self, demand: &Resources) {
+        self.shown.subtract(demand);
+    }
+
+    fn snapshot(&self, now: Timestamp) -> Snapshot {
+        Snapshot {
+            taken_at: now,
+            total: self.total.clone(),
+            used: self.shown.clone(),
+            physical: Load::default(),
+            nodes: 1,
+            ray_version: "virtual".to_owned(),
+            incarnation: None,
+        }
+    }
+}
+
+impl Meter {
+    fn advance(&mut self, now: Timestamp, used: &Resources) {
+        let elapsed = u128::from(now.since(self.since).0);
+        for (area, dimension) in self.area.iter_mut().zip(&METERED) {
+            *area = area.saturating_add(u128::from(used.get(dimension).parts()) * elapsed);
+        }
+        self.since = now;
+    }
+
+    /// The mean share of `total` in use over a window that holds all runs; `None`
+    /// of what the cluster has none of.
+    pub(crate) fn utilization(&self, nth: usize, total: &Resources, window: Span) -> Option<f64> {
+        let total = total.get(&METERED[nth]);
+        let whole = u128::from(total.parts()) * u128::from(window.0.max(1));
+        #[expect(clippy::cast_precision_loss, reason = "a share, for people")]
+        (!total.is_zero()).then(|| self.area[nth] as f64 / whole as f64)
+    }
+}

@@ -1,0 +1,51 @@
+//! What would the pool do with this workload? The real scheduler core, run on
+//! virtual time over virtual clusters: an hour of work takes milliseconds, and
+//! nothing real is touched.
+//!
+//! ```text
+//! CSV ─ workload ─┐
+//! seed ─ generate ┼─ engine ⇄ Core::handle ─ report ─ text, JSON
+//! pool ─ variant ─┘    │
+//!                    fleet
+//! ```
+//!
+//! **Real**: every decision. Queues, filters, policies, spacing, thresholds, the
+//! ledger and starvation are the production code, fed by the same inputs.
+//!
+//! **Modelled**: the clusters. A run starts [`Timing::start`] after it was sent,
+//! takes exactly its duration, and shows in the cluster's usage
+//! [`Timing::usage`] late, as Ray's does. A cluster that has no room keeps a run
+//! pending, as Ray does.
+//!
+//! **Left out**: failure. Clusters always answer and nobody stops anything, so
+//! settings that only matter then (`snapshot_max_age`, `lease_ttl`, `breaker_*`,
+//! `retry_*`, …) change nothing here. Hosts report no physical load, so
+//! `utilization: physical` is judged as `logical`.
+
+mod capacity;
+mod engine;
+mod fleet;
+mod generate;
+mod pool;
+mod report;
+pub mod text;
+mod variant;
+mod workload;
+
+pub use capacity::{Capacities, CapacityError};
+pub use engine::SimulationError;
+pub use generate::{Synthetic, generate};
+pub use pool::{Pool, Timing, VirtualCluster};
+pub use report::{ClusterReport, Counts, Distribution, NeverPlaced, Refused, Report, Run, Utilization, Why};
+pub use variant::{Change, Variant, VariantError};
+pub use workload::{Arrival, FieldError, Workload, WorkloadError};
+
+/// Runs the workload on the pool, to the end.
+///
+/// # Errors
+/// When the core refuses the pool itself: a policy that cannot be used, or a
+/// cluster that is listed twice.
+pub fn simulate(pool: &Pool, workload: &Workload) -> Result<Report, SimulationError> {
+    let trace = engine::run(pool, workload)?;
+    Ok(Report::of(pool, workload, &trace))
+}

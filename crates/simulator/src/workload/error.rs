@@ -1,0 +1,161 @@
+//! What can be wrong with a workload file: where, and what to write instead.
+
+use std::{io, str::Utf8Error};
+
+use multicluster_types::{IdError, QuantityError, SpanError, TagsError};
+
+/// Why a workload could not be read. Lines count from 1, the header included.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkloadError {
+    /// The file cannot be opened or read.
+    #[error("{origin}: cannot be read: {source}\n  hint: check the path and its permissions")]
+    Io {
+        /// Which file.
+        origin: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Not even a header.
+    #[error("{origin}: there is nothing in it\n  hint: the first line names the columns: {COLUMNS}")]
+    Empty {
+        /// Which file.
+        origin: String,
+    },
+    /// A column that every workload needs.
+    #[error("{origin}:{line}: there is no column {column}\n  hint: {hint}")]
+    MissingColumn {
+        /// Which file.
+        origin: String,
+        /// The header's line.
+        line: u64,
+        /// Which column.
+        column: &'static str,
+        /// What to do.
+        hint: String,
+    },
+    /// A column that is nearly one we know: taking no notice would be worse.
+    #[error("{origin}:{line}: unknown column {column:?}\n  hint: did you mean {similar}?")]
+    MisspeltColumn {
+        /// Which file.
+        origin: String,
+        /// The header's line.
+        line: u64,
+        /// What stands there.
+        column: String,
+        /// What was probably meant.
+        similar: String,
+    },
+    /// The same column twice.
+    #[error("{origin}:{line}: column {column} is there twice\n  hint: remove one")]
+    RepeatedColumn {
+        /// Which file.
+        origin: String,
+        /// The header's line.
+        line: u64,
+        /// Which column.
+        column: &'static str,
+    },
+    /// A row that is longer or shorter than the header.
+    #[error(
+        "{origin}:{line}: {found} fields, but the header has {expected}\n  hint: separate tags by ';', or put the field in quotes"
+    )]
+    FieldCount {
+        /// Which file.
+        origin: String,
+        /// Which line.
+        line: u64,
+        /// Columns of the header.
+        expected: usize,
+        /// Fields of the row.
+        found: usize,
+    },
+    /// A field that cannot be what its column says.
+    #[error("{origin}:{line}: {column}: {source}")]
+    Field {
+        /// Which file.
+        origin: String,
+        /// Which line.
+        line: u64,
+        /// Which column.
+        column: &'static str,
+        /// What is wrong with it.
+        source: FieldError,
+    },
+    /// Two rows with one id.
+    #[error(
+        "{origin}:{line}: id: {id} is the id of an earlier row\n  hint: ids must be unique; leave the field empty to get one made"
+    )]
+    RepeatedId {
+        /// Which file.
+        origin: String,
+        /// Which line.
+        line: u64,
+        /// Which id.
+        id: String,
+    },
+    /// A row without an end, most often a quote that is never closed.
+    #[error(
+        "{origin}:{line}: the row that starts here has more than {max} bytes\n  hint: is a quote not closed?"
+    )]
+    RowTooLong {
+        /// Which file.
+        origin: String,
+        /// Which line.
+        line: u64,
+        /// Bytes allowed.
+        max: usize,
+    },
+    /// More rows than are sensibly simulated.
+    #[error("{origin}: more than {max} rows\n  hint: simulate a part of it")]
+    TooManyRows {
+        /// Which file.
+        origin: String,
+        /// Rows allowed.
+        max: usize,
+    },
+}
+
+/// What is wrong with one field.
+#[derive(Debug, thiserror::Error)]
+pub enum FieldError {
+    /// Nothing, where something is needed.
+    #[error("there is nothing\n  hint: write 0, 12.5, 90s, 5m or 2h")]
+    Missing,
+    /// Longer than anything it could be.
+    #[error("{len} bytes, at most {max} are allowed\n  hint: is a quote not closed?")]
+    TooLong {
+        /// Bytes given.
+        len: usize,
+        /// Bytes allowed.
+        max: usize,
+    },
+    /// Not text.
+    #[error("not UTF-8 text: {0}\n  hint: save the file as UTF-8")]
+    NotText(#[from] Utf8Error),
+    /// Not a length of time.
+    #[error(transparent)]
+    Span(#[from] SpanError),
+    /// Not an amount.
+    #[error(transparent)]
+    Quantity(#[from] QuantityError),
+    /// Not tags.
+    #[error(transparent)]
+    Tags(#[from] TagsError),
+    /// Not an id or a cluster's name.
+    #[error(transparent)]
+    Id(#[from] IdError),
+    /// Not a priority.
+    #[error("{text:?} is not a priority\n  hint: write a whole number; higher goes first, 0 is the default")]
+    Priority {
+        /// The first characters of what was given.
+        text: String,
+    },
+    /// Not a kind of work.
+    #[error("{text:?} is not a kind of work\n  hint: write job, task or actor")]
+    Kind {
+        /// The first characters of what was given.
+        text: String,
+    },
+}
+
+const COLUMNS: &str = "arrival,duration,cpu,gpu,memory,tags,priority";
