@@ -52,9 +52,10 @@ impl Core {
         let mut closed_tiers = BTreeSet::new();
         let mut rejections = [0; ReasonKind::ALL.len()];
         let (mut heads, mut placed) = (0, 0);
+        let mut unreserved = self.pool.iter().filter(|(_, cluster)| cluster.reserved.is_none()).count();
         while let Some((rank, class)) = self.next_head(&mut agenda) {
-            let starving = self.is_starving(class);
             let tier = self.tier(class);
+            let starving = unreserved > 0 && self.is_starving(class);
             if tier.is_some_and(|tier| closed_tiers.contains(&tier)) && !starving {
                 continue;
             }
@@ -68,7 +69,7 @@ impl Core {
                     }
                 }
                 None => {
-                    self.requeue(class, rank, starving, &verdicts);
+                    unreserved -= usize::from(starving && self.reserve(class, rank, &verdicts));
                     count_rejections(&verdicts, &mut rejections);
                     if nothing_open(&verdicts) {
                         closed_tiers.extend(tier);
@@ -168,12 +169,9 @@ impl Core {
 
     /// 6. Requeue: what was not placed stays where it is, in order. Later and
     /// smaller work may pass it, until it starves: then it keeps the next cluster
-    /// that could hold it free of work that comes after it.
-    fn requeue(&mut self, class: ClassKey, rank: Rank, starving: bool, verdicts: &[Verdict]) {
-        if !starving {
-            return;
-        }
-        let Some((_, &job)) = self.queue[class].ready().first_key_value() else { return };
+    /// that could hold it free of work that comes after it. True if there is one.
+    fn reserve(&mut self, class: ClassKey, rank: Rank, verdicts: &[Verdict]) -> bool {
+        let Some((_, &job)) = self.queue[class].ready().first_key_value() else { return false };
         let id = self.jobs[job].record.id.clone();
         let busy = |verdict: &Verdict| match verdict {
             Verdict::Rejected(reason) => is_passing(reason),
@@ -190,9 +188,9 @@ impl Core {
                 ((kept_before, look.free_share(cluster)), key)
             })
             .max_by(|(a, _), (b, _)| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
-        if let Some((_, key)) = best {
-            self.pool[key].reserved = Some(Reservation { id, rank });
-        }
+        let Some((_, key)) = best else { return false };
+        self.pool[key].reserved = Some(Reservation { id, rank });
+        true
     }
 
     /// A batch has none: it may share a slot that is closed to others.

@@ -129,14 +129,13 @@ impl Core {
         }
     }
 
-    /// The bare decision behind [`Core::what_if`]: the cluster that would be chosen,
-    /// and a verdict for each in the order of [`Core::clusters`]. No words.
+    /// The bare decision behind [`Core::what_if`], as the cycle makes it: the cluster
+    /// that would be chosen, and into `verdicts` one for each cluster, in the order of
+    /// [`Core::clusters`]. No words.
     #[must_use]
-    pub fn decide(&self, work: &Work) -> (Option<&ClusterName>, Vec<Verdict>) {
-        let mut verdicts = Vec::with_capacity(self.pool.roster().len());
+    pub fn decide(&self, work: &Work, verdicts: &mut Vec<Verdict>) -> Option<&ClusterName> {
         let look = Look::new(self.view(), work, Rank::new(work.priority, u64::MAX));
-        let chosen = look.choose(&[], &mut verdicts);
-        (chosen.map(|key| self.pool[key].name()), verdicts)
+        look.choose(&[], verdicts).map(|key| self.pool[key].name())
     }
 
     fn verdicts_of(&self, look: &Look<'_>, verdicts: impl Iterator<Item = Verdict>) -> Vec<ClusterVerdict> {

@@ -4,12 +4,12 @@
 use std::cmp::Reverse;
 
 use multicluster_types::{
-    ClusterName, Dimension, Origin, Preference, Quantity, Reason, Settings, Snapshot, Tag, Tags, Timestamp,
+    ClusterName, Dimension, Message, Origin, Preference, Quantity, Reason, Settings, Snapshot, Tag, Tags, Timestamp,
     Verdict, Work, settings::TagAffinity,
 };
 
 use crate::{
-    policy::Policies,
+    policy::{Facts, Policies},
     pool::{Cluster, ClusterKey, Health, Pool, TagBits, infeasible},
     queue::Rank,
 };
@@ -31,6 +31,25 @@ pub(crate) struct Look<'a> {
     rank: Rank,
     aim: Aim<'a>,
     placement_tags: TagBits,
+    tags_wanted: u32,
+}
+
+/// A cluster that passed the filters.
+struct Passed<'c> {
+    snapshot: &'c Snapshot,
+    missing_tags: u32,
+}
+
+/// What makes one eligible cluster better than another, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Merit {
+    /// The work has not failed to start there.
+    welcome: bool,
+    /// It carries every placement tag.
+    all_tags: bool,
+    score: u32,
+    /// It was chosen least recently: round robin.
+    rested: Reverse<u64>,
 }
 
 /// Where the work may go, as far as a named cluster is concerned.
@@ -43,7 +62,8 @@ enum Aim<'a> {
 impl<'a> Look<'a> {
     pub(crate) fn new(view: View<'a>, work: &'a Work, rank: Rank) -> Self {
         let placement_tags = view.pool.placement_tags(&work.tags);
-        let mut look = Self { view, work, rank, aim: Aim::Anywhere, placement_tags };
+        let tags_wanted = placement_tags.count();
+        let mut look = Self { view, work, rank, aim: Aim::Anywhere, placement_tags, tags_wanted };
         look.aim = look.aim();
         look
     }
@@ -79,21 +99,21 @@ impl<'a> Look<'a> {
     /// Clusters in `avoid` come last.
     pub(crate) fn choose(&self, avoid: &[ClusterName], verdicts: &mut Vec<Verdict>) -> Option<ClusterKey> {
         verdicts.clear();
-        let mut best = None;
+        let mut best: Option<(Merit, usize, ClusterKey)> = None;
         for (at, (key, cluster)) in self.view.pool.iter().enumerate() {
-            let verdict = self.judge(cluster);
-            if let Verdict::Eligible { score } = verdict {
-                let merit = (
-                    !avoid.contains(cluster.name()),
-                    self.placement_tags.missing_in(&cluster.tags) == 0,
-                    quantised(score),
-                    Reverse(cluster.picked),
-                );
-                if best.is_none_or(|(best, _, _)| merit > best) {
-                    best = Some((merit, at, key));
-                }
+            let reject = |reason| verdicts.push(Verdict::Rejected(reason));
+            let Some(passed) = self.filter(cluster, reject) else { continue };
+            let score = self.view.policies.score(self.work, &self.facts(cluster, &passed));
+            verdicts.push(Verdict::Eligible { score });
+            let merit = Merit {
+                welcome: avoid.is_empty() || !avoid.contains(cluster.name()),
+                all_tags: passed.missing_tags == 0,
+                score: quantised(score),
+                rested: Reverse(cluster.picked),
+            };
+            if best.is_none_or(|(best, _, _)| merit > best) {
+                best = Some((merit, at, key));
             }
-            verdicts.push(verdict);
         }
         let (_, at, key) = best?;
         if let Verdict::Eligible { score } = verdicts[at] {
@@ -104,45 +124,68 @@ impl<'a> Look<'a> {
 
     /// What this look thinks of one cluster.
     pub(crate) fn judge(&self, cluster: &Cluster) -> Verdict {
-        match self.filter(cluster) {
-            Err(reason) => Verdict::Rejected(reason),
-            Ok(snapshot) => {
-                let facts = Pool::facts(cluster, snapshot, &self.placement_tags);
-                Verdict::Eligible { score: self.view.policies.score(self.work, facts) }
+        let mut rejected = None;
+        match self.filter(cluster, |reason| rejected = Some(reason)) {
+            Some(passed) => {
+                let facts = self.facts(cluster, &passed);
+                Verdict::Eligible { score: self.view.policies.score(self.work, &facts) }
             }
+            None => Verdict::Rejected(rejected.expect("what does not pass is rejected")),
         }
     }
 
     /// What each policy gives this cluster, for explanations.
-    pub(crate) fn parts(&self, cluster: &Cluster) -> Vec<(multicluster_types::Message, f64)> {
+    pub(crate) fn parts(&self, cluster: &Cluster) -> Vec<(Message, f64)> {
         let Some(snapshot) = cluster.snapshot() else { return Vec::new() };
-        let facts = Pool::facts(cluster, snapshot, &self.placement_tags);
-        self.view.policies.parts(self.work, facts)
+        let missing_tags = self.placement_tags.missing_in(&cluster.tags);
+        self.view.policies.parts(self.work, &self.facts(cluster, &Passed { snapshot, missing_tags }))
     }
 
-    /// All filters, in order. What passes has a snapshot.
     #[inline]
-    fn filter<'c>(&self, cluster: &'c Cluster) -> Result<&'c Snapshot, Reason> {
-        let no = |reason: Option<Reason>| reason.map_or(Ok(()), Err);
-        no(self.unavailable(cluster))?;
-        no(self.other_cluster(cluster))?;
-        no(self.missing_tags(cluster))?;
-        let snapshot = cluster.snapshot().ok_or(Reason::NeverSeen)?;
+    fn facts<'c>(&self, cluster: &'c Cluster, passed: &Passed<'c>) -> Facts<'c> {
+        cluster.facts(passed.snapshot, (self.tags_wanted - passed.missing_tags, self.tags_wanted))
+    }
+
+    /// All filters, in order. What does not pass is told to `reject`, which puts the
+    /// Reason where it belongs at once: moving it around costs more than finding it.
+    #[inline]
+    fn filter<'c>(&self, cluster: &'c Cluster, mut reject: impl FnMut(Reason)) -> Option<Passed<'c>> {
+        macro_rules! no {
+            ($reason:expr) => {
+                if let Some(reason) = $reason {
+                    reject(reason);
+                    return None;
+                }
+            };
+        }
+        no!(self.unavailable(cluster));
+        no!(self.other_cluster(cluster));
+        let missing_tags = self.placement_tags.missing_in(&cluster.tags);
+        if missing_tags > 0 {
+            no!(self.missing_tags(cluster));
+        }
+        let Some(snapshot) = cluster.snapshot() else {
+            reject(Reason::NeverSeen);
+            return None;
+        };
+        let passed = Passed { snapshot, missing_tags };
         // What fits now is feasible; only what does not is looked at closer.
         let short = self.work.demand.first_beyond(&snapshot.total, &snapshot.used, cluster.assumed());
         if short.is_some() {
-            no(infeasible(snapshot, self.work))?;
+            no!(infeasible(snapshot, self.work));
         }
-        no(self.operators_filters(cluster, snapshot))?;
-        no(self.over_threshold(cluster))?;
-        no(self.too_soon(cluster))?;
-        no(self.at_limit(cluster))?;
-        if let Some(resource) = short {
+        if self.view.policies.has_filters() {
+            no!(self.view.policies.reject(self.work, &self.facts(cluster, &passed)));
+        }
+        no!(self.over_threshold(cluster));
+        no!(self.too_soon(cluster));
+        no!(self.at_limit(cluster));
+        no!(short.map(|resource| {
             let (demand, free) = (self.work.demand.get(&resource), cluster.free(snapshot, &resource));
-            return Err(Reason::NoRoom { resource, demand, free });
-        }
-        no(self.reserved(cluster))?;
-        Ok(snapshot)
+            Reason::NoRoom { resource, demand, free }
+        }));
+        no!(self.reserved(cluster));
+        Some(passed)
     }
 
     /// How near the cluster is to having room: the scarcest demanded resource's free
@@ -201,10 +244,8 @@ impl<'a> Look<'a> {
         }
     }
 
-    #[inline]
     fn missing_tags(&self, cluster: &Cluster) -> Option<Reason> {
-        let lacks_some = self.placement_tags.missing_in(&cluster.tags) > 0;
-        if !lacks_some || self.view.settings.tag_affinity == TagAffinity::Preferred {
+        if self.view.settings.tag_affinity == TagAffinity::Preferred {
             return None;
         }
         let lacks = |tag: &&Tag| {
@@ -212,15 +253,8 @@ impl<'a> Look<'a> {
             tag.missing_in(&cluster.tags) > 0
         };
         let missing = self.work.tags.iter().filter(lacks).map(Tag::as_str);
-        Some(Reason::MissingTags { tags: Tags::new(missing).expect("a part of a legal set is one") })
-    }
-
-    fn operators_filters(&self, cluster: &Cluster, snapshot: &Snapshot) -> Option<Reason> {
-        if !self.view.policies.has_filters() {
-            return None;
-        }
-        let facts = Pool::facts(cluster, snapshot, &self.placement_tags);
-        self.view.policies.reject(self.work, facts)
+        let tags = Tags::new(missing).expect("a part of a legal set is one");
+        (!tags.is_empty()).then_some(Reason::MissingTags { tags })
     }
 
     #[inline]

@@ -172,6 +172,23 @@ impl Cluster {
         self.assess(settings);
     }
 
+    /// What policies may know about it. `tags` is how many of the work's placement
+    /// tags it carries, and how many there are.
+    #[inline]
+    pub(crate) fn facts<'a>(&'a self, snapshot: &'a Snapshot, tags: (u32, u32)) -> Facts<'a> {
+        Facts {
+            spec: self.spec(),
+            total: &snapshot.total,
+            used: &snapshot.used,
+            assumed: self.ledger.assumed(),
+            nodes: snapshot.nodes,
+            live: u32::try_from(self.live.len()).unwrap_or(u32::MAX),
+            desire: self.terms.desire,
+            tags_carried: tags.0,
+            tags_wanted: tags.1,
+        }
+    }
+
     /// Is it over its threshold?
     #[inline]
     pub(crate) fn over_threshold(&self) -> Option<Reason> {
@@ -314,21 +331,6 @@ impl Pool {
         self.picks += 1;
         self.table[key.0 as usize].picked = self.picks;
     }
-
-    pub(crate) fn facts<'a>(cluster: &'a Cluster, snapshot: &'a Snapshot, wanted: &TagBits) -> Facts<'a> {
-        let tags_wanted = wanted.count();
-        Facts {
-            spec: cluster.spec(),
-            total: &snapshot.total,
-            used: &snapshot.used,
-            assumed: cluster.ledger.assumed(),
-            nodes: snapshot.nodes,
-            live: u32::try_from(cluster.live.len()).unwrap_or(u32::MAX),
-            desire: cluster.terms.desire,
-            tags_carried: tags_wanted - wanted.missing_in(&cluster.tags),
-            tags_wanted,
-        }
-    }
 }
 
 /// A set of placement tags by their numbers in the pool: comparing two is a few
@@ -357,7 +359,7 @@ impl TagBits {
         bits
     }
 
-    fn count(&self) -> u32 {
+    pub(crate) fn count(&self) -> u32 {
         self.missing_in(&TagBits::default())
     }
 
@@ -395,7 +397,7 @@ fn says_the_same(a: &Snapshot, b: &Snapshot) -> bool {
 }
 
 /// Could this cluster hold the work if it were empty?
-#[inline]
+#[inline(always)]
 pub(crate) fn infeasible(snapshot: &Snapshot, work: &Work) -> Option<Reason> {
     let resource = work.demand.first_beyond_total(&snapshot.total)?;
     let (demand, total) = (work.demand.get(&resource), snapshot.total.get(&resource));

@@ -38,7 +38,8 @@ impl BuiltIn {
         })
     }
 
-    pub(super) fn score(self, work: &Work, facts: Facts<'_>) -> f64 {
+    #[inline]
+    pub(super) fn score(self, work: &Work, facts: &Facts<'_>) -> f64 {
         match self {
             BuiltIn::Score => free_share_after(work, facts),
             BuiltIn::Pack => 1.0 - free_share_after(work, facts),
@@ -56,7 +57,7 @@ impl BuiltIn {
 /// count only for work that asks for some: otherwise idle GPUs would draw CPU
 /// work to the very clusters that should be kept for GPU work.
 #[inline]
-fn free_share_after(work: &Work, facts: Facts<'_>) -> f64 {
+fn free_share_after(work: &Work, facts: &Facts<'_>) -> f64 {
     let (mut sum, mut count) = (0.0, 0.0);
     let mut take = |total: Quantity, used: Quantity, assumed: Quantity, demand: Quantity| {
         if !total.is_zero() {
@@ -64,7 +65,7 @@ fn free_share_after(work: &Work, facts: Facts<'_>) -> f64 {
             count += 1.0;
         }
     };
-    let Facts { total, used, assumed, .. } = facts;
+    let Facts { total, used, assumed, .. } = *facts;
     let demand = &work.demand;
     take(total.cpu, used.cpu, assumed.cpu, demand.cpu);
     take(total.memory, used.memory, assumed.memory, demand.memory);

@@ -45,7 +45,7 @@ impl Expression {
     }
 
     /// A number, held to 0..1.
-    pub(super) fn score(&self, facts: Facts<'_>, work: &Work) -> Result<f64, String> {
+    pub(super) fn score(&self, facts: &Facts<'_>, work: &Work) -> Result<f64, String> {
         #[expect(clippy::cast_precision_loss, reason = "clamped to 0..1 below")]
         let score = match self.evaluate(facts, work)? {
             Value::Float(score) => score,
@@ -58,14 +58,14 @@ impl Expression {
     }
 
     /// Yes or no.
-    pub(super) fn allows(&self, facts: Facts<'_>, work: &Work) -> Result<bool, String> {
+    pub(super) fn allows(&self, facts: &Facts<'_>, work: &Work) -> Result<bool, String> {
         match self.evaluate(facts, work)? {
             Value::Bool(yes) => Ok(yes),
             other => Err(format!("gives a {}, not true or false", other.type_of())),
         }
     }
 
-    fn evaluate(&self, facts: Facts<'_>, work: &Work) -> Result<Value, String> {
+    fn evaluate(&self, facts: &Facts<'_>, work: &Work) -> Result<Value, String> {
         let names = Names { facts, work };
         let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
         context.set_variable_resolver(&names);
@@ -81,7 +81,7 @@ impl fmt::Debug for Expression {
 
 /// The names an expression may use.
 struct Names<'a> {
-    facts: Facts<'a>,
+    facts: &'a Facts<'a>,
     work: &'a Work,
 }
 

@@ -168,14 +168,14 @@ impl Policies {
                 PolicyRule::Score { expression, weight } => {
                     let expression = Expression::compile(name, expression)?;
                     expression
-                        .score(Sample::new().facts(), &Sample::work())
+                        .score(&Sample::new().facts(), &Sample::work())
                         .map_err(|e| expression.fails(name, &e))?;
                     policies.add_score(name, *weight, Scorer::Expression(expression))?;
                 }
                 PolicyRule::Filter { expression } => {
                     let expression = Expression::compile(name, expression)?;
                     expression
-                        .allows(Sample::new().facts(), &Sample::work())
+                        .allows(&Sample::new().facts(), &Sample::work())
                         .map_err(|e| expression.fails(name, &e))?;
                     policies.filters.push((name.clone(), expression));
                 }
@@ -198,7 +198,7 @@ impl Policies {
     }
 
     /// The first of the operator's filters that says no.
-    pub(crate) fn reject(&self, work: &Work, facts: Facts<'_>) -> Option<Reason> {
+    pub(crate) fn reject(&self, work: &Work, facts: &Facts<'_>) -> Option<Reason> {
         self.filters.iter().find_map(|(name, filter)| match filter.allows(facts, work) {
             Ok(true) => None,
             Ok(false) => Some(Reason::Policy { name: name.clone() }),
@@ -208,7 +208,7 @@ impl Policies {
 
     /// The weighted sum, 0..1; 0 for all when there are no scores, so that round
     /// robin decides alone.
-    pub(crate) fn score(&self, work: &Work, facts: Facts<'_>) -> f32 {
+    pub(crate) fn score(&self, work: &Work, facts: &Facts<'_>) -> f32 {
         if self.weights == 0.0 {
             return 0.0;
         }
@@ -222,7 +222,7 @@ impl Policies {
     }
 
     /// What each score contributes, for explanations.
-    pub(crate) fn parts(&self, work: &Work, facts: Facts<'_>) -> Vec<(Message, f64)> {
+    pub(crate) fn parts(&self, work: &Work, facts: &Facts<'_>) -> Vec<(Message, f64)> {
         self.scores.iter().map(|s| (s.name.clone(), s.value(work, facts))).collect()
     }
 }
@@ -230,7 +230,8 @@ impl Policies {
 impl Score {
     /// 0..1. An expression that fails at run time scores nothing rather than
     /// stopping the pool; `explain` shows the zero.
-    fn value(&self, work: &Work, facts: Facts<'_>) -> f64 {
+    #[inline]
+    fn value(&self, work: &Work, facts: &Facts<'_>) -> f64 {
         match &self.scorer {
             Scorer::BuiltIn(policy) => policy.score(work, facts),
             Scorer::Expression(expression) => expression.score(facts, work).unwrap_or(0.0),

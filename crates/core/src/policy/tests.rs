@@ -21,7 +21,7 @@ fn scored(policy: &str, demand: &[(&str, f64)], change: fn(&mut Sample, &mut u32
     let work =
         Work { demand: Resources::from_amounts(demand.iter().copied()).unwrap(), ..Work::new(Kind::Job) };
     let policies = Policies::compile(&[built_in(policy)]).unwrap();
-    policies.score(&work, Facts { live, ..sample.facts() })
+    policies.score(&work, &Facts { live, ..sample.facts() })
 }
 
 #[test]
@@ -50,11 +50,11 @@ fn expressions_see_the_facts() {
     let policies =
         Policies::compile(&[score("free_cpu / total_cpu"), filter_named("os", "'linux' in tags")]).unwrap();
     let (sample, work) = (Sample::new(), Sample::work());
-    assert_eq!(policies.score(&work, sample.facts()), 0.75);
-    assert_eq!(policies.reject(&work, sample.facts()), None);
+    assert_eq!(policies.score(&work, &sample.facts()), 0.75);
+    assert_eq!(policies.reject(&work, &sample.facts()), None);
     let mut mac = Sample::new();
     mac.spec.tags = Tags::new(["macos"]).unwrap();
-    assert_eq!(policies.reject(&work, mac.facts()), Some(Reason::Policy { name: "os".into() }));
+    assert_eq!(policies.reject(&work, &mac.facts()), Some(Reason::Policy { name: "os".into() }));
 }
 
 fn filter_named(name: &str, expression: &str) -> PolicySpec {

@@ -417,12 +417,13 @@ fn a_refused_dispatch_fails_at_once() {
 #[test]
 fn what_never_started_is_tried_elsewhere() {
     let mut env = TestEnv::pair();
+    env.uses("mac", &[("CPU", 4.0)]);
     let job = env.submit(a_job());
     env.accept(&job);
     env.observe(&job, never_started());
     assert_eq!(env.state(&job), State::Queued);
     env.advance_s(1);
-    assert_eq!((env.place(&job), env.attempt(&job).0), ("mac", 2));
+    assert_eq!((env.place(&job), env.attempt(&job).0), ("mac", 2), "though centos is freer");
     assert_eq!(env.history(&job), [(1, "centos", NotStarted)]);
     assert_eq!(SubmissionId::of(&job, env.attempt(&job)).as_str(), "job-1-a2");
 }

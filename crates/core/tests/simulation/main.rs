@@ -22,7 +22,7 @@ use std::{
 };
 
 /// What `make test` runs: about a minute on two cores.
-const DEFAULT_SEEDS: u64 = 4_000;
+const DEFAULT_SEEDS: u64 = 3_000;
 
 #[test]
 fn every_invariant_holds_in_thousands_of_seeded_worlds() {

@@ -154,7 +154,7 @@ impl Oracle {
 
     /// Comparing everything is dear: at every step in some worlds, now and then in others.
     fn looks_closely(&self) -> bool {
-        self.thorough || self.steps.is_multiple_of(16)
+        self.thorough || self.steps.is_multiple_of(32)
     }
 
     /// Every waiting job has a reason for every cluster.
@@ -347,6 +347,8 @@ impl Oracle {
                 *head = record;
             }
         }
+        let reserved: BTreeMap<_, _> =
+            core.clusters().filter_map(|c| Some((c.spec.name.clone(), c.reserved_for?))).collect();
         for record in heads.values() {
             if self.looks_closely() {
                 self.check_explained(core, record);
@@ -354,7 +356,7 @@ impl Oracle {
             let wanted = record.work.preference.as_ref().map(|p| &p.cluster);
             for name in self.store.clusters.keys() {
                 let preferred_away = wanted.is_some_and(|wanted| wanted != name);
-                let reserved = core.cluster(name).unwrap().reserved_for.is_some_and(|job| job != record.id);
+                let reserved = reserved.get(name).is_some_and(|job| *job != record.id);
                 if !preferred_away && !reserved && self.may_take(&record.work, name, now, settings).is_ok() {
                     panic!("{} waits although {name} is free for it", record.id);
                 }

@@ -58,7 +58,7 @@ pub fn plan(rng: &mut ChaCha8Rng) -> Plan {
         outage: 15 * unkind,
     };
     let count = rng.random_range(1..=4);
-    Plan { settings: settings(rng), clusters: (0..count).map(|n| cluster(rng, n)).collect(), faults, steps: *pick(rng, &[60, 120, 250]) }
+    Plan { settings: settings(rng), clusters: (0..count).map(|n| cluster(rng, n)).collect(), faults, steps: *pick(rng, &[40, 80, 160]) }
 }
 
 fn settings(rng: &mut ChaCha8Rng) -> Settings {

@@ -70,7 +70,7 @@ pub fn run(seed: u64, trace: bool) -> u64 {
     let mut world = World {
         rng,
         core: Core::new(Settings::default()).unwrap(),
-        oracle: Oracle::new(trace || seed.is_multiple_of(8)),
+        oracle: Oracle::new(trace || seed.is_multiple_of(16)),
         now: Timestamp(1_700_000_000_000),
         rays: BTreeMap::new(),
         faults: plan.faults,
