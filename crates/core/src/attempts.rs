@@ -42,13 +42,20 @@ impl Core {
         outcome: DispatchOutcome,
         out: &mut Output,
     ) {
-        let Some((key, live)) = self.live(job, attempt) else { return };
+        let Some((key, live)) = self.live_job(job, attempt) else { return };
         // News that overtook this completion is as good or better.
         if live.stage != Stage::Sending {
             return;
         }
         match outcome {
             DispatchOutcome::Accepted => self.mark_pending(key, out),
+            // An earlier send may run: its cluster must say that it does not.
+            DispatchOutcome::Refused(message) if live.uncertain => {
+                if let Phase::Live(live) = &mut self.jobs[key].record.phase {
+                    live.refused = Some(message.clone());
+                }
+                self.mark_uncertain(key, &message, out);
+            }
             DispatchOutcome::Refused(message) => {
                 self.note_dispatch_of(key, true, out);
                 self.close_attempt(key, AttemptOutcome::NotStarted, Some(&message), out);
@@ -73,13 +80,16 @@ impl Core {
         outcome: LookupOutcome,
         out: &mut Output,
     ) {
-        let Some((key, live)) = self.live(job, attempt) else { return };
+        let Some((key, live)) = self.live_job(job, attempt) else { return };
         if self.jobs[key].question != Some(question) {
             return;
         }
         self.jobs[key].question = None;
         match outcome {
-            LookupOutcome::Found(status) => self.apply_status(key, &status, out),
+            LookupOutcome::Found(status) => {
+                self.jobs[key].asks = 0;
+                self.apply_status(key, &status, out);
+            }
             LookupOutcome::NoAnswer => self.arm(key),
             LookupOutcome::NotFound { incarnation } => {
                 self.handle_not_found(key, &live, incarnation.as_ref(), out)
@@ -98,7 +108,10 @@ impl Core {
         if live.stage == Stage::Sending && incarnation == live.incarnation.as_ref() {
             // It never arrived. Should the old request arrive yet, Ray refuses the
             // second of the two.
-            if live.stopping {
+            if let Some(message) = &live.refused {
+                self.close_attempt(key, AttemptOutcome::NotStarted, Some(message), out);
+                self.end(key, Transition::Fail, Some(message.clone()), out);
+            } else if live.stopping {
                 self.close_attempt(key, AttemptOutcome::Stopped, None, out);
                 self.end(key, Transition::Stop, Some("stopped before it reached its cluster".into()), out);
             } else {
@@ -125,7 +138,7 @@ impl Core {
             return Ok(());
         }
         if let Some(at) = watch.complete_at {
-            self.ask_about_missing(on, at, &watch.runs, out);
+            self.ask_about_missing(on, at + self.skew, &watch.runs, out);
         }
         for run in &watch.runs {
             match self.find_live(&run.job, run.attempt) {
@@ -201,21 +214,21 @@ impl Core {
     /// The cluster has the job; it has not started it yet.
     fn mark_pending(&mut self, key: JobKey, out: &mut Output) {
         self.note_dispatch_of(key, true, out);
-        if let Some(troubles) = &mut self.jobs[key].record.troubles {
-            troubles.dispatch_failures = 0;
-            troubles.avoid.clear();
-        }
         self.mark_found(key, Stage::Pending, out);
     }
 
     /// The attempt is known to be at this stage.
     fn mark_found(&mut self, key: JobKey, stage: Stage, out: &mut Output) {
         let now = self.now;
+        if let (Some(troubles), Stage::Running) = (&mut self.jobs[key].record.troubles, stage) {
+            troubles.dispatch_failures = 0;
+            troubles.avoid.clear();
+        }
         let transition = if stage == Stage::Running { Transition::Start } else { Transition::Accept };
         let change = |live: &mut Live| {
             live.stage = stage;
             live.lost_since = None;
-            live.uncertain = false;
+            (live.uncertain, live.refused) = (false, None);
             if stage == Stage::Running {
                 live.running_at.get_or_insert(now);
             }
@@ -224,22 +237,28 @@ impl Core {
         let job = &mut self.jobs[key];
         (job.touched_at, job.asks) = (now, 0);
         let stopping = job.record.live().is_some_and(|live| live.stopping);
+        let job_on_unhealthy = job.on.is_some_and(|on| !self.pool[on].is_healthy());
         if let (Some(on), Stage::Running) = (job.on, stage) {
             self.pool[on].settle(key, now);
         }
         self.arm(key);
-        if stopping {
+        if job_on_unhealthy {
+            // Old news: it does not make the cluster reachable.
+            self.mark_lost(key, out);
+        } else if stopping {
             self.send_stop(key, out);
         }
     }
 
     /// A send had no answer: it may have arrived. Ask.
     fn mark_uncertain(&mut self, key: JobKey, message: &Message, out: &mut Output) {
-        self.note_dispatch_of(key, false, out);
         let record = &mut self.jobs[key].record;
         record.troubles.get_or_insert_default().last_error = Some(message.clone());
         if record.live().is_some_and(|live| live.lost_since.is_some()) {
+            // It was counted when it was lost.
             self.tell(key, out);
+        } else {
+            self.note_dispatch_of(key, false, out);
         }
         self.mark_lost(key, out);
     }
@@ -255,8 +274,17 @@ impl Core {
             };
             self.update_live(key, Transition::LoseContact, change, out);
         }
-        self.jobs[key].asks = 0;
-        self.ask(key, out);
+        let job = &mut self.jobs[key];
+        let sends = job.record.live().filter(|live| live.stage == Stage::Sending).map_or(1, |live| live.sends);
+        if sends > 1 {
+            // Sent again and lost again: more patience each time.
+            job.asks = u8::try_from(sends).unwrap_or(u8::MAX);
+            job.touched_at = now;
+            self.arm(key);
+        } else {
+            job.asks = 0;
+            self.ask(key, out);
+        }
     }
 
     /// Asks the cluster about an attempt, if it can be asked.
@@ -276,7 +304,11 @@ impl Core {
 
     /// Sends the same attempt to the same cluster again.
     fn send_again(&mut self, key: JobKey, out: &mut Output) {
-        self.update_live(key, Transition::Resend, |live| live.lost_since = None, out);
+        let change = |live: &mut Live| {
+            live.lost_since = None;
+            live.sends = live.sends.saturating_add(1);
+        };
+        self.update_live(key, Transition::Resend, change, out);
         let job = &mut self.jobs[key];
         job.touched_at = self.now;
         if let Some(live) = job.record.live() {
@@ -390,6 +422,8 @@ impl Core {
             self.mark_uncertain(key, &message.into(), out);
         } else if live.stopping {
             self.send_stop(key, out);
+        } else {
+            self.ask(key, out);
         }
     }
 
@@ -397,20 +431,22 @@ impl Core {
     pub(crate) fn arm(&mut self, key: JobKey) {
         let job = &mut self.jobs[key];
         let Some(live) = job.record.live() else { return };
+        let reachable = job.on.is_some_and(|on| self.pool[on].is_healthy());
+        let ask_again =
+            || job.touched_at + backoff(ASK_FIRST, ASK_LONGEST, u32::from(job.asks), job.record.seq);
         let at: Option<Timestamp> = if job.record.work.kind != Kind::Job {
             Some(job.touched_at + self.settings.lease_ttl)
         } else if let Some(since) = live.lost_since {
             let give_up = (job.record.work.retry.on_cluster_loss == OnClusterLoss::Requeue)
                 .then(|| since + self.settings.loss_grace);
-            let reachable = job.on.is_some_and(|on| self.pool[on].is_healthy());
-            let again = reachable.then(|| {
-                job.touched_at + backoff(ASK_FIRST, ASK_LONGEST, u32::from(job.asks), job.record.seq)
-            });
-            give_up.into_iter().chain(again).min()
+            give_up.into_iter().chain(reachable.then(ask_again)).min()
         } else if live.stage == Stage::Sending {
             Some(job.touched_at + self.settings.dispatch_timeout)
+        } else if live.stopping {
+            Some(job.touched_at + STOP_AGAIN)
         } else {
-            live.stopping.then(|| job.touched_at + STOP_AGAIN)
+            // Asked in vain: ask again.
+            (job.asks > 0 && reachable).then(ask_again)
         };
         match at {
             Some(at) => self.timers.set(&mut job.due, Timer::Job(key), at),
@@ -426,6 +462,9 @@ impl Core {
         let orphan = Orphan { cluster: live.cluster.clone(), job: record.id.clone(), attempt: live.attempt };
         let message = format!("cluster {} has been lost for too long", live.cluster).into();
         out.writes.push(Write::Orphan(orphan.clone()));
+        if self.jobs[key].on.is_some_and(|on| self.pool[on].is_healthy()) {
+            self.stop_orphan(orphan.clone(), out);
+        }
         self.orphans.insert(orphan);
         self.lose(key, &message, out);
     }
@@ -435,10 +474,7 @@ impl Core {
         let matches = |o: &&Orphan| o.cluster == *name && o.job == run.job && o.attempt == run.attempt;
         let Some(orphan) = self.orphans.iter().find(matches).cloned() else { return };
         match run.status {
-            RunStatus::Pending | RunStatus::Running => {
-                let Orphan { cluster, job, attempt } = orphan;
-                out.effects.push(Effect::Stop { job, attempt, cluster });
-            }
+            RunStatus::Pending | RunStatus::Running => {}
             RunStatus::Succeeded | RunStatus::Failed { .. } | RunStatus::Stopped => {
                 self.drop_orphan(&orphan, out)
             }
@@ -454,13 +490,24 @@ impl Core {
         out: &mut Output,
     ) {
         let matches = |o: &&Orphan| o.job == *job && o.attempt == attempt;
-        if answered && let Some(orphan) = self.orphans.iter().find(matches).cloned() {
+        let Some(orphan) = self.orphans.iter().find(matches).cloned() else { return };
+        self.orphans_being_stopped.remove(&orphan);
+        if answered {
             self.drop_orphan(&orphan, out);
         }
     }
 
-    fn drop_orphan(&mut self, orphan: &Orphan, out: &mut Output) {
+    /// Asks a cluster to stop an attempt that was given up, unless that is under way.
+    pub(crate) fn stop_orphan(&mut self, orphan: Orphan, out: &mut Output) {
+        if self.orphans_being_stopped.insert(orphan.clone()) {
+            let Orphan { cluster, job, attempt } = orphan;
+            out.effects.push(Effect::Stop { job, attempt, cluster });
+        }
+    }
+
+    pub(crate) fn drop_orphan(&mut self, orphan: &Orphan, out: &mut Output) {
         self.orphans.remove(orphan);
+        self.orphans_being_stopped.remove(orphan);
         out.writes.push(Write::DeleteOrphan(orphan.clone()));
     }
 
@@ -536,6 +583,11 @@ impl Core {
     fn live(&self, job: &JobId, attempt: Attempt) -> Option<(JobKey, Live)> {
         let key = self.find_live(job, attempt)?;
         Some((key, self.jobs[key].record.live()?.clone()))
+    }
+
+    /// As [`Self::live`], for completions that only jobs have.
+    fn live_job(&self, job: &JobId, attempt: Attempt) -> Option<(JobKey, Live)> {
+        self.live(job, attempt).filter(|(key, _)| self.jobs[*key].record.work.kind == Kind::Job)
     }
 
     fn note_dispatch_of(&mut self, key: JobKey, worked: bool, out: &mut Output) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use multicluster_types::{
-    Attempt, ClusterName, JobId, Settings, Span, Timestamp, Transition, Verdict, settings::Infeasible,
+    Attempt, ClusterName, JobId, Settings, Span, State, Timestamp, Transition, Verdict, settings::Infeasible,
 };
 
 use crate::{
@@ -36,12 +36,15 @@ use crate::{
 #[derive(Debug)]
 pub struct Core {
     pub(crate) now: Timestamp,
+    /// How far the driver's clock is behind `now`, because it was set back.
+    pub(crate) skew: Span,
     pub(crate) settings: Settings,
     pub(crate) policies: Policies,
     pub(crate) pool: Pool,
     pub(crate) queue: Queue,
     pub(crate) jobs: Jobs,
     pub(crate) orphans: BTreeSet<Orphan>,
+    pub(crate) orphans_being_stopped: BTreeSet<Orphan>,
     pub(crate) timers: Timers,
     pub(crate) retention_due: Due,
     pub(crate) dirty: Dirty,
@@ -57,12 +60,14 @@ impl Core {
     pub fn new(settings: Settings) -> Result<Self, Refusal> {
         Ok(Self {
             now: Timestamp::default(),
+            skew: Span::ZERO,
             policies: Policies::compile(&settings.policies)?,
             settings,
             pool: Pool::default(),
             queue: Queue::default(),
             jobs: Jobs::default(),
             orphans: BTreeSet::new(),
+            orphans_being_stopped: BTreeSet::new(),
             timers: Timers::default(),
             retention_due: None,
             dirty: Dirty::default(),
@@ -74,9 +79,11 @@ impl Core {
     pub fn handle(&mut self, now: Timestamp, input: Input) -> Output {
         let mut out = Output::default();
         self.now = self.now.max(now);
+        self.skew = self.now.since(now);
         self.fire_timers(&mut out);
         out.reply = self.apply(input, &mut out).transpose();
-        if self.dirty.all || !self.dirty.classes.is_empty() {
+        // Placing a starving head ends its reservation, which calls for another look.
+        while self.dirty.all || !self.dirty.classes.is_empty() {
             self.cycle(&mut out);
         }
         out
@@ -182,6 +189,10 @@ impl Core {
             debug_assert!(false, "{from} cannot {transition:?} to {}", next.state());
             return;
         }
+        if (from, transition) == (State::Queued, Transition::Stop) {
+            // The next of its class may be starving, and nobody has looked at it yet.
+            self.dirty.classes.insert(self.jobs[key].class);
+        }
         self.unlink(key, out);
         self.jobs[key].record.phase = next;
         self.link(key);
@@ -264,7 +275,14 @@ impl Core {
         let job = &mut self.jobs[key];
         self.timers.clear(&mut job.due, Timer::Job(key));
         match &job.record.phase {
-            Phase::Waiting { .. } => self.queue.leave(job.class, job.record.seq),
+            Phase::Waiting { .. } => {
+                let class = job.class;
+                self.queue.leave(class, job.record.seq);
+                self.watch_for_starvation(class);
+                if self.pool.is_reserved_for(&self.jobs[key].record.id) {
+                    self.dirty.all = true;
+                }
+            }
             Phase::Live(_) => {
                 let Some(on) = job.on.take() else { return };
                 let cluster = &mut self.pool[on];

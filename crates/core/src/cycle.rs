@@ -10,13 +10,12 @@ use std::{collections::BTreeSet, sync::Arc};
 use multicluster_types::{Attempt, Decision, Kind, Origin, Reason, ReasonKind, Transition, Verdict};
 
 use crate::{
-    Core, CycleStats, Effect, Output, Write,
+    Core, Effect, Output, Write,
     jobs::JobKey,
     look::{Look, View},
     pool::{ClusterKey, Reservation},
     queue::{ClassKey, Rank},
     record::{Live, Phase, Stage, Submitted},
-    timers::Timer,
 };
 
 /// What must be looked at again.
@@ -79,9 +78,11 @@ impl Core {
         }
         self.verdicts = verdicts;
         if heads > 0 {
-            let rejections =
-                ReasonKind::ALL.iter().copied().zip(rejections).filter(|(_, n)| *n > 0).collect();
-            out.cycle = Some(CycleStats { heads, placed, rejections });
+            let stats = out.cycle.get_or_insert_default();
+            (stats.heads, stats.placed) = (stats.heads + heads, stats.placed + placed);
+            for (kind, count) in ReasonKind::ALL.iter().zip(rejections).filter(|(_, count)| *count > 0) {
+                *stats.rejections.entry(*kind).or_default() += count;
+            }
         }
     }
 
@@ -120,8 +121,7 @@ impl Core {
     ) -> Option<(JobKey, ClusterKey)> {
         let class = &self.queue[class];
         let (_, &job) = class.ready().first_key_value()?;
-        let avoid = self.jobs[job].record.troubles.as_ref().map_or(&[][..], |t| &t.avoid);
-        let cluster = Look::new(self.view(), &class.work, rank).choose(avoid, verdicts)?;
+        let cluster = Look::new(self.view(), &class.work, rank, self.jobs[job].avoid()).choose(verdicts)?;
         Some((job, cluster))
     }
 
@@ -135,11 +135,11 @@ impl Core {
         job.record.attempts += 1;
         let attempt = Attempt(job.record.attempts);
         let (id, work) = (job.record.id.clone(), Arc::clone(&job.record.work));
-        if work.is_top_level() {
+        // The rest of a batch shares the slot of its first; it does not prolong it.
+        if work.is_top_level() && cluster.spaced_until(self.now).is_none() {
             cluster.record.clock = Some(Submitted { at: self.now, group: work.group.clone() });
             out.writes.push(Write::Cluster(cluster.record.clone()));
-            let until = self.now + cluster.terms.interval;
-            self.timers.set(&mut cluster.spacing_due, Timer::Spacing(on), until);
+            self.arm_spacing(on);
         }
         out.writes.push(Write::Decision(Box::new(Decision {
             job: id.clone(),
@@ -158,6 +158,8 @@ impl Core {
             running_at: None,
             lost_since: None,
             uncertain: false,
+            sends: 1,
+            refused: None,
             stopping: false,
         };
         self.move_to(key, Transition::Dispatch, Phase::Live(Box::new(live)), out);
@@ -177,7 +179,7 @@ impl Core {
             Verdict::Rejected(reason) => is_passing(reason),
             Verdict::Chosen { .. } | Verdict::Eligible { .. } => false,
         };
-        let look = Look::new(self.view(), &self.queue[class].work, rank);
+        let look = Look::new(self.view(), &self.queue[class].work, rank, &[]);
         let best = self
             .pool
             .iter()

@@ -42,6 +42,14 @@ pub enum Refusal {
         /// Cluster by cluster.
         why: Message,
     },
+    /// The submitter does not run inside the job it names.
+    #[error("job {job} is not running on cluster {cluster}, so nothing can be submitted from inside it\n  hint: submit from outside a job, without its context")]
+    NotInside {
+        /// The job it named.
+        job: JobId,
+        /// The cluster it named.
+        cluster: ClusterName,
+    },
     /// There is no such job.
     #[error("job {job} does not exist\n  hint: ended jobs are forgotten after retain_for")]
     UnknownJob {
@@ -93,6 +101,7 @@ impl Refusal {
             Refusal::UnknownCluster { .. } => "unknown_cluster",
             Refusal::NoClusters => "no_clusters",
             Refusal::Infeasible { .. } => "infeasible",
+            Refusal::NotInside { .. } => "not_inside",
             Refusal::UnknownJob { .. } => "unknown_job",
             Refusal::WrongState { .. } => "wrong_state",
             Refusal::NoLease { .. } => "no_lease",

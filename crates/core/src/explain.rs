@@ -1,7 +1,7 @@
 //! Why a job is where it is, in words and numbers: the same verdicts the cycle
 //! uses, computed when somebody asks.
 
-use multicluster_types::{Attempt, ClusterName, JobId, Message, State, Timestamp, Verdict, Work};
+use multicluster_types::{Attempt, ClusterName, JobId, Message, OnClusterLoss, State, Timestamp, Verdict, Work};
 use serde::Serialize;
 
 use crate::{
@@ -93,13 +93,13 @@ impl Core {
                 explanation.queue = Some(QueueName::of(&record.work));
                 explanation.ahead = Some(self.queue.ahead(job.class, job.rank(), COUNT_AHEAD));
                 explanation.backing_off_until = not_before.filter(|at| *at > self.now);
-                let look = Look::new(self.view(), &record.work, job.rank());
+                let look = Look::new(self.view(), &record.work, job.rank(), job.avoid());
                 explanation.clusters = self.verdicts_of(&look, self.pool.iter().map(|(_, c)| look.judge(c)));
                 explanation.summary = self.summarise_waiting(*since, &explanation);
             }
             Phase::Live(live) => {
                 explanation.cluster = Some(live.cluster.clone());
-                explanation.summary = self.summarise_live(live);
+                explanation.summary = self.summarise_live(&record.work, live);
             }
             Phase::Ended(ended) => {
                 explanation.cluster.clone_from(&ended.cluster);
@@ -116,12 +116,13 @@ impl Core {
     #[must_use]
     pub fn what_if(&self, work: &Work, parent: Option<&Parent>) -> WhatIf {
         let work = stay_with_parent(work.clone(), parent);
-        if let Err(refusal) = self.admit(&work) {
+        let allowed = parent.map_or(Ok(()), |parent| self.check_parent(parent)).and_then(|()| self.admit(&work));
+        if let Err(refusal) = allowed {
             return WhatIf { chosen: None, refused: Some(refusal.to_string()), clusters: Vec::new() };
         }
-        let look = Look::new(self.view(), &work, Rank::new(work.priority, u64::MAX));
+        let look = Look::new(self.view(), &work, Rank::new(work.priority, u64::MAX), &[]);
         let mut verdicts = Vec::new();
-        let chosen = look.choose(&[], &mut verdicts);
+        let chosen = look.choose(&mut verdicts);
         WhatIf {
             chosen: chosen.map(|key| self.pool[key].name().clone()),
             refused: None,
@@ -134,8 +135,8 @@ impl Core {
     /// [`Core::clusters`]. No words.
     #[must_use]
     pub fn decide(&self, work: &Work, verdicts: &mut Vec<Verdict>) -> Option<&ClusterName> {
-        let look = Look::new(self.view(), work, Rank::new(work.priority, u64::MAX));
-        look.choose(&[], verdicts).map(|key| self.pool[key].name())
+        let look = Look::new(self.view(), work, Rank::new(work.priority, u64::MAX), &[]);
+        look.choose(verdicts).map(|key| self.pool[key].name())
     }
 
     fn verdicts_of(&self, look: &Look<'_>, verdicts: impl Iterator<Item = Verdict>) -> Vec<ClusterVerdict> {
@@ -172,14 +173,18 @@ impl Core {
         lines.join("\n")
     }
 
-    fn summarise_live(&self, live: &Live) -> String {
+    fn summarise_live(&self, work: &Work, live: &Live) -> String {
         let state = Phase::Live(Box::new(live.clone())).state();
         let mut text = format!("{state} on {} (attempt {})", live.cluster, live.attempt);
         if let Some(since) = live.lost_since {
-            text += &format!(
-                ", unreachable for {:.0} s: it is neither failed nor run again until the cluster answers",
-                self.now.since(since).as_seconds()
-            );
+            let fate = match work.retry.on_cluster_loss {
+                OnClusterLoss::Wait => "it is neither failed nor run again until the cluster answers".to_owned(),
+                OnClusterLoss::Requeue => {
+                    let left = (since + self.settings.loss_grace).since(self.now).as_seconds().ceil();
+                    format!("run again elsewhere unless the cluster answers within {left:.0} s")
+                }
+            };
+            text += &format!(", unreachable for {:.0} s: {fate}", self.now.since(since).as_seconds());
         }
         if live.stopping {
             text += ", being stopped";

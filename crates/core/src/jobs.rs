@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use multicluster_types::{ContentHash, JobId, Timestamp};
+use multicluster_types::{ClusterName, ContentHash, JobId, Timestamp};
 use slab::Slab;
 
 use crate::{
@@ -39,6 +39,11 @@ impl Job {
     pub(crate) fn rank(&self) -> Rank {
         Rank::new(self.record.work.priority, self.record.seq)
     }
+
+    /// Where it failed to start: other clusters go first.
+    pub(crate) fn avoid(&self) -> &[ClusterName] {
+        self.record.troubles.as_ref().map_or(&[], |troubles| &troubles.avoid)
+    }
 }
 
 /// All jobs.
@@ -48,6 +53,9 @@ pub(crate) struct Jobs {
     by_id: Index<JobId, JobKey>,
     /// Waiting jobs only: an identical submission finds them.
     by_content: Index<(ContentHash, ClassKey), JobKey>,
+    /// Further waiting jobs of the same content (their callers gave them ids), in
+    /// order: the next one stands in when the first has left.
+    more_of_content: BTreeSet<(ContentHash, ClassKey, u64, JobKey)>,
     /// Ended jobs, oldest first.
     ended: BTreeSet<(Timestamp, u64, JobKey)>,
     next_seq: u64,
@@ -94,9 +102,10 @@ impl Jobs {
         let job = &self.table[key.0 as usize];
         match (&job.record.phase, job.record.content) {
             (Phase::Waiting { .. }, Some(content)) => {
-                // The first of several identical ones stands for all.
                 if self.by_content.get(&(content, job.class)).is_none() {
                     self.by_content.insert((content, job.class), key);
+                } else {
+                    self.more_of_content.insert((content, job.class, job.record.seq, key));
                 }
             }
             (Phase::Ended(ended), _) => {
@@ -111,8 +120,14 @@ impl Jobs {
         let job = &self.table[key.0 as usize];
         match (&job.record.phase, job.record.content) {
             (Phase::Waiting { .. }, Some(content)) => {
-                if self.by_content.get(&(content, job.class)) == Some(key) {
-                    self.by_content.remove(&(content, job.class));
+                let (class, seq) = (job.class, job.record.seq);
+                if self.by_content.get(&(content, class)) != Some(key) {
+                    self.more_of_content.remove(&(content, class, seq, key));
+                } else if let Some(next) = self.next_of_content(content, class) {
+                    self.more_of_content.remove(&next);
+                    self.by_content.insert((content, class), next.3);
+                } else {
+                    self.by_content.remove(&(content, class));
                 }
             }
             (Phase::Ended(ended), _) => {
@@ -120,6 +135,11 @@ impl Jobs {
             }
             _ => {}
         }
+    }
+
+    fn next_of_content(&self, content: ContentHash, class: ClassKey) -> Option<(ContentHash, ClassKey, u64, JobKey)> {
+        let next = self.more_of_content.range((content, class, 0, JobKey(0))..).next()?;
+        ((next.0, next.1) == (content, class)).then_some(*next)
     }
 
     /// The job that ended first, and how many have ended.
@@ -140,11 +160,12 @@ impl Jobs {
         if self.by_id.len() != self.table.len() {
             return Err(format!("{} jobs, {} ids", self.table.len(), self.by_id.len()));
         }
-        let waiting =
-            self.iter().filter(|(_, job)| matches!(job.record.phase, Phase::Waiting { .. })).count();
         let ended = self.iter().filter(|(_, job)| matches!(job.record.phase, Phase::Ended(_))).count();
-        if self.by_content.len() > waiting {
-            return Err(format!("{} contents of {waiting} waiting jobs", self.by_content.len()));
+        let filed = self.by_content.len() + self.more_of_content.len();
+        let with_content = |job: &Job| matches!(job.record.phase, Phase::Waiting { .. }) && job.record.content.is_some();
+        let waiting = self.iter().filter(|(_, job)| with_content(job)).count();
+        if filed != waiting {
+            return Err(format!("{filed} contents of {waiting} waiting jobs with content"));
         }
         if self.ended.len() != ended {
             return Err(format!("{ended} jobs ended, {} are filed so", self.ended.len()));

@@ -49,33 +49,39 @@ impl Ledger {
     /// The job is gone from the cluster.
     pub(crate) fn release(&mut self, job: JobKey) {
         if let Some(entry) = self.entries.remove(&job) {
-            self.assumed.subtract(&entry.work.demand);
+            self.take_back(&entry.work);
         }
     }
 
     /// Strikes out what a snapshot taken at `taken_at` must show. True if anything was.
     pub(crate) fn strike_out(&mut self, taken_at: Timestamp, margin: Span) -> bool {
-        let before = self.entries.len();
-        let assumed = &mut self.assumed;
-        self.entries.retain(|_, entry| {
-            let keep = entry.settled_at.is_none_or(|at| at + margin >= taken_at);
-            if !keep {
-                assumed.subtract(&entry.work.demand);
-            }
-            keep
-        });
-        self.entries.len() < before
+        let shown = |entry: &Entry| entry.settled_at.is_some_and(|at| at + margin < taken_at);
+        let shown: Vec<_> = self.entries.iter().filter(|(_, entry)| shown(entry)).map(|(job, _)| *job).collect();
+        shown.iter().for_each(|job| self.release(*job));
+        !shown.is_empty()
+    }
+
+    fn take_back(&mut self, work: &Work) {
+        if self.assumed.is_saturated() {
+            // A sum beyond all bounds forgot its parts.
+            self.assumed = self.sum();
+        } else {
+            self.assumed.subtract(&work.demand);
+        }
+    }
+
+    fn sum(&self) -> Resources {
+        let mut sum = Resources::default();
+        self.entries.values().for_each(|entry| sum.add(&entry.work.demand));
+        sum
     }
 
     /// Do the entries add up, and does each belong to a job on this cluster?
     pub(crate) fn check(&self, is_here: impl Fn(JobKey) -> bool) -> Result<(), String> {
-        let mut sum = Resources::default();
-        for (job, entry) in &self.entries {
-            if !is_here(*job) {
-                return Err(format!("ledger holds room for {job:?}, which is not there"));
-            }
-            sum.add(&entry.work.demand);
+        if let Some(job) = self.entries.keys().find(|job| !is_here(**job)) {
+            return Err(format!("ledger holds room for {job:?}, which is not there"));
         }
+        let sum = self.sum();
         if sum == self.assumed {
             Ok(())
         } else {

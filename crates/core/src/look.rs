@@ -29,6 +29,7 @@ pub(crate) struct Look<'a> {
     view: View<'a>,
     work: &'a Work,
     rank: Rank,
+    avoid: &'a [ClusterName],
     aim: Aim<'a>,
     placement_tags: TagBits,
     tags_wanted: u32,
@@ -60,16 +61,17 @@ enum Aim<'a> {
 }
 
 impl<'a> Look<'a> {
-    pub(crate) fn new(view: View<'a>, work: &'a Work, rank: Rank) -> Self {
+    /// Clusters in `avoid` come last.
+    pub(crate) fn new(view: View<'a>, work: &'a Work, rank: Rank, avoid: &'a [ClusterName]) -> Self {
         let placement_tags = view.pool.placement_tags(&work.tags);
         let tags_wanted = placement_tags.count();
-        let mut look = Self { view, work, rank, aim: Aim::Anywhere, placement_tags, tags_wanted };
+        let mut look = Self { view, work, rank, avoid, aim: Aim::Anywhere, placement_tags, tags_wanted };
         look.aim = look.aim();
         look
     }
 
-    /// A preferred cluster that is merely busy is waited for; one that is down, or
-    /// could never hold the work, is not, unless it is required.
+    /// A preferred cluster that is merely busy is waited for; one that is down, could
+    /// never hold the work, or failed to start it, is not, unless it is required.
     fn aim(&self) -> Aim<'a> {
         match &self.work.preference {
             None => Aim::Anywhere,
@@ -91,13 +93,13 @@ impl<'a> Look<'a> {
             // It has not had the chance to answer yet.
             Some(reason) => reason == Reason::NeverSeen,
         };
-        up && self.missing_tags(cluster).is_none()
+        up && !self.avoid.contains(cluster.name())
+            && self.missing_tags(cluster).is_none()
             && cluster.snapshot().is_none_or(|snapshot| infeasible(snapshot, self.work).is_none())
     }
 
     /// Chooses a cluster and notes a verdict for each, in the order of the roster.
-    /// Clusters in `avoid` come last.
-    pub(crate) fn choose(&self, avoid: &[ClusterName], verdicts: &mut Vec<Verdict>) -> Option<ClusterKey> {
+    pub(crate) fn choose(&self, verdicts: &mut Vec<Verdict>) -> Option<ClusterKey> {
         verdicts.clear();
         let mut best: Option<(Merit, usize, ClusterKey)> = None;
         for (at, (key, cluster)) in self.view.pool.iter().enumerate() {
@@ -106,7 +108,7 @@ impl<'a> Look<'a> {
             let score = self.view.policies.score(self.work, &self.facts(cluster, &passed));
             verdicts.push(Verdict::Eligible { score });
             let merit = Merit {
-                welcome: avoid.is_empty() || !avoid.contains(cluster.name()),
+                welcome: self.avoid.is_empty() || !self.avoid.contains(cluster.name()),
                 all_tags: passed.missing_tags == 0,
                 score: quantised(score),
                 rested: Reverse(cluster.picked),

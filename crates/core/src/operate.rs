@@ -10,7 +10,7 @@ use crate::{
     jobs::JobKey,
     policy::Policies,
     pool::{ClusterKey, Health},
-    record::{ClusterRecord, Cordon, Orphan, Source},
+    record::{ClusterRecord, Cordon, Source, Stage},
     timers::Timer,
 };
 
@@ -23,7 +23,7 @@ impl Core {
         out: &mut Output,
     ) -> Result<(), Refusal> {
         let key = self.find_cluster(name)?;
-        snapshot.taken_at = snapshot.taken_at.min(self.now);
+        snapshot.taken_at = (snapshot.taken_at + self.skew).min(self.now);
         let cluster = &mut self.pool[key];
         if cluster.snapshot().is_some_and(|last| last.taken_at > snapshot.taken_at) {
             return Ok(()); // An answer that was overtaken by a later one.
@@ -50,24 +50,32 @@ impl Core {
         if restarted || !was_healthy {
             self.reconcile(key, restarted, out);
         }
+        if !self.orphans.is_empty() {
+            self.stop_orphans(key, out);
+        }
         Ok(())
     }
 
     /// A cluster can be asked again, or has forgotten everything: ask about all
-    /// that we believe is there, and stop what we gave up.
+    /// that we believe is there.
     fn reconcile(&mut self, key: ClusterKey, restarted: bool, out: &mut Output) {
         for job in self.jobs_on(key) {
+            let live = self.jobs[job].record.live();
+            let on_its_way = live.is_some_and(|live| live.stage == Stage::Sending && live.lost_since.is_none());
             if restarted {
                 self.mark_lost(job, out);
-            } else {
+            } else if !on_its_way {
                 self.jobs[job].asks = 0;
                 self.ask(job, out);
             }
         }
-        let name = self.pool[key].name().clone();
-        for Orphan { cluster, job, attempt } in self.orphans.iter().filter(|o| o.cluster == name).cloned() {
-            out.effects.push(Effect::Stop { job, attempt, cluster });
-        }
+    }
+
+    /// Stops what we gave up on a cluster, for as long as it has not answered that.
+    fn stop_orphans(&mut self, key: ClusterKey, out: &mut Output) {
+        let name = self.pool[key].name();
+        let here: Vec<_> = self.orphans.iter().filter(|o| o.cluster == *name).cloned().collect();
+        here.into_iter().for_each(|orphan| self.stop_orphan(orphan, out));
     }
 
     /// The jobs we believe are on a cluster. Placements of tasks and actors are
@@ -243,8 +251,7 @@ impl Core {
         let name = cluster.name().clone();
         let gone: Vec<_> = self.orphans.iter().filter(|o| o.cluster == name).cloned().collect();
         for orphan in gone {
-            self.orphans.remove(&orphan);
-            out.writes.push(Write::DeleteOrphan(orphan));
+            self.drop_orphan(&orphan, out);
         }
         out.writes.push(Write::DeleteCluster(name));
         self.dirty.all = true;
@@ -332,7 +339,7 @@ impl Core {
     }
 
     /// Wakes when the next top-level submission is allowed.
-    fn arm_spacing(&mut self, key: ClusterKey) {
+    pub(crate) fn arm_spacing(&mut self, key: ClusterKey) {
         let cluster = &mut self.pool[key];
         if let Some(until) = cluster.spaced_until(self.now) {
             self.timers.set(&mut cluster.spacing_due, Timer::Spacing(key), until);

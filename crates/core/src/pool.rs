@@ -326,6 +326,11 @@ impl Pool {
         TagBits::of(tags, &self.tags)
     }
 
+    /// Is any cluster kept free for this job?
+    pub(crate) fn is_reserved_for(&self, job: &JobId) -> bool {
+        self.table.iter().any(|(_, c)| c.reserved.as_ref().is_some_and(|r| r.id == *job))
+    }
+
     /// Remembers that this cluster was chosen, for round robin.
     pub(crate) fn mark_picked(&mut self, key: ClusterKey) {
         self.picks += 1;

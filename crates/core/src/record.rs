@@ -83,6 +83,10 @@ pub struct Live {
     /// can only be sent again *there* and under the *same* id, which Ray refuses
     /// to run twice.
     pub uncertain: bool,
+    /// How often the request was sent, if nothing was heard of it.
+    pub sends: u32,
+    /// The cluster refused a later send of an uncertain attempt.
+    pub refused: Option<Message>,
     /// Somebody wants it stopped.
     pub stopping: bool,
 }

@@ -3,7 +3,7 @@
 use multicluster_types::{JobId, Kind, Message, Origin, Preference, State, Transition, Work};
 
 use crate::{
-    Accepted, Core, Duplicate, Effect, Output, Refusal, Submission,
+    Accepted, Core, Duplicate, Effect, Output, Parent, Refusal, Submission,
     input::Identity,
     jobs::JobKey,
     look::Look,
@@ -29,6 +29,9 @@ impl Core {
             let job = self.jobs[key].record.id.clone();
             return Ok(Accepted { job, duplicate: Some(Duplicate::SameContent) });
         }
+        if let Some(parent) = &parent {
+            self.check_parent(parent)?;
+        }
         self.admit(&work)?;
 
         let class = self.queue.join(work);
@@ -40,7 +43,7 @@ impl Core {
             content,
             parent: parent.map(|p| p.job),
             submitted_at: self.now,
-            attempts: 0,
+            attempts: self.attempts_before(&id),
             troubles: None,
             phase: Phase::Waiting { since: self.now, not_before: None },
         };
@@ -48,6 +51,22 @@ impl Core {
         self.link(key);
         self.tell(key, out);
         Ok(Accepted { job: id, duplicate: None })
+    }
+
+    /// Only a job that is on a cluster can submit from inside it: the exemptions of
+    /// sub-work are not for the asking.
+    pub(crate) fn check_parent(&self, parent: &Parent) -> Result<(), Refusal> {
+        let record = self.jobs.find(&parent.job).map(|key| &self.jobs[key].record);
+        match record.and_then(JobRecord::live) {
+            Some(live) if live.cluster == parent.cluster => Ok(()),
+            _ => Err(Refusal::NotInside { job: parent.job.clone(), cluster: parent.cluster.clone() }),
+        }
+    }
+
+    /// Attempts of a forgotten job of the same id that may still run: a new job must
+    /// not be taken for them.
+    fn attempts_before(&self, id: &JobId) -> u32 {
+        self.orphans.iter().filter(|o| o.job == *id).map(|o| o.attempt.0).max().unwrap_or(0)
     }
 
     /// May this work wait here?
@@ -59,7 +78,7 @@ impl Core {
             self.find_cluster(cluster)?;
         }
         if self.rejects_infeasible() {
-            let look = Look::new(self.view(), work, Rank::new(work.priority, u64::MAX));
+            let look = Look::new(self.view(), work, Rank::new(work.priority, u64::MAX), &[]);
             let never: Option<Vec<_>> = self
                 .pool
                 .iter()
@@ -162,7 +181,7 @@ impl Core {
 
 /// Work submitted from inside a job is sub-work, and stays on that job's cluster
 /// unless it names another.
-pub(crate) fn stay_with_parent(mut work: Work, parent: Option<&crate::Parent>) -> Work {
+pub(crate) fn stay_with_parent(mut work: Work, parent: Option<&Parent>) -> Work {
     work.origin = Origin::Outside;
     if let Some(parent) = parent {
         work.origin = Origin::Inside;

@@ -427,6 +427,13 @@ impl Resources {
         beyond.map(|(name, _)| Dimension::Custom(name.clone()))
     }
 
+    /// Has a sum reached the largest amount there is?
+    #[must_use]
+    pub fn is_saturated(&self) -> bool {
+        let largest = Quantity(u64::MAX);
+        [self.cpu, self.gpu, self.memory].contains(&largest) || self.custom.iter().any(|(_, n)| *n == largest)
+    }
+
     /// Adds every amount of `other`.
     pub fn add(&mut self, other: &Resources) {
         self.combine(other, Quantity::plus);

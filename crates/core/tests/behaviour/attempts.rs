@@ -132,6 +132,7 @@ fn a_definite_failure_after_an_uncertain_send_never_moves_the_job() {
     env.answer(&job, env.not_found("centos"));
     env.dispatched(&job, DispatchOutcome::Failed("connection refused".into()));
     assert_eq!((env.state(&job), env.place(&job), env.attempt(&job).0), (State::Unknown, "centos", 1));
+    env.advance_s(2);
     env.answer(&job, LookupOutcome::Found(RunStatus::Running));
     assert_eq!(env.state(&job), State::Running, "the first send had arrived after all");
 }

@@ -105,13 +105,26 @@ fn an_unknown_cluster_is_an_error_that_lists_the_known_ones() {
         Input::Uncordon { cluster: cluster() },
         Input::CheckNow { cluster: cluster() },
         Input::Submit(a_job().id("x").prefers("nowhere").0),
-        Input::Submit(a_job().id("x").inside(&job_id("parent"), "nowhere").0),
     ];
     for input in inputs {
         let refusal = env.ask(input).unwrap_err();
         assert_eq!(refusal.to_string(), "unknown cluster nowhere\n  hint: there are centos, mac");
     }
     assert_eq!(env.core.durable(), before);
+}
+
+#[test]
+fn only_a_job_on_a_cluster_can_be_submitted_from() {
+    let mut env = TestEnv::pair();
+    let parent = env.submit(a_job().requires("mac"));
+    for (job, cluster) in [("nobody", "mac"), (parent.as_str(), "centos"), (parent.as_str(), "nowhere")] {
+        let refusal = env.try_submit(a_task().inside(&job_id(job), cluster)).unwrap_err();
+        assert_eq!(refusal.code(), "not_inside", "{refusal}");
+    }
+    assert!(env.try_submit(a_task().inside(&parent, "mac")).is_ok());
+    env.succeed(&parent);
+    let refusal = env.try_submit(a_task().inside(&parent, "mac")).unwrap_err();
+    assert_eq!(refusal.code(), "not_inside", "it has ended");
 }
 
 #[test]
@@ -380,7 +393,7 @@ fn dispatch() -> impl Strategy<Value = DispatchOutcome> {
 fn lookup() -> impl Strategy<Value = LookupOutcome> {
     prop_oneof![
         status().prop_map(LookupOutcome::Found),
-        Just(LookupOutcome::NotFound { incarnation: Some(Incarnation::new("session_3").unwrap()) }),
+        head().prop_map(|incarnation| LookupOutcome::NotFound { incarnation }),
         Just(LookupOutcome::NoAnswer),
     ]
 }

@@ -9,4 +9,5 @@ mod explain;
 mod operate;
 mod prototype_failures;
 mod queues;
+mod regressions;
 mod rules;

@@ -212,7 +212,10 @@ impl Oracle {
             panic!("{job} was dispatched to {cluster}, but {why}");
         }
         self.check_order(record, now);
-        if work.is_top_level() {
+        // The rest of a batch shares the slot of its first.
+        let interval = self.store.clusters[cluster].spec.limits.interval(settings);
+        let shared = self.clock.get(cluster).is_some_and(|(last, _)| now.since(*last) < interval);
+        if work.is_top_level() && !shared {
             self.clock.insert(cluster.clone(), (now, work.group.clone()));
         }
         if self.half_open.contains(cluster) {

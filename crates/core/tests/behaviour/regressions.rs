@@ -1,0 +1,259 @@
+//! Bugs that were found by reading and by the property tests, each once real.
+
+use multicluster_core::*;
+use multicluster_types::*;
+
+use crate::env::*;
+
+fn is_submit(effect: &Effect) -> bool {
+    matches!(effect, Effect::Submit { .. })
+}
+
+fn is_stop(effect: &Effect) -> bool {
+    matches!(effect, Effect::Stop { .. })
+}
+
+// 1
+#[test]
+fn nothing_is_sent_again_while_a_send_is_under_way() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    env.dispatched(&job, DispatchOutcome::Unknown("timed out".into()));
+    env.lose("only");
+    env.answer(&job, env.not_found("only")); // was on its way: sent again, Dispatching
+    env.effects.clear();
+    env.bring_back("only"); // The second send is on its way: nothing to ask about.
+    env.assert_quiet();
+}
+
+#[test]
+fn a_moved_dashboard_does_not_send_again_while_a_send_is_under_way() {
+    let mut env = TestEnv::only();
+    env.submit(a_job());
+    env.effects.clear();
+    let mut moved = a_cluster("only");
+    moved.spec.dashboard = "http://elsewhere:8265".into();
+    env.ask(Input::Register { spec: Box::new(moved.spec), replace: true }).unwrap();
+    env.poll("only");
+    env.assert_quiet();
+}
+
+// 2
+#[test]
+fn what_never_starts_anywhere_is_given_up_after_dispatch_attempts() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    while env.state(&job) == State::Dispatching && env.attempt(&job).0 < 30 {
+        env.accept(&job);
+        let message = "no such conda environment".into();
+        env.observe(&job, RunStatus::Failed { message, never_started: true });
+        while env.state(&job) == State::Queued {
+            env.advance_s(1);
+        }
+    }
+    assert_eq!((env.state(&job), env.attempt(&job).0), (State::Failed, 10));
+}
+
+// 3
+#[test]
+fn a_refused_second_send_says_nothing_about_the_first() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    env.dispatched(&job, DispatchOutcome::Unknown("timed out".into()));
+    env.answer(&job, env.not_found("only"));
+    env.dispatched(&job, DispatchOutcome::Refused("400: submission id exists already".into()));
+    assert_eq!(env.state(&job), State::Unknown);
+}
+
+// 4
+#[test]
+fn sending_again_backs_off() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    env.effects.clear();
+    env.dispatched(&job, DispatchOutcome::Unknown("timed out".into()));
+    let mut sends = 0;
+    while sends < 100 && !env.effects.is_empty() {
+        env.answer(&job, env.not_found("only"));
+        sends += env.effects.drain(..).filter(is_submit).count();
+        env.dispatched(&job, DispatchOutcome::Failed("503: no agent".into()));
+    }
+    assert!(sends <= 2, "{sends} sends within one millisecond");
+}
+
+// 5
+#[test]
+fn late_news_of_a_lost_cluster_does_not_make_its_jobs_reachable() {
+    let mut env = TestEnv::pair();
+    let job = env.submit(a_job().prefers("mac"));
+    let idempotent = env.submit(a_job().prefers("mac").idempotent());
+    env.lose("mac");
+    env.accept(&job); // both completions were on their way
+    env.accept(&idempotent);
+    env.advance_s(3600);
+    assert_eq!((env.state(&job), env.place(&idempotent)), (State::Unknown, "centos"));
+}
+
+// 6
+#[test]
+fn stopping_a_starving_head_ends_its_reservation() {
+    let mut env = TestEnv::with(|s| s.resource_threshold = settings::Share::percent(100));
+    env.cluster(a_cluster("only").used(&[("CPU", 2.0)]));
+    let large = env.submit(a_job().cpus(8.0));
+    env.advance_s(300);
+    let small = env.submit(a_job().cpus(1.0));
+    env.stop(&large).unwrap();
+    env.advance_s(60);
+    assert_eq!(env.place(&small), "only");
+}
+
+// 7
+#[test]
+fn the_second_of_a_class_starves_too() {
+    let mut env = TestEnv::with(|s| s.resource_threshold = settings::Share::percent(100));
+    env.cluster(a_cluster("only").cpus(12.0).used(&[("CPU", 5.0)]));
+    let first = env.submit(a_job().cpus(8.0));
+    env.advance_s(200);
+    let second = env.submit(a_job().cpus(8.0));
+    env.advance_s(110);
+    env.uses("only", &[("CPU", 2.0)]);
+    env.run(&first);
+    env.uses("only", &[("CPU", 10.0)]);
+    env.advance_s(220); // second has waited for 330 s
+    assert_eq!(env.view("only").reserved_for, Some(second));
+}
+
+// 8
+#[test]
+fn a_trickling_batch_counts_as_one_submission() {
+    let mut env = TestEnv::with(|s| s.resource_threshold = settings::Share::percent(100));
+    env.cluster(a_cluster("only"));
+    let batch = (0..20).map(|n| a_task().id(&format!("t{n}")).cpus(8.0).batch("b").0).collect();
+    env.send(Input::SubmitBatch(batch));
+    let urgent = env.submit(a_job().priority(9));
+    for n in 0..4 {
+        env.advance_s(10);
+        env.release(&job_id(&format!("t{n}")), ReleaseOutcome::Succeeded).unwrap();
+    }
+    assert_ne!(env.state(&urgent), State::Queued, "{}", env.summary(&urgent));
+}
+
+// 9
+#[test]
+fn what_was_given_up_on_a_healthy_cluster_is_stopped() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job().idempotent());
+    env.dispatched(&job, DispatchOutcome::Unknown("timed out".into()));
+    env.advance_s(63); // polls are answered, look-ups are not
+    assert_eq!((env.attempt(&job).0, env.store.orphans.len()), (2, 1));
+    assert!(env.effects.iter().any(is_stop));
+}
+
+#[test]
+fn an_unanswered_stop_of_what_was_given_up_is_repeated() {
+    let mut env = TestEnv::pair();
+    let job = env.submit(a_job().prefers("mac").idempotent());
+    env.run(&job);
+    env.lose("mac");
+    env.advance_s(62);
+    env.run(&job);
+    env.bring_back("mac");
+    env.effects.clear();
+    env.send(Input::StopSent { job, attempt: Attempt(1), answered: false });
+    env.advance_s(600);
+    assert!(env.effects.iter().any(is_stop));
+}
+
+// 10
+#[test]
+fn any_identical_queued_job_stands_in() {
+    let mut env = TestEnv::new();
+    env.cluster(a_cluster("only"));
+    env.submit(a_job());
+    env.submit(a_job().id("first").content("train"));
+    let second = env.submit(a_job().id("second").content("train"));
+    env.advance_s(40); // first is dispatched
+    assert_eq!(env.try_submit(a_job().content("train")).unwrap().job, second);
+}
+
+// 11
+#[test]
+fn a_running_job_is_asked_about_again_when_the_question_after_a_crash_had_no_answer() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    env.run(&job);
+    env.crash();
+    env.poll("only");
+    env.answer(&job, LookupOutcome::NoAnswer);
+    env.advance_s(600);
+    assert!(env.effects.iter().any(|e| matches!(e, Effect::Lookup { .. })));
+}
+
+// 12
+#[test]
+fn a_dispatch_report_for_a_placement_is_dropped() {
+    let mut env = TestEnv::only();
+    let task = env.submit(a_task());
+    env.effects.clear();
+    env.dispatched(&task, DispatchOutcome::Unknown("?".into()));
+    env.assert_quiet(); // asks about a task, and would Submit it on "not found"
+}
+
+// 13
+#[test]
+fn one_hung_request_counts_once_for_the_breaker() {
+    let mut env = TestEnv::with(|s| s.set("breaker_failures", "2").unwrap());
+    env.cluster(a_cluster("only"));
+    let job = env.submit(a_job());
+    env.advance_s(60); // dispatch_timeout
+    env.dispatched(&job, DispatchOutcome::Unknown("timed out".into()));
+    assert_eq!(env.view("only").circuit, CircuitState::Closed);
+}
+
+// 14
+#[test]
+fn a_lost_idempotent_job_does_not_claim_that_it_is_not_run_again() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job().idempotent());
+    env.run(&job);
+    env.lose("only");
+    assert!(!env.summary(&job).contains("nor run again"), "{}", env.summary(&job));
+}
+
+// 15
+#[test]
+fn the_ledger_adds_up_for_huge_amounts() {
+    let mut env = TestEnv::with(|s| {
+        s.submission_interval = Span::ZERO;
+        s.lease_ttl = Span::minutes(60);
+        s.resource_threshold = settings::Share::percent(100);
+    });
+    env.cluster(a_cluster("only").total(&[("memory", 9.9e14)]));
+    let tasks = [(); 3].map(|()| {
+        let task = env.submit(a_task().demand(&[("memory", 9e14)]));
+        env.heartbeat(&task).unwrap();
+        env.advance_s(10); // struck out by a snapshot that does not show it
+        task
+    });
+    env.crash();
+    env.release(&tasks[0], ReleaseOutcome::Succeeded).unwrap(); // check() fails
+}
+
+// 16
+#[test]
+fn a_new_job_is_not_stopped_for_an_orphan_of_a_deleted_one() {
+    let mut env = TestEnv::pair();
+    let job = env.submit(a_job().id("x").prefers("mac").idempotent());
+    env.run(&job);
+    env.lose("mac");
+    env.advance_s(62);
+    env.succeed(&job);
+    env.ask(Input::Delete { job: job.clone() }).unwrap();
+    env.bring_back("mac"); // its stop request is never answered
+    env.submit(a_job().id("x").prefers("mac"));
+    env.run(&job);
+    env.lose("mac");
+    env.effects.clear();
+    env.bring_back("mac");
+    assert!(!env.effects.iter().any(is_stop), "{:?}", env.effects);
+}
