@@ -4,7 +4,14 @@
 //! Prints a table and writes `target/bench/core.json`.
 
 #![allow(unsafe_code, reason = "counting allocations needs a global allocator")]
-#![allow(missing_docs, clippy::disallowed_types, clippy::disallowed_macros, clippy::disallowed_methods, clippy::unwrap_used, reason = "a program around the core")]
+#![allow(
+    missing_docs,
+    clippy::disallowed_types,
+    clippy::disallowed_macros,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a program around the core"
+)]
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -19,8 +26,8 @@ use multicluster_core::{
     Core, DispatchOutcome, Effect, Identity, Input, Observation, Output, RunStatus, Submission,
 };
 use multicluster_types::{
-    ClusterName, ClusterSpec, ContentHash, Incarnation, JobId, Kind, Limits, Load, Resources, Settings, Snapshot,
-    Span, Tags, Timestamp, Weight, Work,
+    ClusterName, ClusterSpec, ContentHash, Incarnation, JobId, Kind, Limits, Load, Resources, Settings,
+    Snapshot, Span, Tags, Timestamp, Weight, Work,
 };
 
 /// The system's allocator, with a count of what is in use.
@@ -51,7 +58,9 @@ fn main() {
     // `cargo bench -- decisions` runs only that part, for profiling.
     let only = std::env::args().nth(1).filter(|arg| !arg.starts_with('-'));
     if only.as_deref() == Some("decisions") {
-        return [10, 1000].into_iter().for_each(|n| println!("{n} clusters: {:.0} decisions/s", decisions_per_s(n)));
+        return [10, 1000]
+            .into_iter()
+            .for_each(|n| println!("{n} clusters: {:.0} decisions/s", decisions_per_s(n)));
     }
     let mut report = BTreeMap::new();
 
@@ -114,7 +123,8 @@ fn best_rate(mut work: impl FnMut()) -> f64 {
 
 /// A mixed pool: a third is busy, a third is small, a third can take the job.
 fn decisions_per_s(clusters: u32) -> f64 {
-    let core = pool(clusters, |n| if n % 3 == 0 { 0.9 } else { 0.2 }, |n| if n % 3 == 1 { 2.0 } else { 64.0 });
+    let core =
+        pool(clusters, |n| if n % 3 == 2 { 0.9 } else { 0.2 }, |n| if n % 3 == 1 { 2.0 } else { 64.0 });
     let work = a_job(4.0, &["linux"]);
     let mut verdicts = Vec::new();
     assert!(core.decide(&work, &mut verdicts).is_some(), "one can take it");
@@ -129,7 +139,8 @@ fn placements_per_s(clusters: u32) -> f64 {
     let mut best: f64 = 0.0;
     for round in 0..3 {
         let mut core = pool(clusters, |_| 0.0, |_| 1e9);
-        let batch = (0..count).map(|n| submission(&format!("p{round}-{n}"), a_job(0.5, &["linux"]))).collect();
+        let batch =
+            (0..count).map(|n| submission(&format!("p{round}-{n}"), a_job(0.5, &["linux"]))).collect();
         let started = Instant::now();
         let out = black_box(core.handle(START, Input::SubmitBatch(batch)));
         best = best.max(f64::from(count) / started.elapsed().as_secs_f64());
@@ -174,8 +185,9 @@ fn lifecycle_jobs_per_s() -> f64 {
     let mut finished = 0;
     let started = Instant::now();
     for start in (0..MILLION).step_by(5_000) {
-        let batch =
-            (start..start + 5_000).map(|n| submission(&format!("job-{n:07}"), a_job(1.0, &["linux"]))).collect();
+        let batch = (start..start + 5_000)
+            .map(|n| submission(&format!("job-{n:07}"), a_job(1.0, &["linux"])))
+            .collect();
         let mut out = core.handle(START, Input::SubmitBatch(batch));
         while !out.effects.is_empty() {
             finished += out.effects.len();
@@ -234,7 +246,8 @@ fn cluster(n: u32) -> ClusterSpec {
 }
 
 fn polled(now: Timestamp, n: u32, used: f64, cpus: f64) -> Input {
-    let amounts = |share: f64| Resources::from_amounts([("CPU", cpus * share), ("memory", 64e9 * share)]).unwrap();
+    let amounts =
+        |share: f64| Resources::from_amounts([("CPU", cpus * share), ("memory", 64e9 * share)]).unwrap();
     let snapshot = Snapshot {
         taken_at: now,
         total: amounts(1.0),

@@ -131,7 +131,12 @@ impl Core {
     }
 
     /// A watch saw what a cluster runs.
-    pub(crate) fn handle_observed(&mut self, name: &ClusterName, watch: &Watch, out: &mut Output) -> Result<(), Refusal> {
+    pub(crate) fn handle_observed(
+        &mut self,
+        name: &ClusterName,
+        watch: &Watch,
+        out: &mut Output,
+    ) -> Result<(), Refusal> {
         let on = self.find_cluster(name)?;
         // The word of an earlier head is void: all it knew is gone.
         if self.pool[on].incarnation() != watch.incarnation.as_ref() {
@@ -142,7 +147,9 @@ impl Core {
         }
         for run in &watch.runs {
             match self.find_live(&run.job, run.attempt) {
-                Some(key) if self.jobs[key].record.work.kind == Kind::Job && self.jobs[key].on == Some(on) => {
+                Some(key)
+                    if self.jobs[key].record.work.kind == Kind::Job && self.jobs[key].on == Some(on) =>
+                {
                     self.apply_status(key, &run.status, out);
                 }
                 Some(_) => {}
@@ -159,7 +166,8 @@ impl Core {
         let missing = |key: &JobKey| {
             let job = &self.jobs[*key];
             job.record.live().is_some_and(|live| {
-                let expected = live.stage != Stage::Sending && live.lost_since.is_none() && job.touched_at < at;
+                let expected =
+                    live.stage != Stage::Sending && live.lost_since.is_none() && job.touched_at < at;
                 expected && job.question.is_none() && !seen.contains(&(&job.record.id, live.attempt))
             })
         };
@@ -275,7 +283,8 @@ impl Core {
             self.update_live(key, Transition::LoseContact, change, out);
         }
         let job = &mut self.jobs[key];
-        let sends = job.record.live().filter(|live| live.stage == Stage::Sending).map_or(1, |live| live.sends);
+        let sends =
+            job.record.live().filter(|live| live.stage == Stage::Sending).map_or(1, |live| live.sends);
         if sends > 1 {
             // Sent again and lost again: more patience each time.
             job.asks = u8::try_from(sends).unwrap_or(u8::MAX);

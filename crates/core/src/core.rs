@@ -107,7 +107,9 @@ impl Core {
             Input::Rerun { job } => self.rerun(&job, out).map(done),
             Input::Delete { job } => self.delete(&job, out).map(done),
 
-            Input::Polled { cluster, snapshot } => self.handle_polled(&cluster, snapshot, out).map(|()| None),
+            Input::Polled { cluster, snapshot } => {
+                self.handle_polled(&cluster, *snapshot, out).map(|()| None)
+            }
             Input::PollFailed { cluster, error } => {
                 self.handle_poll_failed(&cluster, error, out).map(|()| None)
             }
@@ -194,6 +196,10 @@ impl Core {
             self.dirty.classes.insert(self.jobs[key].class);
         }
         self.unlink(key, out);
+        if transition == Transition::Rerun {
+            // It joins the end of the queue, like anything else that is asked for now.
+            self.jobs[key].record.seq = self.jobs.take_seq();
+        }
         self.jobs[key].record.phase = next;
         self.link(key);
         self.tell(key, out);

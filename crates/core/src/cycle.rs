@@ -86,7 +86,7 @@ impl Core {
         }
     }
 
-    /// 1. Heads: the first of each class, in the order of choice.
+    /// Phase 1, heads: the first of each class, in the order of choice.
     fn heads(&mut self, dirty: Dirty) -> Agenda {
         if dirty.all {
             for (_, cluster) in self.pool.iter_mut() {
@@ -107,12 +107,12 @@ impl Core {
         }
     }
 
-    /// 2. Snapshot: the latest facts per cluster, plus the ledger.
+    /// Phase 2, snapshot: the latest facts per cluster, plus the ledger.
     pub(crate) fn view(&self) -> View<'_> {
         View { now: self.now, settings: &self.settings, policies: &self.policies, pool: &self.pool }
     }
 
-    /// 3. Filter and 4. Score, ties broken by round robin.
+    /// Phase 3, filter, and phase 4, score, ties broken by round robin.
     fn filter_and_score(
         &self,
         class: ClassKey,
@@ -125,7 +125,7 @@ impl Core {
         Some((job, cluster))
     }
 
-    /// 5. Assume: reserve, note the submission, make the intent durable.
+    /// Phase 5, assume: reserve, note the submission, make the intent durable.
     fn assume(&mut self, key: JobKey, on: ClusterKey, verdicts: &[Verdict], out: &mut Output) {
         self.pool.mark_picked(on);
         let cluster = &mut self.pool[on];
@@ -169,7 +169,7 @@ impl Core {
         });
     }
 
-    /// 6. Requeue: what was not placed stays where it is, in order. Later and
+    /// Phase 6, requeue: what was not placed stays where it is, in order. Later and
     /// smaller work may pass it, until it starves: then it keeps the next cluster
     /// that could hold it free of work that comes after it. True if there is one.
     fn reserve(&mut self, class: ClassKey, rank: Rank, verdicts: &[Verdict]) -> bool {

@@ -43,7 +43,9 @@ pub enum Refusal {
         why: Message,
     },
     /// The submitter does not run inside the job it names.
-    #[error("job {job} is not running on cluster {cluster}, so nothing can be submitted from inside it\n  hint: submit from outside a job, without its context")]
+    #[error(
+        "job {job} is not running on cluster {cluster}, so nothing can be submitted from inside it\n  hint: submit from outside a job, without its context"
+    )]
     NotInside {
         /// The job it named.
         job: JobId,

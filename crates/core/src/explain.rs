@@ -1,12 +1,15 @@
 //! Why a job is where it is, in words and numbers: the same verdicts the cycle
 //! uses, computed when somebody asks.
 
-use multicluster_types::{Attempt, ClusterName, JobId, Message, OnClusterLoss, State, Timestamp, Verdict, Work};
+use multicluster_types::{
+    Attempt, ClusterName, JobId, Message, OnClusterLoss, State, Timestamp, Verdict, Work,
+};
 use serde::Serialize;
 
 use crate::{
     Core, Parent, Refusal,
     look::Look,
+    pool::Cluster,
     queue::{QueueName, Rank},
     record::{Live, Phase},
     submit::stay_with_parent,
@@ -116,7 +119,8 @@ impl Core {
     #[must_use]
     pub fn what_if(&self, work: &Work, parent: Option<&Parent>) -> WhatIf {
         let work = stay_with_parent(work.clone(), parent);
-        let allowed = parent.map_or(Ok(()), |parent| self.check_parent(parent)).and_then(|()| self.admit(&work));
+        let allowed =
+            parent.map_or(Ok(()), |parent| self.check_parent(parent)).and_then(|()| self.admit(&work));
         if let Err(refusal) = allowed {
             return WhatIf { chosen: None, refused: Some(refusal.to_string()), clusters: Vec::new() };
         }
@@ -166,6 +170,10 @@ impl Core {
             let why = explanation.last_error.as_ref().map_or(String::new(), |e| format!(" after: {e}"));
             lines.push(format!("tried again in {:.0} s{why}", until.since(self.now).as_seconds().ceil()));
         }
+        let kept = |c: &&Cluster| c.reserved.as_ref().is_some_and(|r| r.id == explanation.job);
+        if let Some(cluster) = self.pool.iter().map(|(_, c)| c).find(kept) {
+            lines.push(format!("has waited long: {} is kept free for it", cluster.name()));
+        }
         lines.extend(explanation.clusters.iter().map(|c| format!("{}: {}", c.cluster, c.text)));
         if explanation.clusters.is_empty() {
             lines.push("no cluster is registered".to_owned());
@@ -178,7 +186,9 @@ impl Core {
         let mut text = format!("{state} on {} (attempt {})", live.cluster, live.attempt);
         if let Some(since) = live.lost_since {
             let fate = match work.retry.on_cluster_loss {
-                OnClusterLoss::Wait => "it is neither failed nor run again until the cluster answers".to_owned(),
+                OnClusterLoss::Wait => {
+                    "it is neither failed nor run again until the cluster answers".to_owned()
+                }
                 OnClusterLoss::Requeue => {
                     let left = (since + self.settings.loss_grace).since(self.now).as_seconds().ceil();
                     format!("run again elsewhere unless the cluster answers within {left:.0} s")

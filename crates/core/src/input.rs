@@ -1,7 +1,8 @@
 //! Everything that can happen to the core.
 
 use multicluster_types::{
-    Attempt, ClusterName, ClusterSpec, ContentHash, Incarnation, JobId, Message, Settings, Snapshot, Timestamp, Work,
+    Attempt, ClusterName, ClusterSpec, ContentHash, Incarnation, JobId, Message, Settings, Snapshot,
+    Timestamp, Work,
 };
 
 /// One thing that happened. Completions carry the job and the attempt they belong
@@ -10,7 +11,8 @@ use multicluster_types::{
 pub enum Input {
     /// A caller wants something run.
     Submit(Submission),
-    /// A caller wants many things run: one cycle for all.
+    /// A caller wants many things run: one cycle for all. To count as one submission
+    /// under the 40-second rule they must share a `group`, which the server mints.
     SubmitBatch(Vec<Submission>),
     /// A caller wants a job stopped.
     Stop {

@@ -87,8 +87,10 @@ impl Jobs {
         self.by_content.get(&(content, class))
     }
 
-    pub(crate) fn next_seq(&self) -> u64 {
-        self.next_seq
+    /// The next place in the order of acceptance.
+    pub(crate) fn take_seq(&mut self) -> u64 {
+        self.next_seq += 1;
+        self.next_seq - 1
     }
 
     /// A number no open look-up has.
@@ -137,7 +139,11 @@ impl Jobs {
         }
     }
 
-    fn next_of_content(&self, content: ContentHash, class: ClassKey) -> Option<(ContentHash, ClassKey, u64, JobKey)> {
+    fn next_of_content(
+        &self,
+        content: ContentHash,
+        class: ClassKey,
+    ) -> Option<(ContentHash, ClassKey, u64, JobKey)> {
         let next = self.more_of_content.range((content, class, 0, JobKey(0))..).next()?;
         ((next.0, next.1) == (content, class)).then_some(*next)
     }
@@ -162,7 +168,8 @@ impl Jobs {
         }
         let ended = self.iter().filter(|(_, job)| matches!(job.record.phase, Phase::Ended(_))).count();
         let filed = self.by_content.len() + self.more_of_content.len();
-        let with_content = |job: &Job| matches!(job.record.phase, Phase::Waiting { .. }) && job.record.content.is_some();
+        let with_content =
+            |job: &Job| matches!(job.record.phase, Phase::Waiting { .. }) && job.record.content.is_some();
         let waiting = self.iter().filter(|(_, job)| with_content(job)).count();
         if filed != waiting {
             return Err(format!("{filed} contents of {waiting} waiting jobs with content"));

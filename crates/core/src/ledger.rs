@@ -56,7 +56,8 @@ impl Ledger {
     /// Strikes out what a snapshot taken at `taken_at` must show. True if anything was.
     pub(crate) fn strike_out(&mut self, taken_at: Timestamp, margin: Span) -> bool {
         let shown = |entry: &Entry| entry.settled_at.is_some_and(|at| at + margin < taken_at);
-        let shown: Vec<_> = self.entries.iter().filter(|(_, entry)| shown(entry)).map(|(job, _)| *job).collect();
+        let shown: Vec<_> =
+            self.entries.iter().filter(|(_, entry)| shown(entry)).map(|(job, _)| *job).collect();
         shown.iter().for_each(|job| self.release(*job));
         !shown.is_empty()
     }

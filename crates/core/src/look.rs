@@ -4,8 +4,8 @@
 use std::cmp::Reverse;
 
 use multicluster_types::{
-    ClusterName, Dimension, Message, Origin, Preference, Quantity, Reason, Settings, Snapshot, Tag, Tags, Timestamp,
-    Verdict, Work, settings::TagAffinity,
+    ClusterName, Dimension, Message, Origin, Preference, Quantity, Reason, Settings, Snapshot, Tag, Tags,
+    Timestamp, Verdict, Work, settings::TagAffinity,
 };
 
 use crate::{
@@ -71,7 +71,7 @@ impl<'a> Look<'a> {
     }
 
     /// A preferred cluster that is merely busy is waited for; one that is down, could
-    /// never hold the work, or failed to start it, is not, unless it is required.
+    /// never take the work, or failed to start it, is not, unless it is required.
     fn aim(&self) -> Aim<'a> {
         match &self.work.preference {
             None => Aim::Anywhere,
@@ -94,8 +94,17 @@ impl<'a> Look<'a> {
             Some(reason) => reason == Reason::NeverSeen,
         };
         up && !self.avoid.contains(cluster.name())
+            && self.welcomed_by_operator(cluster)
             && self.missing_tags(cluster).is_none()
             && cluster.snapshot().is_none_or(|snapshot| infeasible(snapshot, self.work).is_none())
+    }
+
+    /// Do the operator's own filters let the work onto this cluster?
+    fn welcomed_by_operator(&self, cluster: &Cluster) -> bool {
+        let policies = self.view.policies;
+        let Some(snapshot) = cluster.snapshot().filter(|_| policies.has_filters()) else { return true };
+        let missing_tags = self.placement_tags.missing_in(&cluster.tags);
+        policies.reject(self.work, &self.facts(cluster, &Passed { snapshot, missing_tags })).is_none()
     }
 
     /// Chooses a cluster and notes a verdict for each, in the order of the roster.
@@ -298,6 +307,6 @@ impl<'a> Look<'a> {
 /// Scores that differ by less than this are a tie.
 fn quantised(score: f32) -> u32 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "scores are 0..1")]
-    let steps = (score * 1e6 + 0.5) as u32;
+    let steps = (score * 1e6 + 0.5) as i32 as u32;
     steps
 }

@@ -19,7 +19,7 @@ impl Core {
     pub(crate) fn handle_polled(
         &mut self,
         name: &ClusterName,
-        mut snapshot: Box<Snapshot>,
+        mut snapshot: Snapshot,
         out: &mut Output,
     ) -> Result<(), Refusal> {
         let key = self.find_cluster(name)?;
@@ -34,7 +34,7 @@ impl Core {
         }
         let was_healthy = cluster.is_healthy();
         let restarted = was_healthy && cluster.incarnation() != snapshot.incarnation.as_ref();
-        let changed = cluster.learn(*snapshot, &self.settings);
+        let changed = cluster.learn(snapshot, &self.settings);
         cluster.poll_failures = 0;
         cluster.health = Health::Healthy;
         self.timers.set(&mut cluster.freshness_due, Timer::Freshness(key), expires);
@@ -61,7 +61,8 @@ impl Core {
     fn reconcile(&mut self, key: ClusterKey, restarted: bool, out: &mut Output) {
         for job in self.jobs_on(key) {
             let live = self.jobs[job].record.live();
-            let on_its_way = live.is_some_and(|live| live.stage == Stage::Sending && live.lost_since.is_none());
+            let on_its_way =
+                live.is_some_and(|live| live.stage == Stage::Sending && live.lost_since.is_none());
             if restarted {
                 self.mark_lost(job, out);
             } else if !on_its_way {

@@ -38,7 +38,7 @@ impl Core {
         let id = id.id().clone();
         let record = JobRecord {
             id: id.clone(),
-            seq: self.jobs.next_seq(),
+            seq: self.jobs.take_seq(),
             work: self.queue[class].work.clone(),
             content,
             parent: parent.map(|p| p.job),

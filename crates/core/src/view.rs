@@ -113,7 +113,7 @@ impl Core {
         self.pool.find(name).map(|key| self.view_of(&self.pool[key]))
     }
 
-    /// Every cluster, in the order of registration.
+    /// Every cluster, in the order of decisions' rosters.
     pub fn clusters(&self) -> impl Iterator<Item = ClusterView> + '_ {
         self.pool.iter().map(|(_, cluster)| self.view_of(cluster))
     }

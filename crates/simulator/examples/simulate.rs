@@ -92,7 +92,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
 
 /// The configured pool with everything the command line says about it.
 fn pool(arguments: &Arguments) -> Result<Pool, Box<dyn Error>> {
-    let config = multicluster_config::load(&arguments.config, std::env::vars())?;
+    let config = multicluster_config::load(&arguments.config, environment())?;
     config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     let mut capacities = Capacities::default();
     arguments.capacity.iter().try_for_each(|text| capacities.add(text))?;
@@ -139,4 +139,10 @@ fn print(runs: &[Run], output: Output) -> Result<(), Box<dyn Error>> {
     };
     std::io::stdout().write_all(out.as_bytes())?;
     Ok(())
+}
+
+/// The environment, without what is not Unicode: no setting of ours is.
+fn environment() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }

@@ -403,17 +403,28 @@ impl Resources {
     /// `used` and `assumed`.
     #[inline]
     #[must_use]
-    pub fn first_beyond(&self, total: &Resources, used: &Resources, assumed: &Resources) -> Option<Dimension> {
+    pub fn first_beyond(
+        &self,
+        total: &Resources,
+        used: &Resources,
+        assumed: &Resources,
+    ) -> Option<Dimension> {
         let left = [
             total.cpu.minus(used.cpu).minus(assumed.cpu),
             total.gpu.minus(used.gpu).minus(assumed.gpu),
             total.memory.minus(used.memory).minus(assumed.memory),
         ];
-        self.first_beyond_of(left, |name| total.custom(name).minus(used.custom(name)).minus(assumed.custom(name)))
+        self.first_beyond_of(left, |name| {
+            total.custom(name).minus(used.custom(name)).minus(assumed.custom(name))
+        })
     }
 
     #[inline]
-    fn first_beyond_of(&self, room: [Quantity; 3], custom: impl Fn(&ResourceName) -> Quantity) -> Option<Dimension> {
+    fn first_beyond_of(
+        &self,
+        room: [Quantity; 3],
+        custom: impl Fn(&ResourceName) -> Quantity,
+    ) -> Option<Dimension> {
         if self.cpu > room[0] {
             return Some(Dimension::Cpu);
         }

@@ -116,13 +116,13 @@ fn unknown_hint(similar: Option<&str>) -> String {
 pub(crate) struct Policies {
     filters: Vec<(Message, Expression)>,
     scores: Vec<Score>,
-    weights: f64,
 }
 
 #[derive(Debug)]
 struct Score {
     name: Message,
-    weight: f64,
+    /// Its weight as a part of all weights.
+    share: f64,
     scorer: Scorer,
 }
 
@@ -156,7 +156,7 @@ impl Policies {
         if specs.len() > MAX {
             return Err(PolicyError::TooMany { count: specs.len(), max: MAX });
         }
-        let mut policies = Policies { filters: Vec::new(), scores: Vec::new(), weights: 0.0 };
+        let mut policies = Policies { filters: Vec::new(), scores: Vec::new() };
         for (at, PolicySpec { name, rule }) in specs.iter().enumerate() {
             if specs[..at].iter().any(|earlier| earlier.name == *name) {
                 return Err(PolicyError::Duplicate { name: name.clone() });
@@ -181,6 +181,11 @@ impl Policies {
                 }
             }
         }
+        let weights: f64 = policies.scores.iter().map(|score| score.share).sum();
+        // Nothing to divide by when all weigh nothing: then all score nothing.
+        if weights > 0.0 {
+            policies.scores.iter_mut().for_each(|score| score.share /= weights);
+        }
         Ok(policies)
     }
 
@@ -188,8 +193,7 @@ impl Policies {
         if !(0.0..=Self::MAX_WEIGHT).contains(&weight) {
             return Err(PolicyError::BadWeight { name: name.clone(), weight });
         }
-        self.weights += weight;
-        self.scores.push(Score { name: name.clone(), weight, scorer });
+        self.scores.push(Score { name: name.clone(), share: weight, scorer });
         Ok(())
     }
 
@@ -208,16 +212,14 @@ impl Policies {
 
     /// The weighted sum, 0..1; 0 for all when there are no scores, so that round
     /// robin decides alone.
+    #[inline]
     pub(crate) fn score(&self, work: &Work, facts: &Facts<'_>) -> f32 {
-        if self.weights == 0.0 {
-            return 0.0;
-        }
-        let sum: f64 = self.scores.iter().map(|s| s.weight * s.value(work, facts)).sum();
+        let sum: f64 = self.scores.iter().map(|s| s.share * s.value(work, facts)).sum();
         #[expect(
             clippy::cast_possible_truncation,
             reason = "0..1; single precision tells scores apart well enough"
         )]
-        let score = (sum / self.weights) as f32;
+        let score = sum as f32;
         score
     }
 
@@ -230,7 +232,7 @@ impl Policies {
 impl Score {
     /// 0..1. An expression that fails at run time scores nothing rather than
     /// stopping the pool; `explain` shows the zero.
-    #[inline]
+    #[inline(always)]
     fn value(&self, work: &Work, facts: &Facts<'_>) -> f64 {
         match &self.scorer {
             Scorer::BuiltIn(policy) => policy.score(work, facts),

@@ -4,7 +4,8 @@ use multicluster_core::{
     DispatchOutcome, Duplicate, Effect, Input, LookupOutcome, Refusal, RunStatus, record::AttemptOutcome,
 };
 use multicluster_types::{
-    Dimension, Kind, Reason, ReasonKind, Share, Span, State, Timestamp, settings::ExecutionMode,
+    Dimension, Kind, PolicyRule, PolicySpec, Reason, ReasonKind, Share, Span, State, Timestamp,
+    settings::ExecutionMode,
 };
 
 use crate::env::*;
@@ -113,6 +114,25 @@ fn a_preferred_cluster_that_could_never_hold_the_work_falls_through() {
     env.cluster(a_cluster("small").cpus(4.0)).cluster(a_cluster("big").cpus(64.0));
     let job = env.submit(a_job().cpus(16.0).prefers("small"));
     assert_eq!(env.place(&job), "big");
+}
+
+#[test]
+fn a_preferred_cluster_that_the_operator_closes_to_the_work_falls_through() {
+    let rule = PolicyRule::Filter { expression: "cluster != 'mac' || cpu <= 2.0".into() };
+    let mut env = two_clusters(TestEnv::with(|s| {
+        s.policies.push(PolicySpec { name: "small_on_mac".into(), rule });
+    }));
+    let job = env.submit(a_job().cpus(4.0).prefers("mac"));
+    assert_eq!(env.place(&job), "centos");
+}
+
+#[test]
+fn a_preferred_cluster_that_failed_to_start_the_work_falls_through() {
+    let mut env = two_clusters(TestEnv::unspaced());
+    let job = env.submit(a_job().prefers("mac"));
+    env.dispatched(&job, DispatchOutcome::Failed("no agent".into()));
+    env.advance_s(1);
+    assert_eq!(env.place(&job), "centos");
 }
 
 #[test]

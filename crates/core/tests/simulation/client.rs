@@ -2,8 +2,8 @@
 
 use multicluster_core::{Accepted, Duplicate, Identity, Input, Parent, Reply, Submission};
 use multicluster_types::{
-    ClusterName, ContentHash, GroupId, JobId, Kind, OnClusterLoss, Origin, Preference, Priority, Resources, Retry,
-    Share, Span, State, Tags, Work,
+    ClusterName, ContentHash, GroupId, JobId, Kind, OnClusterLoss, Origin, Preference, Priority, Resources,
+    Retry, Share, Span, State, Tags, Work,
 };
 use rand::RngExt;
 
@@ -12,6 +12,17 @@ use crate::{
     ray::FakeRay,
     world::World,
 };
+
+const DEMANDS: &[&[(&str, f64)]] = &[
+    &[],
+    &[("CPU", 1.0)],
+    &[("CPU", 2.0)],
+    &[("CPU", 4.0), ("memory", 8e9)],
+    &[("CPU", 0.5), ("GPU", 1.0)],
+    &[("CPU", 12.0)],
+    &[("licence", 1.0)],
+];
+const TAGS: &[&[&str]] = &[&[], &["linux"], &["macos", "fund"], &["gpu"], &["tradebot"]];
 
 impl World {
     /// One action of somebody.
@@ -50,19 +61,7 @@ impl World {
 
     fn work(&mut self) -> Work {
         let kind = *pick(&mut self.rng, &[Kind::Job, Kind::Job, Kind::Job, Kind::Task, Kind::Actor]);
-        let demand: &[(&str, f64)] = *pick(
-            &mut self.rng,
-            &[
-                &[][..],
-                &[("CPU", 1.0)],
-                &[("CPU", 2.0)],
-                &[("CPU", 4.0), ("memory", 8e9)],
-                &[("CPU", 0.5), ("GPU", 1.0)],
-                &[("CPU", 12.0)],
-                &[("licence", 1.0)],
-            ],
-        );
-        let tags: &[&str] = *pick(&mut self.rng, &[&[][..], &["linux"], &["macos", "fund"], &["gpu"], &["tradebot"]]);
+        let (demand, tags) = (pick(&mut self.rng, DEMANDS), pick(&mut self.rng, TAGS));
         let preference = match self.rng.random_range(0..10) {
             0..3 => self.some_cluster().map(|cluster| Preference { cluster, required: false }),
             3 => self.some_cluster().map(|cluster| Preference { cluster, required: true }),
@@ -70,12 +69,15 @@ impl World {
         };
         let retry = Retry {
             max_retries: *pick(&mut self.rng, &[0, 0, 2]),
-            on_cluster_loss: *pick(&mut self.rng, &[OnClusterLoss::Wait, OnClusterLoss::Wait, OnClusterLoss::Requeue]),
+            on_cluster_loss: *pick(
+                &mut self.rng,
+                &[OnClusterLoss::Wait, OnClusterLoss::Wait, OnClusterLoss::Requeue],
+            ),
         };
         Work {
             kind,
             demand: Resources::from_amounts(demand.iter().copied()).unwrap(),
-            tags: Tags::new(tags).unwrap(),
+            tags: Tags::new(*tags).unwrap(),
             preference,
             origin: Origin::Outside,
             group: None,
@@ -142,7 +144,9 @@ impl World {
             })
             .collect();
         let ids: Vec<_> = batch.iter().map(|s| s.id.clone()).collect();
-        let Some(Ok(Reply::Batch(each))) = self.tell(Input::SubmitBatch(batch)) else { panic!("a batch is answered") };
+        let Some(Ok(Reply::Batch(each))) = self.tell(Input::SubmitBatch(batch)) else {
+            panic!("a batch is answered")
+        };
         assert_eq!(each.len(), ids.len());
         for (id, answer) in ids.iter().zip(each) {
             if let Ok(accepted) = answer {
@@ -214,8 +218,13 @@ impl World {
     fn change_settings(&mut self) {
         let mut settings = self.core.settings().clone();
         match self.rng.random_range(0..4) {
-            0 => settings.submission_interval = *pick(&mut self.rng, &[Span::seconds(40), Span::seconds(1), Span::ZERO]),
-            1 => settings.resource_threshold = *pick(&mut self.rng, &[Share::percent(70), Share::percent(90)]),
+            0 => {
+                settings.submission_interval =
+                    *pick(&mut self.rng, &[Span::seconds(40), Span::seconds(1), Span::ZERO])
+            }
+            1 => {
+                settings.resource_threshold = *pick(&mut self.rng, &[Share::percent(70), Share::percent(90)])
+            }
             2 => settings.starvation_after = Span::seconds(20),
             _ => settings.retain_for = *pick(&mut self.rng, &[Span::minutes(5), Span::minutes(60)]),
         }

@@ -7,7 +7,13 @@
 //! `SIM_SECONDS=600` runs for a time (`make soak`).
 
 #![allow(unreachable_pub, reason = "a test binary exports nothing")]
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, clippy::disallowed_macros, reason = "drives the core from outside")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::disallowed_macros,
+    clippy::unwrap_used,
+    reason = "drives the core from outside"
+)]
 
 mod client;
 mod oracle;
@@ -62,7 +68,11 @@ fn every_invariant_holds_in_thousands_of_seeded_worlds() {
         "seed {seed} breaks an invariant (see above). Replay it with a trace:\n  \
          SIM_SEED={seed} cargo test -p multicluster-core --test simulation -- --nocapture"
     );
-    println!("{} worlds, {} steps", next.into_inner().saturating_sub(first + threads as u64), steps.into_inner());
+    println!(
+        "{} worlds, {} steps",
+        next.into_inner().saturating_sub(first + threads as u64),
+        steps.into_inner()
+    );
 }
 
 #[test]
@@ -73,5 +83,7 @@ fn a_seed_replays_exactly() {
 }
 
 fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text:?} is not a number")))
+    std::env::var(name)
+        .ok()
+        .map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text:?} is not a number")))
 }

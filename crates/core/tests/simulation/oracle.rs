@@ -12,8 +12,8 @@ use multicluster_core::{
     record::{JobRecord, Phase},
 };
 use multicluster_types::{
-    ClusterName, Decision, GroupId, JobId, Kind, OnClusterLoss, Origin, Quantity, Resources, Settings, Snapshot,
-    State, Timestamp, Verdict, Work,
+    ClusterName, Decision, GroupId, JobId, Kind, OnClusterLoss, Origin, Quantity, Resources, Settings,
+    Snapshot, State, Timestamp, Verdict, Work,
     settings::{TagAffinity, Utilization},
 };
 
@@ -57,7 +57,13 @@ impl Oracle {
 
     // ---- what the world tells it
 
-    pub fn told_facts(&mut self, cluster: &ClusterName, snapshot: &Snapshot, now: Timestamp, settings: &Settings) {
+    pub fn told_facts(
+        &mut self,
+        cluster: &ClusterName,
+        snapshot: &Snapshot,
+        now: Timestamp,
+        settings: &Settings,
+    ) {
         // A clock cannot be ahead of ours.
         let snapshot = Snapshot { taken_at: snapshot.taken_at.min(now), ..snapshot.clone() };
         let overtaken = self.facts.get(cluster).is_some_and(|last| last.taken_at > snapshot.taken_at);
@@ -98,8 +104,13 @@ impl Oracle {
         if retry.on_cluster_loss == OnClusterLoss::Requeue {
             return;
         }
-        let allowed = 1 + retry.max_retries + (1 + retry.max_retries) * self.reruns.get(job).copied().unwrap_or(0);
-        assert!(self.started[job] <= allowed, "{job} was started {} times, {allowed} allowed", self.started[job]);
+        let allowed =
+            1 + retry.max_retries + (1 + retry.max_retries) * self.reruns.get(job).copied().unwrap_or(0);
+        assert!(
+            self.started[job] <= allowed,
+            "{job} was started {} times, {allowed} allowed",
+            self.started[job]
+        );
         // An operator may run a job again whose cluster was removed by force.
         let rerun = self.reruns.contains_key(job);
         assert!(rerun || self.running[job] == 1, "{job} runs {} times at once", self.running[job]);
@@ -160,7 +171,12 @@ impl Oracle {
     /// Every waiting job has a reason for every cluster.
     fn check_explained(&self, core: &Core, record: &JobRecord) {
         let explanation = core.explain(&record.id).unwrap();
-        assert_eq!(explanation.clusters.len(), self.store.clusters.len(), "{} has a verdict per cluster", record.id);
+        assert_eq!(
+            explanation.clusters.len(),
+            self.store.clusters.len(),
+            "{} has a verdict per cluster",
+            record.id
+        );
         for verdict in &explanation.clusters {
             let rejected = matches!(verdict.verdict, Verdict::Rejected(_));
             assert!(rejected, "{} waits although {} could take it", record.id, verdict.cluster);
@@ -207,7 +223,11 @@ impl Oracle {
         let work = &record.work;
         assert_eq!(decision.verdicts.len(), decision.roster.len());
         let chosen = decision.per_cluster().filter(|(_, v)| matches!(v, Verdict::Chosen { .. }));
-        assert_eq!(chosen.map(|(name, _)| name).collect::<Vec<_>>(), [cluster], "one is chosen: the one it goes to");
+        assert_eq!(
+            chosen.map(|(name, _)| name).collect::<Vec<_>>(),
+            [cluster],
+            "one is chosen: the one it goes to"
+        );
         if let Err(why) = self.may_take(work, cluster, now, settings) {
             panic!("{job} was dispatched to {cluster}, but {why}");
         }
@@ -239,7 +259,13 @@ impl Oracle {
 
     /// May this cluster take this work now, by the rules? Knows nothing of
     /// reservations and of the operator's filters.
-    fn may_take(&self, work: &Work, name: &ClusterName, now: Timestamp, settings: &Settings) -> Result<(), String> {
+    fn may_take(
+        &self,
+        work: &Work,
+        name: &ClusterName,
+        now: Timestamp,
+        settings: &Settings,
+    ) -> Result<(), String> {
         let no = |why: &str| Err(why.to_owned());
         let Some(cluster) = self.store.clusters.get(name) else { return no("it is not registered") };
         let outside = work.origin == Origin::Outside;
@@ -271,8 +297,13 @@ impl Oracle {
         let assumed = &load.assumed;
         for (dimension, demand) in work.demand.iter() {
             let of = |r: &Resources| r.get(&dimension).parts();
-            if u128::from(demand.parts()) + u128::from(of(&facts.used)) + u128::from(of(assumed)) > u128::from(of(&facts.total)) {
-                return Err(format!("{dimension}: {demand} asked of {:?}, used {:?}, promised {assumed:?}", facts.total, facts.used));
+            if u128::from(demand.parts()) + u128::from(of(&facts.used)) + u128::from(of(assumed))
+                > u128::from(of(&facts.total))
+            {
+                return Err(format!(
+                    "{dimension}: {demand} asked of {:?}, used {:?}, promised {assumed:?}",
+                    facts.total, facts.used
+                ));
             }
         }
         let limit = cluster.spec.limits.threshold(settings).as_f64();
@@ -317,7 +348,8 @@ impl Oracle {
         let key = (name.clone(), facts.taken_at);
         let load = loads.entry(key).or_insert_with(|| {
             let mut load = OnCluster::default();
-            let unseen = |at: Option<Timestamp>| at.is_none_or(|at| at + settings.settle_margin >= facts.taken_at);
+            let unseen =
+                |at: Option<Timestamp>| at.is_none_or(|at| at + settings.settle_margin >= facts.taken_at);
             for record in self.store.jobs.values() {
                 let Some(live) = record.live().filter(|live| live.cluster == *name) else { continue };
                 load.jobs += u32::from(record.work.is_top_level_job());
@@ -378,6 +410,9 @@ fn assert_same(a: &Durable, b: &Durable, what: &str) {
         return;
     }
     let keys = a.jobs.keys().chain(b.jobs.keys());
-    let jobs: Vec<_> = keys.filter(|id| a.jobs.get(*id) != b.jobs.get(*id)).map(|id| (a.jobs.get(id), b.jobs.get(id))).collect();
+    let jobs: Vec<_> = keys
+        .filter(|id| a.jobs.get(*id) != b.jobs.get(*id))
+        .map(|id| (a.jobs.get(id), b.jobs.get(id)))
+        .collect();
     panic!("{what}: {jobs:#?}\n{:?}\n{:?}\n{:?}\n{:?}", a.clusters, b.clusters, a.orphans, b.orphans);
 }

@@ -58,13 +58,24 @@ pub fn plan(rng: &mut ChaCha8Rng) -> Plan {
         outage: 15 * unkind,
     };
     let count = rng.random_range(1..=4);
-    Plan { settings: settings(rng), clusters: (0..count).map(|n| cluster(rng, n)).collect(), faults, steps: *pick(rng, &[40, 80, 160]) }
+    Plan {
+        settings: settings(rng),
+        clusters: (0..count).map(|n| cluster(rng, n)).collect(),
+        faults,
+        steps: *pick(rng, &[40, 80, 160]),
+    }
 }
 
 fn settings(rng: &mut ChaCha8Rng) -> Settings {
     let mut settings = Settings {
-        resource_threshold: *pick(rng, &[Share::percent(70), Share::percent(70), Share::percent(100), Share::percent(20)]),
-        submission_interval: *pick(rng, &[Span::seconds(40), Span::seconds(40), Span::seconds(5), Span::ZERO]),
+        resource_threshold: *pick(
+            rng,
+            &[Share::percent(70), Share::percent(70), Share::percent(100), Share::percent(20)],
+        ),
+        submission_interval: *pick(
+            rng,
+            &[Span::seconds(40), Span::seconds(40), Span::seconds(5), Span::ZERO],
+        ),
         starvation_after: *pick(rng, &[Span::minutes(5), Span::seconds(30)]),
         max_queue: *pick(rng, &[1000, 1000, 4]),
         dispatch_attempts: Count::new(*pick(rng, &[10, 3])).unwrap(),
@@ -86,14 +97,17 @@ fn settings(rng: &mut ChaCha8Rng) -> Settings {
     }
     if chance(rng, 30) {
         let names = ["score", "tag_affinity", "weighted_preference", "spread", "pack"];
-        let built_in = |name: &&str| PolicySpec { name: (*name).into(), rule: PolicyRule::BuiltIn { weight: 1.0 } };
+        let built_in =
+            |name: &&str| PolicySpec { name: (*name).into(), rule: PolicyRule::BuiltIn { weight: 1.0 } };
         settings.policies = names[rng.random_range(0..4)..].iter().map(built_in).collect();
     }
     settings
 }
 
+const TAGS: &[&[&str]] = &[&["linux"], &["macos"], &["linux", "gpu"], &[]];
+
 pub fn cluster(rng: &mut ChaCha8Rng, number: u32) -> (ClusterSpec, Resources) {
-    let tags: &[&str] = *pick(rng, &[&["linux"][..], &["macos"], &["linux", "gpu"], &[]]);
+    let tags = pick(rng, TAGS);
     let limits = Limits {
         resource_threshold: chance(rng, 15).then(|| Share::percent(50)),
         submission_interval: chance(rng, 15).then(|| Span::seconds(10)),
@@ -106,7 +120,7 @@ pub fn cluster(rng: &mut ChaCha8Rng, number: u32) -> (ClusterSpec, Resources) {
         dashboard: format!("http://127.0.0.1:{}", 8000 + number).into(),
         prefer: chance(rng, 20),
         weight: Weight::new(*pick(rng, &[1.0, 1.0, 0.5, 2.0])).unwrap(),
-        tags: Tags::new(tags).unwrap(),
+        tags: Tags::new(*tags).unwrap(),
         runtime_env: Default::default(),
         limits,
     };

@@ -8,7 +8,8 @@ use multicluster_core::{
     ReleaseOutcome, Reply, RunStatus, record::JobRecord,
 };
 use multicluster_types::{
-    Attempt, ClusterName, JobId, Kind, ReasonKind, Resources, Settings, Snapshot, Span, State, Timestamp, Verdict,
+    Attempt, ClusterName, JobId, Kind, ReasonKind, Resources, Settings, Snapshot, Span, State, Timestamp,
+    Verdict,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -196,9 +197,10 @@ impl World {
             Effect::Poll { cluster } => self.later(Span(5), Event::Poll { cluster }),
             Effect::Revoke { .. } => {} // Holders hear of it with their next heartbeat.
             Effect::Grant { job, attempt, cluster } => self.grant(cluster, job, attempt),
-            Effect::Submit { job, attempt, cluster } => self.send_submit(cluster, job, attempt),
+            Effect::Submit { job, attempt, cluster } => self.send_submit(&cluster, &job, attempt),
             Effect::Lookup { job, attempt, cluster, question } => {
-                let no_answer = Input::LookedUp { job: job.clone(), attempt, question, outcome: LookupOutcome::NoAnswer };
+                let no_answer =
+                    Input::LookedUp { job: job.clone(), attempt, question, outcome: LookupOutcome::NoAnswer };
                 let request = Request::Lookup { cluster: cluster.clone(), job, attempt, question };
                 self.send_request(&cluster, request, &no_answer);
             }
@@ -222,16 +224,20 @@ impl World {
         }
     }
 
-    fn send_submit(&mut self, cluster: ClusterName, job: JobId, attempt: Attempt) {
+    fn send_submit(&mut self, cluster: &ClusterName, job: &JobId, attempt: Attempt) {
         let report = |outcome| Input::Dispatched { job: job.clone(), attempt, outcome };
         let unknown = report(DispatchOutcome::Unknown("timeout".into()));
-        let Some((mode, session)) = self.rays.get(&cluster).map(|ray| (ray.mode, ray.session)) else { return };
+        let Some((mode, session)) = self.rays.get(cluster).map(|ray| (ray.mode, ray.session)) else {
+            return;
+        };
         let submit = |answer| Event::ToRay {
             session,
             request: Request::Submit { cluster: cluster.clone(), job: job.clone(), attempt, answer },
         };
         match mode {
-            Mode::Down => self.answer(Span(10), &report(DispatchOutcome::Failed("connection refused".into()))),
+            Mode::Down => {
+                self.answer(Span(10), &report(DispatchOutcome::Failed("connection refused".into())))
+            }
             // It sits in the socket's buffer, and may be read much later.
             Mode::Hung => {
                 self.answer(TIMEOUT, &unknown);
@@ -273,7 +279,9 @@ impl World {
 
     /// A request reaches a cluster, unless its head is a new one by now.
     fn reach(&mut self, session: u32, request: Request) {
-        let (Request::Submit { cluster, .. } | Request::Lookup { cluster, .. } | Request::Stop { cluster, .. }) = &request;
+        let (Request::Submit { cluster, .. }
+        | Request::Lookup { cluster, .. }
+        | Request::Stop { cluster, .. }) = &request;
         let Some(ray) = self.rays.get_mut(cluster).filter(|ray| ray.session == session) else { return };
         if ray.mode == Mode::Hung {
             // Still in the buffer.
@@ -321,14 +329,19 @@ impl World {
 
     /// A poll and a look at what runs, every five seconds.
     fn poll(&mut self, cluster: ClusterName) {
-        let polled_again = self.agenda.values().any(|e| matches!(e, Event::Poll { cluster: c } if *c == cluster));
+        let polled_again =
+            self.agenda.values().any(|e| matches!(e, Event::Poll { cluster: c } if *c == cluster));
         if !polled_again && self.core.cluster(&cluster).is_some() {
             self.later(Span::seconds(5), Event::Poll { cluster: cluster.clone() });
         }
         let Some(ray) = self.rays.get(&cluster) else { return };
         match ray.mode {
-            Mode::Down => self.answer(Span(10), &Input::PollFailed { cluster, error: "connection refused".into() }),
-            Mode::Hung => self.answer(Span::seconds(10), &Input::PollFailed { cluster, error: "timeout".into() }),
+            Mode::Down => {
+                self.answer(Span(10), &Input::PollFailed { cluster, error: "connection refused".into() })
+            }
+            Mode::Hung => {
+                self.answer(Span::seconds(10), &Input::PollFailed { cluster, error: "timeout".into() })
+            }
             Mode::Up => {
                 let mut snapshot = ray.snapshot(self.now);
                 let runs = ray.jobs.values().map(|job| Observation {
@@ -342,7 +355,10 @@ impl World {
                 }
                 let incarnation = snapshot.incarnation.clone();
                 let complete_at = Some(self.now);
-                self.answer(Span(10), &Input::Polled { cluster: cluster.clone(), snapshot: Box::new(snapshot) });
+                self.answer(
+                    Span(10),
+                    &Input::Polled { cluster: cluster.clone(), snapshot: Box::new(snapshot) },
+                );
                 self.answer(Span(10), &Input::Observed { cluster, incarnation, complete_at, runs });
             }
         }
@@ -368,9 +384,9 @@ impl World {
 
     /// The holder of a placement runs it, beats, and lets go in the end.
     fn hold(&mut self, cluster: ClusterName, job: JobId, attempt: Attempt, ends_at: Timestamp) {
-        let Some(demand) = self.oracle.store.jobs.get(&job).map(|r| r.work.demand.clone()) else { return };
+        let demand = self.oracle.store.jobs.get(&job).map(|record| record.work.demand.clone());
         let up = self.rays.get(&cluster).is_some_and(|ray| ray.mode == Mode::Up);
-        let over = self.now >= ends_at;
+        let over = self.now >= ends_at || demand.is_none();
         if !up || over || chance(&mut self.rng, self.faults.lost / 4) {
             if let Some(ray) = self.rays.get_mut(&cluster) {
                 ray.leases.remove(&(job.clone(), attempt));
@@ -388,7 +404,7 @@ impl World {
             ray.leases.remove(&(job, attempt));
             return;
         }
-        ray.leases.insert((job.clone(), attempt), demand);
+        ray.leases.insert((job.clone(), attempt), demand.unwrap_or_default());
         self.answer(Span(5), &Input::Heartbeat { job: job.clone(), attempt });
         self.later(Span::seconds(8), Event::Holder { cluster, job, attempt, ends_at });
     }
@@ -444,7 +460,10 @@ impl World {
             }
         }
         if let Some((job, why)) = self.unfinished() {
-            panic!("four hours after all faults ended, {job} is still not done: {why}\n{:?}", self.core.settings());
+            panic!(
+                "four hours after all faults ended, {job} is still not done: {why}\n{:?}",
+                self.core.settings()
+            );
         }
     }
 
@@ -456,7 +475,9 @@ impl World {
             _ => false,
         };
         let waits_for_good = |record: &JobRecord, why: &Explanation| {
-            record.state() == State::Queued && why.backing_off_until.is_none() && why.clusters.iter().all(never)
+            record.state() == State::Queued
+                && why.backing_off_until.is_none()
+                && why.clusters.iter().all(never)
         };
         self.core
             .jobs()
