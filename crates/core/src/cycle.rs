@@ -5,9 +5,14 @@
 //! work arrived, only the heads of its classes are looked at: nothing else can
 //! have become placeable.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use multicluster_types::{Attempt, Decision, Kind, Origin, Reason, ReasonKind, Transition, Verdict};
+use multicluster_types::{
+    Attempt, Decision, Dimension, Kind, Origin, Quantity, Reason, ReasonKind, Resources, Transition, Verdict,
+};
 
 use crate::{
     Core, Effect, Output, Write,
@@ -33,13 +38,28 @@ enum Agenda {
     Some(BTreeSet<(Rank, ClassKey)>),
 }
 
-/// How heads that cannot be told apart by anything but their demand fare: when
-/// no cluster is open to one of them, none is to the others.
+/// Heads to which the same clusters are open, whatever they demand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Tier {
     inside: bool,
     top_level: bool,
     job: bool,
+}
+
+/// What no demand may exceed to find room anywhere: found in no time for heads
+/// that would be turned down by every cluster. It holds until something is placed.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ceiling {
+    open: bool,
+    cpu: Quantity,
+    gpu: Quantity,
+    memory: Quantity,
+}
+
+impl Ceiling {
+    fn admits(&self, demand: &Resources) -> bool {
+        self.open && demand.cpu <= self.cpu && demand.gpu <= self.gpu && demand.memory <= self.memory
+    }
 }
 
 impl Core {
@@ -48,21 +68,24 @@ impl Core {
         let dirty = std::mem::take(&mut self.dirty);
         let mut agenda = self.heads(dirty);
         let mut verdicts = std::mem::take(&mut self.verdicts);
-        let mut closed_tiers = BTreeSet::new();
+        let mut ceilings: BTreeMap<Tier, Ceiling> = BTreeMap::new();
         let mut rejections = [0; ReasonKind::ALL.len()];
-        let (mut heads, mut placed) = (0, 0);
+        let (mut heads, mut looks, mut placed) = (0, 0, 0);
         let mut unreserved = self.pool.iter().filter(|(_, cluster)| cluster.reserved.is_none()).count();
         while let Some((rank, class)) = self.next_head(&mut agenda) {
             let tier = self.tier(class);
             let starving = unreserved > 0 && self.is_starving(class);
-            if tier.is_some_and(|tier| closed_tiers.contains(&tier)) && !starving {
+            heads += 1;
+            let ceiling = tier.and_then(|tier| ceilings.get(&tier));
+            if ceiling.is_some_and(|ceiling| !ceiling.admits(&self.queue[class].work.demand)) && !starving {
                 continue;
             }
-            heads += 1;
+            looks += 1;
             match self.filter_and_score(class, rank, &mut verdicts) {
                 Some((job, cluster)) => {
                     self.assume(job, cluster, &verdicts, out);
                     placed += 1;
+                    ceilings.clear();
                     if let (Agenda::Some(heads), Some(next)) = (&mut agenda, self.queue.head_of(class)) {
                         heads.insert(next);
                     }
@@ -70,8 +93,9 @@ impl Core {
                 None => {
                     unreserved -= usize::from(starving && self.reserve(class, rank, &verdicts));
                     count_rejections(&verdicts, &mut rejections);
-                    if nothing_open(&verdicts) {
-                        closed_tiers.extend(tier);
+                    // One that was turned down spares the next of its tier a full look.
+                    if let Some(tier) = tier {
+                        ceilings.entry(tier).or_insert_with(|| self.ceiling(class, rank));
                     }
                 }
             }
@@ -79,7 +103,9 @@ impl Core {
         self.verdicts = verdicts;
         if heads > 0 {
             let stats = out.cycle.get_or_insert_default();
-            (stats.heads, stats.placed) = (stats.heads + heads, stats.placed + placed);
+            stats.heads += heads;
+            stats.looks += looks;
+            stats.placed += placed;
             for (kind, count) in ReasonKind::ALL.iter().zip(rejections).filter(|(_, count)| *count > 0) {
                 *stats.rejections.entry(*kind).or_default() += count;
             }
@@ -205,6 +231,21 @@ impl Core {
         })
     }
 
+    /// The most room that any cluster open to this tier has.
+    fn ceiling(&self, class: ClassKey, rank: Rank) -> Ceiling {
+        let look = Look::new(self.view(), &self.queue[class].work, rank, &[]);
+        let mut ceiling = Ceiling::default();
+        for (_, cluster) in self.pool.iter().filter(|(_, cluster)| look.is_open(cluster)) {
+            let Some(snapshot) = cluster.snapshot() else { continue };
+            let free = |dimension| cluster.free(snapshot, &dimension);
+            ceiling.open = true;
+            ceiling.cpu = ceiling.cpu.max(free(Dimension::Cpu));
+            ceiling.gpu = ceiling.gpu.max(free(Dimension::Gpu));
+            ceiling.memory = ceiling.memory.max(free(Dimension::Memory));
+        }
+        ceiling
+    }
+
     /// Has the head of this class waited longer than `starvation_after`?
     fn is_starving(&self, class: ClassKey) -> bool {
         let Some((_, &job)) = self.queue[class].ready().first_key_value() else { return false };
@@ -224,27 +265,6 @@ fn is_passing(reason: &Reason) -> bool {
             | Reason::AtLimit { .. }
             | Reason::NoRoom { .. }
     )
-}
-
-/// Was every cluster turned down for something that has nothing to do with what
-/// the work demands or prefers? Then it is closed to the whole tier.
-fn nothing_open(verdicts: &[Verdict]) -> bool {
-    verdicts.iter().all(|verdict| match verdict {
-        Verdict::Rejected(reason) => matches!(
-            reason,
-            Reason::Cordoned { .. }
-                | Reason::Draining { .. }
-                | Reason::NeverSeen
-                | Reason::Unhealthy { .. }
-                | Reason::NoNodes
-                | Reason::BreakerOpen { .. }
-                | Reason::BreakerProbing
-                | Reason::OverThreshold { .. }
-                | Reason::TooSoon { .. }
-                | Reason::AtLimit { .. }
-        ),
-        Verdict::Chosen { .. } | Verdict::Eligible { .. } => false,
-    })
 }
 
 fn count_rejections(verdicts: &[Verdict], counts: &mut [u32; ReasonKind::ALL.len()]) {

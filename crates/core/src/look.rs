@@ -199,6 +199,15 @@ impl<'a> Look<'a> {
         Some(passed)
     }
 
+    /// Could this cluster take any work of this kind and origin, if it asked for
+    /// little enough?
+    pub(crate) fn is_open(&self, cluster: &Cluster) -> bool {
+        self.unavailable(cluster).is_none()
+            && self.over_threshold(cluster).is_none()
+            && self.too_soon(cluster).is_none()
+            && self.at_limit(cluster).is_none()
+    }
+
     /// How near the cluster is to having room: the scarcest demanded resource's free
     /// part of the demand, at most 1.
     pub(crate) fn free_share(&self, cluster: &Cluster) -> f64 {

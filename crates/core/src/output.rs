@@ -198,10 +198,13 @@ pub enum ClusterChange {
 /// What one cycle did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CycleStats {
-    /// Heads looked at.
+    /// Heads there were.
     pub heads: u32,
+    /// How many of them got a full look: the others ask for more than anybody has.
+    pub looks: u32,
     /// Placements made.
     pub placed: u32,
-    /// Why clusters were passed over, summed over the heads that were not placed.
+    /// Why clusters were passed over, summed over the heads that got a full look and
+    /// were not placed.
     pub rejections: std::collections::BTreeMap<ReasonKind, u32>,
 }

@@ -260,7 +260,7 @@ fn a_batch_is_placed_in_one_cycle() {
     let mut env = TestEnv::only();
     let batch = (0..100).map(|n| a_job().id(&format!("j{n}")).0).collect();
     let cycle = cycle_of(&mut env, Input::SubmitBatch(batch)).unwrap();
-    assert_eq!(cycle, CycleStats { heads: 100, placed: 100, rejections: BTreeMap::new() });
+    assert_eq!(cycle, CycleStats { heads: 100, looks: 100, placed: 100, rejections: BTreeMap::new() });
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn a_cycle_looks_at_the_head_of_each_class_not_at_each_job() {
     env.fake("mac").used = amounts(&[("CPU", 6.0)]);
     let out = cycle_of_poll(&mut env, "mac").unwrap();
     let rejections = [(ReasonKind::OverThreshold, 2)].into();
-    assert_eq!(out, CycleStats { heads: 1, placed: 0, rejections });
+    assert_eq!(out, CycleStats { heads: 1, looks: 1, placed: 0, rejections });
     assert_eq!(lengths(&env)["jobs"], 20_000);
 }
 
@@ -286,9 +286,23 @@ fn when_no_cluster_is_open_to_anyone_the_other_shapes_are_not_looked_at() {
         env.submit(a_job().cpus(f64::from(n) / 10.0));
     }
     env.fake("only").used = amounts(&[("CPU", 6.0)]);
-    assert_eq!(cycle_of_poll(&mut env, "only").unwrap().heads, 1);
+    let cycle = cycle_of_poll(&mut env, "only").unwrap();
+    assert_eq!((cycle.heads, cycle.looks), (50, 1));
     env.uses("only", &[]);
     assert!(lengths(&env)["jobs"] < 50);
+}
+
+#[test]
+fn shapes_that_ask_for_more_than_anybody_has_are_not_looked_at_one_by_one() {
+    let mut env = crowded(5.0);
+    for n in 0..50 {
+        env.submit(a_job().cpus(4.0 + f64::from(n) / 10.0));
+    }
+    env.fake("only").used = amounts(&[("CPU", 5.5)]);
+    let cycle = cycle_of_poll(&mut env, "only").unwrap();
+    assert_eq!((cycle.heads, cycle.looks, cycle.placed), (50, 1, 0));
+    let small = env.submit(a_job().cpus(1.0));
+    assert_eq!(env.place(&small), "only", "what fits is still found");
 }
 
 #[test]
