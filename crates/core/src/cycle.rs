@@ -201,6 +201,9 @@ impl Core {
     fn reserve(&mut self, class: ClassKey, rank: Rank, verdicts: &[Verdict]) -> bool {
         let Some((_, &job)) = self.queue[class].ready().first_key_value() else { return false };
         let id = self.jobs[job].record.id.clone();
+        if self.pool.is_reserved_for(&id) {
+            return false; // One is enough.
+        }
         let busy = |verdict: &Verdict| match verdict {
             Verdict::Rejected(reason) => is_passing(reason),
             Verdict::Chosen { .. } | Verdict::Eligible { .. } => false,

@@ -287,7 +287,7 @@ impl TestEnv {
     /// A crash after the commit and before any effect: rebuilt from the store.
     pub fn crash(&mut self) {
         let settings = self.core.settings().clone();
-        self.core = Core::rebuild(self.now, settings, self.store.clone()).unwrap();
+        self.core = Core::rebuild(self.now, settings, through_json(&self.store)).unwrap();
         self.effects.clear();
         let out = self.core.recover();
         self.commit(out);
@@ -535,5 +535,17 @@ impl TestEnv {
     pub fn history(&self, job: &JobId) -> Vec<(u32, &str, AttemptOutcome)> {
         let of_job = self.attempts.iter().filter(|a| a.job == *job);
         of_job.map(|a| (a.live.attempt.0, a.live.cluster.as_str(), a.outcome)).collect()
+    }
+}
+
+/// What a store gives back: every record as it is after being written as text.
+fn through_json(store: &Durable) -> Durable {
+    fn text<T: serde::Serialize + serde::de::DeserializeOwned>(record: &T) -> T {
+        serde_json::from_str(&serde_json::to_string(record).unwrap()).unwrap()
+    }
+    Durable {
+        clusters: store.clusters.iter().map(|(name, record)| (name.clone(), text(record))).collect(),
+        jobs: store.jobs.iter().map(|(id, record)| (id.clone(), text(record))).collect(),
+        orphans: store.orphans.iter().map(text).collect(),
     }
 }
