@@ -7,7 +7,8 @@
 use std::collections::BTreeSet;
 
 use multicluster_types::{
-    Attempt, ClusterName, Incarnation, JobId, Kind, Message, OnClusterLoss, Span, Timestamp, Transition,
+    Attempt, ClusterName, Incarnation, JobId, Kind, Message, OnClusterLoss, Span, State, Timestamp,
+    Transition,
 };
 
 use crate::{
@@ -88,6 +89,7 @@ impl Core {
         match outcome {
             LookupOutcome::Found(status) => {
                 self.jobs[key].asks = 0;
+                self.arm(key);
                 self.apply_status(key, &status, out);
             }
             LookupOutcome::NoAnswer => self.arm(key),
@@ -210,7 +212,7 @@ impl Core {
                     out,
                 );
             }
-            RunStatus::Failed { message, .. } if live.stopping => {
+            RunStatus::Failed { message, never_started: false } if live.stopping => {
                 self.close_attempt(key, AttemptOutcome::Failed, Some(message), out);
                 self.end(key, Transition::Fail, Some(message.clone()), out);
             }
@@ -228,7 +230,10 @@ impl Core {
     /// The attempt is known to be at this stage.
     fn mark_found(&mut self, key: JobKey, stage: Stage, out: &mut Output) {
         let now = self.now;
-        if let (Some(troubles), Stage::Running) = (&mut self.jobs[key].record.troubles, stage) {
+        let record = &mut self.jobs[key].record;
+        // A holder's heartbeat does not prove that its cluster can be reached.
+        let runs = stage == Stage::Running && record.work.kind == Kind::Job;
+        if let (Some(troubles), true) = (&mut record.troubles, runs) {
             troubles.dispatch_failures = 0;
             troubles.avoid.clear();
         }
@@ -262,8 +267,11 @@ impl Core {
     fn mark_uncertain(&mut self, key: JobKey, message: &Message, out: &mut Output) {
         let record = &mut self.jobs[key].record;
         record.troubles.get_or_insert_default().last_error = Some(message.clone());
+        if let Phase::Live(live) = &mut record.phase {
+            live.uncertain = true;
+        }
         if record.live().is_some_and(|live| live.lost_since.is_some()) {
-            // It was counted when it was lost.
+            // Its cluster is known to be in trouble: that one counts, not this.
             self.tell(key, out);
         } else {
             self.note_dispatch_of(key, false, out);
@@ -278,9 +286,12 @@ impl Core {
         if live.lost_since.is_none() {
             let change = |live: &mut Live| {
                 live.lost_since = Some(now);
-                live.uncertain |= live.stage == Stage::Sending;
             };
             self.update_live(key, Transition::LoseContact, change, out);
+        }
+        // A probe nobody can report on must not keep everything else waiting.
+        if self.jobs[key].on.is_some_and(|on| self.pool[on].breaker.is_probe(key)) {
+            self.note_dispatch_of(key, false, out);
         }
         let job = &mut self.jobs[key];
         let sends =
@@ -316,6 +327,8 @@ impl Core {
         let change = |live: &mut Live| {
             live.lost_since = None;
             live.sends = live.sends.saturating_add(1);
+            // The send before it may be under way yet.
+            live.uncertain = true;
         };
         self.update_live(key, Transition::Resend, change, out);
         let job = &mut self.jobs[key];
@@ -480,6 +493,7 @@ impl Core {
 
     /// A watch saw something that is not a current attempt.
     fn handle_orphan_seen(&mut self, name: &ClusterName, run: &Observation, out: &mut Output) {
+        self.stop_what_was_stopped(name, run, out);
         let matches = |o: &&Orphan| o.cluster == *name && o.job == run.job && o.attempt == run.attempt;
         let Some(orphan) = self.orphans.iter().find(matches).cloned() else { return };
         match run.status {
@@ -487,6 +501,16 @@ impl Core {
             RunStatus::Succeeded | RunStatus::Failed { .. } | RunStatus::Stopped => {
                 self.drop_orphan(&orphan, out)
             }
+        }
+    }
+
+    /// A request that arrives after its job was stopped is stopped as well.
+    fn stop_what_was_stopped(&self, name: &ClusterName, run: &Observation, out: &mut Output) {
+        let Some(record) = self.jobs.find(&run.job).map(|key| &self.jobs[key].record) else { return };
+        let alive = matches!(run.status, RunStatus::Pending | RunStatus::Running);
+        if alive && record.state() == State::Stopped && record.attempts == run.attempt.0 {
+            let (job, attempt, cluster) = (run.job.clone(), run.attempt, name.clone());
+            out.effects.push(Effect::Stop { job, attempt, cluster });
         }
     }
 
@@ -548,8 +572,8 @@ impl Core {
         out: &mut Output,
     ) -> Result<(), Refusal> {
         let (key, live) = self.lease(job, attempt)?;
-        if live.stage == Stage::Sending {
-            let reached = !matches!(outcome, ReleaseOutcome::Unreachable(_));
+        let reached = !matches!(outcome, ReleaseOutcome::Unreachable(_));
+        if !reached || live.stage == Stage::Sending {
             self.note_dispatch_of(key, reached, out);
         }
         match outcome {

@@ -314,15 +314,15 @@ impl Core {
         }
     }
 
-    /// Makes sure that somebody looks when the head of this class starves. One
-    /// timer per class, set for the head of the time: a later head is checked then.
+    /// Makes sure that somebody looks when the head of this class starves. One timer
+    /// per class, for the earliest such moment: a later head is checked then.
     fn watch_for_starvation(&mut self, key: ClassKey) {
         let (now, after) = (self.now, self.settings.starvation_after);
         let Some(class) = self.queue.get_mut(key) else { return };
         let Some((_, job)) = class.ready().first_key_value() else { return };
         let Phase::Waiting { since, .. } = self.jobs[*job].record.phase else { return };
         let at = since + after;
-        if class.starving_due.is_none() && at > now {
+        if class.starving_due.is_none_or(|due| at < due) && at > now {
             self.timers.set(&mut class.starving_due, Timer::Starving(key), at);
         }
     }

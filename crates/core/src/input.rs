@@ -73,7 +73,9 @@ pub enum Input {
         /// Did the cluster answer?
         answered: bool,
     },
-    /// A watch of one cluster saw these.
+    /// A watch of one cluster saw these. Only runs that are ours: an id that was used
+    /// before, by us or by somebody else, is told apart by what the driver put into the
+    /// run's metadata.
     Observed {
         /// Which cluster.
         cluster: ClusterName,
@@ -84,7 +86,8 @@ pub enum Input {
         /// What it saw.
         runs: Vec<Observation>,
     },
-    /// The holder of a placement is alive.
+    /// The holder of a placement is alive, and has handed its work to the cluster: from
+    /// now on the cluster's own facts are expected to show it.
     Heartbeat {
         /// Which task or actor.
         job: JobId,

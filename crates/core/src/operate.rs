@@ -63,9 +63,13 @@ impl Core {
             let live = self.jobs[job].record.live();
             let on_its_way =
                 live.is_some_and(|live| live.stage == Stage::Sending && live.lost_since.is_none());
+            // What is being sent now may reach the new head: its report will tell.
+            if on_its_way {
+                continue;
+            }
             if restarted {
                 self.mark_lost(job, out);
-            } else if !on_its_way {
+            } else {
                 self.jobs[job].asks = 0;
                 self.ask(job, out);
             }

@@ -6,6 +6,7 @@ use multicluster_types::{ClusterName, JobId, Kind, Settings, Timestamp};
 
 use crate::{
     Core, Effect, Output, Refusal, Write,
+    jobs::JobKey,
     record::{ClusterRecord, JobRecord, Orphan, Phase, Stage},
 };
 
@@ -96,12 +97,40 @@ impl Core {
                 if live.stage == Stage::Sending {
                     out.effects.push(Effect::Grant { job, attempt, cluster });
                 }
-            } else if live.stage == Stage::Sending && live.lost_since.is_none() {
-                self.mark_lost(key, &mut out);
+            } else {
+                self.recover_job(key, &mut out);
             }
         }
+        self.recover_clocks(&mut out);
         self.forget_old(&mut out);
         out
+    }
+
+    /// A request that may or may not have left is uncertain. And that nobody could be
+    /// asked while the control plane was down does not count as the loss of a cluster.
+    fn recover_job(&mut self, key: JobKey, out: &mut Output) {
+        let now = self.now;
+        let Phase::Live(live) = &mut self.jobs[key].record.phase else { return };
+        let sending = live.stage == Stage::Sending;
+        if !sending && live.lost_since.is_none() {
+            return;
+        }
+        live.uncertain |= sending;
+        live.lost_since = live.lost_since.map(|_| now);
+        self.tell(key, out);
+        self.mark_lost(key, out);
+    }
+
+    /// A clock that was set back while the control plane was down must not close a
+    /// cluster until it has caught up.
+    fn recover_clocks(&mut self, out: &mut Output) {
+        for (_, cluster) in self.pool.iter_mut() {
+            if let Some(clock) = cluster.record.clock.as_mut().filter(|clock| clock.at > self.now) {
+                clock.at = self.now;
+                out.writes.push(Write::Cluster(cluster.record.clone()));
+            }
+        }
+        self.rearm_all();
     }
 
     /// The durable state as the core sees it. What the writes add up to must be

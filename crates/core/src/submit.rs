@@ -18,7 +18,7 @@ impl Core {
         let work = stay_with_parent(work, parent.as_ref());
         if let Some(key) = self.jobs.find(id.id()) {
             let record = &self.jobs[key].record;
-            if *record.work != work || record.content != content {
+            if !is_same_request(&record.work, &work) || record.content != content {
                 return Err(Refusal::Conflict { job: record.id.clone(), state: record.state() });
             }
             return Ok(Accepted { job: record.id.clone(), duplicate: Some(Duplicate::SameId) });
@@ -134,6 +134,13 @@ impl Core {
     pub(crate) fn rerun(&mut self, id: &JobId, out: &mut Output) -> Result<(), Refusal> {
         let key = self.find_job(id)?;
         let record = &mut self.jobs[key].record;
+        if record.work.kind != Kind::Job {
+            return Err(self.wrong_state(
+                key,
+                "run again",
+                "its caller has what it runs, and must submit it again",
+            ));
+        }
         if !matches!(record.state(), State::Failed | State::Stopped) {
             return Err(self.wrong_state(key, "run again", "only failed and stopped jobs are"));
         }
@@ -177,6 +184,15 @@ impl Core {
         let record = &self.jobs[key].record;
         Refusal::WrongState { job: record.id.clone(), state: record.state(), verb, hint }
     }
+}
+
+/// Is this the same request made again? The batch is minted anew per call; and
+/// sub-work of a parent that moved to another cluster stays where it was put.
+fn is_same_request(known: &Work, again: &Work) -> bool {
+    let bound =
+        |work: &Work| work.origin == Origin::Inside && work.preference.as_ref().is_some_and(|p| p.required);
+    let preference = if bound(known) && bound(again) { &known.preference } else { &again.preference };
+    *known == Work { group: known.group.clone(), preference: preference.clone(), ..again.clone() }
 }
 
 /// Work submitted from inside a job is sub-work, and stays on that job's cluster

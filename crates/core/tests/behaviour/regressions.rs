@@ -257,3 +257,185 @@ fn a_new_job_is_not_stopped_for_an_orphan_of_a_deleted_one() {
     env.bring_back("mac");
     assert!(!env.effects.iter().any(is_stop), "{:?}", env.effects);
 }
+
+#[test]
+fn a_found_running_job_is_not_asked_about_for_ever() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    env.run(&job);
+    env.crash();
+    env.poll("only");
+    let mut asked = 0;
+    for _ in 0..120 {
+        let mine = |e: &Effect| matches!(e, Effect::Lookup { .. });
+        if env.effects.iter().any(mine) {
+            asked += 1;
+            env.answer(&job, LookupOutcome::Found(RunStatus::Running));
+        }
+        env.advance(Span(500));
+    }
+    assert_eq!(asked, 1);
+}
+
+#[test]
+fn a_definite_failure_moves_on_although_the_cluster_is_lost() {
+    let mut env = TestEnv::pair();
+    let job = env.submit(a_job().prefers("mac"));
+    env.lose("mac");
+    env.dispatched(&job, DispatchOutcome::Failed("connection refused".into()));
+    env.advance_s(5);
+    assert_eq!((env.state(&job), env.place(&job)), (State::Dispatching, "centos"));
+}
+
+#[test]
+fn a_restart_does_not_end_what_is_still_being_sent() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    env.fake("only").session = "session_2".into();
+    env.poll("only");
+    if env.effects.iter().any(|e| matches!(e, Effect::Lookup { .. })) {
+        env.answer(&job, env.not_found("only"));
+    }
+    env.accept(&job); // the new head took it
+    let seen = env.seen("only", &job, 1, RunStatus::Running);
+    env.send(seen);
+    assert_eq!(env.state(&job), State::Running);
+}
+
+#[test]
+fn heartbeats_before_unreachable_hide_a_dead_cluster() {
+    let mut env = TestEnv::only();
+    let task = env.submit(a_task());
+    let mut tries = 0;
+    while !env.state(&task).is_terminal() && tries < 50 {
+        tries += 1;
+        env.heartbeat(&task).unwrap();
+        env.release(&task, ReleaseOutcome::Unreachable("connect timed out".into())).unwrap();
+        let mut waited = 0;
+        while env.state(&task) == State::Queued && waited < 600 {
+            env.advance_s(1);
+            waited += 1;
+        }
+    }
+    assert!(tries <= 10, "{tries} tries, circuit {:?}", env.view("only").circuit);
+}
+
+#[test]
+fn a_batch_sent_again_is_the_same_batch() {
+    let mut env = TestEnv::only();
+    let first = env.try_submit(a_task().id("t1").batch("call-1")).unwrap();
+    let again = env.try_submit(a_task().id("t1").batch("call-2"));
+    assert_eq!(again.map(|a| a.job).map_err(|e| e.code()), Ok(first.job));
+}
+
+#[test]
+fn a_retried_parent_finds_its_sub_job() {
+    let mut env = TestEnv::pair();
+    let parent = env.submit(a_job().prefers("mac").retries(3));
+    env.run(&parent);
+    let child = env.submit(a_job().id("step-1").content("x").inside(&parent, "mac"));
+    env.fail(&parent);
+    env.cordon("mac");
+    env.advance_s(10);
+    assert_eq!(env.place(&parent), "centos");
+    let again = env.try_submit(a_job().id("step-1").content("x").inside(&parent, "centos"));
+    assert_eq!(again.map(|a| a.job).map_err(|e| e.code()), Ok(child));
+}
+
+#[test]
+fn downtime_of_the_control_plane_is_not_the_loss_of_a_cluster() {
+    let mut env = TestEnv::pair();
+    let job = env.submit(a_job().prefers("mac").idempotent());
+    env.run(&job);
+    env.lose("mac");
+    env.now = env.now + Span::seconds(600);
+    env.crash();
+    env.bring_back("mac"); // the first thing heard
+    assert_eq!(env.place(&job), "mac");
+}
+
+#[test]
+fn a_task_cannot_be_run_again_without_its_caller() {
+    let mut env = TestEnv::only();
+    let task = env.submit(a_task());
+    env.heartbeat(&task).unwrap();
+    env.release(&task, ReleaseOutcome::Failed("x".into())).unwrap();
+    assert!(env.ask(Input::Rerun { job: task.clone() }).is_err());
+}
+
+#[test]
+fn a_clock_set_back_over_a_restart_does_not_close_a_cluster() {
+    let mut env = TestEnv::new();
+    env.cluster(a_cluster("only"));
+    env.now = env.now + Span::seconds(7200); // clock ran ahead
+    env.poll("only");
+    let first = env.submit(a_job());
+    env.run(&first);
+    env.succeed(&first);
+    env.now = Timestamp(env.now.0 - 7_200_000);
+    env.crash();
+    env.poll("only");
+    let second = env.submit(a_job());
+    for _ in 0..60 {
+        env.now = env.now + Span::seconds(1);
+        env.send(Input::Tick);
+        env.poll("only");
+    }
+    assert_eq!(env.place(&second), "only", "{}", env.summary(&second));
+}
+
+#[test]
+fn a_stopped_job_that_never_started_is_stopped() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    env.accept(&job);
+    env.stop(&job).unwrap();
+    env.observe(&job, RunStatus::Failed { message: "start timeout".into(), never_started: true });
+    assert_eq!(env.state(&job), State::Stopped);
+}
+
+#[test]
+fn a_stop_waits_for_the_send_under_way() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    env.stop(&job).unwrap();
+    env.advance_s(61); // the lane is slow, nothing was reported
+    env.answer(&job, env.not_found("only"));
+    env.effects.clear();
+    env.accept(&job);
+    let seen = env.seen("only", &job, 1, RunStatus::Running);
+    env.send(seen);
+    assert!(
+        env.effects.iter().any(|e| matches!(e, Effect::Stop { .. })),
+        "{:?} and nobody stops it",
+        env.state(&job)
+    );
+}
+
+#[test]
+fn a_lost_probe_is_released() {
+    let mut env = TestEnv::only();
+    for n in 0..5 {
+        let j = env.submit(a_job().id(&format!("j{n}")));
+        env.dispatched(&j, DispatchOutcome::Failed("x".into()));
+        env.stop(&j).unwrap();
+    }
+    env.advance_s(61);
+    let probe = env.submit(a_job().id("probe"));
+    assert_eq!(env.state(&probe), State::Dispatching);
+    env.lose("only");
+    env.dispatched(&probe, DispatchOutcome::Unknown("t".into()));
+    env.effects.clear();
+    env.bring_back("only");
+    let next = env.submit(a_job().id("next"));
+    for _ in 0..600 {
+        env.advance_s(1);
+        if !env.place(&next).is_empty() {
+            break;
+        }
+        if env.effects.iter().any(|e| matches!(e, Effect::Lookup { .. })) {
+            env.answer(&probe, LookupOutcome::NoAnswer);
+        }
+    }
+    assert_eq!(env.place(&next), "only", "{}", env.summary(&next));
+}
