@@ -110,7 +110,7 @@ fn main() {
 /// The best of some rounds, each at least a tenth of a second of `work`.
 fn best_rate(mut work: impl FnMut()) -> f64 {
     let mut best: f64 = 0.0;
-    for _ in 0..5 {
+    for _ in 0..9 {
         let (started, mut count) = (Instant::now(), 0);
         while started.elapsed() < Duration::from_millis(200) {
             (0..64).for_each(|_| work());
