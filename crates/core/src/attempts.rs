@@ -17,7 +17,7 @@ use crate::{
     core::backoff,
     jobs::JobKey,
     pool::ClusterKey,
-    record::{AttemptOutcome, AttemptRecord, Live, Orphan, Phase, Stage, Troubles},
+    record::{AttemptOutcome, AttemptRecord, Live, Orphan, Phase, Stage},
     timers::Timer,
 };
 
@@ -627,13 +627,5 @@ impl Core {
         if let Some(on) = self.jobs[key].on {
             self.note_dispatch(on, worked, out);
         }
-    }
-}
-
-impl Troubles {
-    /// Is there anything to tell?
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        *self == Troubles::default()
     }
 }

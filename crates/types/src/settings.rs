@@ -255,13 +255,6 @@ impl Share {
         Share(u32::try_from(share).unwrap_or(u32::MAX).min(Self::WHOLE))
     }
 
-    /// Is `part` more than this share of `whole`? Exact, without a division.
-    #[must_use]
-    #[inline]
-    pub fn is_exceeded_by(self, part: u64, whole: u64) -> bool {
-        u128::from(part) * u128::from(Self::WHOLE) > u128::from(whole) * u128::from(self.0) && whole > 0
-    }
-
     /// Both together, at most everything.
     #[must_use]
     pub fn plus(self, other: Share) -> Share {

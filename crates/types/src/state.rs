@@ -111,12 +111,6 @@ impl State {
         matches!(self, State::Succeeded | State::Failed | State::Stopped)
     }
 
-    /// Is it on a cluster, as far as we know?
-    #[must_use]
-    pub fn is_live(self) -> bool {
-        matches!(self, State::Dispatching | State::Pending | State::Running | State::Unknown)
-    }
-
     /// A stable word for APIs, metrics and logs.
     #[must_use]
     pub fn as_str(self) -> &'static str {

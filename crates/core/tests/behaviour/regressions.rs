@@ -13,7 +13,6 @@ fn is_stop(effect: &Effect) -> bool {
     matches!(effect, Effect::Stop { .. })
 }
 
-// 1
 #[test]
 fn nothing_is_sent_again_while_a_send_is_under_way() {
     let mut env = TestEnv::only();
@@ -38,7 +37,6 @@ fn a_moved_dashboard_does_not_send_again_while_a_send_is_under_way() {
     env.assert_quiet();
 }
 
-// 2
 #[test]
 fn what_never_starts_anywhere_is_given_up_after_dispatch_attempts() {
     let mut env = TestEnv::only();
@@ -54,7 +52,6 @@ fn what_never_starts_anywhere_is_given_up_after_dispatch_attempts() {
     assert_eq!((env.state(&job), env.attempt(&job).0), (State::Failed, 10));
 }
 
-// 3
 #[test]
 fn a_refused_second_send_says_nothing_about_the_first() {
     let mut env = TestEnv::only();
@@ -65,7 +62,6 @@ fn a_refused_second_send_says_nothing_about_the_first() {
     assert_eq!(env.state(&job), State::Unknown);
 }
 
-// 4
 #[test]
 fn sending_again_backs_off() {
     let mut env = TestEnv::only();
@@ -81,7 +77,6 @@ fn sending_again_backs_off() {
     assert!(sends <= 2, "{sends} sends within one millisecond");
 }
 
-// 5
 #[test]
 fn late_news_of_a_lost_cluster_does_not_make_its_jobs_reachable() {
     let mut env = TestEnv::pair();
@@ -94,7 +89,6 @@ fn late_news_of_a_lost_cluster_does_not_make_its_jobs_reachable() {
     assert_eq!((env.state(&job), env.place(&idempotent)), (State::Unknown, "centos"));
 }
 
-// 6
 #[test]
 fn stopping_a_starving_head_ends_its_reservation() {
     let mut env = TestEnv::with(|s| s.resource_threshold = settings::Share::percent(100));
@@ -107,7 +101,6 @@ fn stopping_a_starving_head_ends_its_reservation() {
     assert_eq!(env.place(&small), "only");
 }
 
-// 7
 #[test]
 fn the_second_of_a_class_starves_too() {
     let mut env = TestEnv::with(|s| s.resource_threshold = settings::Share::percent(100));
@@ -123,7 +116,6 @@ fn the_second_of_a_class_starves_too() {
     assert_eq!(env.view("only").reserved_for, Some(second));
 }
 
-// 8
 #[test]
 fn a_trickling_batch_counts_as_one_submission() {
     let mut env = TestEnv::with(|s| s.resource_threshold = settings::Share::percent(100));
@@ -138,7 +130,6 @@ fn a_trickling_batch_counts_as_one_submission() {
     assert_ne!(env.state(&urgent), State::Queued, "{}", env.summary(&urgent));
 }
 
-// 9
 #[test]
 fn what_was_given_up_on_a_healthy_cluster_is_stopped() {
     let mut env = TestEnv::only();
@@ -164,7 +155,6 @@ fn an_unanswered_stop_of_what_was_given_up_is_repeated() {
     assert!(env.effects.iter().any(is_stop));
 }
 
-// 10
 #[test]
 fn any_identical_queued_job_stands_in() {
     let mut env = TestEnv::new();
@@ -176,7 +166,6 @@ fn any_identical_queued_job_stands_in() {
     assert_eq!(env.try_submit(a_job().content("train")).unwrap().job, second);
 }
 
-// 11
 #[test]
 fn a_running_job_is_asked_about_again_when_the_question_after_a_crash_had_no_answer() {
     let mut env = TestEnv::only();
@@ -189,7 +178,6 @@ fn a_running_job_is_asked_about_again_when_the_question_after_a_crash_had_no_ans
     assert!(env.effects.iter().any(|e| matches!(e, Effect::Lookup { .. })));
 }
 
-// 12
 #[test]
 fn a_dispatch_report_for_a_placement_is_dropped() {
     let mut env = TestEnv::only();
@@ -199,7 +187,6 @@ fn a_dispatch_report_for_a_placement_is_dropped() {
     env.assert_quiet(); // asks about a task, and would Submit it on "not found"
 }
 
-// 13
 #[test]
 fn one_hung_request_counts_once_for_the_breaker() {
     let mut env = TestEnv::with(|s| s.set("breaker_failures", "2").unwrap());
@@ -210,7 +197,6 @@ fn one_hung_request_counts_once_for_the_breaker() {
     assert_eq!(env.view("only").circuit, CircuitState::Closed);
 }
 
-// 14
 #[test]
 fn a_lost_idempotent_job_does_not_claim_that_it_is_not_run_again() {
     let mut env = TestEnv::only();
@@ -220,7 +206,6 @@ fn a_lost_idempotent_job_does_not_claim_that_it_is_not_run_again() {
     assert!(!env.summary(&job).contains("nor run again"), "{}", env.summary(&job));
 }
 
-// 15
 #[test]
 fn the_ledger_adds_up_for_huge_amounts() {
     let mut env = TestEnv::with(|s| {
@@ -239,7 +224,6 @@ fn the_ledger_adds_up_for_huge_amounts() {
     env.release(&tasks[0], ReleaseOutcome::Succeeded).unwrap(); // check() fails
 }
 
-// 16
 #[test]
 fn a_new_job_is_not_stopped_for_an_orphan_of_a_deleted_one() {
     let mut env = TestEnv::pair();
