@@ -1,0 +1,3 @@
+//! The `ray-multicluster` command.
+
+fn main() {}

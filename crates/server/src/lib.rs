@@ -1,0 +1,1 @@
+//! The control plane: driver, lanes, HTTP.

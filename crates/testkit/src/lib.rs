@@ -1,0 +1,1 @@
+//! Fake Ray dashboards with injectable faults.
