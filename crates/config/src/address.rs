@@ -15,6 +15,7 @@ const MAX_LENGTH: usize = 2048;
 
 const HEAD_EXAMPLE: &str = "write host:port of Ray's client server, such as 192.168.5.7:10001";
 const DASHBOARD_EXAMPLE: &str = "write http://host:port of Ray's dashboard, such as http://192.168.5.7:8265";
+const PLANE_EXAMPLE: &str = "write http://host:port of this control plane, such as http://192.168.5.1:8700";
 
 /// `host:port`; a leading `ray://` is dropped.
 pub(crate) fn head(text: &str) -> Result<String, BadAddress> {
@@ -37,24 +38,33 @@ pub(crate) fn head(text: &str) -> Result<String, BadAddress> {
 
 /// `http://host[:port][/path]` or `https://…`; trailing slashes are dropped.
 pub(crate) fn dashboard(text: &str) -> Result<String, BadAddress> {
-    refuse_oddities(text, DASHBOARD_EXAMPLE)?;
+    http(text, DASHBOARD_EXAMPLE)
+}
+
+/// The control plane's own URL, as a dashboard's.
+pub(crate) fn plane(text: &str) -> Result<String, BadAddress> {
+    http(text, PLANE_EXAMPLE)
+}
+
+fn http(text: &str, example: &str) -> Result<String, BadAddress> {
+    refuse_oddities(text, example)?;
     let Some((scheme, rest)) = text.split_once("://") else {
         let hint = match head(text) {
             Ok(address) => format!("write http://{address}"),
-            Err(_) => DASHBOARD_EXAMPLE.to_owned(),
+            Err(_) => example.to_owned(),
         };
         return Err(bad("http:// is missing", hint));
     };
     if !matches!(scheme, "http" | "https") {
-        return Err(bad("the dashboard is reached by http:// or https://", DASHBOARD_EXAMPLE));
+        return Err(bad("it is reached by http:// or https://", example));
     }
     if rest.contains(['?', '#']) {
-        return Err(bad("there is a query or a fragment in the URL", DASHBOARD_EXAMPLE));
+        return Err(bad("there is a query or a fragment in the URL", example));
     }
     let authority = rest.split_once('/').map_or(rest, |(authority, _)| authority);
-    let (host, port) = split(authority, DASHBOARD_EXAMPLE)?;
-    check_host(host, DASHBOARD_EXAMPLE)?;
-    port.map_or(Ok(()), |port| check_port(port, DASHBOARD_EXAMPLE))?;
+    let (host, port) = split(authority, example)?;
+    check_host(host, example)?;
+    port.map_or(Ok(()), |port| check_port(port, example))?;
     Ok(text.trim_end_matches('/').to_owned())
 }
 
@@ -168,7 +178,7 @@ mod tests {
         for (text, message) in [
             ("", "the address is empty"),
             ("192.168.5.7", "http:// is missing"),
-            ("ray://h:1", "the dashboard is reached by http:// or https://"),
+            ("ray://h:1", "it is reached by http:// or https://"),
             ("http://", "the host is missing"),
             ("http:///x", "the host is missing"),
             ("http://h:99999", "the port should be a number from 1 to 65535"),

@@ -1,5 +1,6 @@
 //! `clusters:`, one entry per Ray cluster.
 
+mod connection;
 mod keys;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
@@ -7,6 +8,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use multicluster_types::{ClusterName, ClusterSpec, Limits, RuntimeEnv, Settings, Tag, Tags, Weight};
 
 use crate::{
+    Outside,
     address::{self, BadAddress},
     report::{Report, excerpt},
     runtime_env, scalar,
@@ -17,7 +19,12 @@ use crate::{
 pub(crate) use keys::KEYS;
 
 /// Reads the list. Clusters with errors are left out; the errors are reported.
-pub(crate) fn read(key: &Key<'_>, node: &Node<'_>, report: &mut Report<'_>) -> Vec<ClusterSpec> {
+pub(crate) fn read(
+    key: &Key<'_>,
+    node: &Node<'_>,
+    outside: &Outside,
+    report: &mut Report<'_>,
+) -> Vec<ClusterSpec> {
     let items = match &node.value {
         Value::List(items) => items.as_slice(),
         _ if node.is_null() => &[],
@@ -30,7 +37,7 @@ pub(crate) fn read(key: &Key<'_>, node: &Node<'_>, report: &mut Report<'_>) -> V
         report.error_at_key(key.at, "`clusters:` is empty", crate::CLUSTERS_HINT);
     }
     let mut names = BTreeMap::new();
-    (1..).zip(items).filter_map(|(number, item)| cluster(number, item, &mut names, report)).collect()
+    (1..).zip(items).filter_map(|(number, item)| cluster(number, item, &mut names, outside, report)).collect()
 }
 
 /// Where each name was first given.
@@ -40,6 +47,7 @@ fn cluster(
     number: usize,
     node: &Node<'_>,
     names: &mut Names,
+    outside: &Outside,
     report: &mut Report<'_>,
 ) -> Option<ClusterSpec> {
     let Value::Map(entries) = &node.value else {
@@ -49,7 +57,7 @@ fn cluster(
     };
     let mut found = Found::default();
     for (key, value) in entries {
-        found.read(key, value, names, report);
+        found.read(key, value, names, outside, report);
     }
     for required in KEYS.iter().filter(|key| key.default.is_none()) {
         if !entries.iter().any(|(key, _)| key.text == required.name) {
@@ -57,6 +65,7 @@ fn cluster(
             report.error(node.at, message, format!("add `{}: {}`", required.name, required.example));
         }
     }
+    let connection = found.connection.finish(report);
     Some(ClusterSpec {
         name: found.name?,
         head_address: found.head_address?.into(),
@@ -66,6 +75,10 @@ fn cluster(
         tags: found.tags,
         runtime_env: Arc::new(found.runtime_env),
         limits: found.limits,
+        home_dir: found.home_dir.map(Into::into),
+        inject_sdk: found.inject_sdk,
+        plane_address: found.plane_address.map(Into::into),
+        connection,
     })
 }
 
@@ -80,10 +93,21 @@ struct Found {
     tags: Tags,
     runtime_env: RuntimeEnv,
     limits: Limits,
+    home_dir: Option<String>,
+    inject_sdk: bool,
+    plane_address: Option<String>,
+    connection: connection::Found,
 }
 
 impl Found {
-    fn read(&mut self, key: &Key<'_>, value: &Node<'_>, names: &mut Names, report: &mut Report<'_>) {
+    fn read(
+        &mut self,
+        key: &Key<'_>,
+        value: &Node<'_>,
+        names: &mut Names,
+        outside: &Outside,
+        report: &mut Report<'_>,
+    ) {
         match key.text.as_ref() {
             "name" => self.name = name(key, value, names, report),
             "head_address" => self.head_address = address(key, value, address::head, report),
@@ -92,6 +116,10 @@ impl Found {
             "weight" => self.weight = scalar::weight(key, value, report).unwrap_or_default(),
             "tags" => self.tags = tags(key, value, report).unwrap_or_default(),
             "runtime_env" => self.runtime_env = runtime_env::read(key, value, report),
+            "home_dir" => self.home_dir = home_dir(key, value, report),
+            "inject_sdk" => self.inject_sdk = scalar::flag(key, value, report).unwrap_or_default(),
+            "plane_address" => self.plane_address = address(key, value, address::plane, report),
+            name if connection::NAMES.contains(&name) => self.connection.read(key, value, outside, report),
             name if KEYS.iter().any(|key| key.name == name) => self.limit(key, value, report),
             _ => report.unknown_key(key, "a cluster", KEYS.iter().map(|key| key.name)),
         }
@@ -143,6 +171,18 @@ fn address(
             }
         })
         .ok()
+}
+
+/// An absolute path. What follows from it is translated, so the root cannot be one.
+fn home_dir(key: &Key<'_>, node: &Node<'_>, report: &mut Report<'_>) -> Option<String> {
+    const HINT: &str = "write an absolute path, such as /home/zorro";
+    let text = scalar::text(key, node, HINT, report)?;
+    let home = text.trim_end_matches('/');
+    if home.len() > 1 && home.starts_with('/') && !home.contains(['\0', '\n', '\r']) {
+        return Some(home.to_owned());
+    }
+    report.error(node.at, format!("home_dir {} cannot be a home directory", excerpt(text)), HINT);
+    None
 }
 
 fn tags(key: &Key<'_>, node: &Node<'_>, report: &mut Report<'_>) -> Option<Tags> {

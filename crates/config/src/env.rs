@@ -39,22 +39,16 @@ pub(crate) fn variable(name: &str) -> String {
 }
 
 /// Sets what the environment says.
-pub(crate) fn apply(
-    env: impl IntoIterator<Item = (String, String)>,
-    settings: &mut Settings,
-    report: &mut Report<'_>,
-) {
+pub(crate) fn apply(env: &BTreeMap<String, String>, settings: &mut Settings, report: &mut Report<'_>) {
     // In order of name, so that the outcome never depends on the order of the environment.
-    let ours: BTreeMap<String, String> =
-        env.into_iter().filter(|(variable, _)| variable.starts_with(PREFIX)).collect();
-    for (given, text) in &ours {
+    for (given, text) in env.iter().filter(|(variable, _)| variable.starts_with(PREFIX)) {
         let name = given[PREFIX.len()..].to_ascii_lowercase();
         let Some(definition) = scalar::definition(&name).filter(|_| *given == variable(&name)) else {
             warn_unknown(given, &name, report);
             continue;
         };
         let proper = variable(definition.name);
-        if *given != proper && ours.contains_key(&proper) {
+        if *given != proper && env.contains_key(&proper) {
             report.warn_about(given, format!("{proper} is set too, and counts"), "unset one of the two");
             continue;
         }

@@ -1,14 +1,14 @@
 //! `cluster.yaml` and the `SCHEDULER_*` environment as typed settings.
 //!
 //! Text goes in, a [`Config`] or a [`ConfigError`] comes out; every error points at
-//! the line, and all errors of a file are reported at once. Only [`load`] and
-//! [`find`] look at files, and nothing here reads the process environment: it is
-//! passed in.
+//! the line, and all errors of a file are reported at once. Only [`load`] (with the
+//! token files it is told of) and [`find`] look at files, and nothing here reads the
+//! process environment: it is passed in.
 //!
 //! ```text
-//! text ─ tree ─┬─ clusters ─ runtime_env, address ─┐
-//!              └─ scheduler ─ policies ────────────┼─ Config
-//! environment ─ env ───────────────────────────────┘
+//! text ─ tree ─┬─ clusters ─ runtime_env, address, connection ─┐
+//!              └─ scheduler ─ policies ────────────────────────┼─ Config
+//! environment ─ env ───────────────────────────────────────────┘
 //! ```
 //!
 //! [`reference()`] renders the same tables as Markdown for the docs.
@@ -31,7 +31,7 @@ mod yaml_error;
 #[cfg(test)]
 mod tests;
 
-use std::{fs::File, io::Read, path::Path};
+use std::{collections::BTreeMap, fs::File, io::Read, path::Path};
 
 use multicluster_types::{ClusterSpec, Settings};
 
@@ -69,12 +69,13 @@ pub fn load(path: &Path, env: impl IntoIterator<Item = (String, String)>) -> Res
         ConfigError::from(Diagnostic::about(&origin, message, "check the path and its permissions"))
     })?;
     match std::str::from_utf8(&bytes) {
-        Ok(text) => parse(text, &origin, env),
+        Ok(text) => parse_in(text, &origin, path.parent(), env),
         Err(error) => Err(not_text(&origin, &bytes, error.valid_up_to())),
     }
 }
 
-/// Reads text. `origin` names it in errors: the file's path as the user knows it.
+/// Reads text. `origin` names it in errors: the file's path as the user knows it. No
+/// other file is read: a `token_file` is refused, for nobody could tell where it is.
 ///
 /// # Errors
 /// Lists everything that is wrong with the text and the environment, each with its
@@ -84,16 +85,34 @@ pub fn parse(
     origin: &str,
     env: impl IntoIterator<Item = (String, String)>,
 ) -> Result<Config, ConfigError> {
+    parse_in(text, origin, None, env)
+}
+
+/// What a file may refer to.
+#[derive(Debug)]
+struct Outside<'a> {
+    env: BTreeMap<String, String>,
+    /// The configuration's own folder; `None` for mere text.
+    folder: Option<&'a Path>,
+}
+
+fn parse_in(
+    text: &str,
+    origin: &str,
+    folder: Option<&Path>,
+    env: impl IntoIterator<Item = (String, String)>,
+) -> Result<Config, ConfigError> {
     if text.len() > MAX_FILE_BYTES {
         return Err(too_large(origin).into());
     }
+    let outside = Outside { env: env.into_iter().collect(), folder };
     let mut report = Report::new(Source::new(origin, text));
     let mut settings = Settings::default();
     let mut clusters = Vec::new();
     if let Some(root) = tree::parse(text, &mut report) {
-        read_file(&root, &mut settings, &mut clusters, &mut report);
+        read_file(&root, &outside, &mut settings, &mut clusters, &mut report);
     }
-    env::apply(env, &mut settings, &mut report);
+    env::apply(&outside.env, &mut settings, &mut report);
     report.finish(|warnings| Config { settings, clusters, warnings })
 }
 
@@ -103,6 +122,7 @@ const CLUSTERS_HINT: &str = "list your clusters:\n  clusters:\n    - name: cento
 
 fn read_file(
     root: &Node<'_>,
+    outside: &Outside,
     settings: &mut Settings,
     clusters: &mut Vec<ClusterSpec>,
     report: &mut Report<'_>,
@@ -120,7 +140,7 @@ fn read_file(
         match key.text.as_ref() {
             "clusters" => {
                 listed = true;
-                *clusters = clusters::read(key, value, report);
+                *clusters = clusters::read(key, value, outside, report);
             }
             "scheduler" => scheduler::read(key, value, settings, report),
             _ => report.unknown_key(key, "the file", FILE_KEYS),

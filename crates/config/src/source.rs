@@ -1,14 +1,14 @@
 //! The text a configuration came from, and what of it may be shown.
 //!
-//! A configuration holds secrets: the values under `runtime_env`. They are hidden
-//! here, where excerpts are made, so that no error message has to think of it.
+//! A configuration holds secrets: the values under `runtime_env`, tokens, headers (and
+//! tokens written where the name of a variable belongs). They are hidden here, where excerpts are made, so that no error message has to think of it.
 
 use std::ops::Range;
 
 use crate::diagnostic::Place;
 
 /// Keys whose values are never shown.
-pub(crate) const SECRET_KEYS: [&str; 2] = ["runtime_env", "env_vars"];
+pub(crate) const SECRET_KEYS: [&str; 5] = ["runtime_env", "env_vars", "token", "token_env", "headers"];
 
 /// Where something stands: line and column from 1, and its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! Whole files: what is understood, what is refused and how, what is never shown.
 
+mod connection;
 mod environment;
 mod hostile;
 mod mistakes;

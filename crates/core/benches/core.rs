@@ -26,8 +26,8 @@ use multicluster_core::{
     Core, DispatchOutcome, Effect, Identity, Input, Observation, Output, RunStatus, Submission,
 };
 use multicluster_types::{
-    ClusterName, ClusterSpec, ContentHash, Incarnation, JobId, Kind, Limits, Load, Resources, Settings,
-    Snapshot, Span, Tags, Timestamp, Weight, Work,
+    ClusterName, ClusterSpec, ContentHash, Incarnation, JobId, Kind, Load, Resources, Settings, Snapshot,
+    Span, Tags, Timestamp, Weight, Work,
 };
 
 /// The system's allocator, with a count of what is in use.
@@ -233,15 +233,12 @@ fn pool(clusters: u32, used: impl Fn(u32) -> f64, cpus: impl Fn(u32) -> f64) -> 
 }
 
 fn cluster(n: u32) -> ClusterSpec {
+    let name = ClusterName::new(format!("cluster-{n}")).unwrap();
     ClusterSpec {
-        name: ClusterName::new(format!("cluster-{n}")).unwrap(),
-        head_address: "127.0.0.1:10001".into(),
-        dashboard: "http://127.0.0.1:8265".into(),
         prefer: n.is_multiple_of(7),
         weight: Weight::new(1.0 + f64::from(n % 3)).unwrap(),
         tags: Tags::new(["linux", "x86_64"]).unwrap(),
-        runtime_env: Default::default(),
-        limits: Limits::default(),
+        ..ClusterSpec::new(name, "127.0.0.1:10001", "http://127.0.0.1:8265")
     }
 }
 

@@ -251,16 +251,8 @@ mod tests {
     use crate::{Capacities, Timing};
 
     fn pool() -> Pool {
-        let spec = multicluster_types::ClusterSpec {
-            name: ClusterName::new("mac.lab").unwrap(),
-            head_address: "127.0.0.1:10001".into(),
-            dashboard: "http://127.0.0.1:8265".into(),
-            prefer: false,
-            weight: Weight::default(),
-            tags: multicluster_types::Tags::default(),
-            runtime_env: std::sync::Arc::default(),
-            limits: multicluster_types::Limits::default(),
-        };
+        let name = ClusterName::new("mac.lab").unwrap();
+        let spec = multicluster_types::ClusterSpec::new(name, "127.0.0.1:10001", "http://127.0.0.1:8265");
         let (clusters, _) = Capacities::default().apply(vec![spec]).unwrap();
         Pool { settings: Settings::default(), clusters, timing: Timing::default() }
     }

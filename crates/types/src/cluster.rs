@@ -1,5 +1,7 @@
 //! A Ray cluster as the operator describes it.
 
+mod connection;
+
 use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
@@ -8,6 +10,8 @@ use crate::{
     ClusterName, Settings, Span, Tags,
     settings::{ExecutionMode, JobLimit, Share},
 };
+
+pub use connection::{Connection, Secret};
 
 /// A runtime_env as Ray takes it, kept as it was written.
 pub type RuntimeEnv = serde_json::Map<String, serde_json::Value>;
@@ -32,6 +36,50 @@ pub struct ClusterSpec {
     pub runtime_env: Arc<RuntimeEnv>,
     /// This cluster's own limits, where they differ from the settings.
     pub limits: Limits,
+    /// The home directory on this cluster, where `home_dir` says so; see
+    /// [`home`](Self::home).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home_dir: Option<Arc<str>>,
+    /// Whether jobs here are given the Python SDK, for clusters that have not installed it.
+    #[serde(default)]
+    pub inject_sdk: bool,
+    /// Where jobs on this cluster reach the control plane, if they can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plane_address: Option<Arc<str>>,
+    /// What requests to the dashboard carry.
+    #[serde(default)]
+    pub connection: Connection,
+}
+
+impl ClusterSpec {
+    /// A cluster of which nothing but its addresses is known.
+    #[must_use]
+    pub fn new(name: ClusterName, head_address: impl Into<Arc<str>>, dashboard: impl Into<Arc<str>>) -> Self {
+        Self {
+            name,
+            head_address: head_address.into(),
+            dashboard: dashboard.into(),
+            prefer: false,
+            weight: Weight::default(),
+            tags: Tags::default(),
+            runtime_env: Arc::default(),
+            limits: Limits::default(),
+            home_dir: None,
+            inject_sdk: false,
+            plane_address: None,
+            connection: Connection::default(),
+        }
+    }
+
+    /// The home directory on this cluster, without a trailing slash: `home_dir`, else
+    /// `runtime_env.env_vars.home_dir`, which is where the prototype's users wrote it.
+    /// `None` for what cannot be one: a relative path, or the root itself.
+    #[must_use]
+    pub fn home(&self) -> Option<&str> {
+        let in_env = || self.runtime_env.get("env_vars")?.get("home_dir")?.as_str();
+        let home = self.home_dir.as_deref().or_else(in_env)?.trim().trim_end_matches('/');
+        (home.len() > 1 && home.starts_with('/')).then_some(home)
+    }
 }
 
 /// Limits a cluster may set for itself; what it leaves out comes from the settings.
@@ -135,7 +183,39 @@ impl fmt::Display for Weight {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    fn a_cluster() -> ClusterSpec {
+        ClusterSpec::new(ClusterName::new("centos").unwrap(), "h:10001", "http://h:8265")
+    }
+
+    #[test]
+    fn the_home_is_a_key_or_else_an_environment_variable() {
+        let mut spec = a_cluster();
+        assert_eq!(spec.home(), None);
+        let env = json!({"env_vars": {"home_dir": "/home/zorro//"}});
+        spec.runtime_env = Arc::new(serde_json::from_value(env).unwrap());
+        assert_eq!(spec.home(), Some("/home/zorro"));
+        spec.home_dir = Some("/Users/zorro".into());
+        assert_eq!(spec.home(), Some("/Users/zorro"));
+        for none in ["/", "", "//", "zorro", "~", "  "] {
+            spec.home_dir = Some(none.into());
+            assert_eq!(spec.home(), None, "{none:?}");
+        }
+    }
+
+    #[test]
+    fn a_cluster_stored_before_it_had_a_connection_can_be_read() {
+        let old = json!({
+            "name": "centos", "head_address": "h:10001", "dashboard": "http://h:8265", "prefer": false,
+            "weight": 1.0, "tags": [], "runtime_env": {},
+            "limits": {"resource_threshold": null, "submission_interval": null, "execution_mode": null,
+                       "max_running_jobs": null},
+        });
+        assert_eq!(serde_json::from_value::<ClusterSpec>(old).unwrap(), a_cluster());
+    }
 
     #[test]
     fn a_weight_is_a_sensible_number() {

@@ -18,7 +18,7 @@ mod state;
 mod time;
 mod work;
 
-pub use cluster::{ClusterSpec, Limits, RuntimeEnv, SpecError, Weight};
+pub use cluster::{ClusterSpec, Connection, Limits, RuntimeEnv, Secret, SpecError, Weight};
 pub use decision::{Decision, Verdict};
 pub use id::{Attempt, ClusterName, GroupId, IdError, Incarnation, JobId, ResourceName, SubmissionId, Tag};
 pub use message::Message;

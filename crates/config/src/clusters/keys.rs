@@ -61,7 +61,74 @@ pub(crate) const KEYS: &[ClusterKey] = &[
         default: Some("{}"),
         example: "{conda: ts}",
         doc: "The base of every runtime_env that runs here; a job's own is laid on top. \
-              `env_vars.home_dir` is this cluster's home directory: paths are translated to it.",
+              `env_vars.home_dir` is this cluster's home directory, where `home_dir` is not given.",
+    },
+    ClusterKey {
+        name: "home_dir",
+        expected: "an absolute path",
+        default: Some("`env_vars.home_dir` of `runtime_env`, or none"),
+        example: "/home/zorro",
+        doc: "The home directory on this cluster. Paths of a job below another cluster's home, or \
+              the submitter's, are translated to it.",
+    },
+    ClusterKey {
+        name: "inject_sdk",
+        expected: "true or false",
+        default: Some("false"),
+        example: "true",
+        doc: "Whether jobs here are given the Python SDK as a `py_modules` entry. For clusters that \
+              have not installed it.",
+    },
+    ClusterKey {
+        name: "plane_address",
+        expected: "an `http://` or `https://` URL",
+        default: Some("none"),
+        example: "http://192.168.5.1:8700",
+        doc: "Where jobs on this cluster reach the control plane; they find it in \
+              `RAY_MULTICLUSTER_ADDRESS`.",
+    },
+    ClusterKey {
+        name: "token",
+        expected: "a bearer token, without `Bearer`",
+        default: Some("none"),
+        example: "…",
+        doc: "Sent to the dashboard as `Authorization: Bearer …`, as Ray's token authentication and \
+              most proxies want it. Never shown.",
+    },
+    ClusterKey {
+        name: "token_env",
+        expected: "the name of an environment variable",
+        default: Some("none"),
+        example: "CENTOS_TOKEN",
+        doc: "Where the token is, instead of `token`. The variable must be set.",
+    },
+    ClusterKey {
+        name: "token_file",
+        expected: "a path; relative ones begin at the folder of the file",
+        default: Some("none"),
+        example: "~/.ray/auth_token",
+        doc: "Where the token is, instead of `token`. Read when the configuration is.",
+    },
+    ClusterKey {
+        name: "headers",
+        expected: "a mapping of names to texts",
+        default: Some("{}"),
+        example: "{X-Team: quant}",
+        doc: "More headers of every request to the dashboard, for a proxy before it. Never shown.",
+    },
+    ClusterKey {
+        name: "ca_file",
+        expected: "a path; relative ones begin at the folder of the file",
+        default: Some("none"),
+        example: "/etc/ssl/ray-ca.pem",
+        doc: "Certificate authorities (PEM) to trust for an `https://` dashboard besides the usual ones.",
+    },
+    ClusterKey {
+        name: "insecure_tls",
+        expected: "true or false",
+        default: Some("false"),
+        example: "true",
+        doc: "Takes any certificate. For a trial only: whoever is on the way can read the token.",
     },
     limit("resource_threshold", "0.8"),
     limit("submission_interval", "10s"),

@@ -255,16 +255,11 @@ impl Sample {
             Resources::from_amounts([("CPU", cpu), ("GPU", gpu), ("memory", memory)])
                 .expect("sample amounts are legal")
         };
+        let name = multicluster_types::ClusterName::new("sample").expect("a legal name");
         Sample {
             spec: ClusterSpec {
-                name: multicluster_types::ClusterName::new("sample").expect("a legal name"),
-                head_address: "127.0.0.1:10001".into(),
-                dashboard: "http://127.0.0.1:8265".into(),
-                prefer: false,
-                weight: multicluster_types::Weight::default(),
                 tags: multicluster_types::Tags::new(["linux"]).expect("a legal tag"),
-                runtime_env: std::sync::Arc::default(),
-                limits: multicluster_types::Limits::default(),
+                ..ClusterSpec::new(name, "127.0.0.1:10001", "http://127.0.0.1:8265")
             },
             total: amounts(16.0, 2.0, 64e9),
             used: amounts(4.0, 1.0, 16e9),

@@ -39,16 +39,11 @@ pub struct ClusterBuilder {
 
 pub fn a_cluster(name: &str) -> ClusterBuilder {
     ClusterBuilder {
-        spec: ClusterSpec {
-            name: cluster_name(name),
-            head_address: "127.0.0.1:10001".into(),
-            dashboard: format!("http://127.0.0.1:8265/{name}").into(),
-            prefer: false,
-            weight: Weight::default(),
-            tags: Tags::default(),
-            runtime_env: Default::default(),
-            limits: Limits::default(),
-        },
+        spec: ClusterSpec::new(
+            cluster_name(name),
+            "127.0.0.1:10001",
+            format!("http://127.0.0.1:8265/{name}"),
+        ),
         total: vec![("CPU", 8.0), ("memory", 64e9)],
         used: Vec::new(),
     }

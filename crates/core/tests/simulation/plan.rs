@@ -114,15 +114,13 @@ pub fn cluster(rng: &mut ChaCha8Rng, number: u32) -> (ClusterSpec, Resources) {
         execution_mode: chance(rng, 10).then_some(ExecutionMode::Serial),
         max_running_jobs: chance(rng, 10).then(|| JobLimit::at_most(3)),
     };
+    let name = ClusterName::new(format!("c{number}")).unwrap();
     let spec = ClusterSpec {
-        name: ClusterName::new(format!("c{number}")).unwrap(),
-        head_address: "127.0.0.1:10001".into(),
-        dashboard: format!("http://127.0.0.1:{}", 8000 + number).into(),
         prefer: chance(rng, 20),
         weight: Weight::new(*pick(rng, &[1.0, 1.0, 0.5, 2.0])).unwrap(),
         tags: Tags::new(*tags).unwrap(),
-        runtime_env: Default::default(),
         limits,
+        ..ClusterSpec::new(name, "127.0.0.1:10001", format!("http://127.0.0.1:{}", 8000 + number))
     };
     let cpus = *pick(rng, &[4.0, 8.0, 16.0]);
     let gpus = if chance(rng, 30) { 2.0 } else { 0.0 };

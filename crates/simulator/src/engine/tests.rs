@@ -1,20 +1,13 @@
 //! What the outside cannot see: that shortcuts change nothing.
 
-use multicluster_types::{ClusterSpec, Limits, Tags, Weight};
+use multicluster_types::ClusterSpec;
 
 use super::*;
 use crate::{Capacities, Synthetic, Timing, Variant, generate};
 
 fn pool(changes: &str) -> Pool {
-    let spec = |name: &str| ClusterSpec {
-        name: ClusterName::new(name).unwrap(),
-        head_address: "127.0.0.1:10001".into(),
-        dashboard: "http://127.0.0.1:8265".into(),
-        prefer: false,
-        weight: Weight::default(),
-        tags: Tags::default(),
-        runtime_env: std::sync::Arc::default(),
-        limits: Limits::default(),
+    let spec = |name: &str| {
+        ClusterSpec::new(ClusterName::new(name).unwrap(), "127.0.0.1:10001", "http://127.0.0.1:8265")
     };
     let (clusters, _) = Capacities::default().apply(vec![spec("a"), spec("b"), spec("c")]).unwrap();
     let mut pool = Pool { settings: Settings::default(), clusters, timing: Timing::default() };

@@ -3,10 +3,8 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 #![allow(clippy::unwrap_used, reason = "only tests call these")]
 
-use std::sync::Arc;
-
 use multicluster_simulator::{Capacities, Pool, Report, Timing, Variant, Workload, simulate};
-use multicluster_types::{ClusterName, ClusterSpec, Limits, Settings, Tags, Weight};
+use multicluster_types::{ClusterName, ClusterSpec, Settings, Tags};
 
 /// A pool of clusters given as `name=size`, or `name[tag]=size`. Everything reacts at once.
 pub(crate) fn pool(clusters: &[&str]) -> Pool {
@@ -24,16 +22,9 @@ pub(crate) fn pool(clusters: &[&str]) -> Pool {
 }
 
 fn spec(name: &str, tags: &str) -> ClusterSpec {
-    ClusterSpec {
-        name: ClusterName::new(name).unwrap(),
-        head_address: "127.0.0.1:10001".into(),
-        dashboard: "http://127.0.0.1:8265".into(),
-        prefer: false,
-        weight: Weight::default(),
-        tags: Tags::new(tags.split_whitespace()).unwrap(),
-        runtime_env: Arc::default(),
-        limits: Limits::default(),
-    }
+    let name = ClusterName::new(name).unwrap();
+    let tags = Tags::new(tags.split_whitespace()).unwrap();
+    ClusterSpec { tags, ..ClusterSpec::new(name, "127.0.0.1:10001", "http://127.0.0.1:8265") }
 }
 
 /// Changes as on the command line.

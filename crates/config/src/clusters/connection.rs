@@ -1,0 +1,229 @@
+//! How a cluster's dashboard is reached: token, headers, TLS.
+//!
+//! Tokens and headers are secrets. Excerpts hide them ([`SECRET_KEYS`]), and no message
+//! here repeats one.
+//!
+//! [`SECRET_KEYS`]: crate::source::SECRET_KEYS
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use multicluster_types::{Connection, Secret};
+
+use crate::{
+    Outside,
+    report::{Report, plain},
+    scalar,
+    source::Mark,
+    tree::{Key, Node, Value},
+};
+
+/// The keys read here.
+pub(super) const NAMES: [&str; 6] =
+    ["token", "token_env", "token_file", "headers", "ca_file", "insecure_tls"];
+
+/// What is known of a connection while its keys are read.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) connection: Connection,
+    /// Where the token came from: its key.
+    token: Option<(Mark, String)>,
+    authorization: Option<Mark>,
+    ca_file: Option<Mark>,
+    insecure_tls: Option<Mark>,
+}
+
+/// No token or header is longer; proxies refuse such requests anyway.
+const MAX_SECRET_BYTES: usize = 8192;
+const MAX_HEADERS: usize = 32;
+
+/// Headers that the client itself must set, and those by which Ray takes a request for
+/// a browser's, and refuses it.
+const NOT_YOURS: [&str; 10] = [
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "origin",
+    "referer",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+impl Found {
+    pub(super) fn read(
+        &mut self,
+        key: &Key<'_>,
+        value: &Node<'_>,
+        outside: &Outside,
+        report: &mut Report<'_>,
+    ) {
+        match key.text.as_ref() {
+            "token" | "token_env" | "token_file" => self.token(key, value, outside, report),
+            "headers" => self.headers(key, value, report),
+            "ca_file" => {
+                const HINT: &str = "write the path of a PEM file";
+                self.ca_file = Some(key.at);
+                let file = scalar::text(key, value, HINT, report).and_then(|text| {
+                    let file = outside.path(text);
+                    if file.is_none() {
+                        report.error(value.at, "ca_file is not a path", HINT);
+                    }
+                    file
+                });
+                self.connection.ca_file = file.map(|file| file.to_string_lossy().into());
+            }
+            _ => {
+                self.connection.insecure_tls = scalar::flag(key, value, report).unwrap_or_default();
+                self.insecure_tls = self.connection.insecure_tls.then_some(key.at);
+            }
+        }
+    }
+
+    /// What cannot go together, once all keys are read.
+    pub(super) fn finish(self, report: &mut Report<'_>) -> Connection {
+        if let (Some((token, name)), Some(header)) = (&self.token, self.authorization) {
+            let message = format!("the header authorization and {name} are both given");
+            report.clash(header, *token, message, "remove one of the two");
+        }
+        if let (Some(file), Some(insecure)) = (self.ca_file, self.insecure_tls) {
+            let message = "insecure_tls takes any certificate, so ca_file would mean nothing".to_owned();
+            report.clash(insecure, file, message, "remove one of the two; ca_file is the safe one");
+        }
+        self.connection
+    }
+
+    fn token(&mut self, key: &Key<'_>, value: &Node<'_>, outside: &Outside, report: &mut Report<'_>) {
+        const HINT: &str = "write the token alone, without `Bearer`; or name a variable with token_env";
+        if let Some((first, name)) = &self.token {
+            let message = format!("{} and {name} are both given", key.text);
+            return report.clash(key.at, *first, message, "keep one of token, token_env and token_file");
+        }
+        self.token = Some((key.at, key.text.clone().into_owned()));
+        let Some(text) = scalar::text(key, value, HINT, report) else { return };
+        let token = match key.text.as_ref() {
+            "token" => Ok(text.to_owned()),
+            "token_env" => from_variable(text, outside),
+            _ => from_file(text, outside),
+        };
+        let refused = match token {
+            Ok(token) if is_token(token.trim()) => {
+                self.connection.token = Some(Secret::new(token.trim()));
+                return;
+            }
+            Ok(_) => ("this is not a bearer token".to_owned(), HINT.to_owned()),
+            Err(refused) => refused,
+        };
+        let (message, hint) = refused;
+        report.error_at_key(key.at, format!("{}: {message}", key.text), hint);
+    }
+
+    fn headers(&mut self, key: &Key<'_>, node: &Node<'_>, report: &mut Report<'_>) {
+        const HINT: &str = "write a mapping of names to texts: {X-Team: quant}";
+        let entries = match &node.value {
+            Value::Map(entries) => entries.as_slice(),
+            _ if node.is_null() => &[],
+            _ => return report.wrong_type(key, node, HINT),
+        };
+        if entries.len() > MAX_HEADERS {
+            let message = format!("{} headers, at most {MAX_HEADERS} are allowed", entries.len());
+            return report.error_at_key(key.at, message, "keep those that are needed");
+        }
+        let mut seen: BTreeMap<String, Mark> = BTreeMap::new();
+        for (name, value) in entries {
+            let lower = name.text.to_ascii_lowercase();
+            if let Some(refused) = refuse_header(&lower) {
+                let message = format!("the header {} {refused}", plain(&name.text));
+                report.error_at_key(name.at, message, HINT);
+                continue;
+            }
+            if let Some(&first) = seen.get(&lower) {
+                let message = format!("the header {} is given twice", plain(&name.text));
+                report.clash(name.at, first, message, "remove one of the two");
+                continue;
+            }
+            seen.insert(lower.clone(), name.at);
+            let Some(text) = scalar::text(name, value, HINT, report) else { continue };
+            if text.len() > MAX_SECRET_BYTES || !text.bytes().all(|b| matches!(b, b' '..=b'~')) {
+                let message = format!("the value of the header {} cannot be sent", plain(&name.text));
+                report.error_at_key(name.at, message, "use printable ASCII characters, on one line");
+                continue;
+            }
+            if lower == "authorization" {
+                self.authorization = Some(name.at);
+            }
+            self.connection.headers.insert(lower, Secret::new(text));
+        }
+    }
+}
+
+/// What is wrong with a header of this name, if anything.
+fn refuse_header(lower: &str) -> Option<&'static str> {
+    let is_name = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    if lower.is_empty() || lower.len() > 128 || !lower.bytes().all(is_name) {
+        Some("has a name that cannot be sent")
+    } else if NOT_YOURS.contains(&lower) || lower.starts_with("sec-") {
+        Some("cannot be set: requests to Ray have their own, or none")
+    } else {
+        None
+    }
+}
+
+/// Fits into one header: no spaces, no control characters.
+fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.len() <= MAX_SECRET_BYTES && text.bytes().all(|b| b.is_ascii_graphic())
+}
+
+/// What is wrong, and what to do.
+type Refused = (String, String);
+
+fn from_variable(name: &str, outside: &Outside) -> Result<String, Refused> {
+    // Somebody may have put the token itself here: only what is no token is repeated.
+    let is_plain = name.len() <= 40 && name.bytes().all(|b| matches!(b, b'A'..=b'Z' | b'0'..=b'9' | b'_'));
+    let shown = if is_plain && !name.is_empty() { name } else { "named there" };
+    outside.env.get(name).cloned().ok_or_else(|| {
+        let hint = "export it before the control plane starts; token_env is the name of a variable";
+        (format!("the environment variable {shown} is not set"), hint.to_owned())
+    })
+}
+
+fn from_file(text: &str, outside: &Outside) -> Result<String, Refused> {
+    let Some(path) = outside.path(text) else {
+        return Err(("this is not a path".to_owned(), "write the path of a file with the token".to_owned()));
+    };
+    if outside.folder.is_none() {
+        let hint = "load the configuration from a file, or use token_env".to_owned();
+        return Err(("files are not read here".to_owned(), hint));
+    }
+    read_bounded(&path).map_err(|error| {
+        let hint = "check the path and its permissions; a relative path begins at this file's folder";
+        (format!("the file cannot be read: {error}"), hint.to_owned())
+    })
+}
+
+fn read_bounded(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(MAX_SECRET_BYTES as u64 + 2).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+impl Outside<'_> {
+    /// A path as a person writes it: `~/…`, or relative to the configuration's folder.
+    fn path(&self, text: &str) -> Option<PathBuf> {
+        if text.is_empty() || text.contains('\0') {
+            return None;
+        }
+        let home = || self.env.get("HOME").filter(|home| home.starts_with('/'));
+        match (text.strip_prefix("~/"), home()) {
+            (Some(rest), Some(home)) => Some(Path::new(home).join(rest)),
+            // An absolute path stays as it is when joined.
+            _ => Some(self.folder.map_or_else(|| text.into(), |folder| folder.join(text))),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! How a cluster is reached: what is understood, refused, and never shown.
+
+use std::fs;
+
+use super::{centos, error, ok};
+use crate::{Config, ConfigError};
+
+fn with_env(more: &str, env: &[(&str, &str)]) -> Result<Config, ConfigError> {
+    let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    crate::parse(&centos(more), "cluster.yaml", env)
+}
+
+fn token(config: &Config) -> Option<&str> {
+    config.clusters[0].connection.token.as_ref().map(multicluster_types::Secret::expose)
+}
+
+#[test]
+fn a_cluster_is_reached_as_its_keys_say() {
+    let config = ok(&centos(
+        "    home_dir: /home/zorro/
+    inject_sdk: true
+    plane_address: http://10.0.0.1:8700/
+    token: abc.def
+    headers: {X-Team: quant, x-key: 12}
+    ca_file: /etc/ca.pem
+",
+    ));
+    let cluster = &config.clusters[0];
+    assert_eq!((cluster.home(), cluster.inject_sdk), (Some("/home/zorro"), true));
+    assert_eq!(cluster.plane_address.as_deref(), Some("http://10.0.0.1:8700"));
+    assert_eq!(token(&config), Some("abc.def"));
+    let headers: Vec<_> =
+        cluster.connection.headers.iter().map(|(name, value)| (name.as_str(), value.expose())).collect();
+    assert_eq!(headers, [("x-key", "12"), ("x-team", "quant")]);
+    assert_eq!(cluster.connection.ca_file.as_deref(), Some("/etc/ca.pem"));
+    assert!(!cluster.connection.insecure_tls);
+    assert!(!format!("{config:?}").contains("abc.def"), "not shown by Debug");
+}
+
+#[test]
+fn the_home_may_still_be_an_environment_variable() {
+    let config = ok(&centos("    runtime_env: {env_vars: {home_dir: /Users/zorro/}}\n"));
+    assert_eq!(config.clusters[0].home(), Some("/Users/zorro"));
+}
+
+#[test]
+fn a_token_may_come_from_a_variable() {
+    let config = with_env("    token_env: CENTOS_TOKEN\n", &[("CENTOS_TOKEN", " t0ken\n")]).unwrap();
+    assert_eq!(token(&config), Some("t0ken"));
+    insta::assert_snapshot!(with_env("    token_env: CENTOS_TOKEN\n", &[]).unwrap_err(), @"
+    cluster.yaml:5:5: token_env: the environment variable CENTOS_TOKEN is not set
+        5 |     token_env: …
+          |     ^^^^^^^^^
+      hint: export it before the control plane starts; token_env is the name of a variable
+    ");
+}
+
+#[test]
+fn a_token_may_come_from_a_file_beside_the_configuration() {
+    let folder = std::env::temp_dir().join(format!("multicluster-config-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("token"), "t0ken\n").unwrap();
+    fs::write(folder.join("cluster.yaml"), centos("    token_file: token\n    ca_file: ca.pem\n")).unwrap();
+    let config = crate::load(&folder.join("cluster.yaml"), super::NO_ENV).unwrap();
+    assert_eq!(token(&config), Some("t0ken"));
+    let ca = folder.join("ca.pem").display().to_string();
+    assert_eq!(config.clusters[0].connection.ca_file.as_deref(), Some(ca.as_str()));
+
+    let home = [("HOME".to_owned(), folder.display().to_string())];
+    fs::write(folder.join("cluster.yaml"), centos("    token_file: ~/token\n")).unwrap();
+    assert_eq!(token(&crate::load(&folder.join("cluster.yaml"), home).unwrap()), Some("t0ken"));
+
+    fs::write(folder.join("cluster.yaml"), centos("    token_file: nowhere\n")).unwrap();
+    let error = crate::load(&folder.join("cluster.yaml"), super::NO_ENV).unwrap_err().to_string();
+    assert!(error.contains(":5:5: token_file: the file cannot be read: No such file"), "{error}");
+    fs::write(folder.join("token"), "a b").unwrap();
+    fs::write(folder.join("cluster.yaml"), centos("    token_file: token\n")).unwrap();
+    let error = crate::load(&folder.join("cluster.yaml"), super::NO_ENV).unwrap_err().to_string();
+    assert!(error.contains("token_file: this is not a bearer token"), "{error}");
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn mistakes_are_told() {
+    const HEADERS: &str = "write a mapping of names to texts: {X-Team: quant}";
+    const HOME: &str = "write an absolute path, such as /home/zorro";
+    const TWO: &str = "remove one of the two";
+    const TOKEN: &str = "write the token alone, without `Bearer`; or name a variable with token_env";
+    for (more, message, hint) in [
+        ("    home_dir: zorro", "5:15 home_dir \"zorro\" cannot be a home directory", HOME),
+        ("    home_dir: /", "5:15 home_dir \"/\" cannot be a home directory", HOME),
+        ("    home_dir: [x]", "5:15 home_dir cannot be a list", HOME),
+        ("    inject_sdk: 1", "5:17 inject_sdk cannot be a number", "write true or false, without quotes"),
+        (
+            "    plane_address: 10.0.0.1:8700",
+            "5:20 plane_address \"10.0.0.1:8700\": http:// is missing",
+            "write http://10.0.0.1:8700",
+        ),
+        ("    token:", "5:5 token has no value", TOKEN),
+        ("    token: Bearer abc", "5:5 token: this is not a bearer token", TOKEN),
+        ("    token: ''", "5:5 token: this is not a bearer token", TOKEN),
+        (
+            "    token_file: x",
+            "5:5 token_file: files are not read here",
+            "load the configuration from a file, or use token_env",
+        ),
+        (
+            "    token: a\n    token_file: b",
+            "6:5 token_file and token are both given",
+            "keep one of token, token_env and token_file",
+        ),
+        ("    headers: x", "5:14 headers cannot be text", HEADERS),
+        ("    headers: {'a b': x}", "5:15 the header a… has a name that cannot be sent", HEADERS),
+        (
+            "    headers: {Host: x}",
+            "5:15 the header Host cannot be set: requests to Ray have their own, or none",
+            HEADERS,
+        ),
+        (
+            "    headers: {Sec-Fetch-Mode: x}",
+            "5:15 the header Sec-Fetch-Mode cannot be set: requests to Ray have their own, or none",
+            HEADERS,
+        ),
+        ("    headers: {A: x, a: y}", "5:21 the header a is given twice", TWO),
+        (
+            "    headers: {A: \"x\\ny\"}",
+            "5:15 the value of the header A cannot be sent",
+            "use printable ASCII characters, on one line",
+        ),
+        (
+            "    headers: {Authorization: x}\n    token: t",
+            "5:15 the header authorization and token are both given",
+            TWO,
+        ),
+        ("    ca_file: ''", "5:14 ca_file is not a path", "write the path of a PEM file"),
+        (
+            "    ca_file: x\n    insecure_tls: true",
+            "6:5 insecure_tls takes any certificate, so ca_file would mean nothing",
+            "remove one of the two; ca_file is the safe one",
+        ),
+        (
+            "    insecure_tls: maybe",
+            "5:19 insecure_tls cannot be text",
+            "write true or false, without quotes",
+        ),
+    ] {
+        super::assert_told(&centos(&format!("{more}\n")), message, hint);
+    }
+}
+
+#[test]
+fn tokens_and_headers_are_never_shown() {
+    for more in [
+        "    token: hunter+2 hunter+2\n",
+        "    token: [hunter+2]\n",
+        "    token: {hunter+2: x}\n",
+        "    token_env: hunter+2\n",
+        "    token_env: abcdefhunter+2\n",
+        "    headers: hunter+2\n",
+        "    headers: {X-Key: [hunter+2]}\n",
+        "    headers: {X-Key: 'hunter+2é'}\n",
+        "    headers: {X-Key:hunter+2}\n",
+        "    headers: {Host: hunter+2}\n",
+        "    token: hunter+2\n    token_env: hunter+2\n",
+        // On the line of another mistake, and where nothing can be read.
+        "  - {name: b, token: hunter+2, weight: -1}\n",
+        "    token: hunter+2\n    token: hunter+2\n",
+        "    token: hunter+2: hunter+2\n",
+        "    token: @hunter+2\n",
+        "    headers:\n      X-Key: '1' hunter+2\n",
+    ] {
+        let shown = super::parse(&centos(more)).expect_err("should be refused").to_string();
+        assert!(!shown.contains("hunter+2"), "{more}{shown}");
+    }
+    let shown = with_env("    token_env: T\n", &[("T", "hunter+2 hunter+2")]).unwrap_err().to_string();
+    assert!(!shown.contains("hunter+2"), "{shown}");
+}
+
+#[test]
+fn headers_are_bounded() {
+    let many: String = (0..33).map(|n| format!("      x-{n}: y\n")).collect();
+    let error = error(&centos(&format!("    headers:\n{many}")));
+    assert_eq!(error.message, "33 headers, at most 32 are allowed");
+}

@@ -1,0 +1,87 @@
+//! How the control plane talks to a cluster's dashboard, beyond its address.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+/// What every request to a cluster's dashboard carries, and whom it trusts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Connection {
+    /// Sent as `Authorization: Bearer …`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<Secret>,
+    /// More headers, for what stands before the dashboard. Names are in lower case.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, Secret>,
+    /// A PEM file with the authorities to trust besides the usual ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<Arc<str>>,
+    /// Any certificate is taken.
+    #[serde(skip_serializing_if = "is_false")]
+    pub insecure_tls: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+/// A text that must not be shown. It is stored and sent as it is, so it serializes;
+/// an answer to a caller has to leave it out or show its [`Display`](fmt::Display).
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(Arc<str>);
+
+impl Secret {
+    /// Keeps the text.
+    #[must_use]
+    pub fn new(text: impl Into<Arc<str>>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text itself: for the request that needs it, and nothing else.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_kept_but_not_shown() {
+        let secret = Secret::new("hunter2");
+        assert_eq!(format!("{secret} {secret:?} {secret:>9?}"), "*** *** ***");
+        let stored = serde_json::to_string(&secret).unwrap();
+        assert_eq!(stored, r#""hunter2""#);
+        assert_eq!(serde_json::from_str::<Secret>(&stored).unwrap().expose(), "hunter2");
+    }
+
+    #[test]
+    fn a_connection_reads_back_what_it_stored_and_nothing_is_the_default() {
+        let connection = Connection {
+            token: Some(Secret::new("t")),
+            headers: BTreeMap::from([("x-key".to_owned(), Secret::new("k"))]),
+            ca_file: Some("/etc/ca.pem".into()),
+            insecure_tls: true,
+        };
+        let stored = serde_json::to_string(&connection).unwrap();
+        assert_eq!(serde_json::from_str::<Connection>(&stored).unwrap(), connection);
+        assert_eq!(serde_json::from_str::<Connection>("{}").unwrap(), Connection::default());
+        assert_eq!(serde_json::to_string(&Connection::default()).unwrap(), "{}");
+    }
+}
