@@ -69,6 +69,10 @@ impl Core {
                 self.try_elsewhere(key, &message, out);
             }
             DispatchOutcome::Unknown(message) => self.mark_uncertain(key, &message, out),
+            DispatchOutcome::Taken(message) => {
+                self.note_dispatch_of(key, true, out);
+                self.try_elsewhere(key, &message, out);
+            }
         }
     }
 
@@ -93,6 +97,11 @@ impl Core {
                 self.apply_status(key, &status, out);
             }
             LookupOutcome::NoAnswer => self.arm(key),
+            // Only a request that never arrived can find its id in use.
+            LookupOutcome::Taken(message) if live.stage == Stage::Sending => {
+                self.try_elsewhere(key, &message, out)
+            }
+            LookupOutcome::Taken(message) => self.lose(key, &message, out),
             LookupOutcome::NotFound { incarnation } => {
                 self.handle_not_found(key, &live, incarnation.as_ref(), out)
             }

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use multicluster_types::{
-    Attempt, ClusterName, JobId, Settings, Span, State, Timestamp, Transition, Verdict, settings::Infeasible,
+    Attempt, ClusterName, JobId, Kind, Settings, Span, State, Timestamp, Transition, Verdict, settings::Infeasible,
 };
 
 use crate::{
-    Event, Input, Output, Refusal, Reply, Write,
+    Effect, Event, Input, Output, Refusal, Reply, Write,
     attempts::Watch,
     cycle::Dirty,
     jobs::{JobKey, Jobs},
@@ -353,7 +353,18 @@ impl Core {
         if let Some(mut class) = self.queue.part(job.class) {
             self.timers.clear(&mut class.starving_due, Timer::Starving(job.class));
         }
-        out.writes.push(Write::DeleteJob(job.record.id));
+        let record = job.record;
+        if let (Phase::Ended(ended), Kind::Job) = (&record.phase, record.work.kind)
+            && let Some(cluster) = &ended.cluster
+        {
+            out.effects.push(Effect::Forget {
+                job: record.id.clone(),
+                attempt: Attempt(record.attempts),
+                cluster: cluster.clone(),
+                submitted_at: record.submitted_at,
+            });
+        }
+        out.writes.push(Write::DeleteJob(record.id));
     }
 
     pub(crate) fn find_job(&self, job: &JobId) -> Result<JobKey, Refusal> {

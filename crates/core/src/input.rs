@@ -201,6 +201,9 @@ pub enum DispatchOutcome {
     Failed(Message),
     /// It may have arrived (timeout, connection lost after sending).
     Unknown(Message),
+    /// The cluster has a run of this id that is not this attempt's, so this attempt
+    /// cannot be there, and never will be: the next one has another id.
+    Taken(Message),
 }
 
 /// What became of a question about one attempt.
@@ -213,6 +216,8 @@ pub enum LookupOutcome {
         /// Which life of the head answered.
         incarnation: Option<Incarnation>,
     },
+    /// The cluster has a run of this id that is not this attempt's.
+    Taken(Message),
     /// Nobody answered.
     NoAnswer,
 }

@@ -46,7 +46,7 @@ pub enum Write {
 }
 
 /// A request to the outside. The driver reports how each came out; it never
-/// leaves one unanswered.
+/// leaves one unanswered, but for [`Effect::Forget`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Submit this job under [`SubmissionId::of`](multicluster_types::SubmissionId::of).
@@ -93,6 +93,18 @@ pub enum Effect {
         attempt: Attempt,
         /// Where.
         cluster: ClusterName,
+    },
+    /// Delete the last attempt of a forgotten job from its cluster, if it is there yet
+    /// and was this job's. Nobody waits for it, so nothing is reported.
+    Forget {
+        /// Which job it was.
+        job: JobId,
+        /// Its last try.
+        attempt: Attempt,
+        /// Where that was.
+        cluster: ClusterName,
+        /// When the job was accepted: an id may be used again.
+        submitted_at: Timestamp,
     },
     /// Poll this cluster now.
     Poll {

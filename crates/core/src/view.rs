@@ -96,6 +96,12 @@ impl Core {
         self.jobs.iter().map(|(_, job)| &job.record)
     }
 
+    /// The work on one cluster.
+    pub fn live_on(&self, cluster: &ClusterName) -> impl Iterator<Item = &JobRecord> {
+        let keys = self.pool.find(cluster).map(|key| &self.pool[key].live);
+        keys.into_iter().flatten().map(|key| &self.jobs[*key].record)
+    }
+
     /// How many jobs are known, ended ones included.
     #[must_use]
     pub fn job_count(&self) -> usize {

@@ -315,6 +315,8 @@ impl<'a> Engine<'a> {
     fn perform(&mut self, effect: Effect) {
         let answered = self.now + self.pool.timing.answer;
         match effect {
+            // Nothing of this world reuses an id.
+            Effect::Forget { .. } => {}
             Effect::Poll { cluster } => {
                 let Some(on) = self.fleet.find(&cluster) else { return };
                 self.expect_news(on, self.now);

@@ -521,3 +521,48 @@ fn placements_survive_a_crash_and_an_unheard_grant_is_repeated() {
     env.advance_s(5);
     assert_eq!([env.state(&unheard), env.state(&alive)], [State::Failed, State::Running]);
 }
+
+// ---- an id that is in use
+
+#[test]
+fn an_id_in_use_by_somebody_else_is_tried_again_under_the_next_one() {
+    // Even after a send without an answer: the id was taken, so that one cannot be there.
+    for uncertain_before in [false, true] {
+        let mut env = TestEnv::only();
+        env.set("submission_interval", "0s");
+        let job = env.submit(a_job());
+        if uncertain_before {
+            env.dispatched(&job, DispatchOutcome::Unknown("timed out".into()));
+            env.answer(&job, LookupOutcome::Taken("in use".into()));
+        } else {
+            env.dispatched(&job, DispatchOutcome::Taken("in use".into()));
+        }
+        assert_eq!(env.state(&job), State::Queued);
+        env.effects.clear();
+        env.advance_s(30);
+        assert_eq!(env.take_effects(1), [submit_of(&job, 2, "only")]);
+    }
+}
+
+#[test]
+fn a_run_that_was_seen_and_whose_id_is_now_somebody_elses_is_lost() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    env.run(&job);
+    env.lose("only");
+    env.bring_back("only");
+    env.answer(&job, LookupOutcome::Taken("in use".into()));
+    assert_eq!(env.state(&job), State::Failed, "it may have run: it is not run again");
+}
+
+#[test]
+fn a_forgotten_job_is_deleted_from_its_cluster() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    env.run(&job);
+    env.succeed(&job);
+    let submitted_at = env.core.job(&job).unwrap().submitted_at;
+    let out = env.core.handle(env.now, Input::Delete { job: job.clone() });
+    let cluster = cluster_name("only");
+    assert_eq!(out.effects, [Effect::Forget { job, attempt: Attempt(1), cluster, submitted_at }]);
+}

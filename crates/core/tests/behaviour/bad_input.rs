@@ -537,7 +537,7 @@ fn take(env: &mut TestEnv, step: Step) {
                 Effect::Stop { job, attempt, .. } => {
                     Input::StopSent { job, attempt, answered: which % 2 == 0 }
                 }
-                Effect::Poll { cluster } => Input::CheckNow { cluster },
+                Effect::Poll { cluster } | Effect::Forget { cluster, .. } => Input::CheckNow { cluster },
             };
             env.send(input);
         }

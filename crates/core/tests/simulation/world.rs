@@ -195,6 +195,7 @@ impl World {
     fn send(&mut self, effect: Effect) {
         match effect {
             Effect::Poll { cluster } => self.later(Span(5), Event::Poll { cluster }),
+            Effect::Forget { .. } => {} // Ray may keep it: ids are not used again here.
             Effect::Revoke { .. } => {} // Holders hear of it with their next heartbeat.
             Effect::Grant { job, attempt, cluster } => self.grant(cluster, job, attempt),
             Effect::Submit { job, attempt, cluster } => self.send_submit(&cluster, &job, attempt),
