@@ -1,0 +1,135 @@
+"""Fixtures: two real Ray clusters for the whole run, and control planes above them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+
+# Before anything imports Ray: a token file in the developer's home must play no part.
+for name in [name for name in os.environ if name.startswith(("RAY_A", "SCHEDULER_"))]:
+    del os.environ[name]
+os.environ["RAY_AUTH_MODE"] = "disabled"
+
+from ray.job_submission import JobSubmissionClient  # noqa: E402
+
+from support import ray_cluster  # noqa: E402
+from support.door import Door  # noqa: E402
+from support.plane import RUNNING, Plane, binary  # noqa: E402
+from support.pool import Pool  # noqa: E402
+from support.ray_cli import RayCli  # noqa: E402
+from support.ray_cluster import RayCluster  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def clusters() -> Iterator[dict[str, RayCluster]]:
+    """`centos` and `mac`, shared by all tests. One that a test broke is its own to mend."""
+    ray_cluster.remove_abandoned()
+    both: list[RayCluster] = []
+    try:
+        both.append(RayCluster("centos", resources={"linux_only": 4}))
+        both.append(RayCluster("mac", resources={"mac_only": 4}))
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(RayCluster.start, both))
+        yield {cluster.name: cluster for cluster in both}
+    finally:
+        for cluster in both:
+            cluster.remove()
+
+
+@pytest.fixture(scope="session")
+def centos(clusters: dict[str, RayCluster]) -> RayCluster:
+    return clusters["centos"]
+
+
+@pytest.fixture(scope="session")
+def mac(clusters: dict[str, RayCluster]) -> RayCluster:
+    return clusters["mac"]
+
+
+@pytest.fixture
+def mended(clusters: dict[str, RayCluster]) -> Iterator[dict[str, RayCluster]]:
+    """The clusters, for tests that kill or freeze them: usable again afterwards."""
+    yield clusters
+    for cluster in clusters.values():
+        cluster.ensure_usable()
+
+
+MakePlane = Callable[..., Plane]
+
+
+@pytest.fixture
+def make_plane(clusters: dict[str, RayCluster], tmp_path: Path) -> Iterator[MakePlane]:
+    """Planes of a test's own. `change` gets the Pool before it is written."""
+    planes: list[Plane] = []
+
+    def make(
+        change: Callable[[Pool], None] | None = None,
+        env: dict[str, str] | None = None,
+        healthy: bool = True,
+        **scheduler: Any,
+    ) -> Plane:
+        pool = Pool(list(clusters.values()), scheduler)
+        if change is not None:
+            change(pool)
+        plane = Plane(tmp_path / f"plane{len(planes) + 1}", pool, env)
+        planes.append(plane)
+        plane.start()
+        if healthy:
+            plane.wait_healthy()
+        return plane
+
+    yield make
+    for plane in planes:
+        plane.close()
+
+
+@pytest.fixture(scope="module")
+def plane(
+    clusters: dict[str, RayCluster], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Plane]:
+    """One plane for all tests of a file that only use it and change nothing about it."""
+    plane = Plane(tmp_path_factory.mktemp("plane"), Pool(list(clusters.values())))
+    try:
+        plane.start()
+        plane.wait_healthy()
+        yield plane
+    finally:
+        plane.close()
+
+
+@pytest.fixture(scope="module", params=["direct", "plane"])
+def door(
+    request: pytest.FixtureRequest,
+    clusters: dict[str, RayCluster],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Door:
+    """The same test against Ray itself and against the plane: both must pass."""
+    is_plane = request.param == "plane"
+    if not is_plane:
+        address = clusters["centos"].dashboard
+    else:
+        address = request.getfixturevalue("plane").address
+    cli = RayCli(address, tmp_path_factory.mktemp("home"))
+    return Door(address, is_plane, cli, JobSubmissionClient(address))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Any]:
+    """The end of each plane's log goes into the report of a failed test."""
+    report = yield
+    if report.failed:
+        for plane in RUNNING:
+            report.sections.append((f"log of {plane.address}", plane.output()[-6000:]))
+    return report
+
+
+def pytest_report_header() -> str:
+    try:
+        return f"control plane: {binary()}"
+    except AssertionError as missing:
+        return f"control plane: MISSING: {missing}"

@@ -1,0 +1,71 @@
+"""cluster.yaml for the stand-ins: the two clusters of the design, on 127.0.0.1."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .ray_cluster import RayCluster
+
+# The homes of the design's clusters. They do not exist on the test machine and need not:
+# translation is about texts.
+HOMES = {"centos": "/home/zorro/", "mac": "/Users/zorro/"}
+
+# There is no conda here, so what runs gets variables only; test_placement reads conda back from
+# jobs that Ray refuses to start.
+STAND_INS: dict[str, dict[str, Any]] = {
+    "centos": {
+        "prefer": False,
+        "weight": 1.0,
+        "tags": ["linux", "x86_64"],
+        "runtime_env": {"env_vars": {"home_dir": HOMES["centos"], "CLUSTER_FLAVOUR": "linux"}},
+    },
+    "mac": {
+        "prefer": False,
+        "weight": 1.0,
+        "tags": ["macos", "arm64"],
+        "runtime_env": {"env_vars": {"home_dir": HOMES["mac"], "CLUSTER_FLAVOUR": "darwin"}},
+    },
+}
+
+# Fast where the defaults are made for production, so that a test takes seconds.
+SCHEDULER: dict[str, Any] = {
+    "submission_interval": "0s",
+    "poll_interval": "1s",
+    "unhealthy_after": 2,
+    "snapshot_max_age": "10s",
+    "settle_margin": "2s",
+    "dispatch_timeout": "10s",
+    "loss_grace": "5s",
+    "retry_backoff": "200ms",
+}
+
+
+class Pool:
+    """What goes into cluster.yaml; `clusters` and `scheduler` are free to be changed."""
+
+    def __init__(self, clusters: list[RayCluster], scheduler: dict[str, Any] | None = None):
+        self.clusters = [
+            {
+                "name": cluster.name,
+                "head_address": cluster.head_address,
+                "dashboard": cluster.dashboard,
+                **copy.deepcopy(STAND_INS[cluster.name]),
+            }
+            for cluster in clusters
+        ]
+        self.scheduler = {**SCHEDULER, **(scheduler or {})}
+
+    def __getitem__(self, name: str) -> dict[str, Any]:
+        """The entry of one cluster."""
+        return next(entry for entry in self.clusters if entry["name"] == name)
+
+    def write(self, path: Path) -> None:
+        # Replaced in one step, as editors and ConfigMaps do: a reload never sees half a file.
+        text = yaml.safe_dump({"clusters": self.clusters, "scheduler": self.scheduler})
+        fresh = path.with_suffix(".new")
+        fresh.write_text(text)
+        fresh.replace(path)
