@@ -1,0 +1,308 @@
+//! The client itself.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use multicluster_types::Incarnation;
+use reqwest::{Method, Url, header};
+use serde::Deserialize;
+
+use crate::{
+    endpoint::{BuildError, Endpoint, Timeouts},
+    error::{Call, RayError},
+    facts::{Facts, Python},
+    job::{JobDetails, JobList, SubmitRequest, check_id},
+    logs::{End, Logs, Reader},
+    package::{MAX_PACKAGE_BYTES, PackageBody},
+    tail::LogTail,
+    transport::{MANY, ONE, Transport},
+};
+
+/// A client of one Ray dashboard. Cheap to clone; clones share connections.
+#[derive(Clone)]
+pub struct RayClient {
+    pub(crate) transport: Arc<Transport>,
+    /// The Python of the head's present life: asked for once.
+    pub(crate) python: Arc<Mutex<Option<Python>>>,
+}
+
+/// What a head says about itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Version {
+    /// E.g. `2.60.0`.
+    pub ray_version: String,
+    /// The commit it was built from.
+    pub ray_commit: String,
+    /// Which life of the head this is; older Rays do not say.
+    pub session_name: Option<Incarnation>,
+}
+
+impl RayClient {
+    /// Prepares a client. Nothing is sent.
+    ///
+    /// # Errors
+    /// If the endpoint cannot be used.
+    pub fn new(endpoint: &Endpoint, timeouts: Timeouts) -> Result<Self, BuildError> {
+        let transport = Arc::new(Transport::new(endpoint, timeouts)?);
+        Ok(Self { transport, python: Arc::default() })
+    }
+
+    /// Whom it speaks to, without secrets.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        self.transport.address()
+    }
+
+    /// Who is there?
+    ///
+    /// # Errors
+    /// See [`RayError`].
+    pub async fn version(&self) -> Result<Version, RayError> {
+        #[derive(Deserialize)]
+        struct Raw {
+            ray_version: String,
+            #[serde(default)]
+            ray_commit: String,
+            session_name: Option<String>,
+        }
+        let t = &self.transport;
+        let raw: Raw = t.ask_json(Call::Version, t.get(t.url(["api", "version"])), ONE).await?;
+        let bad = |why: &str| t.own(RayError::bad_answer(Call::Version, why));
+        if raw.ray_version.is_empty() || raw.ray_version.len() > 100 || raw.ray_commit.len() > 100 {
+            return Err(bad("it names no version of Ray"));
+        }
+        let session_name = raw.session_name.filter(|name| !name.is_empty()).map(Incarnation::new).transpose();
+        let session_name = session_name.map_err(|error| bad(&error.to_string()))?;
+        Ok(Version { ray_version: raw.ray_version, ray_commit: raw.ray_commit, session_name })
+    }
+
+    /// Has a job run. Returns its submission id.
+    ///
+    /// # Errors
+    /// [`RayError::may_have_arrived`]: look it up before anything else.
+    /// [`RayError::is_already_exists`]: look up whose it is.
+    pub async fn submit(&self, job: &SubmitRequest) -> Result<String, RayError> {
+        #[derive(Deserialize)]
+        struct Raw {
+            submission_id: String,
+        }
+        let t = &self.transport;
+        let body = job.body().map_err(|e| t.own(e))?;
+        let request = t.request(Method::POST, t.url(["api", "jobs", ""])).body(body);
+        let request = request.header(header::CONTENT_TYPE, "application/json");
+        let raw: Raw = t.ask_json(Call::Submit, request, ONE).await?;
+        if raw.submission_id != job.submission_id {
+            let message = format!("accepted as {:?}, not as {:?}", raw.submission_id, job.submission_id);
+            return Err(t.own(RayError::bad_answer(Call::Submit, message)));
+        }
+        Ok(raw.submission_id)
+    }
+
+    /// One job, by submission id or driver job id. `None` only if Ray itself says that it
+    /// knows no such job.
+    ///
+    /// # Errors
+    /// See [`RayError`].
+    pub async fn job(&self, id: &str) -> Result<Option<JobDetails>, RayError> {
+        let t = &self.transport;
+        let url = self.job_url(Call::Job, id, None)?;
+        let Some(body) = self.found(Call::Job, Method::GET, url, id).await? else { return Ok(None) };
+        let job: JobDetails = t.parse(Call::Job, &body)?;
+        if job.has_id(id) {
+            Ok(Some(job))
+        } else {
+            Err(t.own(RayError::bad_answer(Call::Job, "it is another job")))
+        }
+    }
+
+    /// Everything the cluster ever ran.
+    ///
+    /// # Errors
+    /// See [`RayError`]. Single entries that cannot be read are no error: see [`JobList`].
+    pub async fn jobs(&self) -> Result<JobList, RayError> {
+        let t = &self.transport;
+        let answer = t.ask(Call::Jobs, t.get(t.url(["api", "jobs", ""])), MANY).await?;
+        answer.into_body(Call::Jobs).and_then(|body| JobList::parse(&body)).map_err(|e| t.own(e))
+    }
+
+    /// Stops a job: was there something to stop? `None` if there is no such job.
+    ///
+    /// Ray says `true` for a job that has not started, and starts it nevertheless.
+    ///
+    /// # Errors
+    /// See [`RayError`].
+    pub async fn stop(&self, id: &str) -> Result<Option<bool>, RayError> {
+        let url = self.job_url(Call::Stop, id, Some("stop"))?;
+        self.flag(Call::Stop, Method::POST, url, id, "stopped").await
+    }
+
+    /// Forgets a job that has ended. `None` if there is no such job.
+    ///
+    /// Within about a second of its end Ray would bring it back as failed: wait 2.5 s.
+    ///
+    /// # Errors
+    /// [`Kind::NotEnded`](crate::Kind::NotEnded) while it runs.
+    pub async fn delete(&self, id: &str) -> Result<Option<bool>, RayError> {
+        let url = self.job_url(Call::Delete, id, None)?;
+        self.flag(Call::Delete, Method::DELETE, url, id, "deleted").await
+    }
+
+    /// The last `keep` bytes of a job's log. `None` if there is no such job.
+    ///
+    /// # Errors
+    /// Ray fails (500) on a log that is not UTF-8; see [`RayClient::driver_log`].
+    pub async fn logs(&self, id: &str, keep: usize) -> Result<Option<Logs>, RayError> {
+        let t = &self.transport;
+        let request = t.get(self.job_url(Call::Logs, id, Some("logs"))?);
+        let mut reader = Reader::new(keep);
+        let answer = t.ask_into(Call::Logs, request, t.timeouts.logs, &mut reader).await?;
+        if answer.says_missing(&no_such_job(id)) {
+            return Ok(None);
+        }
+        answer.into_body(Call::Logs).and_then(|_| reader.finish()).map(Some).map_err(|e| t.own(e))
+    }
+
+    /// The last lines of a driver's log file, byte for byte, and of them at most the last
+    /// `keep` bytes. `node` is [`JobDetails::driver_node_id`]. `None` if there is no such
+    /// file (yet, or no longer).
+    ///
+    /// # Errors
+    /// See [`RayError`]; also if that node is gone.
+    pub async fn driver_log(
+        &self,
+        id: &str,
+        node: &str,
+        lines: u32,
+        keep: usize,
+    ) -> Result<Option<Vec<u8>>, RayError> {
+        let t = &self.transport;
+        check_id(Call::DriverLog, id).and_then(|()| check_id(Call::DriverLog, node)).map_err(|e| t.own(e))?;
+        let mut url = t.url(["api", "v0", "logs", "file"]);
+        url.query_pairs_mut()
+            .append_pair("node_id", node)
+            .append_pair("filename", &format!("job-driver-{id}.log"))
+            .append_pair("lines", &lines.to_string());
+        let mut end = End::new(keep);
+        let answer = t.ask_into(Call::DriverLog, t.get(url), t.timeouts.logs, &mut end).await?;
+        if answer.status == 500 && String::from_utf8_lossy(&answer.body).starts_with("A file is not found") {
+            return Ok(None);
+        }
+        answer.into_body(Call::DriverLog).map(|_| Some(end.into_bytes().0)).map_err(|e| t.own(e))
+    }
+
+    /// Follows a job's log from its first byte. `None` if there is no such job.
+    ///
+    /// # Errors
+    /// See [`RayError`].
+    pub async fn tail(&self, id: &str) -> Result<Option<LogTail>, RayError> {
+        check_id(Call::Tail, id).map_err(|e| self.transport.own(e))?;
+        LogTail::open(&self.transport, id).await
+    }
+
+    /// Does the cluster have this package? Asking keeps it for ten minutes (Ray's default).
+    ///
+    /// # Errors
+    /// See [`RayError`].
+    pub async fn has_package(&self, name: &str) -> Result<bool, RayError> {
+        let t = &self.transport;
+        let url = self.package_url(Call::HasPackage, name)?;
+        let answer = t.ask(Call::HasPackage, t.get(url), ONE).await?;
+        if answer.says_missing(&format!("Package gcs://{name} does not exist")) {
+            return Ok(false);
+        }
+        answer.into_body(Call::HasPackage).map(|_| true).map_err(|e| t.own(e))
+    }
+
+    /// Uploads a package. The name must say the content: doing it twice is harmless then,
+    /// so no failure is of unknown outcome.
+    ///
+    /// # Errors
+    /// See [`RayError`]; also for more than [`MAX_PACKAGE_BYTES`].
+    pub async fn put_package(&self, name: &str, body: impl Into<PackageBody>) -> Result<(), RayError> {
+        let (t, body) = (&self.transport, body.into());
+        let url = self.package_url(Call::PutPackage, name)?;
+        if body.len > MAX_PACKAGE_BYTES {
+            let message = format!("{} bytes, Ray takes at most {MAX_PACKAGE_BYTES}", body.len);
+            return Err(t
+                .own(RayError::refused(Call::PutPackage, message).hint(
+                    "leave out data files (.rayignore), or put them where the clusters can fetch them",
+                )));
+        }
+        let request =
+            t.request(Method::PUT, url).header(header::CONTENT_LENGTH, body.len).body(body.into_body());
+        let mut nothing = End::new(1);
+        let answer = t.ask_into(Call::PutPackage, request, t.timeouts.upload, &mut nothing).await?;
+        answer.into_body(Call::PutPackage).map(|_| ()).map_err(|e| t.own(e))
+    }
+
+    /// What a scheduler must know about the cluster, at one moment of one life of its head.
+    ///
+    /// # Errors
+    /// Transient while there is no node, no usage yet, or if the head restarted meanwhile.
+    pub async fn facts(&self) -> Result<Facts, RayError> {
+        crate::facts::ask(self).await
+    }
+
+    fn job_url(&self, call: Call, id: &str, rest: Option<&str>) -> Result<Url, RayError> {
+        check_id(call, id).map_err(|e| self.transport.own(e))?;
+        Ok(self.transport.url(["api", "jobs", id].into_iter().chain(rest)))
+    }
+
+    fn package_url(&self, call: Call, name: &str) -> Result<Url, RayError> {
+        check_id(call, name).map_err(|e| self.transport.own(e))?;
+        Ok(self.transport.url(["api", "packages", "gcs", name]))
+    }
+
+    /// The body of the answer about one job; `None` if Ray knows no such job.
+    async fn found(
+        &self,
+        call: Call,
+        method: Method,
+        url: Url,
+        id: &str,
+    ) -> Result<Option<Vec<u8>>, RayError> {
+        let t = &self.transport;
+        let answer = t.ask(call, t.request(method, url), ONE).await?;
+        if answer.says_missing(&no_such_job(id)) {
+            return Ok(None);
+        }
+        answer.into_body(call).map(Some).map_err(|e| t.own(e))
+    }
+
+    /// An answer of the form `{"stopped": true}`.
+    async fn flag(
+        &self,
+        call: Call,
+        method: Method,
+        url: Url,
+        id: &str,
+        key: &str,
+    ) -> Result<Option<bool>, RayError> {
+        let t = &self.transport;
+        let Some(body) = self.found(call, method, url, id).await? else { return Ok(None) };
+        let flags: BTreeMap<String, bool> = t.parse(call, &body)?;
+        let flag = flags.get(key).copied();
+        flag.map(Some).ok_or_else(|| t.own(RayError::bad_answer(call, format!("it does not say {key:?}"))))
+    }
+
+    pub(crate) fn known_python(&self) -> Option<Python> {
+        self.python.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn remember_python(&self, python: Python) {
+        *self.python.lock().unwrap_or_else(PoisonError::into_inner) = Some(python);
+    }
+}
+
+impl fmt::Debug for RayClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RayClient").field("address", &self.address()).finish_non_exhaustive()
+    }
+}
+
+fn no_such_job(id: &str) -> String {
+    format!("Job {id} does not exist")
+}

@@ -1,0 +1,262 @@
+//! Where a dashboard is, and how to be let in.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use reqwest::{
+    Certificate, Client, Url,
+    header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue},
+    redirect, retry,
+};
+
+/// One Ray dashboard. Its `Debug` shows no secret.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Endpoint {
+    /// `http(s)://host:port`, with a path below which the dashboard is served if a proxy
+    /// does so.
+    pub dashboard: String,
+    /// The cluster's token, sent as `Authorization: Bearer …`. If `headers` has an
+    /// `Authorization` of its own (for a proxy), the token goes to `X-Ray-Authorization`.
+    pub token: Option<String>,
+    /// Sent with every request.
+    pub headers: Vec<(String, String)>,
+    /// Certificates to trust, and no others: the system's are then not used.
+    pub ca_pem: Option<Vec<u8>>,
+    /// Accept any certificate. Whoever sits in between then reads the token.
+    pub insecure_tls: bool,
+}
+
+impl Endpoint {
+    /// An address and nothing else.
+    #[must_use]
+    pub fn new(dashboard: impl Into<String>) -> Self {
+        Self { dashboard: dashboard.into(), ..Self::default() }
+    }
+
+    /// The same with a token.
+    #[must_use]
+    pub fn with_token(self, token: impl Into<String>) -> Self {
+        Self { token: Some(token.into()), ..self }
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        // An address that does not parse may hold a password in the wrong place.
+        let dashboard = parse_address(&self.dashboard).map_or("<not usable>".to_owned(), |url| show(&url));
+        f.debug_struct("Endpoint")
+            .field("dashboard", &dashboard)
+            .field("token", &self.token.as_ref().map(|_| "<hidden>"))
+            .field("headers", &names)
+            .field("ca_pem", &self.ca_pem.as_ref().map(Vec::len))
+            .field("insecure_tls", &self.insecure_tls)
+            .finish()
+    }
+}
+
+/// How long to wait for what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Until connected: name lookup, TCP and TLS together.
+    pub connect: Duration,
+    /// One whole call, from sending to the last byte of the answer.
+    pub call: Duration,
+    /// One whole upload of a package.
+    pub upload: Duration,
+    /// One whole download of a log. Ray reads all of it before it answers.
+    pub logs: Duration,
+    /// How long an unused connection is kept. Ray closes them after 75 s; closing first
+    /// avoids sending into a connection that is just going away.
+    pub idle: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(3),
+            call: Duration::from_secs(10),
+            upload: Duration::from_secs(120),
+            logs: Duration::from_secs(60),
+            idle: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Why an [`Endpoint`] cannot be used. Shows no secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// Not an address.
+    #[error(
+        "dashboard {address:?} is not usable: {why}\n  hint: write http://host:8265 or https://host/path"
+    )]
+    Address {
+        /// What was given, shortened; empty if it may hold a password.
+        address: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Cannot be sent as a header.
+    #[error(
+        "the token cannot be sent: it is empty or has characters that HTTP does not allow\n  hint: is there a line break at its end?"
+    )]
+    Token,
+    /// A header that cannot or must not be sent.
+    #[error("header {name:?} cannot be sent: {why}")]
+    Header {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// No certificate in it.
+    #[error(
+        "the CA file holds no usable certificate: {why}\n  hint: give PEM text, -----BEGIN CERTIFICATE-----"
+    )]
+    Certificates {
+        /// What the parser said.
+        why: String,
+    },
+    /// The system's certificates could not be loaded.
+    #[error(
+        "cannot set up TLS: {why}\n  hint: install the system's CA certificates, or name a CA file for this cluster"
+    )]
+    Tls {
+        /// What the TLS library said.
+        why: String,
+    },
+}
+
+/// Idle connections kept per cluster. A lane has one poll and a few dispatches at once.
+const MAX_IDLE: usize = 8;
+
+/// What [`Endpoint`] becomes: a client that can only reach this one address.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) http: Client,
+    pub(crate) base: Url,
+    pub(crate) shown: Arc<str>,
+}
+
+impl Target {
+    pub(crate) fn new(endpoint: &Endpoint, timeouts: &Timeouts) -> Result<Self, BuildError> {
+        let base = parse_address(&endpoint.dashboard)?;
+        let builder = Client::builder()
+            .user_agent(concat!("ray-multicluster/", env!("CARGO_PKG_VERSION")))
+            .default_headers(headers(endpoint)?)
+            .redirect(redirect::Policy::none())
+            .retry(retry::never())
+            .referer(false)
+            .no_proxy()
+            .http1_only()
+            .tcp_nodelay(true)
+            // A log tail may be silent for hours: only this notices that the host is gone.
+            .tcp_keepalive(Duration::from_secs(30))
+            .tcp_keepalive_interval(Duration::from_secs(10))
+            .tcp_keepalive_retries(3)
+            .connect_timeout(timeouts.connect)
+            .pool_idle_timeout(timeouts.idle)
+            .pool_max_idle_per_host(MAX_IDLE);
+        let builder = match &endpoint.ca_pem {
+            Some(pem) => builder.tls_certs_only(certificates(pem)?),
+            // Never used over plain HTTP, and a slim container may have no certificates.
+            None if base.scheme() == "http" => builder.tls_certs_only([]),
+            None => builder,
+        };
+        let http = builder
+            .tls_danger_accept_invalid_certs(endpoint.insecure_tls)
+            .build()
+            .map_err(|error| BuildError::Tls { why: root_cause(&error) })?;
+        Ok(Self { http, shown: show(&base).into(), base })
+    }
+
+    /// The address of a resource; every segment is escaped.
+    pub(crate) fn url<'a>(&self, segments: impl IntoIterator<Item = &'a str>) -> Url {
+        let mut url = self.base.clone();
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().extend(segments);
+        }
+        url
+    }
+}
+
+fn parse_address(text: &str) -> Result<Url, BuildError> {
+    let bad = |why: String| {
+        let shown = if text.contains('@') { String::new() } else { text.chars().take(100).collect() };
+        BuildError::Address { address: shown, why }
+    };
+    let url = Url::parse(text.trim()).map_err(|error| bad(error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(bad(format!("{:?} is not http or https", url.scheme())));
+    }
+    if url.host_str().is_none_or(str::is_empty) {
+        return Err(bad("it names no host".into()));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(bad("it holds a user name or password; give an Authorization header instead".into()));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(bad("it has a ? or # part".into()));
+    }
+    Ok(url)
+}
+
+fn show(url: &Url) -> String {
+    url.as_str().trim_end_matches('/').to_owned()
+}
+
+fn headers(endpoint: &Endpoint) -> Result<HeaderMap, BuildError> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &endpoint.headers {
+        let error = |why| BuildError::Header { name: name.chars().take(60).collect(), why };
+        let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| error("not a header name"))?;
+        if let Some(why) = forbidden(parsed.as_str()) {
+            return Err(error(why));
+        }
+        let mut value = HeaderValue::from_str(value).map_err(|_| error("its value is not plain text"))?;
+        if parsed == reqwest::header::USER_AGENT && value.as_bytes().starts_with(b"Mozilla") {
+            return Err(error("Ray takes it for a browser and refuses to submit"));
+        }
+        value.set_sensitive(true);
+        headers.append(parsed, value);
+    }
+    if let Some(token) = &endpoint.token {
+        let token = token.trim();
+        let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| BuildError::Token)?;
+        if token.is_empty() {
+            return Err(BuildError::Token);
+        }
+        value.set_sensitive(true);
+        let taken = headers.contains_key(AUTHORIZATION);
+        headers.insert(
+            if taken { HeaderName::from_static("x-ray-authorization") } else { AUTHORIZATION },
+            value,
+        );
+    }
+    Ok(headers)
+}
+
+fn forbidden(name: &str) -> Option<&'static str> {
+    match name {
+        "origin" | "referer" => Some("Ray takes it for a browser and refuses to submit"),
+        _ if name.starts_with("sec-fetch-") => Some("Ray takes it for a browser and refuses to submit"),
+        "host" | "connection" | "upgrade" | "content-length" | "content-type" | "transfer-encoding"
+        | "te" | "trailer" | "expect" | "accept-encoding" | "range" => Some("the client sets it"),
+        _ if name.starts_with("sec-websocket-") => Some("the client sets it"),
+        _ => None,
+    }
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<Certificate>, BuildError> {
+    let error = |why: String| BuildError::Certificates { why };
+    let found = Certificate::from_pem_bundle(pem).map_err(|e| error(root_cause(&e)))?;
+    if found.is_empty() { Err(error("nothing in it looks like one".into())) } else { Ok(found) }
+}
+
+/// The innermost reason: the outer ones only say "error sending request".
+pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,214 @@
+//! What can go wrong with a call, and what that means for the caller.
+
+use std::{fmt, sync::Arc};
+
+use multicluster_types::Message;
+
+/// What a failure means for the caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Nothing was changed there, or it does no harm to do it twice: asking again is safe
+    /// and may help. For a submit: certainly not arrived.
+    Transient,
+    /// Asking the same again will not help until somebody changes something.
+    Permanent,
+    /// The request may have been carried out. Look before asking again.
+    OutcomeUnknown,
+}
+
+/// What went wrong, for code that must tell cases apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// No connection: refused, no such host, connect timeout, TLS. Nothing was sent.
+    Unreachable,
+    /// Sent, but no complete answer in time.
+    Timeout,
+    /// Sent, but the connection broke before the answer was complete.
+    Lost,
+    /// An answer that Ray would not give: no JSON, cut off, wrong fields.
+    BadAnswer,
+    /// An answer longer than we read.
+    TooLarge,
+    /// The request itself was refused (400, 413, 422, or by ourselves before sending):
+    /// it is wrong for every cluster like this one.
+    Refused,
+    /// 401 or 403.
+    Denied,
+    /// The address answers, but not as Ray does (other 3xx, 4xx): the cluster's
+    /// description is wrong, not the request.
+    NotRay,
+    /// Ray knows that submission id already. Whose it is the caller must look up.
+    AlreadyExists,
+    /// The job has not ended, so it cannot be deleted.
+    NotEnded,
+    /// Ray found no agent to submit through: it is starting or overloaded.
+    NoAgent,
+    /// The head was restarted between two questions that belong together.
+    Restarted,
+    /// The head answers, but has no node or no usage yet.
+    NotReady,
+    /// Any other 5xx, or 429.
+    Failing,
+}
+
+/// Which call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Call {
+    /// `GET /api/version`
+    Version,
+    /// `POST /api/jobs/`
+    Submit,
+    /// `GET /api/jobs/{id}`
+    Job,
+    /// `GET /api/jobs/`
+    Jobs,
+    /// `POST /api/jobs/{id}/stop`
+    Stop,
+    /// `DELETE /api/jobs/{id}`
+    Delete,
+    /// `GET /api/jobs/{id}/logs`
+    Logs,
+    /// `GET /api/v0/logs/file`
+    DriverLog,
+    /// WebSocket `/api/jobs/{id}/logs/tail`
+    Tail,
+    /// `GET /api/packages/gcs/{name}`
+    HasPackage,
+    /// `PUT /api/packages/gcs/{name}`
+    PutPackage,
+    /// `GET /api/v0/nodes`
+    Nodes,
+    /// `GET /nodes?view=summary`
+    Usage,
+    /// `GET /api/v0/cluster_metadata`
+    Metadata,
+}
+
+impl Call {
+    /// What is being done, for people.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Call::Version => "asking for the version",
+            Call::Submit => "submitting a job",
+            Call::Job => "asking for a job",
+            Call::Jobs => "listing jobs",
+            Call::Stop => "stopping a job",
+            Call::Delete => "deleting a job",
+            Call::Logs => "reading a job's log",
+            Call::DriverLog => "reading a driver's log file",
+            Call::Tail => "following a job's log",
+            Call::HasPackage => "asking for a package",
+            Call::PutPackage => "uploading a package",
+            Call::Nodes => "listing nodes",
+            Call::Usage => "asking for usage",
+            Call::Metadata => "asking for cluster metadata",
+        }
+    }
+
+    /// Does it change something that must not be changed twice unseen? A package is named
+    /// by its content, so uploading it again is harmless.
+    pub(crate) fn is_write(self) -> bool {
+        matches!(self, Call::Submit | Call::Stop | Call::Delete)
+    }
+
+    /// The class of a failure after which nobody knows whether it was done.
+    pub(crate) fn unknown(self) -> Class {
+        if self.is_write() { Class::OutcomeUnknown } else { Class::Transient }
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A call that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RayError {
+    /// What it means for the caller.
+    pub class: Class,
+    /// What went wrong.
+    pub kind: Kind,
+    /// The HTTP status, if there was an answer.
+    pub status: Option<u16>,
+    /// Which call.
+    pub call: Call,
+    /// Whom we asked.
+    pub address: Arc<str>,
+    /// What happened; of Ray's tracebacks only the line that says it.
+    pub message: Message,
+    /// What to do about it.
+    pub hint: Option<&'static str>,
+}
+
+impl RayError {
+    pub(crate) fn new(call: Call, class: Class, kind: Kind, message: impl AsRef<str>) -> Self {
+        let address = Arc::from("");
+        Self { class, kind, status: None, call, address, message: Message::new(message), hint: None }
+    }
+
+    /// A request that we do not even send.
+    pub(crate) fn refused(call: Call, message: impl AsRef<str>) -> Self {
+        Self::new(call, Class::Permanent, Kind::Refused, message)
+    }
+
+    /// An answer that cannot be read.
+    pub(crate) fn bad_answer(call: Call, message: impl AsRef<str>) -> Self {
+        Self::new(call, call.unknown(), Kind::BadAnswer, message)
+            .hint("is this the address of a Ray dashboard, and does nothing in between change its answers?")
+    }
+
+    pub(crate) fn hint(self, hint: &'static str) -> Self {
+        Self { hint: Some(hint), ..self }
+    }
+
+    pub(crate) fn at(self, address: &Arc<str>) -> Self {
+        Self { address: Arc::clone(address), ..self }
+    }
+
+    pub(crate) fn status(self, status: u16) -> Self {
+        Self { status: Some(status), ..self }
+    }
+
+    /// Ray knows the submission id already: look up whose it is.
+    #[must_use]
+    pub fn is_already_exists(&self) -> bool {
+        self.kind == Kind::AlreadyExists
+    }
+
+    /// The request itself was refused: other clusters would refuse it too. Every other
+    /// permanent failure is the fault of this cluster or of its description.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        self.kind == Kind::Refused
+    }
+
+    /// Was the request perhaps carried out? If not, it certainly was not.
+    #[must_use]
+    pub fn may_have_arrived(&self) -> bool {
+        self.class == Class::OutcomeUnknown
+    }
+
+    /// Is it worth asking again?
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        self.class == Class::Transient
+    }
+}
+
+impl fmt::Display for RayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}: ", self.call, self.address)?;
+        if let Some(status) = self.status {
+            write!(f, "HTTP {status}: ")?;
+        }
+        write!(f, "{}", self.message)?;
+        self.hint.map_or(Ok(()), |hint| write!(f, "\n  hint: {hint}"))
+    }
+}
+
+impl std::error::Error for RayError {}

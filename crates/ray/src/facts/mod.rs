@@ -1,0 +1,223 @@
+//! What a scheduler must know about a cluster.
+//!
+//! Totals and labels come from `/api/v0/nodes`, the only place that spells names exactly;
+//! usage and the hosts' load from `/nodes?view=summary&nocache=1`, the only place that
+//! has them under both autoscalers and without a cache.
+
+mod amounts;
+mod nodes;
+mod usage;
+
+use std::collections::BTreeMap;
+
+use multicluster_types::{Incarnation, Load, Message, Resources, Snapshot, Timestamp};
+use serde::Deserialize;
+
+use crate::{
+    client::{RayClient, Version},
+    error::{Call, Class, Kind, RayError},
+    transport::{MANY, ONE},
+};
+
+/// A cluster at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Facts {
+    /// Who answered, before and after.
+    pub version: Version,
+    /// The head's Python, e.g. `3.11.7`; older Rays do not say.
+    pub python_version: Option<String>,
+    /// Ray's logical resources, all nodes together.
+    pub total: Resources,
+    /// How much of them is taken: by work, or held by placement groups.
+    pub used: Resources,
+    /// Load of the hosts.
+    pub physical: Load,
+    /// The nodes that count: alive, reporting, not being drained.
+    pub nodes: Vec<NodeFacts>,
+    /// What was left out, and why.
+    pub notes: Vec<Message>,
+}
+
+/// One node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeFacts {
+    /// Ray's id of it.
+    pub id: String,
+    /// Its address inside the cluster.
+    pub ip: String,
+    /// Does the head run on it?
+    pub is_head: bool,
+    /// Its labels, as they were written.
+    pub labels: BTreeMap<String, String>,
+    /// What it has.
+    pub total: Resources,
+    /// What of it is taken.
+    pub used: Resources,
+}
+
+impl NodeFacts {
+    /// Its operating system, if a label says so: Ray itself does not report it.
+    #[must_use]
+    pub fn os(&self) -> Option<&str> {
+        self.label(["kubernetes.io/os", "ray.io/os", "os"])
+    }
+
+    /// Its processor architecture, if a label says so.
+    #[must_use]
+    pub fn arch(&self) -> Option<&str> {
+        self.label(["kubernetes.io/arch", "ray.io/arch", "arch"])
+    }
+
+    fn label<const N: usize>(&self, names: [&str; N]) -> Option<&str> {
+        names.iter().find_map(|name| self.labels.get(*name)).map(String::as_str)
+    }
+}
+
+impl Facts {
+    /// The part that the scheduler works with. `taken_at` is when the poll was *sent*.
+    #[must_use]
+    pub fn snapshot(&self, taken_at: Timestamp) -> Snapshot {
+        Snapshot {
+            taken_at,
+            total: self.total.clone(),
+            used: self.used.clone(),
+            physical: self.physical,
+            nodes: u32::try_from(self.nodes.len()).unwrap_or(u32::MAX),
+            ray_version: self.version.ray_version.clone(),
+            incarnation: self.version.session_name.clone(),
+        }
+    }
+
+    /// The operating system, if all nodes that say agree.
+    #[must_use]
+    pub fn os(&self) -> Option<&str> {
+        agreed(self.nodes.iter().filter_map(NodeFacts::os))
+    }
+
+    /// The processor architecture, if all nodes that say agree.
+    #[must_use]
+    pub fn arch(&self) -> Option<&str> {
+        agreed(self.nodes.iter().filter_map(NodeFacts::arch))
+    }
+}
+
+fn agreed<'a>(mut said: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let first = said.next()?;
+    said.all(|other| other == first).then_some(first)
+}
+
+/// The Python of one life of a head.
+#[derive(Debug, Clone)]
+pub(crate) struct Python {
+    life: Option<Incarnation>,
+    version: Option<String>,
+}
+
+pub(crate) async fn ask(client: &RayClient) -> Result<Facts, RayError> {
+    let t = &client.transport;
+    let before = client.version().await?;
+    let (nodes, usage, python) = tokio::try_join!(
+        async { t.ask(Call::Nodes, t.get(nodes::url(t)), MANY).await },
+        async { t.ask(Call::Usage, t.get(usage::url(t)), MANY).await },
+        python(client, &before),
+    )?;
+    let version = client.version().await?;
+    if version.session_name != before.session_name {
+        let message = "the head was restarted while it was asked; its answers belong to two clusters";
+        return Err(t.own(RayError::new(Call::Version, Class::Transient, Kind::Restarted, message)));
+    }
+    combine(version, python, nodes.into_body(Call::Nodes), usage.into_body(Call::Usage)).map_err(|e| t.own(e))
+}
+
+fn combine(
+    version: Version,
+    python_version: Option<String>,
+    nodes: Result<Vec<u8>, RayError>,
+    usage: Result<Vec<u8>, RayError>,
+) -> Result<Facts, RayError> {
+    let alive = nodes::parse(&nodes?)?;
+    if alive.is_empty() {
+        return Err(not_ready(Call::Nodes, "the head answers, but has no alive node")
+            .hint("a head that just started has none for a few seconds; otherwise its raylet has died"));
+    }
+    let usage = usage::parse(&usage?)?;
+    let mut notes = amounts::Notes::default();
+    let mut facts = Facts {
+        version,
+        python_version,
+        total: Resources::default(),
+        used: Resources::default(),
+        physical: Load::default(),
+        nodes: Vec::new(),
+        notes: Vec::new(),
+    };
+    let known = alive.len();
+    let mut load = usage::Hosts::default();
+    for node in alive {
+        if usage.is_draining(&node.id) {
+            notes.add(format!("node {} is being drained: it takes nothing new", node.id));
+            continue;
+        }
+        let Some(text) = usage.text_of(&node) else {
+            notes.add(format!("node {} has not reported its usage yet", node.id));
+            continue;
+        };
+        let total = amounts::totals(&node.resources_total, &mut notes)?;
+        let used = amounts::used(text, &total, &mut notes);
+        load.add(usage.host_of(&node.id));
+        amounts::add(&mut facts.total, &total, &mut notes);
+        amounts::add(&mut facts.used, &used, &mut notes);
+        let (id, ip, is_head, labels) = (node.id, node.ip, node.is_head, node.labels);
+        facts.nodes.push(NodeFacts { id, ip, is_head, labels, total, used });
+    }
+    if facts.nodes.is_empty() {
+        let message =
+            format!("none of the {known} alive nodes has reported its usage, or all are being drained");
+        return Err(not_ready(Call::Usage, &message).hint(
+            "usage appears some seconds after the head's start; if not, is the autoscaler's monitor running?",
+        ));
+    }
+    facts.physical = load.shares();
+    facts.notes = notes.into_messages();
+    Ok(facts)
+}
+
+fn not_ready(call: Call, message: &str) -> RayError {
+    RayError::new(call, Class::Transient, Kind::NotReady, message)
+}
+
+/// Nice to know, never a reason to fail. Asked once in each life of the head.
+async fn python(client: &RayClient, version: &Version) -> Result<Option<String>, RayError> {
+    #[derive(Deserialize)]
+    struct Raw {
+        data: Data,
+    }
+    #[derive(Deserialize)]
+    struct Data {
+        #[serde(rename = "pythonVersion")]
+        python: Option<String>,
+    }
+    let life = version.session_name.clone();
+    if let Some(known) = client.known_python().filter(|known| life.is_some() && known.life == life) {
+        return Ok(known.version);
+    }
+    let t = &client.transport;
+    let request = t.get(t.url(["api", "v0", "cluster_metadata"]));
+    match t.ask_json::<Raw>(Call::Metadata, request, ONE).await {
+        Ok(raw) => {
+            let version = raw.data.python.filter(|text| !text.is_empty() && text.len() < 40);
+            client.remember_python(Python { life, version: version.clone() });
+            Ok(version)
+        }
+        // A clear no will stay one; after anything else ask again with the next poll.
+        Err(error) => {
+            if error.class == Class::Permanent {
+                client.remember_python(Python { life, version: None });
+            }
+            Ok(None)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! `/api/v0/nodes`: who is alive, with exact totals and labels.
+
+use std::collections::BTreeMap;
+
+use reqwest::Url;
+use serde::{Deserialize, Deserializer};
+
+use crate::{
+    error::{Call, Class, Kind, RayError},
+    transport::Transport,
+};
+
+/// The most that Ray gives in one answer.
+const LIMIT: usize = 10_000;
+
+/// An alive node.
+#[derive(Debug, Deserialize)]
+pub(super) struct Node {
+    #[serde(rename = "node_id")]
+    pub(super) id: String,
+    #[serde(rename = "node_ip", default)]
+    pub(super) ip: String,
+    #[serde(rename = "is_head_node", default)]
+    pub(super) is_head: bool,
+    state: String,
+    #[serde(default, deserialize_with = "nullable")]
+    pub(super) resources_total: BTreeMap<String, f64>,
+    #[serde(default, deserialize_with = "nullable")]
+    pub(super) labels: BTreeMap<String, String>,
+}
+
+/// Only the alive ones: Ray remembers up to a thousand dead nodes.
+pub(super) fn url(transport: &Transport) -> Url {
+    let mut url = transport.url(["api", "v0", "nodes"]);
+    url.query_pairs_mut()
+        .append_pair("limit", &LIMIT.to_string())
+        .append_pair("filter_keys", "state")
+        .append_pair("filter_predicates", "=")
+        .append_pair("filter_values", "ALIVE");
+    url
+}
+
+pub(super) fn parse(body: &[u8]) -> Result<Vec<Node>, RayError> {
+    #[derive(Deserialize)]
+    struct Answer {
+        result: bool,
+        #[serde(default)]
+        msg: String,
+        data: Data,
+    }
+    #[derive(Deserialize)]
+    struct Data {
+        result: Option<Page>,
+    }
+    #[derive(Deserialize)]
+    struct Page {
+        result: Vec<Node>,
+        #[serde(default)]
+        num_filtered: Option<usize>,
+        #[serde(default)]
+        partial_failure_warning: Option<String>,
+    }
+    let bad = |why: String| RayError::bad_answer(Call::Nodes, why);
+    let answer: Answer =
+        serde_json::from_slice(body).map_err(|e| bad(format!("not a list of nodes: {e}")))?;
+    let page = answer.data.result.filter(|_| answer.result).ok_or_else(|| {
+        RayError::new(Call::Nodes, Class::Transient, Kind::Failing, crate::answer::meaning(&answer.msg))
+    })?;
+    // Half of the nodes would look like a smaller cluster.
+    if let Some(warning) = page.partial_failure_warning.filter(|text| !text.is_empty()) {
+        return Err(RayError::new(
+            Call::Nodes,
+            Class::Transient,
+            Kind::Failing,
+            crate::answer::meaning(&warning),
+        ));
+    }
+    if page.num_filtered.is_some_and(|count| count > page.result.len()) {
+        return Err(bad(format!("only {} of its nodes are listed", page.result.len())));
+    }
+    Ok(page.result.into_iter().filter(|node| node.state == "ALIVE").collect())
+}
+
+fn nullable<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
+}

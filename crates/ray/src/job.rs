@@ -1,0 +1,268 @@
+//! Jobs as Ray takes and shows them.
+
+use std::{collections::BTreeMap, fmt};
+
+use multicluster_types::{EntrypointResources, Message, RuntimeEnv, SubmissionId, Timestamp};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+use crate::error::{Call, RayError};
+
+/// A job to be run. Only what is set is sent: Ray refuses keys it does not know, and an
+/// older Ray knows fewer. `Debug` shows no values of the runtime_env.
+#[derive(Clone, Default, PartialEq, Serialize)]
+pub struct SubmitRequest {
+    /// The shell command.
+    pub entrypoint: String,
+    /// Its id on that cluster. Always ours, so that it can be asked for afterwards.
+    pub submission_id: String,
+    /// The runtime_env as it shall arrive there.
+    #[serde(skip_serializing_if = "RuntimeEnv::is_empty")]
+    pub runtime_env: RuntimeEnv,
+    /// Kept by Ray with the job.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, String>,
+    /// CPUs that the entrypoint reserves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entrypoint_num_cpus: Option<f64>,
+    /// GPUs that the entrypoint reserves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entrypoint_num_gpus: Option<f64>,
+    /// Bytes that the entrypoint reserves (Ray 2.8 or later).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entrypoint_memory: Option<u64>,
+    /// Custom resources that the entrypoint reserves.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub entrypoint_resources: BTreeMap<String, f64>,
+    /// Which nodes may take the entrypoint (recent Rays only).
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub entrypoint_label_selector: BTreeMap<String, String>,
+}
+
+impl SubmitRequest {
+    /// A command under an id, and nothing else.
+    #[must_use]
+    pub fn new(submission_id: impl Into<String>, entrypoint: impl Into<String>) -> Self {
+        Self { submission_id: submission_id.into(), entrypoint: entrypoint.into(), ..Self::default() }
+    }
+
+    /// The same with what the entrypoint reserves.
+    #[must_use]
+    pub fn reserving(self, reserve: &EntrypointResources) -> Self {
+        Self {
+            entrypoint_num_cpus: reserve.num_cpus,
+            entrypoint_num_gpus: reserve.num_gpus,
+            entrypoint_memory: reserve.memory,
+            entrypoint_resources: reserve.resources.clone(),
+            entrypoint_label_selector: reserve.label_selector.clone(),
+            ..self
+        }
+    }
+
+    /// The request's body. What would be sent as something else is refused.
+    pub(crate) fn body(&self) -> Result<Vec<u8>, RayError> {
+        check_id(Call::Submit, &self.submission_id)?;
+        let amounts = [self.entrypoint_num_cpus, self.entrypoint_num_gpus].into_iter().flatten();
+        // JSON has no such numbers: they would leave as null, which means "not set".
+        if amounts.chain(self.entrypoint_resources.values().copied()).any(|amount| !amount.is_finite()) {
+            return Err(RayError::refused(Call::Submit, "an amount is not a finite number"));
+        }
+        serde_json::to_vec(self).map_err(|error| RayError::refused(Call::Submit, error.to_string()))
+    }
+}
+
+impl fmt::Debug for SubmitRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SubmitRequest")
+            .field("submission_id", &self.submission_id)
+            .field("entrypoint", &self.entrypoint)
+            .field("runtime_env", &self.runtime_env.keys().collect::<Vec<_>>())
+            .field("metadata", &self.metadata.keys().collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Ray puts ids into paths of addresses and of files: `a/b` once made an eternal job.
+pub(crate) fn check_id(call: Call, id: &str) -> Result<(), RayError> {
+    let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    if id.is_empty() || id.len() > 256 || !id.chars().all(fine) || id.chars().all(|c| c == '.') {
+        let shown: String = id.chars().take(60).collect();
+        return Err(RayError::refused(call, format!("{shown:?} is not usable as an id"))
+            .hint("use letters, digits, '_', '.' and '-'"));
+    }
+    Ok(())
+}
+
+/// A job as Ray shows it. Its runtime_env is left out: it may hold secrets, and nobody
+/// needs it back.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct JobDetails {
+    /// Submitted, or a driver that somebody started otherwise.
+    #[serde(rename = "type", default)]
+    pub kind: JobKind,
+    /// The driver's job id, e.g. `02000000`. Not unique among clusters.
+    #[serde(default)]
+    pub job_id: Option<String>,
+    /// The id it was submitted under; none for a bare driver.
+    #[serde(default)]
+    pub submission_id: Option<String>,
+    /// How far it is.
+    pub status: JobStatus,
+    /// The shell command.
+    #[serde(default, deserialize_with = "nullable")]
+    pub entrypoint: String,
+    /// What Ray says about its state.
+    #[serde(default)]
+    pub message: Option<Message>,
+    /// E.g. `RUNTIME_ENV_SETUP_FAILURE`; only newer Rays say.
+    #[serde(default)]
+    pub error_type: Option<String>,
+    /// When it was submitted.
+    #[serde(default, deserialize_with = "moment")]
+    pub start_time: Option<Timestamp>,
+    /// When it ended.
+    #[serde(default, deserialize_with = "moment")]
+    pub end_time: Option<Timestamp>,
+    /// What was submitted with it.
+    #[serde(default, deserialize_with = "nullable")]
+    pub metadata: BTreeMap<String, String>,
+    /// The agent of the node on which the entrypoint runs.
+    #[serde(default)]
+    pub driver_agent_http_address: Option<String>,
+    /// The node on which the entrypoint runs.
+    #[serde(default)]
+    pub driver_node_id: Option<String>,
+    /// The entrypoint's exit code; only newer Rays say.
+    #[serde(default)]
+    pub driver_exit_code: Option<i64>,
+}
+
+impl JobDetails {
+    /// Is it the job of this id?
+    #[must_use]
+    pub fn has_id(&self, id: &str) -> bool {
+        self.submission_id.as_deref() == Some(id) || self.job_id.as_deref() == Some(id)
+    }
+
+    /// The submission id, taken apart; none if it cannot be one of ours.
+    #[must_use]
+    pub fn ours(&self) -> Option<(multicluster_types::JobId, multicluster_types::Attempt)> {
+        self.submission_id.as_deref().and_then(SubmissionId::parse)
+    }
+}
+
+/// Where a job came from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
+pub enum JobKind {
+    /// Through the Jobs API.
+    #[default]
+    #[serde(rename = "SUBMISSION")]
+    Submission,
+    /// A driver that connected by itself.
+    #[serde(rename = "DRIVER")]
+    Driver,
+}
+
+/// How far a job is, in Ray's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum JobStatus {
+    /// Accepted, not started.
+    Pending,
+    /// Started.
+    Running,
+    /// Stopped by somebody.
+    Stopped,
+    /// Ended with exit code 0.
+    Succeeded,
+    /// Ended otherwise, or never started.
+    Failed,
+}
+
+impl JobStatus {
+    /// Will it never change again?
+    #[must_use]
+    pub fn is_terminal(self) -> bool {
+        matches!(self, JobStatus::Stopped | JobStatus::Succeeded | JobStatus::Failed)
+    }
+
+    /// Ray's word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            JobStatus::Pending => "PENDING",
+            JobStatus::Running => "RUNNING",
+            JobStatus::Stopped => "STOPPED",
+            JobStatus::Succeeded => "SUCCEEDED",
+            JobStatus::Failed => "FAILED",
+        }
+    }
+}
+
+impl fmt::Display for JobStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Everything a cluster ever ran, in no order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JobList {
+    /// What could be read.
+    pub jobs: Vec<JobDetails>,
+    /// What could not. These jobs exist: whoever misses one must ask for it by id.
+    pub unread: Vec<Unread>,
+}
+
+/// An entry of a list that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unread {
+    /// Its submission id, if that much could be read.
+    pub submission_id: Option<String>,
+    /// What is wrong with it.
+    pub why: Message,
+}
+
+impl JobList {
+    pub(crate) fn parse(body: &[u8]) -> Result<Self, RayError> {
+        let entries: Vec<&RawValue> = serde_json::from_slice(body)
+            .map_err(|error| RayError::bad_answer(Call::Jobs, format!("not a list of jobs: {error}")))?;
+        let mut list = Self { jobs: Vec::with_capacity(entries.len()), unread: Vec::new() };
+        for entry in entries {
+            match serde_json::from_str(entry.get()) {
+                Ok(job) => list.jobs.push(job),
+                Err(error) => list.unread.push(Unread::new(entry, &error)),
+            }
+        }
+        Ok(list)
+    }
+
+    /// Could every entry be read?
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.unread.is_empty()
+    }
+}
+
+impl Unread {
+    fn new(entry: &RawValue, error: &serde_json::Error) -> Self {
+        #[derive(Deserialize)]
+        struct Id {
+            submission_id: Option<String>,
+        }
+        let id = serde_json::from_str::<Id>(entry.get()).ok().and_then(|id| id.submission_id);
+        Self { submission_id: id, why: error.to_string().into() }
+    }
+}
+
+/// `null` is the same as absent.
+fn nullable<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
+}
+
+/// Milliseconds, as a whole number or not; Ray uses 0 for "not yet" in places.
+fn moment<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
+    let ms: Option<f64> = Option::deserialize(from)?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+    Ok(ms.filter(|ms| *ms > 0.0).map(|ms| Timestamp(ms as u64)))
+}

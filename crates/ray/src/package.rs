@@ -1,0 +1,98 @@
+//! Packages: what `working_dir` and `py_modules` point to.
+
+use std::{
+    fmt, io,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use futures_util::{Stream, stream::BoxStream};
+use reqwest::Body;
+
+/// The largest package that Ray takes over REST.
+pub const MAX_PACKAGE_BYTES: u64 = 100 << 20;
+
+/// The content of a package: in memory, or as it comes.
+pub struct PackageBody {
+    pub(crate) len: u64,
+    content: Content,
+}
+
+enum Content {
+    Whole(Bytes),
+    Stream(BoxStream<'static, io::Result<Bytes>>),
+}
+
+impl PackageBody {
+    /// Content as it comes, e.g. from a file: exactly `len` bytes.
+    pub fn stream(len: u64, pieces: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Self {
+        Self { len, content: Content::Stream(Box::pin(pieces)) }
+    }
+
+    /// How many bytes.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Is there nothing in it?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(crate) fn into_body(self) -> Body {
+        match self.content {
+            Content::Whole(bytes) => Body::from(bytes),
+            Content::Stream(pieces) => Body::wrap_stream(Exactly { left: self.len, pieces }),
+        }
+    }
+}
+
+impl From<Bytes> for PackageBody {
+    fn from(bytes: Bytes) -> Self {
+        Self { len: bytes.len() as u64, content: Content::Whole(bytes) }
+    }
+}
+
+impl From<Vec<u8>> for PackageBody {
+    fn from(bytes: Vec<u8>) -> Self {
+        Bytes::from(bytes).into()
+    }
+}
+
+impl fmt::Debug for PackageBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PackageBody").field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+/// Fails unless there are exactly as many bytes as promised: a package cut short under
+/// the name of the whole one would be served to every later job.
+struct Exactly {
+    left: u64,
+    pieces: BoxStream<'static, io::Result<Bytes>>,
+}
+
+impl Stream for Exactly {
+    type Item = io::Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let piece = futures_util::ready!(self.pieces.as_mut().poll_next(cx));
+        Poll::Ready(match piece {
+            Some(Ok(bytes)) => match self.left.checked_sub(bytes.len() as u64) {
+                Some(left) => {
+                    self.left = left;
+                    Some(Ok(bytes))
+                }
+                None => Some(Err(io::Error::other("the package is longer than announced"))),
+            },
+            None if self.left > 0 => {
+                self.left = 0;
+                Some(Err(io::Error::other("the package is shorter than announced")))
+            }
+            other => other,
+        })
+    }
+}
