@@ -261,7 +261,7 @@ impl Core {
         let stopping = job.record.live().is_some_and(|live| live.stopping);
         let job_on_unhealthy = job.on.is_some_and(|on| !self.pool[on].is_healthy());
         if let (Some(on), Stage::Running) = (job.on, stage) {
-            self.pool[on].settle(key, now);
+            self.dirty.all |= self.pool[on].settle(key, now);
         }
         self.arm(key);
         if job_on_unhealthy {

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use multicluster_types::{
-    Attempt, ClusterName, JobId, Kind, Settings, Span, State, Timestamp, Transition, Verdict, settings::Infeasible,
+    Attempt, ClusterName, JobId, Kind, Settings, Span, State, Timestamp, Transition, Verdict,
+    settings::Infeasible,
 };
 
 use crate::{

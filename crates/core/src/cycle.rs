@@ -266,6 +266,7 @@ fn is_passing(reason: &Reason) -> bool {
         Reason::OverThreshold { .. }
             | Reason::TooSoon { .. }
             | Reason::AtLimit { .. }
+            | Reason::Starting { .. }
             | Reason::NoRoom { .. }
     )
 }

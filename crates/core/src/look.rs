@@ -4,8 +4,8 @@
 use std::cmp::Reverse;
 
 use multicluster_types::{
-    ClusterName, Dimension, Message, Origin, Preference, Quantity, Reason, Settings, Snapshot, Tag, Tags,
-    Timestamp, Verdict, Work, settings::TagAffinity,
+    ClusterName, Dimension, Kind, Message, Origin, Preference, Quantity, Reason, Settings, Snapshot, Tag,
+    Tags, Timestamp, Verdict, Work, settings::TagAffinity,
 };
 
 use crate::{
@@ -191,6 +191,7 @@ impl<'a> Look<'a> {
         no!(self.over_threshold(cluster));
         no!(self.too_soon(cluster));
         no!(self.at_limit(cluster));
+        no!(self.starting(cluster));
         no!(short.map(|resource| {
             let (demand, free) = (self.work.demand.get(&resource), cluster.free(snapshot, &resource));
             Reason::NoRoom { resource, demand, free }
@@ -206,6 +207,7 @@ impl<'a> Look<'a> {
             && self.over_threshold(cluster).is_none()
             && self.too_soon(cluster).is_none()
             && self.at_limit(cluster).is_none()
+            && self.starting(cluster).is_none()
     }
 
     /// How near the cluster is to having room: the scarcest demanded resource's free
@@ -302,6 +304,14 @@ impl<'a> Look<'a> {
         }
         let (running, limit) = (cluster.top_level_jobs, cluster.terms.max_jobs);
         (running >= limit).then_some(Reason::AtLimit { running, limit })
+    }
+
+    fn starting(&self, cluster: &Cluster) -> Option<Reason> {
+        if self.work.kind != Kind::Job {
+            return None;
+        }
+        let (jobs, limit) = (u32::try_from(cluster.starting.len()).ok()?, cluster.terms.max_starting);
+        (jobs >= limit).then_some(Reason::Starting { jobs, limit })
     }
 
     /// Work that comes later in order keeps off a cluster reserved for a starving

@@ -6,8 +6,8 @@ use std::{
 };
 
 use multicluster_types::{
-    ClusterName, ClusterSpec, Dimension, Incarnation, JobId, Message, Quantity, Reason, Resources, Settings,
-    Share, Snapshot, Span, Tag, Timestamp, Work, settings::Utilization,
+    ClusterName, ClusterSpec, Dimension, Incarnation, JobId, Kind, Message, Quantity, Reason, Resources,
+    Settings, Share, Snapshot, Span, Tag, Timestamp, Work, settings::Utilization,
 };
 use slab::Slab;
 
@@ -43,6 +43,8 @@ pub(crate) struct Cluster {
     pub(crate) live: BTreeSet<JobKey>,
     /// How many of those are top-level jobs.
     pub(crate) top_level_jobs: u32,
+    /// Jobs on it that were not seen running yet.
+    pub(crate) starting: BTreeSet<JobKey>,
     /// When it was last chosen, in choices: the least recent wins a tie.
     pub(crate) picked: u64,
     /// Kept free for a starving head.
@@ -63,6 +65,7 @@ pub(crate) struct Terms {
     pub(crate) interval: Span,
     /// How many top-level jobs may run at once.
     pub(crate) max_jobs: u32,
+    pub(crate) max_starting: u32,
     /// How much the operator wants it used, 0..1.
     pub(crate) desire: f64,
 }
@@ -96,6 +99,7 @@ impl Cluster {
             breaker: Breaker::default(),
             live: BTreeSet::new(),
             top_level_jobs: 0,
+            starting: BTreeSet::new(),
             picked: 0,
             reserved: None,
             last_reserved: None,
@@ -158,20 +162,24 @@ impl Cluster {
         self.live.insert(job);
         self.top_level_jobs += u32::from(work.is_top_level_job());
         self.ledger.reserve(job, work);
-        if let Some(at) = running_at {
-            self.ledger.settle(job, at);
+        match running_at {
+            Some(at) => self.ledger.settle(job, at),
+            None if work.kind == Kind::Job => drop(self.starting.insert(job)),
+            None => {}
         }
         self.assess(settings);
     }
 
-    /// A job on it was seen running.
-    pub(crate) fn settle(&mut self, job: JobKey, at: Timestamp) {
+    /// A job on it was seen running. True if another may be started in its stead.
+    pub(crate) fn settle(&mut self, job: JobKey, at: Timestamp) -> bool {
         self.ledger.settle(job, at);
+        self.starting.remove(&job)
     }
 
     /// A job is on it no longer.
     pub(crate) fn leave(&mut self, job: JobKey, work: &Work, settings: &Settings) {
         self.live.remove(&job);
+        self.starting.remove(&job);
         self.top_level_jobs -= u32::from(work.is_top_level_job());
         self.ledger.release(job);
         self.assess(settings);
@@ -295,6 +303,7 @@ impl Pool {
                 threshold: spec.limits.threshold(settings),
                 interval: spec.limits.interval(settings),
                 max_jobs: spec.limits.concurrency(settings).get(),
+                max_starting: settings.max_starting.get(),
                 desire: (spec.weight.get() / max_weight + f64::from(u8::from(spec.prefer))) / 2.0,
             };
             cluster.assess(settings);

@@ -174,9 +174,22 @@ impl Core {
                 ));
             }
         }
+        self.check_starting()?;
         let bound = self.jobs.len() + self.queue.class_count() + 3 * self.pool.names().len() + 1;
         if self.timers.len() > bound {
             return Err(format!("{} timers for {bound} owners", self.timers.len()));
+        }
+        Ok(())
+    }
+
+    fn check_starting(&self) -> Result<(), String> {
+        for (key, job) in self.jobs.iter() {
+            let waits = job.record.live().is_some_and(|live| live.running_at.is_none());
+            let expected = waits && job.record.work.kind == Kind::Job;
+            let found = job.on.is_some_and(|on| self.pool[on].starting.contains(&key));
+            if job.on.is_some() && expected != found {
+                return Err(format!("{} is starting: {expected}, its cluster says {found}", job.record.id));
+            }
         }
         Ok(())
     }

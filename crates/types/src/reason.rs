@@ -92,6 +92,13 @@ pub enum Reason {
         /// How many it may.
         limit: u32,
     },
+    /// It is starting as many jobs as it may at once.
+    Starting {
+        /// How many it is starting.
+        jobs: u32,
+        /// How many it may.
+        limit: u32,
+    },
     /// Not enough is free at the moment.
     NoRoom {
         /// Of what.
@@ -152,6 +159,7 @@ kinds! {
     OverThreshold => "over_threshold",
     TooSoon => "too_soon",
     AtLimit => "at_limit",
+    Starting => "starting",
     NoRoom => "no_room",
     Reserved => "reserved",
 }
@@ -191,6 +199,7 @@ impl Reason {
             }
             Reason::TooSoon { until } => format!("next top-level submission allowed in {}", left(until)),
             Reason::AtLimit { running, limit } => format!("runs {running} of at most {limit} top-level jobs"),
+            Reason::Starting { jobs, limit } => format!("is starting {jobs} jobs, at most {limit} at once"),
             Reason::NoRoom { resource, demand, free } => {
                 format!("no room: {resource} {} asked, {} free", resource.show(*demand), resource.show(*free))
             }

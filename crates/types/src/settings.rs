@@ -134,6 +134,9 @@ settings! {
     execution_mode: ExecutionMode = "parallel";
     /// How many top-level jobs one cluster may run at once.
     max_running_jobs: JobLimit = "unlimited";
+    /// How many jobs one cluster may be starting at once. Ray starts about one a second
+    /// and cannot stop one that has not started, so the rest waits here.
+    max_starting: Count = "16";
     /// Whether work goes only to clusters that carry all its placement tags
     /// (`required`), or those merely come first (`preferred`).
     tag_affinity: TagAffinity = "required";

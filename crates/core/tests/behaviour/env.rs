@@ -274,7 +274,9 @@ impl TestEnv {
         }
         self.core.check().unwrap();
         assert_eq!(self.store, self.core.durable(), "the writes add up to the live state");
-        self.effects.extend(out.effects.into_iter().filter(|e| !matches!(e, Effect::Poll { .. } | Effect::Forget { .. })));
+        self.effects.extend(
+            out.effects.into_iter().filter(|e| !matches!(e, Effect::Poll { .. } | Effect::Forget { .. })),
+        );
         self.events.extend(out.events);
         out.reply
     }
@@ -458,7 +460,8 @@ impl TestEnv {
                     let outcome = self.not_found(cluster.as_str());
                     self.send(Input::LookedUp { job, attempt, question, outcome });
                 }
-                Effect::Stop { .. } | Effect::Revoke { .. } | Effect::Poll { .. } | Effect::Forget { .. } => {}
+                Effect::Stop { .. } | Effect::Revoke { .. } | Effect::Poll { .. } | Effect::Forget { .. } => {
+                }
             }
         }
     }

@@ -258,6 +258,7 @@ fn what_can_never_run_here_reserves_nothing() {
 #[test]
 fn a_batch_is_placed_in_one_cycle() {
     let mut env = TestEnv::only();
+    env.set("max_starting", "100");
     let batch = (0..100).map(|n| a_job().id(&format!("j{n}")).0).collect();
     let cycle = cycle_of(&mut env, Input::SubmitBatch(batch)).unwrap();
     assert_eq!(cycle, CycleStats { heads: 100, looks: 100, placed: 100, rejections: BTreeMap::new() });

@@ -47,6 +47,8 @@ struct OnCluster {
     assumed: Resources,
     /// Top-level jobs.
     jobs: u32,
+    /// Jobs that were not seen running yet.
+    starting: u32,
 }
 
 impl Oracle {
@@ -339,6 +341,9 @@ impl Oracle {
         if work.is_top_level_job() && load.jobs >= cluster.spec.limits.concurrency(settings).get() {
             return Err(format!("it runs {} jobs already", load.jobs));
         }
+        if work.kind == Kind::Job && load.starting >= settings.max_starting.get() {
+            return Err(format!("it is starting {} jobs already", load.starting));
+        }
         Ok(())
     }
 
@@ -353,6 +358,7 @@ impl Oracle {
             for record in self.store.jobs.values() {
                 let Some(live) = record.live().filter(|live| live.cluster == *name) else { continue };
                 load.jobs += u32::from(record.work.is_top_level_job());
+                load.starting += u32::from(record.work.kind == Kind::Job && live.running_at.is_none());
                 if unseen(live.running_at) {
                     load.assumed.add(&record.work.demand);
                 }

@@ -89,6 +89,9 @@ fn settings(rng: &mut ChaCha8Rng) -> Settings {
     if chance(rng, 20) {
         settings.max_running_jobs = JobLimit::at_most(2);
     }
+    if chance(rng, 30) {
+        settings.max_starting = Count::new(*pick(rng, &[1, 2, 4])).unwrap();
+    }
     if chance(rng, 20) {
         settings.tag_affinity = TagAffinity::Preferred;
     }
