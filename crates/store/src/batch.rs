@@ -1,0 +1,165 @@
+//! What a list of changes comes to. A record that is written several times in one batch
+//! is stored once; what belongs to a job that is deleted later in the batch is not stored
+//! at all. Every backend applies the same sum.
+
+use std::collections::{BTreeMap, HashMap};
+
+use multicluster_core::{
+    Write,
+    record::{AttemptRecord, ClusterRecord, JobRecord, Orphan},
+};
+use multicluster_types::{ClusterName, Decision, JobId, Payload};
+
+use crate::{Change, LogCopy, StoredEvent};
+
+/// The sum of one batch.
+pub(crate) struct Batch<'a> {
+    /// In the order in which they were first touched.
+    pub(crate) jobs: Vec<JobChange<'a>>,
+    /// The last of each; `None`: deleted.
+    pub(crate) clusters: BTreeMap<&'a ClusterName, Option<&'a ClusterRecord>>,
+    /// There or not.
+    pub(crate) orphans: BTreeMap<&'a Orphan, bool>,
+    /// In the order of their numbers.
+    pub(crate) events: Vec<&'a StoredEvent>,
+    attempts: Vec<Owned<&'a AttemptRecord>>,
+    decisions: Vec<Owned<&'a Decision>>,
+    logs: Vec<Owned<&'a LogCopy>>,
+}
+
+/// What happens to one job.
+pub(crate) struct JobChange<'a> {
+    pub(crate) id: &'a JobId,
+    /// Its last record, if one was written since the last deletion.
+    pub(crate) record: Option<&'a JobRecord>,
+    /// What it runs, likewise.
+    pub(crate) payload: Option<&'a Payload>,
+    deletions: u32,
+}
+
+/// Something that belongs to a job, unless that job was deleted since.
+struct Owned<T> {
+    job: usize,
+    deletions: u32,
+    what: T,
+}
+
+impl JobChange<'_> {
+    /// Whatever was stored of this job before goes away first.
+    pub(crate) fn deleted(&self) -> bool {
+        self.deletions > 0
+    }
+}
+
+impl<'a> Batch<'a> {
+    /// Adds up.
+    pub(crate) fn of(changes: &'a [Change]) -> Self {
+        let mut batch = Self {
+            jobs: Vec::with_capacity(changes.len() / 2),
+            clusters: BTreeMap::new(),
+            orphans: BTreeMap::new(),
+            events: Vec::with_capacity(changes.len() / 2),
+            attempts: Vec::new(),
+            decisions: Vec::new(),
+            logs: Vec::new(),
+        };
+        let mut by_id = HashMap::with_capacity(changes.len() / 2);
+        for change in changes {
+            batch.take(change, &mut by_id);
+        }
+        if !batch.events.is_sorted_by_key(|event| event.seq) {
+            batch.events.sort_by_key(|event| event.seq);
+        }
+        batch
+    }
+
+    /// Attempts to store, with the place of their job in `jobs`.
+    pub(crate) fn attempts(&self) -> impl Iterator<Item = (usize, &'a AttemptRecord)> {
+        self.still(&self.attempts)
+    }
+
+    /// Decisions to store, likewise.
+    pub(crate) fn decisions(&self) -> impl Iterator<Item = (usize, &'a Decision)> {
+        self.still(&self.decisions)
+    }
+
+    /// Logs to store, likewise.
+    pub(crate) fn logs(&self) -> impl Iterator<Item = (usize, &'a LogCopy)> {
+        self.still(&self.logs)
+    }
+
+    fn still<T: Copy>(&self, owned: &[Owned<T>]) -> impl Iterator<Item = (usize, T)> {
+        owned
+            .iter()
+            .filter(|own| self.jobs[own.job].deletions == own.deletions)
+            .map(|own| (own.job, own.what))
+    }
+
+    fn take(&mut self, change: &'a Change, by_id: &mut HashMap<&'a JobId, usize>) {
+        match change {
+            Change::Core(write) => self.take_write(write, by_id),
+            Change::Payload { job, payload } => {
+                let job = self.job(job, by_id);
+                self.jobs[job].payload = Some(payload);
+            }
+            Change::Logs(copy) => {
+                let owned = self.owned(&copy.job, copy, by_id);
+                self.logs.push(owned);
+            }
+            Change::Event(event) => self.events.push(event),
+        }
+    }
+
+    fn take_write(&mut self, write: &'a Write, by_id: &mut HashMap<&'a JobId, usize>) {
+        match write {
+            Write::Job(record) => {
+                let job = self.job(&record.id, by_id);
+                self.jobs[job].record = Some(record);
+            }
+            Write::DeleteJob(id) => {
+                let job = self.job(id, by_id);
+                let job = &mut self.jobs[job];
+                (job.record, job.payload) = (None, None);
+                job.deletions += 1;
+            }
+            Write::Attempt(attempt) => {
+                let owned = self.owned(&attempt.job, &**attempt, by_id);
+                self.attempts.push(owned);
+            }
+            Write::Decision(decision) => {
+                let owned = self.owned(&decision.job, &**decision, by_id);
+                self.decisions.push(owned);
+            }
+            Write::Cluster(record) => {
+                self.clusters.insert(&record.spec.name, Some(record));
+            }
+            Write::DeleteCluster(name) => {
+                self.clusters.insert(name, None);
+            }
+            Write::Orphan(orphan) => {
+                self.orphans.insert(orphan, true);
+            }
+            Write::DeleteOrphan(orphan) => {
+                self.orphans.insert(orphan, false);
+            }
+        }
+    }
+
+    fn owned<T>(&mut self, id: &'a JobId, what: T, by_id: &mut HashMap<&'a JobId, usize>) -> Owned<T> {
+        let job = self.job(id, by_id);
+        Owned { job, deletions: self.jobs[job].deletions, what }
+    }
+
+    fn job(&mut self, id: &'a JobId, by_id: &mut HashMap<&'a JobId, usize>) -> usize {
+        // Changes of one job mostly follow each other: no need to look it up again.
+        if let Some(last) = self.jobs.last()
+            && last.id == id
+        {
+            return self.jobs.len() - 1;
+        }
+        *by_id.entry(id).or_insert_with(|| {
+            self.jobs.push(JobChange { id, record: None, payload: None, deletions: 0 });
+            self.jobs.len() - 1
+        })
+    }
+}

@@ -1,0 +1,209 @@
+//! What every backend promises.
+
+use std::{path::PathBuf, sync::Arc};
+
+use multicluster_core::{
+    Durable, Write,
+    record::{AttemptRecord, JobRecord},
+};
+use multicluster_types::{Attempt, ClusterName, Decision, JobId, Kind, Payload, State, Tag, Timestamp};
+
+use crate::StoreError;
+
+/// One durable change.
+#[derive(Debug, Clone)]
+pub enum Change {
+    /// What the core decided.
+    Core(Write),
+    /// What a new job runs. In the same batch as the job's first record.
+    Payload {
+        /// Whose.
+        job: JobId,
+        /// What.
+        payload: Arc<Payload>,
+    },
+    /// Our own copy of an attempt's last lines; replaces an earlier copy.
+    Logs(LogCopy),
+    /// Something worth telling.
+    Event(StoredEvent),
+}
+
+/// The last lines of one attempt, kept for when its cluster is gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogCopy {
+    /// Whose.
+    pub job: JobId,
+    /// Which try.
+    pub attempt: Attempt,
+    /// Where it ran.
+    pub cluster: ClusterName,
+    /// When it was taken.
+    pub taken_at: Timestamp,
+    /// The last lines, bounded by whoever took them.
+    pub text: String,
+    /// The beginning was left out.
+    pub truncated: bool,
+}
+
+/// An event as watchers get it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredEvent {
+    /// Its place in the order of all events; never used twice.
+    pub seq: u64,
+    /// When it happened.
+    pub at: Timestamp,
+    /// The job it is about, if it is about one.
+    pub job: Option<JobId>,
+    /// The event as JSON.
+    pub body: String,
+}
+
+/// Everything a control plane continues from.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// For [`multicluster_core::Core::rebuild`].
+    pub durable: Durable,
+    /// Who we are: made once per state directory, told to the clusters with every job.
+    pub plane: String,
+    /// The number of the next event.
+    pub next_event: u64,
+}
+
+/// The one writer.
+pub trait Store: Send {
+    /// Everything there is.
+    ///
+    /// # Errors
+    /// When the state cannot be read, or was written by a newer version.
+    fn load(&mut self) -> Result<Loaded, StoreError>;
+
+    /// Makes all of this durable, or nothing. In order: a later change of the same
+    /// record wins. When it returns, a power cut loses nothing of it.
+    ///
+    /// # Errors
+    /// When it could not be made durable (disk full, I/O error). May be tried again.
+    fn commit(&mut self, changes: &[Change]) -> Result<(), StoreError>;
+}
+
+/// A job as it is stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredJob {
+    /// Where it is in its life.
+    pub record: JobRecord,
+    /// What it runs; tasks and actors have none.
+    pub payload: Option<Payload>,
+}
+
+/// Which jobs.
+#[derive(Debug, Clone, Default)]
+pub struct JobFilter {
+    /// In any of these states; empty: in any.
+    pub states: Vec<State>,
+    /// Of this kind.
+    pub kind: Option<Kind>,
+    /// That are or were on this cluster.
+    pub cluster: Option<ClusterName>,
+    /// Carrying all of these tags and labels.
+    pub tags: Vec<Tag>,
+    /// Whose id contains this text.
+    pub id_contains: Option<String>,
+}
+
+/// One page of a list, newest first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page<T> {
+    /// What is on it.
+    pub items: Vec<T>,
+    /// Ask for what comes after this; `None`: that was all.
+    pub next: Option<u64>,
+}
+
+/// Answers about what is committed.
+pub trait Reader: Send + Sync {
+    /// One job.
+    ///
+    /// # Errors
+    /// When the store cannot be read; so all below.
+    fn job(&self, id: &JobId) -> Result<Option<StoredJob>, StoreError>;
+
+    /// What one job runs.
+    fn payload(&self, id: &JobId) -> Result<Option<Payload>, StoreError>;
+
+    /// Jobs, the latest accepted first, below `before` (a [`Page::next`]), with payloads.
+    fn jobs(
+        &self,
+        filter: &JobFilter,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Page<StoredJob>, StoreError>;
+
+    /// The ended attempts of one job, first to last.
+    fn attempts(&self, job: &JobId) -> Result<Vec<AttemptRecord>, StoreError>;
+
+    /// Decisions, latest first, of one job or of all, below `before`.
+    fn decisions(
+        &self,
+        job: Option<&JobId>,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Page<Decision>, StoreError>;
+
+    /// Events after `after` in order, of one job or of all.
+    fn events(&self, job: Option<&JobId>, after: u64, limit: usize) -> Result<Vec<StoredEvent>, StoreError>;
+
+    /// Our copy of the last lines of one attempt, or of the latest that has one.
+    fn logs(&self, job: &JobId, attempt: Option<Attempt>) -> Result<Option<LogCopy>, StoreError>;
+}
+
+/// A file that callers' runtime_envs name. Known by the name the caller gave it, kept
+/// by what is in it: a name that is uploaded again with other content does not change
+/// what earlier jobs run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Package {
+    /// As the caller named it, e.g. `_ray_pkg_0123456789abcdef.zip`.
+    pub name: String,
+    /// SHA-256 of the content, in hex.
+    pub sha256: String,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// The callers' files. Bounded: what no job needs and nobody used lately is dropped
+/// when there is no room for more.
+pub trait Packages: Send + Sync {
+    /// Begins an upload. Dropped without `finish`, it leaves nothing.
+    ///
+    /// # Errors
+    /// When nothing can be written; so all below.
+    fn begin(&self) -> Result<Box<dyn Upload>, StoreError>;
+
+    /// What this name stands for at present. Asking keeps it for a while, as Ray does.
+    fn find(&self, name: &str) -> Result<Option<Package>, StoreError>;
+
+    /// Where the content is.
+    fn content(&self, sha256: &str) -> Result<Option<Content>, StoreError>;
+}
+
+/// One upload under way.
+pub trait Upload: Send {
+    /// More of it.
+    ///
+    /// # Errors
+    /// [`StoreError::TooLarge`], or when it cannot be written.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError>;
+
+    /// All of it: durable under this name when it returns.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`] when everything kept is needed.
+    fn finish(self: Box<Self>, name: &str) -> Result<Package, StoreError>;
+}
+
+/// The content of a package.
+#[derive(Debug, Clone)]
+pub enum Content {
+    /// In a file.
+    File(PathBuf),
+    /// In memory.
+    Memory(Arc<[u8]>),
+}

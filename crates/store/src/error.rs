@@ -1,0 +1,68 @@
+//! What can go wrong.
+
+use std::{io, path::PathBuf};
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another control plane uses this directory.
+    #[error("{path} is in use by another control plane\n  hint: stop it, or choose another --state-dir")]
+    InUse {
+        /// Which.
+        path: PathBuf,
+    },
+    /// The state is from a newer version.
+    #[error("the state is of version {found}, this program knows {known}\n  hint: run the newer program")]
+    TooNew {
+        /// What is there.
+        found: u32,
+        /// What we know.
+        known: u32,
+    },
+    /// The state makes no sense.
+    #[error("the state in {path} is damaged: {what}")]
+    Damaged {
+        /// Where.
+        path: PathBuf,
+        /// What.
+        what: String,
+    },
+    /// A package is larger than allowed.
+    #[error("a package may have {max} bytes\n  hint: exclude what the job does not need")]
+    TooLarge {
+        /// How large it may be.
+        max: u64,
+    },
+    /// A name that no package may have.
+    #[error(
+        "{name:?} cannot be the name of a package\n  hint: use 1 to {max} letters, digits, '_', '.' and '-', not starting with a dot"
+    )]
+    BadName {
+        /// The first characters of what was given.
+        name: String,
+        /// How long a name may be.
+        max: usize,
+    },
+    /// No room for packages.
+    #[error(
+        "no room for another package: {used} of {max} bytes are needed by jobs\n  hint: delete ended jobs"
+    )]
+    Full {
+        /// In use.
+        used: u64,
+        /// The bound.
+        max: u64,
+    },
+    /// Files.
+    #[error("{path}: {error}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// What.
+        #[source]
+        error: io::Error,
+    },
+    /// The database.
+    #[error("database: {0}")]
+    Sqlite(#[from] rusqlite::Error),
+}

@@ -1,0 +1,132 @@
+//! Packages in memory.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use sha2::{Digest, Sha256};
+
+use super::Shared;
+use crate::{
+    Content, Options, Package, Packages, StoreError, Upload,
+    packages::{self, Grace},
+};
+
+#[derive(Debug, Clone)]
+pub(super) struct MemoryPackages {
+    kept: Arc<Mutex<Kept>>,
+    jobs: Shared,
+    options: Arc<Options>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    names: BTreeMap<String, String>,
+    contents: BTreeMap<String, Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    bytes: Arc<[u8]>,
+    used_at: u64,
+}
+
+impl MemoryPackages {
+    pub(super) fn new(jobs: Shared, options: Arc<Options>) -> Self {
+        Self { kept: Arc::default(), jobs, options }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn make_room(&self, kept: &mut Kept, size: u64) -> Result<(), StoreError> {
+        let used: u64 = kept.contents.values().map(|entry| entry.bytes.len() as u64).sum();
+        let max = self.options.max_packages;
+        let missing = (used + size).saturating_sub(max);
+        if missing == 0 {
+            return Ok(());
+        }
+        let needed = self.needed();
+        let moment = Grace::of(&self.options).may_go_if_used_by(packages::now());
+        let mut idle: Vec<_> = kept
+            .contents
+            .iter()
+            .filter(|(sha256, entry)| entry.used_at <= moment && !needed.contains(*sha256))
+            .map(|(sha256, entry)| (entry.used_at, entry.bytes.len() as u64, sha256.clone()))
+            .collect();
+        idle.sort();
+        let idle = idle.into_iter().map(|(_, size, sha256)| (size, sha256));
+        for sha256 in packages::choose(idle, missing).ok_or(StoreError::Full { used, max })? {
+            kept.contents.remove(&sha256);
+            kept.names.retain(|_, content| *content != sha256);
+        }
+        Ok(())
+    }
+
+    fn needed(&self) -> HashSet<String> {
+        let state = self.jobs.read();
+        let payloads = state.jobs.values().filter_map(|job| job.payload.as_ref());
+        payloads.flat_map(|payload| payload.packages.values().cloned()).collect()
+    }
+}
+
+impl Packages for MemoryPackages {
+    fn begin(&self) -> Result<Box<dyn Upload>, StoreError> {
+        Ok(Box::new(MemoryUpload { packages: self.clone(), bytes: Vec::new(), failed: false }))
+    }
+
+    fn find(&self, name: &str) -> Result<Option<Package>, StoreError> {
+        packages::check_name(name)?;
+        let mut kept = self.kept();
+        let Some(sha256) = kept.names.get(name).cloned() else { return Ok(None) };
+        Ok(kept.contents.get_mut(&sha256).map(|entry| {
+            entry.used_at = packages::now();
+            Package { name: name.to_owned(), sha256, size: entry.bytes.len() as u64 }
+        }))
+    }
+
+    fn content(&self, sha256: &str) -> Result<Option<Content>, StoreError> {
+        Ok(self.kept().contents.get_mut(sha256).map(|entry| {
+            entry.used_at = packages::now();
+            Content::Memory(entry.bytes.clone())
+        }))
+    }
+}
+
+#[derive(Debug)]
+struct MemoryUpload {
+    packages: MemoryPackages,
+    bytes: Vec<u8>,
+    failed: bool,
+}
+
+impl Upload for MemoryUpload {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        let max = self.packages.options.max_package;
+        if self.failed || (self.bytes.len() + bytes.len()) as u64 > max {
+            self.failed = true;
+            return Err(StoreError::TooLarge { max });
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, name: &str) -> Result<Package, StoreError> {
+        packages::check_name(name)?;
+        if self.failed {
+            return Err(StoreError::TooLarge { max: self.packages.options.max_package });
+        }
+        let sha256 = packages::to_hex(&Sha256::digest(&self.bytes));
+        let package = Package { name: name.to_owned(), sha256, size: self.bytes.len() as u64 };
+        let mut kept = self.packages.kept();
+        if !kept.contents.contains_key(&package.sha256) {
+            self.packages.make_room(&mut kept, package.size)?;
+        }
+        let entry = Entry { bytes: self.bytes.into(), used_at: packages::now() };
+        kept.contents.insert(package.sha256.clone(), entry);
+        kept.names.insert(name.to_owned(), package.sha256.clone());
+        Ok(package)
+    }
+}

@@ -1,0 +1,126 @@
+//! What packages have in common wherever they are kept: names, fingerprints, how long
+//! they stay.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::{Options, StoreError};
+
+/// The longest name.
+pub(crate) const MAX_NAME: usize = 200;
+
+/// Names come from callers: nothing that a file system, a URL or a terminal could
+/// understand otherwise.
+pub(crate) fn check_name(name: &str) -> Result<(), StoreError> {
+    let fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+    let legal = (1..=MAX_NAME).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(fine);
+    if legal {
+        return Ok(());
+    }
+    Err(StoreError::BadName { name: name.chars().take(40).collect(), max: MAX_NAME })
+}
+
+/// 64 lower-case hexadecimal digits, or it is none of ours.
+pub(crate) fn from_hex(text: &str) -> Option<[u8; 32]> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    if pairs.len() != 32 || !rest.is_empty() {
+        return None;
+    }
+    let mut bytes = [0; 32];
+    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+        *byte = digit(*high)? << 4 | digit(*low)?;
+    }
+    Some(bytes)
+}
+
+/// As [`from_hex`] reads it.
+pub(crate) fn to_hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+}
+
+/// Milliseconds since 1970, by this machine's clock.
+pub(crate) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// How long what was asked for stays.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Grace {
+    keep: u64,
+    step: u64,
+}
+
+impl Grace {
+    pub(crate) fn of(options: &Options) -> Self {
+        let keep = u64::try_from(options.package_grace.as_millis()).unwrap_or(u64::MAX);
+        // Uses are noted once a minute: every look at a package would write otherwise.
+        let step = keep.min(60_000);
+        Self { keep: keep.saturating_add(step), step }
+    }
+
+    /// Must this use be noted, if the last one noted was then?
+    pub(crate) fn is_new_use(self, used_at: u64, now: u64) -> bool {
+        now < used_at || now - used_at >= self.step
+    }
+
+    /// What was used at this moment or earlier may go. A clock that was set back keeps
+    /// everything until it has caught up.
+    pub(crate) fn may_go_if_used_by(self, now: u64) -> u64 {
+        now.saturating_sub(self.keep)
+    }
+}
+
+/// The oldest of `candidates` (size, what) that make at least `missing` bytes of room.
+pub(crate) fn choose<T>(candidates: impl IntoIterator<Item = (u64, T)>, missing: u64) -> Option<Vec<T>> {
+    let mut freed = 0;
+    let mut chosen = Vec::new();
+    let mut candidates = candidates.into_iter();
+    while freed < missing {
+        let (size, what) = candidates.next()?;
+        freed += size;
+        chosen.push(what);
+    }
+    Some(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_could_mean_something_else_are_refused() {
+        for bad in
+            ["", ".", "..", ".hidden", "../x", "a/b", "a\\b", "a\0b", "a\nb", "a b", "é", "a%2fb", "a:b"]
+        {
+            assert!(matches!(check_name(bad), Err(StoreError::BadName { .. })), "{bad:?}");
+        }
+        assert!(check_name(&"x".repeat(MAX_NAME + 1)).is_err());
+        for fine in ["_ray_pkg_0123456789abcdef.zip", "a", "-x-", &"x".repeat(MAX_NAME)] {
+            assert!(check_name(fine).is_ok(), "{fine}");
+        }
+    }
+
+    #[test]
+    fn the_error_about_a_huge_name_is_short() {
+        let error = check_name(&"é".repeat(1 << 20)).unwrap_err().to_string();
+        assert!(error.len() < 300, "{error}");
+    }
+
+    #[test]
+    fn hex_there_and_back() {
+        let bytes: Vec<u8> = (0..32).map(|i| i * 8 + 3).collect();
+        assert_eq!(from_hex(&to_hex(&bytes)).unwrap().as_slice(), bytes);
+        for bad in
+            ["", "ab", &"g".repeat(64), &"A".repeat(64), &"a".repeat(63), &"a".repeat(65), &"é".repeat(32)]
+        {
+            assert_eq!(from_hex(bad), None, "{bad}");
+        }
+    }
+}

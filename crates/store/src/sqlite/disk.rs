@@ -1,0 +1,97 @@
+//! The state directory: made for its owner only, used by one process at a time.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    io,
+    path::{Path, PathBuf},
+};
+
+use crate::StoreError;
+
+/// A state directory that is ours until this is dropped, or until the process dies in
+/// whatever way: the kernel gives the lock back.
+#[derive(Debug)]
+pub(super) struct Home {
+    dir: PathBuf,
+    _lock: File,
+}
+
+impl Home {
+    /// Makes the directory if need be, and takes it.
+    pub(super) fn take(dir: &Path) -> Result<Self, StoreError> {
+        make_dir(dir)?;
+        let path = dir.join("lock");
+        let lock = private(OpenOptions::new().create(true).truncate(false).write(true))
+            .open(&path)
+            .map_err(at(&path))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { dir: dir.to_owned(), _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(StoreError::InUse { path: dir.to_owned() }),
+            Err(TryLockError::Error(error)) => Err(StoreError::Io { path, error }),
+        }
+    }
+
+    /// Jobs and history.
+    pub(super) fn state(&self) -> PathBuf {
+        self.dir.join("state.db")
+    }
+
+    /// Names of packages.
+    pub(super) fn catalog(&self) -> PathBuf {
+        self.dir.join("packages.db")
+    }
+
+    /// Contents of packages.
+    pub(super) fn packages(&self) -> PathBuf {
+        self.dir.join("packages")
+    }
+
+    /// Uploads under way.
+    pub(super) fn uploads(&self) -> PathBuf {
+        self.dir.join("uploads")
+    }
+}
+
+/// Makes a directory that only its owner can look into; one that exists stays as it is.
+pub(super) fn make_dir(path: &Path) -> Result<(), StoreError> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path).map_err(at(path))
+}
+
+/// Makes a file that only its owner can read, if there is none. SQLite gives the files it
+/// puts beside a database the mode of the database.
+pub(super) fn make_file(path: &Path) -> Result<(), StoreError> {
+    private(OpenOptions::new().create(true).truncate(false).write(true)).open(path).map_err(at(path))?;
+    Ok(())
+}
+
+/// Only for its owner.
+pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
+}
+
+/// Makes what was created, renamed or removed in a directory survive a power cut.
+pub(super) fn sync_dir(path: &Path) -> Result<(), StoreError> {
+    // Windows has no such thing, and needs none.
+    #[cfg(unix)]
+    File::open(path).and_then(|dir| dir.sync_all()).map_err(at(path))?;
+    Ok(())
+}
+
+/// Removes a file that may be gone already.
+pub(super) fn remove(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Says which file an error is about.
+pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+    move |error| StoreError::Io { path: path.to_owned(), error }
+}

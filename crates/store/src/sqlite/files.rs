@@ -1,0 +1,208 @@
+//! Packages in files. A content is a file named by its SHA-256; `packages.db` knows which
+//! names stand for it and when it was last used.
+//!
+//! A file is complete and durable before the catalog names it, and out of the catalog
+//! before it is removed: whatever a crash leaves behind is a file that nobody knows, and
+//! goes at the next open.
+
+use std::{
+    collections::HashSet,
+    fs::{self, File, OpenOptions},
+    io::Write,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use sha2::{Digest, Sha256};
+
+use super::{
+    catalog::{Catalog, Entry},
+    disk::{self, Home, at},
+    reader::SqliteReader,
+};
+use crate::{
+    Content, Options, Package, Packages, StoreError, Upload,
+    packages::{self, Grace},
+};
+
+/// The packages of one directory.
+#[derive(Debug, Clone)]
+pub(super) struct FilePackages(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    home: Arc<Home>,
+    jobs: Arc<SqliteReader>,
+    options: Arc<Options>,
+    catalog: Mutex<Catalog>,
+    /// Bytes of uploads under way.
+    under_way: AtomicU64,
+    uploads: AtomicU64,
+}
+
+impl FilePackages {
+    pub(super) fn open(
+        home: Arc<Home>,
+        jobs: Arc<SqliteReader>,
+        options: Arc<Options>,
+    ) -> Result<Self, StoreError> {
+        disk::make_dir(&home.packages())?;
+        disk::make_dir(&home.uploads())?;
+        let catalog = Catalog::open(home.catalog(), Grace::of(&options))?;
+        clean(&home, &catalog)?;
+        Ok(Self(Arc::new(Shared {
+            home,
+            jobs,
+            options,
+            catalog: Mutex::new(catalog),
+            under_way: AtomicU64::new(0),
+            uploads: AtomicU64::new(0),
+        })))
+    }
+}
+
+/// Removes what an earlier process did not finish, and forgets what is no longer there.
+fn clean(home: &Home, catalog: &Catalog) -> Result<(), StoreError> {
+    for path in entries(&home.uploads())? {
+        disk::remove(&path)?;
+    }
+    let mut known = HashSet::new();
+    for entry in catalog.all()? {
+        let path = home.packages().join(&entry.sha256);
+        match fs::metadata(&path) {
+            Ok(meta) if meta.is_file() && meta.len() == entry.size => {
+                known.insert(path);
+            }
+            _ => catalog.forget(&[entry.sha256])?,
+        }
+    }
+    for path in entries(&home.packages())?.into_iter().filter(|path| !known.contains(path)) {
+        disk::remove(&path)?;
+    }
+    Ok(())
+}
+
+fn entries(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    fs::read_dir(dir)
+        .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect())
+        .map_err(at(dir))
+}
+
+impl Packages for FilePackages {
+    fn begin(&self) -> Result<Box<dyn Upload>, StoreError> {
+        let number = self.0.uploads.fetch_add(1, Ordering::Relaxed);
+        let path = self.0.home.uploads().join(number.to_string());
+        let file =
+            disk::private(OpenOptions::new().create_new(true).write(true)).open(&path).map_err(at(&path))?;
+        Ok(Box::new(FileUpload {
+            shared: self.0.clone(),
+            file,
+            path,
+            hash: Sha256::new(),
+            size: 0,
+            failed: None,
+        }))
+    }
+
+    fn find(&self, name: &str) -> Result<Option<Package>, StoreError> {
+        packages::check_name(name)?;
+        let found = self.0.catalog().find(name, packages::now())?;
+        Ok(found.map(|entry| Package { name: name.to_owned(), sha256: entry.sha256, size: entry.size }))
+    }
+
+    fn content(&self, sha256: &str) -> Result<Option<Content>, StoreError> {
+        if packages::from_hex(sha256).is_none() || !self.0.catalog().touch(sha256, packages::now())? {
+            return Ok(None);
+        }
+        Ok(Some(Content::File(self.0.home.packages().join(sha256))))
+    }
+}
+
+impl Shared {
+    fn catalog(&self) -> MutexGuard<'_, Catalog> {
+        // The catalog changes in transactions: it is whole even after a panic.
+        self.catalog.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes room for so many bytes more.
+    fn make_room(&self, catalog: &Catalog, size: u64) -> Result<(), StoreError> {
+        let (used, max) = (catalog.total()?, self.options.max_packages);
+        let missing = (used + size).saturating_sub(max);
+        if missing == 0 {
+            return Ok(());
+        }
+        let needed = self.jobs.needed_packages()?;
+        let is_needed =
+            |entry: &Entry| packages::from_hex(&entry.sha256).is_some_and(|sha256| needed.contains(&sha256));
+        let idle = catalog.idle(packages::now())?.into_iter().filter(|entry| !is_needed(entry));
+        let chosen = packages::choose(idle.map(|entry| (entry.size, entry.sha256)), missing)
+            .ok_or(StoreError::Full { used, max })?;
+        catalog.forget(&chosen)?;
+        chosen.iter().try_for_each(|sha256| disk::remove(&self.home.packages().join(sha256)))
+    }
+}
+
+/// One upload into a file of its own.
+#[derive(Debug)]
+struct FileUpload {
+    shared: Arc<Shared>,
+    file: File,
+    path: PathBuf,
+    hash: Sha256,
+    size: u64,
+    /// It went wrong: the bound it broke.
+    failed: Option<u64>,
+}
+
+impl Upload for FileUpload {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        let more = bytes.len() as u64;
+        let max = self.shared.options.max_package;
+        if self.failed.is_some() || self.size + more > max {
+            self.failed = Some(max);
+            return Err(StoreError::TooLarge { max });
+        }
+        // Many uploads at once must not fill the disk either.
+        let max = self.shared.options.max_packages;
+        let used = self.shared.under_way.fetch_add(more, Ordering::Relaxed) + more;
+        self.size += more;
+        if used > max {
+            return Err(StoreError::Full { used, max });
+        }
+        self.hash.update(bytes);
+        self.file.write_all(bytes).map_err(at(&self.path)).inspect_err(|_| {
+            self.failed = Some(self.shared.options.max_package);
+        })
+    }
+
+    fn finish(self: Box<Self>, name: &str) -> Result<Package, StoreError> {
+        packages::check_name(name)?;
+        if let Some(max) = self.failed {
+            return Err(StoreError::TooLarge { max });
+        }
+        self.file.sync_all().map_err(at(&self.path))?;
+        let sha256 = packages::to_hex(&self.hash.clone().finalize());
+        let package = Package { name: name.to_owned(), sha256, size: self.size };
+        let dir = self.shared.home.packages();
+        let target = dir.join(&package.sha256);
+        let catalog = self.shared.catalog();
+        if !catalog.touch(&package.sha256, packages::now())? {
+            self.shared.make_room(&catalog, package.size)?;
+            fs::rename(&self.path, &target).map_err(at(&target))?;
+            disk::sync_dir(&dir)?;
+        }
+        catalog.add(&package, packages::now())?;
+        Ok(package)
+    }
+}
+
+impl Drop for FileUpload {
+    fn drop(&mut self) {
+        self.shared.under_way.fetch_sub(self.size, Ordering::Relaxed);
+        // Gone already if it was finished. What cannot be removed now goes at the next open.
+        let _ = fs::remove_file(&self.path);
+    }
+}

@@ -1,0 +1,123 @@
+//! Jobs one by one and in pages.
+
+use multicluster_core::record::JobRecord;
+use multicluster_types::{Payload, Tag};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{
+    class,
+    fail::Fail,
+    int,
+    reader::{MAX_PAGE, parse},
+    uint,
+};
+use crate::{JobFilter, Page, StoredJob};
+
+/// How many jobs one question may look at. What no index knows (tags, parts of ids) is
+/// looked for one job after the other; who wants more asks again with [`Page::next`].
+const MAX_LOOKS: usize = 20_000;
+/// How many are looked for at a time.
+const STRIDE: usize = 512;
+
+/// One page, the latest accepted first.
+pub(super) fn jobs(
+    conn: &Connection,
+    filter: &JobFilter,
+    before: Option<u64>,
+    limit: usize,
+) -> Result<Page<StoredJob>, Fail> {
+    // One view, however many statements.
+    let _view = conn.unchecked_transaction()?;
+    let limit = limit.clamp(1, MAX_PAGE);
+    let searching = !filter.tags.is_empty() || filter.id_contains.is_some();
+    let stride = if searching { STRIDE.max(limit + 1) } else { limit + 1 };
+    let mut items = Vec::new();
+    let mut last = before.map_or(i64::MAX, int);
+    let mut looks = 0;
+    loop {
+        let candidates = candidates(conn, filter, last, stride)?;
+        let more = candidates.len() == stride;
+        for job in candidates {
+            if items.len() == limit || looks == MAX_LOOKS {
+                return Ok(Page { items, next: Some(uint(last)) });
+            }
+            looks += 1;
+            last = job;
+            items.extend(self::job(conn, job, filter)?);
+        }
+        if !more {
+            return Ok(Page { items, next: None });
+        }
+    }
+}
+
+/// The latest so many jobs below a number that an index finds for the filter.
+fn candidates(conn: &Connection, filter: &JobFilter, below: i64, count: usize) -> Result<Vec<i64>, Fail> {
+    let mut found = Vec::new();
+    let limit = int(count as u64);
+    if let Some(cluster) = &filter.cluster {
+        let sql = "SELECT job FROM job_clusters WHERE cluster = ?1 AND class = ?2 AND job < ?3
+                   ORDER BY job DESC LIMIT ?4";
+        let mut statement = conn.prepare_cached(sql)?;
+        for class in class::codes(filter) {
+            let rows = statement
+                .query_map(params![cluster.as_str(), class, below, limit], |row| row.get::<_, i64>(0))?;
+            extend(&mut found, rows)?;
+        }
+    } else if let Some(classes) = class::wanted(filter) {
+        let sql = "SELECT job FROM jobs WHERE class = ?1 AND job < ?2 ORDER BY job DESC LIMIT ?3";
+        let mut statement = conn.prepare_cached(sql)?;
+        for class in classes {
+            extend(&mut found, statement.query_map(params![class, below, limit], |row| row.get(0))?)?;
+        }
+    } else {
+        let sql = "SELECT job FROM jobs WHERE job < ?1 ORDER BY job DESC LIMIT ?2";
+        let mut statement = conn.prepare_cached(sql)?;
+        extend(&mut found, statement.query_map(params![below, limit], |row| row.get(0))?)?;
+        return Ok(found);
+    }
+    // Each class came in order: the best of all are among the best of each.
+    found.sort_unstable_by(|a, b| b.cmp(a));
+    found.truncate(count);
+    Ok(found)
+}
+
+fn extend(found: &mut Vec<i64>, rows: impl Iterator<Item = rusqlite::Result<i64>>) -> Result<(), Fail> {
+    rows.into_iter().try_for_each(|row| {
+        found.push(row?);
+        Ok(())
+    })
+}
+
+/// One job by its number, if it is there and has what only its record tells.
+pub(super) fn job(conn: &Connection, job: i64, filter: &JobFilter) -> Result<Option<StoredJob>, Fail> {
+    let mut statement = conn.prepare_cached("SELECT id, record FROM jobs WHERE job = ?1")?;
+    let mut rows = statement.query([job])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let id = row.get_ref(0)?.as_str()?;
+    if filter.id_contains.as_deref().is_some_and(|part| !id.contains(part)) {
+        return Ok(None);
+    }
+    // Most are ruled out by their text; only what is left is parsed.
+    let text = row.get_ref(1)?.as_str()?;
+    if !filter.tags.iter().all(|tag| may_carry(text, tag)) {
+        return Ok(None);
+    }
+    let record: JobRecord = parse(id, row, 1)?;
+    if !filter.tags.iter().all(|tag| record.work.tags.contains(tag)) {
+        return Ok(None);
+    }
+    Ok(Some(StoredJob { record, payload: payload(conn, job)? }))
+}
+
+/// What a job runs, by its number.
+pub(super) fn payload(conn: &Connection, job: i64) -> Result<Option<Payload>, Fail> {
+    let mut statement = conn.prepare_cached("SELECT body FROM payloads WHERE job = ?1")?;
+    statement.query_row([job], |row| Ok(parse("a payload", row, 0))).optional()?.transpose()
+}
+
+/// Could this record carry the tag? JSON writes printable text as it is, except `"` and `\`.
+fn may_carry(record: &str, tag: &Tag) -> bool {
+    let tag = tag.as_str();
+    tag.contains(['"', '\\']) || record.contains(tag)
+}

@@ -1,0 +1,80 @@
+//! Everything, after a restart.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use multicluster_core::{
+    Durable,
+    record::{ClusterRecord, JobRecord, Orphan},
+};
+use multicluster_types::{Attempt, ClusterName, JobId};
+use rusqlite::Connection;
+
+use super::{fail::Fail, index::Index, uint};
+use crate::Loaded;
+
+/// What a control plane continues from.
+pub(super) fn everything(conn: &Connection) -> Result<Loaded, Fail> {
+    // One view of all tables, and one lock instead of one per statement.
+    let tx = conn.unchecked_transaction()?;
+    let durable = Durable { clusters: clusters(&tx)?, jobs: jobs(&tx)?, orphans: orphans(&tx)? };
+    let plane = tx.query_row("SELECT id FROM plane", [], |row| row.get(0))?;
+    let last: i64 = tx.query_row("SELECT coalesce(max(last), 0) FROM events", [], |row| row.get(0))?;
+    Ok(Loaded { durable, plane, next_event: uint(last) + 1 })
+}
+
+/// Where each job is.
+pub(super) fn fill(conn: &Connection, index: &Index) -> Result<(), Fail> {
+    let mut statement = conn.prepare("SELECT job, id FROM jobs")?;
+    let mut rows = statement.query([])?;
+    let mut all = Vec::new();
+    while let Some(row) = rows.next()? {
+        let id = row.get_ref(1)?.as_str()?;
+        all.push((JobId::new(id).map_err(|error| Fail::bad("a job", error))?, row.get(0)?));
+    }
+    match index.fill(all.into_iter()) {
+        Some(id) => Err(Fail::Bad(format!("there are two jobs {id}"))),
+        None => Ok(()),
+    }
+}
+
+fn jobs(conn: &Connection) -> Result<BTreeMap<JobId, JobRecord>, Fail> {
+    let mut statement = conn.prepare("SELECT record, id FROM jobs ORDER BY job")?;
+    let mut rows = statement.query([])?;
+    let mut jobs = Vec::new();
+    while let Some(row) = rows.next()? {
+        let id = row.get_ref(1)?.as_str()?;
+        let record: JobRecord = serde_json::from_str(row.get_ref(0)?.as_str()?)
+            .map_err(|error| Fail::bad(format_args!("job {id}"), error))?;
+        jobs.push((record.id.clone(), record));
+    }
+    // Sorts once, and fills the nodes of the map in order.
+    Ok(jobs.into_iter().collect())
+}
+
+fn clusters(conn: &Connection) -> Result<BTreeMap<ClusterName, ClusterRecord>, Fail> {
+    let mut statement = conn.prepare("SELECT record, name FROM clusters")?;
+    let mut rows = statement.query([])?;
+    let mut clusters = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let name = row.get_ref(1)?.as_str()?;
+        let record: ClusterRecord = serde_json::from_str(row.get_ref(0)?.as_str()?)
+            .map_err(|error| Fail::bad(format_args!("cluster {name}"), error))?;
+        clusters.insert(record.spec.name.clone(), record);
+    }
+    Ok(clusters)
+}
+
+fn orphans(conn: &Connection) -> Result<BTreeSet<Orphan>, Fail> {
+    let mut statement = conn.prepare("SELECT cluster, job, attempt FROM orphans")?;
+    let mut rows = statement.query([])?;
+    let mut orphans = BTreeSet::new();
+    while let Some(row) = rows.next()? {
+        let bad = |error| Fail::bad("an orphan", error);
+        orphans.insert(Orphan {
+            cluster: ClusterName::new(row.get_ref(0)?.as_str()?).map_err(bad)?,
+            job: JobId::new(row.get_ref(1)?.as_str()?).map_err(bad)?,
+            attempt: Attempt(row.get(2)?),
+        });
+    }
+    Ok(orphans)
+}

@@ -1,0 +1,58 @@
+//! One directory on a local disk:
+//!
+//! ```text
+//! lock           held while a control plane uses the directory
+//! state.db       jobs and history, with state.db-wal and state.db-shm beside it
+//! packages.db    names of packages and when they were last used
+//! packages/…     their contents, by SHA-256
+//! uploads/…      what is on its way; removed at open
+//! ```
+//!
+//! SQLite in WAL mode: one connection writes, a few others read what is committed without
+//! waiting for it.
+
+mod catalog;
+mod class;
+mod disk;
+mod events;
+mod fail;
+mod files;
+mod index;
+mod list;
+mod load;
+mod pool;
+mod reader;
+mod schema;
+mod statements;
+mod writer;
+
+use std::{path::Path, sync::Arc};
+
+use crate::{Opened, Options, StoreError};
+
+/// Opens the state in this directory, which is made if it does not exist, for its owner
+/// only: payloads hold secrets.
+///
+/// # Errors
+/// [`StoreError::InUse`] when another control plane has it, [`StoreError::TooNew`] and
+/// [`StoreError::Damaged`] when it cannot be understood, [`StoreError::Io`].
+pub fn open(dir: &Path, options: Options) -> Result<Opened, StoreError> {
+    let home = Arc::new(disk::Home::take(dir)?);
+    let index = Arc::new(index::Index::default());
+    let options = Arc::new(options);
+    let store = writer::Writer::open(home.clone(), index.clone(), options.clone())?;
+    let reader = Arc::new(reader::SqliteReader::open(home.clone(), index, options.clone()));
+    let packages = files::FilePackages::open(home, reader.clone(), options)?;
+    Ok(Opened { store: Box::new(store), reader, packages: Arc::new(packages) })
+}
+
+/// As SQLite counts. Nothing of ours comes near 2⁶³; a caller's number that does means
+/// "beyond everything".
+fn int(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Back again: we store no negative numbers.
+fn uint(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}

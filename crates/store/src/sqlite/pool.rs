@@ -1,0 +1,84 @@
+//! A few connections that only read.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+};
+
+use rusqlite::{Connection, OpenFlags};
+
+/// Connections are opened when they are first needed, and kept.
+#[derive(Debug)]
+pub(super) struct Pool {
+    path: PathBuf,
+    max: usize,
+    state: Mutex<State>,
+    returned: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    idle: Vec<Connection>,
+    lent: usize,
+}
+
+impl Pool {
+    pub(super) fn new(path: PathBuf, max: usize) -> Self {
+        Self { path, max: max.max(1), state: Mutex::default(), returned: Condvar::new() }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Asks one question; waits while as many as allowed are being asked.
+    pub(super) fn with<T, E: From<rusqlite::Error>>(
+        &self,
+        ask: impl FnOnce(&Connection) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut lease = Lease { pool: self, conn: self.take() };
+        let conn = match lease.conn.take() {
+            Some(conn) => conn,
+            None => self.connect()?,
+        };
+        ask(lease.conn.insert(conn))
+    }
+
+    /// An idle connection, or the right to open one.
+    fn take(&self) -> Option<Connection> {
+        let mut state = self.lock();
+        while state.lent >= self.max {
+            state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.lent += 1;
+        state.idle.pop()
+    }
+
+    fn connect(&self) -> rusqlite::Result<Connection> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let conn = Connection::open_with_flags(&self.path, flags)?;
+        conn.set_prepared_statement_cache_capacity(32);
+        Ok(conn)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing in here can panic half-way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Gives the connection back, also when the question panicked or no connection was made.
+struct Lease<'p> {
+    pool: &'p Pool,
+    conn: Option<Connection>,
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        let mut state = self.pool.lock();
+        state.lent -= 1;
+        state.idle.extend(self.conn.take());
+        drop(state);
+        self.pool.returned.notify_one();
+    }
+}

@@ -1,0 +1,208 @@
+//! Answers about what is committed.
+
+use std::{collections::HashSet, sync::Arc, thread, time::Duration};
+
+use multicluster_core::record::AttemptRecord;
+use multicluster_types::{Attempt, ClusterName, Decision, JobId, Payload, Timestamp};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::de::DeserializeOwned;
+
+use super::{disk::Home, events, fail::Fail, index::Index, int, list, pool::Pool, uint};
+use crate::{JobFilter, LogCopy, Options, Page, Reader, StoreError, StoredEvent, StoredJob};
+
+/// The most a caller gets at once, whatever it asks for.
+pub(super) const MAX_PAGE: usize = 10_000;
+
+/// Reads the state of one directory.
+#[derive(Debug)]
+pub(super) struct SqliteReader {
+    pool: Pool,
+    index: Arc<Index>,
+    options: Arc<Options>,
+    /// While somebody may read, nobody else takes the directory.
+    _home: Arc<Home>,
+}
+
+impl SqliteReader {
+    pub(super) fn open(home: Arc<Home>, index: Arc<Index>, options: Arc<Options>) -> Self {
+        Self { pool: Pool::new(home.state(), options.readers), index, options, _home: home }
+    }
+
+    /// The packages that stored jobs need.
+    pub(super) fn needed_packages(&self) -> Result<HashSet<[u8; 32]>, StoreError> {
+        self.ask(|conn| {
+            let mut statement = conn.prepare_cached("SELECT DISTINCT sha256 FROM job_packages")?;
+            let rows = statement.query_map([], |row| row.get(0))?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+    }
+
+    fn ask<T>(&self, question: impl FnOnce(&Connection) -> Result<T, Fail>) -> Result<T, StoreError> {
+        self.pool.with(question).map_err(|fail: Fail| fail.at(self.pool.path()))
+    }
+
+    /// Asks about one job by its number; `None` if there is no such job.
+    fn ask_job<T>(
+        &self,
+        id: &JobId,
+        question: impl Fn(&Connection, i64) -> Result<Option<T>, Fail>,
+    ) -> Result<Option<T>, StoreError> {
+        // Between a commit and the update of the index a job that was deleted and came
+        // again is not where the index says. That passes in microseconds.
+        for _ in 0..100 {
+            let Some(job) = self.index.find(id) else { return Ok(None) };
+            let answer = self.ask(|conn| {
+                let answer = question(conn, job)?;
+                let there = answer.is_some() || exists(conn, job)?;
+                Ok((answer, there))
+            })?;
+            match answer {
+                (answer, true) => return Ok(answer),
+                (_, false) => thread::sleep(Duration::from_micros(100)),
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Reader for SqliteReader {
+    fn job(&self, id: &JobId) -> Result<Option<StoredJob>, StoreError> {
+        self.ask_job(id, |conn, job| list::job(conn, job, &JobFilter::default()))
+    }
+
+    fn payload(&self, id: &JobId) -> Result<Option<Payload>, StoreError> {
+        self.ask_job(id, list::payload)
+    }
+
+    fn jobs(
+        &self,
+        filter: &JobFilter,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Page<StoredJob>, StoreError> {
+        self.ask(|conn| list::jobs(conn, filter, before, limit))
+    }
+
+    fn attempts(&self, job: &JobId) -> Result<Vec<AttemptRecord>, StoreError> {
+        let found = self.ask_job(job, |conn, job| {
+            let mut statement =
+                conn.prepare_cached("SELECT record FROM attempts WHERE job = ?1 ORDER BY attempt")?;
+            let mut rows = statement.query([job])?;
+            let mut attempts = Vec::new();
+            while let Some(row) = rows.next()? {
+                attempts.push(parse("an attempt", row, 0)?);
+            }
+            Ok(Some(attempts).filter(|attempts| !attempts.is_empty()))
+        })?;
+        Ok(found.unwrap_or_default())
+    }
+
+    fn decisions(
+        &self,
+        job: Option<&JobId>,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Page<Decision>, StoreError> {
+        let limit = limit.clamp(1, MAX_PAGE);
+        let before = before.map_or(i64::MAX, int);
+        match job {
+            None => self.ask(|conn| {
+                let sql = "SELECT number, body FROM decisions WHERE number < ?1 AND ?2 IS NULL
+                           ORDER BY number DESC LIMIT ?3";
+                decisions(conn, sql, None, before, limit)
+            }),
+            Some(id) => {
+                let page = self.ask_job(id, |conn, job| {
+                    let sql = "SELECT number, body FROM decisions WHERE number < ?1 AND job = ?2
+                               ORDER BY number DESC LIMIT ?3";
+                    decisions(conn, sql, Some(job), before, limit)
+                        .map(|page| Some(page).filter(|page| !page.items.is_empty()))
+                })?;
+                Ok(page.unwrap_or(Page { items: Vec::new(), next: None }))
+            }
+        }
+    }
+
+    fn events(&self, job: Option<&JobId>, after: u64, limit: usize) -> Result<Vec<StoredEvent>, StoreError> {
+        let limit = limit.min(MAX_PAGE);
+        self.ask(|conn| {
+            let newest: i64 = conn
+                .prepare_cached("SELECT coalesce(max(last), 0) FROM events")?
+                .query_row([], |row| row.get(0))?;
+            // Rows go as a whole; a row that is kept may begin with events that are not.
+            let after = after.max(uint(newest).saturating_sub(self.options.events));
+            let mut statement =
+                conn.prepare_cached("SELECT body FROM events WHERE last > ?1 ORDER BY last")?;
+            let mut rows = statement.query([int(after)])?;
+            let mut found = Vec::new();
+            while found.len() < limit
+                && let Some(row) = rows.next()?
+            {
+                let mut rest = row.get_ref(0)?.as_blob()?;
+                while found.len() < limit && !rest.is_empty() {
+                    let event = events::next(&mut rest)?;
+                    let of_job = job.is_none_or(|id| id.as_str().as_bytes() == event.job);
+                    if event.seq > after && of_job {
+                        found.push(event.event()?);
+                    }
+                }
+            }
+            Ok(found)
+        })
+    }
+
+    fn logs(&self, job: &JobId, attempt: Option<Attempt>) -> Result<Option<LogCopy>, StoreError> {
+        self.ask_job(job, |conn, number| {
+            let sql = "SELECT attempt, cluster, taken_at, truncated, text FROM logs
+                       WHERE job = ?1 AND (?2 IS NULL OR attempt = ?2) ORDER BY attempt DESC LIMIT 1";
+            let copy = |row: &Row<'_>| {
+                Ok((row.get(0)?, row.get::<_, String>(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+            };
+            let found = conn
+                .prepare_cached(sql)?
+                .query_row(params![number, attempt.map(|attempt| attempt.0)], copy)
+                .optional()?;
+            let Some((attempt, cluster, taken_at, truncated, text)) = found else { return Ok(None) };
+            Ok(Some(LogCopy {
+                job: job.clone(),
+                attempt: Attempt(attempt),
+                cluster: ClusterName::new(cluster).map_err(|error| Fail::bad("a log", error))?,
+                taken_at: Timestamp(uint(taken_at)),
+                text,
+                truncated,
+            }))
+        })
+    }
+}
+
+fn exists(conn: &Connection, job: i64) -> Result<bool, Fail> {
+    Ok(conn.prepare_cached("SELECT 1 FROM jobs WHERE job = ?1")?.exists([job])?)
+}
+
+fn decisions(
+    conn: &Connection,
+    sql: &str,
+    job: Option<i64>,
+    before: i64,
+    limit: usize,
+) -> Result<Page<Decision>, Fail> {
+    let mut statement = conn.prepare_cached(sql)?;
+    // One more than asked for, to know whether there is more.
+    let mut rows = statement.query(params![before, job, int(limit as u64 + 1)])?;
+    let mut page = Page { items: Vec::new(), next: None };
+    let mut last = 0;
+    while let Some(row) = rows.next()? {
+        if page.items.len() == limit {
+            page.next = Some(uint(last));
+            break;
+        }
+        last = row.get(0)?;
+        page.items.push(parse("a decision", row, 1)?);
+    }
+    Ok(page)
+}
+
+/// A record that was stored as JSON.
+pub(super) fn parse<T: DeserializeOwned>(what: &str, row: &Row<'_>, column: usize) -> Result<T, Fail> {
+    serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(|error| Fail::bad(what, error))
+}

@@ -1,0 +1,221 @@
+//! The one connection that writes.
+
+use std::sync::Arc;
+
+use multicluster_core::record::JobRecord;
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use serde::Serialize;
+
+use super::{
+    class, disk,
+    disk::Home,
+    events,
+    fail::Fail,
+    index::Index,
+    int, load,
+    schema::{self, STATE},
+    statements::Statements,
+};
+use crate::{Change, Loaded, Options, Store, StoreError, batch::Batch, packages};
+
+/// Writes the state of one directory.
+pub(super) struct Writer {
+    conn: Connection,
+    home: Arc<Home>,
+    index: Arc<Index>,
+    options: Arc<Options>,
+    counters: Counters,
+    buffer: Vec<u8>,
+}
+
+/// The numbers given out so far.
+#[derive(Debug, Clone, Copy)]
+struct Counters {
+    next_job: i64,
+    next_decision: i64,
+}
+
+impl Writer {
+    pub(super) fn open(
+        home: Arc<Home>,
+        index: Arc<Index>,
+        options: Arc<Options>,
+    ) -> Result<Self, StoreError> {
+        let path = home.state();
+        disk::make_file(&path)?;
+        let (conn, counters) = connect(&home, &index).map_err(|fail| fail.at(&path))?;
+        Ok(Self { conn, home, index, options, counters, buffer: Vec::new() })
+    }
+}
+
+fn connect(home: &Home, index: &Index) -> Result<(Connection, Counters), Fail> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut conn = Connection::open_with_flags(home.state(), flags)?;
+    conn.set_prepared_statement_cache_capacity(64);
+    conn.pragma_update(None, "journal_mode", "WAL")?;
+    // A commit is on the disk before anything is done because of it.
+    conn.pragma_update(None, "synchronous", "FULL")?;
+    // macOS: its plain fsync leaves data in the cache of the drive.
+    conn.pragma_update(None, "fullfsync", true)?;
+    conn.pragma_update(None, "checkpoint_fullfsync", true)?;
+    // What is deleted is overwritten where that costs no extra write: payloads hold secrets.
+    conn.pragma_update(None, "secure_delete", "FAST")?;
+    conn.pragma_update(None, "cache_size", -64 * 1024)?;
+    schema::migrate(&mut conn, STATE)?;
+    let next = |sql| conn.query_row(sql, [], |row| row.get::<_, i64>(0));
+    let counters = Counters {
+        next_job: next("SELECT coalesce(max(job), -1) + 1 FROM jobs")?,
+        next_decision: next("SELECT coalesce(max(number), 0) + 1 FROM decisions")?,
+    };
+    load::fill(&conn, index)?;
+    Ok((conn, counters))
+}
+
+impl Store for Writer {
+    fn load(&mut self) -> Result<Loaded, StoreError> {
+        load::everything(&self.conn).map_err(|fail| fail.at(&self.home.state()))
+    }
+
+    fn commit(&mut self, changes: &[Change]) -> Result<(), StoreError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let batch = Batch::of(changes);
+        self.write(&batch).map_err(|error| Fail::Sql(error).at(&self.home.state()))
+    }
+}
+
+impl Writer {
+    fn write(&mut self, batch: &Batch<'_>) -> rusqlite::Result<()> {
+        let before = self.index.find_all(batch.jobs.iter().map(|job| job.id));
+        let tx = Transaction::new(&mut self.conn, TransactionBehavior::Immediate)?;
+        let mut writing = Writing {
+            sql: Statements::new(&tx)?,
+            options: &self.options,
+            counters: self.counters,
+            buffer: &mut self.buffer,
+        };
+        let after = writing.jobs(batch, &before)?;
+        writing.history(batch, &after)?;
+        writing.clusters(batch)?;
+        writing.events(batch)?;
+        let counters = writing.counters;
+        drop(writing);
+        tx.commit()?;
+        // Only now: had it failed, nothing would have happened.
+        self.counters = counters;
+        let moved = batch.jobs.iter().zip(before.into_iter().zip(after));
+        self.index.update(moved.filter(|(_, (was, is))| was != is).map(|(job, (_, is))| (job.id, is)));
+        Ok(())
+    }
+}
+
+/// One commit under way.
+struct Writing<'w> {
+    sql: Statements<'w>,
+    options: &'w Options,
+    counters: Counters,
+    buffer: &'w mut Vec<u8>,
+}
+
+impl Writing<'_> {
+    /// Jobs and their payloads. Returns the number of each afterwards.
+    fn jobs(&mut self, batch: &Batch<'_>, before: &[Option<i64>]) -> rusqlite::Result<Vec<Option<i64>>> {
+        let mut after = Vec::with_capacity(before.len());
+        for (change, &was) in batch.jobs.iter().zip(before) {
+            let mut number = was;
+            if let Some(job) = was.filter(|_| change.deleted()) {
+                self.sql.forget_job(job)?;
+                number = None;
+            }
+            if let Some(record) = change.record {
+                number = Some(self.job(number, record)?);
+            }
+            if let (Some(job), Some(payload)) = (number, change.payload) {
+                self.sql.payload(job, json(self.buffer, payload)?)?;
+                if was.is_some() {
+                    self.sql.forget_packages(job)?;
+                }
+                for sha256 in payload.packages.values().filter_map(|hex| packages::from_hex(hex)) {
+                    self.sql.package(job, &sha256)?;
+                }
+            }
+            after.push(number);
+        }
+        Ok(after)
+    }
+
+    fn job(&mut self, number: Option<i64>, record: &JobRecord) -> rusqlite::Result<i64> {
+        let class = class::of(record);
+        let text = json(self.buffer, record)?;
+        let job = match number {
+            Some(job) => {
+                self.sql.update_job(job, class, text)?;
+                job
+            }
+            None => {
+                // The core's own number, as long as that keeps the order of acceptance.
+                let job = self.counters.next_job.max(int(record.seq).min(i64::MAX / 2));
+                self.counters.next_job = job + 1;
+                self.sql.insert_job(job, class, record.id.as_str(), text)?;
+                job
+            }
+        };
+        if let Some(cluster) = class::cluster(record) {
+            self.sql.cluster_of(job, cluster.as_str(), class)?;
+        }
+        Ok(job)
+    }
+
+    /// Attempts, decisions and logs of jobs that are there.
+    fn history(&mut self, batch: &Batch<'_>, numbers: &[Option<i64>]) -> rusqlite::Result<()> {
+        for (job, attempt) in batch.attempts() {
+            let Some(job) = numbers[job] else { continue };
+            self.sql.attempt(job, attempt.live.attempt.0, json(self.buffer, attempt)?)?;
+            self.sql.former_cluster_of(job, attempt.live.cluster.as_str())?;
+        }
+        let first = self.counters.next_decision;
+        let keep = i64::try_from(self.options.decisions_per_job).unwrap_or(i64::MAX);
+        for (job, decision) in batch.decisions() {
+            let Some(job) = numbers[job] else { continue };
+            self.sql.decision(self.counters.next_decision, job, json(self.buffer, decision)?, keep)?;
+            self.counters.next_decision += 1;
+        }
+        if self.counters.next_decision > first {
+            self.sql.prune_decisions(self.counters.next_decision - 1 - int(self.options.decisions))?;
+        }
+        for (job, copy) in batch.logs() {
+            let Some(job) = numbers[job] else { continue };
+            self.sql.log(job, copy)?;
+        }
+        Ok(())
+    }
+
+    fn clusters(&mut self, batch: &Batch<'_>) -> rusqlite::Result<()> {
+        for (name, record) in &batch.clusters {
+            let record = record.map(|record| json(self.buffer, record)).transpose()?;
+            self.sql.cluster(name.as_str(), record)?;
+        }
+        for (orphan, there) in &batch.orphans {
+            self.sql.orphan(orphan.cluster.as_str(), orphan.job.as_str(), orphan.attempt.0, *there)?;
+        }
+        Ok(())
+    }
+
+    fn events(&mut self, batch: &Batch<'_>) -> rusqlite::Result<()> {
+        let sql = &mut self.sql;
+        events::pack(&batch.events, self.buffer, |last, row| sql.events(int(last), row))?;
+        if let Some(newest) = batch.events.last() {
+            // At least the newest stays: the numbers go on from it after a restart.
+            self.sql.prune_events(int(newest.seq.saturating_sub(self.options.events.max(1))))?;
+        }
+        Ok(())
+    }
+}
+
+fn json<'b>(buffer: &'b mut Vec<u8>, value: &impl Serialize) -> rusqlite::Result<&'b str> {
+    buffer.clear();
+    serde_json::to_writer(&mut *buffer, value)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    str::from_utf8(buffer).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+}

@@ -1,0 +1,120 @@
+//! Lists of jobs.
+
+use std::time::Instant;
+
+use multicluster_core::record::{JobRecord, Stage};
+use multicluster_store::{Change, JobFilter};
+use multicluster_types::{Kind, State, Tag};
+
+use crate::{for_every_backend, support::*};
+
+/// 40 jobs of every state, kind and cluster.
+fn variety() -> Vec<Change> {
+    (0..40u64)
+        .flat_map(|n| {
+            let name = format!("job-{n:02}");
+            let kind = [Kind::Job, Kind::Task, Kind::Actor][n as usize % 3];
+            let tags: &[&str] = if n % 4 == 0 { &["gpu", "say\"hi\""] } else { &["linux"] };
+            let record = JobRecord { work: work(kind, tags), ..queued(&name, n) };
+            let on_cluster = if n % 2 == 0 { "mac" } else { "centos" };
+            let record = match n % 5 {
+                0 => record,
+                1 => on(&record, on_cluster, Stage::Sending),
+                2 => on(&record, on_cluster, Stage::Running),
+                3 => ended(&record, Some(on_cluster), State::Succeeded),
+                _ => ended(&record, None, State::Stopped),
+            };
+            [job(record), payload(&name, a_payload(&name))]
+        })
+        .collect()
+}
+
+fn names(numbers: impl DoubleEndedIterator<Item = u64>) -> Vec<String> {
+    numbers.rev().map(|n| format!("job-{n:02}")).collect()
+}
+
+for_every_backend! {
+    fn the_latest_accepted_come_first_with_their_payloads(store: TestStore) {
+        store.commit(variety());
+        store.reopen();
+        for limit in [1, 7, 39, 40, 41, 1000] {
+            assert_eq!(store.ids(&JobFilter::default(), limit), names(0..40), "{limit}");
+        }
+        let page = store.reader().jobs(&JobFilter::default(), None, 40).unwrap();
+        assert_eq!(page.next, None, "that was all");
+        assert!(page.items.iter().all(|job| job.payload == Some(a_payload(job.record.id.as_str()))));
+        assert_eq!(store.reader().jobs(&JobFilter::default(), Some(0), 5).unwrap().items, []);
+    }
+
+    fn every_filter_alone(store: TestStore) {
+        store.commit(variety());
+        let filter = JobFilter { states: vec![State::Queued, State::Stopped, State::Queued], ..Default::default() };
+        assert_eq!(store.ids(&filter, 3), names((0..40).filter(|n| matches!(n % 5, 0 | 4))));
+        let filter = JobFilter { kind: Some(Kind::Task), ..Default::default() };
+        assert_eq!(store.ids(&filter, 3), names((0..40).filter(|n| n % 3 == 1)));
+        let filter = JobFilter { cluster: Some(cluster("mac")), ..Default::default() };
+        assert_eq!(store.ids(&filter, 3), names((0..40).filter(|n| n % 2 == 0 && (1..4).contains(&(n % 5)))));
+        let filter = JobFilter { tags: vec![Tag::new("gpu").unwrap()], ..Default::default() };
+        assert_eq!(store.ids(&filter, 3), names((0..40).filter(|n| n % 4 == 0)));
+        let filter = JobFilter { tags: vec![Tag::new("say\"hi\"").unwrap()], ..Default::default() };
+        assert_eq!(store.ids(&filter, 3), names((0..40).filter(|n| n % 4 == 0)));
+        let filter = JobFilter { id_contains: Some("-1".into()), ..Default::default() };
+        assert_eq!(store.ids(&filter, 3), names(10..20));
+    }
+
+    fn filters_together(store: TestStore) {
+        store.commit(variety());
+        let filter = JobFilter {
+            states: vec![State::Running, State::Succeeded],
+            kind: Some(Kind::Job),
+            cluster: Some(cluster("mac")),
+            tags: vec![Tag::new("gpu").unwrap()],
+            id_contains: Some("2".into()),
+        };
+        let wanted = (0..40).filter(|n| matches!(n % 5, 2 | 3) && n % 3 == 0 && n % 4 == 0 && (n % 10 == 2 || n / 10 == 2));
+        assert_eq!(store.ids(&filter, 2), names(wanted));
+        let none = JobFilter { tags: vec![Tag::new("gpu").unwrap(), Tag::new("linux").unwrap()], ..Default::default() };
+        assert_eq!(store.ids(&none, 2), Vec::<String>::new());
+        let prefix = JobFilter { tags: vec![Tag::new("lin").unwrap()], ..Default::default() };
+        assert_eq!(store.ids(&prefix, 2), Vec::<String>::new(), "a part of a tag is not the tag");
+    }
+
+    fn a_job_is_listed_under_every_cluster_it_was_on(store: TestStore) {
+        let on_cluster = |name, states: &[State]| JobFilter { cluster: Some(cluster(name)), states: states.to_vec(), ..Default::default() };
+        let record = queued("a", 1);
+        store.commit([job(on(&record, "mac", Stage::Sending))]);
+        store.commit([attempt("a", 1, "mac"), job(on(&record, "centos", Stage::Running))]);
+        assert_eq!(store.ids(&on_cluster("mac", &[]), 5), ["a"]);
+        assert_eq!(store.ids(&on_cluster("mac", &[State::Running]), 5), ["a"]);
+        assert_eq!(store.ids(&on_cluster("mac", &[State::Dispatching]), 5), Vec::<String>::new());
+        store.commit([job(record.clone())]);
+        assert_eq!(store.ids(&on_cluster("centos", &[State::Queued]), 5), ["a"]);
+        store.commit([attempt("a", 2, "gpu"), job(ended(&record, None, State::Failed))]);
+        store.reopen();
+        for name in ["mac", "centos", "gpu"] {
+            assert_eq!(store.ids(&on_cluster(name, &[State::Failed]), 5), ["a"], "{name}");
+        }
+        assert_eq!(store.ids(&on_cluster("other", &[]), 5), Vec::<String>::new());
+    }
+
+    fn a_search_that_finds_nothing_is_bounded_and_can_go_on(store: TestStore) {
+        const MANY: u64 = 50_000;
+        store.commit((0..MANY).map(|n| job(queued(&format!("job-{n}"), n))));
+        store.commit([job(queued("needle", MANY))]);
+        store.commit((MANY + 1..2 * MANY).map(|n| job(queued(&format!("job-{n}"), n))));
+        let filter = JobFilter { id_contains: Some("needle".into()), ..Default::default() };
+        assert_eq!(store.ids(&filter, 10), ["needle"], "it is found in the end");
+        let started = Instant::now();
+        for filter in [
+            JobFilter { id_contains: Some("nowhere".into()), ..Default::default() },
+            JobFilter { tags: vec![Tag::new("nowhere").unwrap()], ..Default::default() },
+            JobFilter { states: vec![State::Running], ..Default::default() },
+            JobFilter { kind: Some(Kind::Actor), ..Default::default() },
+            JobFilter { cluster: Some(cluster("nowhere")), ..Default::default() },
+        ] {
+            let page = store.reader().jobs(&filter, None, 10).unwrap();
+            assert_eq!(page.items, []);
+        }
+        assert!(started.elapsed().as_secs_f64() < 3.0, "{:?}", started.elapsed());
+    }
+}

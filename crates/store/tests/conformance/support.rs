@@ -1,0 +1,280 @@
+//! Backends to open, and things to put into them.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use multicluster_core::{
+    Write,
+    record::{
+        AttemptOutcome, AttemptRecord, ClusterRecord, Ended, JobRecord, Live, Orphan, Phase, Source, Stage,
+    },
+};
+use multicluster_store::{
+    Change, JobFilter, LogCopy, Opened, Options, Package, Packages, Page, Reader, Store, StoreError,
+    StoredEvent, StoredJob, memory, sqlite,
+};
+use multicluster_types::{
+    Attempt, ClusterName, ClusterSpec, Decision, JobId, Kind, Limits, Payload, Quantity, Reason, State, Tags,
+    Timestamp, Verdict, Weight, Work,
+};
+
+/// A directory that goes away with the test.
+pub(crate) struct TempDir(PathBuf);
+
+impl TempDir {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("store-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        let _ = fs::remove_dir_all(&path);
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// One opened store of some backend.
+pub(crate) struct TestStore {
+    opened: Option<Opened>,
+    /// Where it is; memory has none and cannot be opened again.
+    dir: Option<TempDir>,
+    options: Options,
+}
+
+impl TestStore {
+    pub(crate) fn memory(options: Options) -> Self {
+        Self { opened: Some(memory::open(options.clone())), dir: None, options }
+    }
+
+    pub(crate) fn sqlite(options: Options) -> Self {
+        let dir = TempDir::new();
+        Self { opened: Some(sqlite::open(dir.path(), options.clone()).unwrap()), dir: Some(dir), options }
+    }
+
+    /// As after a restart. What is in memory stays as it is.
+    pub(crate) fn reopen(&mut self) {
+        if let Some(dir) = &self.dir {
+            self.opened = None;
+            self.opened = Some(sqlite::open(dir.path(), self.options.clone()).unwrap());
+        }
+    }
+
+    pub(crate) fn store(&mut self) -> &mut dyn Store {
+        &mut *self.opened.as_mut().unwrap().store
+    }
+
+    pub(crate) fn reader(&self) -> Arc<dyn Reader> {
+        self.opened.as_ref().unwrap().reader.clone()
+    }
+
+    pub(crate) fn packages(&self) -> Arc<dyn Packages> {
+        self.opened.as_ref().unwrap().packages.clone()
+    }
+
+    pub(crate) fn commit(&mut self, changes: impl IntoIterator<Item = Change>) {
+        self.store().commit(&changes.into_iter().collect::<Vec<_>>()).unwrap();
+    }
+
+    /// The ids of all jobs that match, page by page.
+    pub(crate) fn ids(&self, filter: &JobFilter, limit: usize) -> Vec<String> {
+        all(limit, |before| self.reader().jobs(filter, before, limit))
+            .iter()
+            .map(|job: &StoredJob| job.record.id.to_string())
+            .collect()
+    }
+
+    pub(crate) fn upload(&self, name: &str, bytes: &[u8]) -> Result<Package, StoreError> {
+        let mut upload = self.packages().begin()?;
+        bytes.chunks(1000).try_for_each(|chunk| upload.write(chunk))?;
+        upload.finish(name)
+    }
+}
+
+/// All pages one after the other.
+pub(crate) fn all<T>(limit: usize, page: impl Fn(Option<u64>) -> Result<Page<T>, StoreError>) -> Vec<T> {
+    let mut items = Vec::new();
+    let mut before = None;
+    loop {
+        let page = page(before).unwrap();
+        assert!(page.items.len() <= limit);
+        items.extend(page.items);
+        match page.next {
+            Some(next) => {
+                assert!(before.is_none_or(|before| next < before), "a page must go on");
+                before = Some(next);
+            }
+            None => return items,
+        }
+    }
+}
+
+pub(crate) fn id(text: impl AsRef<str>) -> JobId {
+    JobId::new(text).unwrap()
+}
+
+pub(crate) fn cluster(name: &str) -> ClusterName {
+    ClusterName::new(name).unwrap()
+}
+
+/// A queued job.
+pub(crate) fn queued(name: &str, seq: u64) -> JobRecord {
+    JobRecord {
+        id: id(name),
+        seq,
+        work: Arc::new(Work { tags: Tags::new(["linux"]).unwrap(), ..Work::new(Kind::Job) }),
+        content: None,
+        parent: None,
+        submitted_at: Timestamp(1_700_000_000_000 + seq),
+        attempts: 0,
+        troubles: None,
+        phase: Phase::Waiting { since: Timestamp(1_700_000_000_000 + seq), not_before: None },
+    }
+}
+
+pub(crate) fn work(kind: Kind, tags: &[&str]) -> Arc<Work> {
+    Arc::new(Work { tags: Tags::new(tags).unwrap(), ..Work::new(kind) })
+}
+
+pub(crate) fn live(on: &str, attempt: u32, stage: Stage) -> Live {
+    Live {
+        attempt: Attempt(attempt),
+        cluster: cluster(on),
+        incarnation: None,
+        stage,
+        dispatched_at: Timestamp(5),
+        running_at: None,
+        lost_since: None,
+        uncertain: false,
+        sends: 1,
+        refused: None,
+        stopping: false,
+    }
+}
+
+pub(crate) fn on(record: &JobRecord, cluster: &str, stage: Stage) -> JobRecord {
+    JobRecord { phase: Phase::Live(Box::new(live(cluster, 1, stage))), attempts: 1, ..record.clone() }
+}
+
+pub(crate) fn ended(record: &JobRecord, on: Option<&str>, state: State) -> JobRecord {
+    let ended = Ended { state, at: Timestamp(9), cluster: on.map(cluster), message: Some("over".into()) };
+    JobRecord { phase: Phase::Ended(Box::new(ended)), ..record.clone() }
+}
+
+pub(crate) fn job(record: JobRecord) -> Change {
+    Change::Core(Write::Job(record))
+}
+
+pub(crate) fn delete(name: &str) -> Change {
+    Change::Core(Write::DeleteJob(id(name)))
+}
+
+pub(crate) fn a_payload(entrypoint: &str) -> Payload {
+    let mut runtime_env = multicluster_types::RuntimeEnv::new();
+    runtime_env.insert("env_vars".into(), serde_json::json!({"A": "é\n\"", "N": 0.1 + 0.2, "L": 1e-7}));
+    Payload {
+        entrypoint: entrypoint.into(),
+        runtime_env,
+        home: Some("/home/zorro".into()),
+        ..Payload::default()
+    }
+}
+
+pub(crate) fn payload(name: &str, payload: Payload) -> Change {
+    Change::Payload { job: id(name), payload: Arc::new(payload) }
+}
+
+/// A payload that needs this package.
+pub(crate) fn needing(name: &str, package: &Package) -> Change {
+    let packages = BTreeMap::from([(format!("gcs://{}", package.name), package.sha256.clone())]);
+    payload(name, Payload { packages, ..a_payload("python x.py") })
+}
+
+pub(crate) fn attempt(name: &str, number: u32, on: &str) -> Change {
+    Change::Core(Write::Attempt(Box::new(AttemptRecord {
+        job: id(name),
+        live: live(on, number, Stage::Running),
+        ended_at: Timestamp(77),
+        outcome: AttemptOutcome::Failed,
+        message: Some("it failed".into()),
+    })))
+}
+
+pub(crate) fn a_decision(name: &str, number: u32) -> Decision {
+    Decision {
+        job: id(name),
+        attempt: Attempt(number),
+        at: Timestamp(u64::from(number)),
+        cluster: cluster("mac"),
+        roster: [cluster("centos"), cluster("mac")].into(),
+        verdicts: [
+            Verdict::Rejected(Reason::Infeasible {
+                resource: multicluster_types::Dimension::Cpu,
+                demand: Quantity::whole(4).unwrap(),
+                total: Quantity::whole(2).unwrap(),
+            }),
+            Verdict::Chosen { score: 0.1 },
+        ]
+        .into(),
+    }
+}
+
+pub(crate) fn decision(name: &str, number: u32) -> Change {
+    Change::Core(Write::Decision(Box::new(a_decision(name, number))))
+}
+
+pub(crate) fn a_log(name: &str, number: u32, text: &str) -> LogCopy {
+    LogCopy {
+        job: id(name),
+        attempt: Attempt(number),
+        cluster: cluster("mac"),
+        taken_at: Timestamp(u64::from(number) * 10),
+        text: text.into(),
+        truncated: number.is_multiple_of(2),
+    }
+}
+
+pub(crate) fn an_event(seq: u64, name: Option<&str>) -> StoredEvent {
+    StoredEvent { seq, at: Timestamp(seq), job: name.map(id), body: format!("{{\"event\":{seq}}}") }
+}
+
+pub(crate) fn event(seq: u64, name: Option<&str>) -> Change {
+    Change::Event(an_event(seq, name))
+}
+
+pub(crate) fn a_cluster(name: &str, leaving: bool) -> ClusterRecord {
+    ClusterRecord {
+        spec: Arc::new(ClusterSpec {
+            name: cluster(name),
+            head_address: "10.0.0.1:10001".into(),
+            dashboard: "http://10.0.0.1:8265".into(),
+            prefer: true,
+            weight: Weight::new(1.25).unwrap(),
+            tags: Tags::new(["linux", "x86_64"]).unwrap(),
+            runtime_env: Arc::default(),
+            limits: Limits::default(),
+        }),
+        source: Source::File,
+        cordon: None,
+        leaving,
+        clock: None,
+    }
+}
+
+pub(crate) fn an_orphan(name: &str, number: u32) -> Orphan {
+    Orphan { cluster: cluster("mac"), job: id(name), attempt: Attempt(number) }
+}
