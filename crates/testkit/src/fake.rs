@@ -1,0 +1,248 @@
+//! The handle that a test holds.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::cluster::Cluster;
+use crate::fault::{Endpoint, Fault};
+use crate::job::{Failure, FakeJob, JobStatus, Submission};
+use crate::node::{FakeNode, Node, Physical};
+use crate::options::FakeOptions;
+use crate::serve::{Server, Target};
+
+/// A fake Ray dashboard. Stops when its last clone is dropped.
+#[derive(Clone)]
+pub struct FakeRay {
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) server: Arc<Server>,
+    /// `/c17` in a fleet, else empty.
+    pub(crate) prefix: String,
+}
+
+impl FakeRay {
+    /// Starts a fake on 127.0.0.1, with a listener of its own.
+    pub async fn start(options: FakeOptions) -> Self {
+        let port = options.port;
+        let cluster = Cluster::new(options);
+        let server = Server::start(port, Target::One(Arc::clone(&cluster))).await;
+        Self { cluster, server, prefix: String::new() }
+    }
+
+    /// Its base URL, without a slash at the end: `http://127.0.0.1:40123`, or `…/c17` in a fleet.
+    pub fn url(&self) -> String {
+        format!("http://{}{}", self.server.addr, self.prefix)
+    }
+
+    /// The name from its options.
+    pub fn name(&self) -> &str {
+        &self.cluster.name
+    }
+
+    /// The session's name as `/api/version` gives it.
+    pub fn session_name(&self) -> String {
+        self.cluster.now().1.session_name.clone()
+    }
+
+    // Faults.
+
+    /// Every request to the endpoint meets this fault, until cleared. Replaces the one before.
+    pub fn fault(&self, endpoint: Endpoint, fault: Fault) {
+        self.cluster.faults().stand(endpoint, fault);
+    }
+
+    /// The next `count` requests to the endpoint meet this fault. Queues behind those set before.
+    pub fn fault_next(&self, endpoint: Endpoint, fault: Fault, count: u32) {
+        self.cluster.faults().script(endpoint, fault, count);
+    }
+
+    /// Ends the faults of an endpoint. Requests that hang already go on hanging.
+    pub fn clear_fault(&self, endpoint: Endpoint) {
+        self.cluster.faults().clear(endpoint);
+    }
+
+    /// Ends all faults.
+    pub fn clear_faults(&self) {
+        self.cluster.faults().clear_all();
+    }
+
+    /// Out of reach: connections are refused and those there are reset. Jobs go on.
+    ///
+    /// In a fleet the listener is shared, so connections are accepted and reset at the first request.
+    pub async fn down(&self) {
+        self.cluster.set_down(true);
+        if self.prefix.is_empty() {
+            self.server.close().await;
+        }
+    }
+
+    /// In reach again, on the same port, with the same session and jobs.
+    pub async fn up(&self) {
+        self.cluster.set_down(false);
+        if self.prefix.is_empty() {
+            self.server.open();
+        }
+    }
+
+    /// The head starts anew: another session, other node ids, no job, log or package remembered. What tests
+    /// ask about (submissions, runs, requests) is kept, and so are the faults.
+    pub fn restart(&self) {
+        let (now, mut state) = self.cluster.now();
+        state.restart(now);
+        drop(state);
+        self.cluster.cut_off();
+        if self.prefix.is_empty() {
+            self.server.cut_connections();
+        }
+    }
+
+    // Resources.
+
+    /// What work beside the Jobs API uses on the head node; replaces what was said before.
+    pub fn occupy(&self, used: &[(&str, f64)]) {
+        self.occupy_node(0, used);
+    }
+
+    /// What work beside the Jobs API uses on a node.
+    pub fn occupy_node(&self, node: usize, used: &[(&str, f64)]) {
+        let (now, mut state) = self.cluster.now();
+        state.nodes[node].by_others =
+            used.iter().map(|(name, amount)| ((*name).to_owned(), *amount)).collect();
+        state.note_usage(now);
+    }
+
+    /// The host load of every node, in percent. Without it, it follows the logical usage.
+    pub fn set_physical(&self, cpu_percent: f64, memory_percent: f64) {
+        let load = Physical { cpu: cpu_percent, memory: memory_percent };
+        self.cluster.now().1.nodes.iter_mut().for_each(|node| node.physical = Some(load));
+    }
+
+    /// A node joins. The first one is the head. Returns its index.
+    pub fn add_node(&self, node: FakeNode) -> usize {
+        let (now, mut state) = self.cluster.now();
+        let index = state.nodes.len();
+        let seed = format!("{}/{}", state.options.name, state.incarnation);
+        state.nodes.push(Node::new(node, index, &seed));
+        state.note_usage(now);
+        index
+    }
+
+    /// A node dies, and the jobs on it fail.
+    pub fn kill_node(&self, node: usize) {
+        let (now, mut state) = self.cluster.now();
+        let on_it = state.live.iter().filter(|id| state.jobs[*id].node == Some(node)).cloned();
+        for id in on_it.collect::<Vec<_>>() {
+            let message = "Job supervisor actor died: The actor died because its node has died.".into();
+            state.fail(now, &id, Failure { error_type: "JOB_SUPERVISOR_ACTOR_DIED", message });
+        }
+        state.nodes[node].alive = false;
+        state.note_usage(now);
+    }
+
+    // Jobs.
+
+    /// Every submit request that was acted on, in order, refused duplicates too.
+    pub fn submissions(&self) -> Vec<Submission> {
+        self.cluster.now().1.submissions.clone()
+    }
+
+    /// How often the entrypoint of this submission id was run. Counts over restarts and deletes.
+    pub fn runs(&self, submission_id: &str) -> u32 {
+        self.cluster.now().1.runs.get(submission_id).copied().unwrap_or(0)
+    }
+
+    /// How often each submission id was run; those that never ran are missing.
+    pub fn all_runs(&self) -> BTreeMap<String, u32> {
+        self.cluster.now().1.runs.clone()
+    }
+
+    /// A job, unless it is unknown or deleted.
+    pub fn job(&self, submission_id: &str) -> Option<FakeJob> {
+        let (now, state) = self.cluster.now();
+        let job = state.jobs.get(submission_id)?;
+        Some(FakeJob {
+            submission_id: submission_id.to_owned(),
+            status: job.status,
+            node: job.node,
+            stop_requested: job.stop_requested,
+            details: job.details(submission_id, || state.log(now, submission_id)),
+        })
+    }
+
+    /// All jobs and their states.
+    pub fn jobs(&self) -> BTreeMap<String, JobStatus> {
+        self.cluster.now().1.jobs.iter().map(|(id, job)| (id.clone(), job.status)).collect()
+    }
+
+    /// Ends a job now. Does nothing to one that is unknown or has ended.
+    ///
+    /// # Panics
+    /// If the status is not a final one.
+    pub fn finish(&self, submission_id: &str, status: JobStatus) {
+        assert!(status.is_terminal(), "a job cannot finish as {}", status.as_str());
+        let (now, mut state) = self.cluster.now();
+        state.finish(now, submission_id, status);
+    }
+
+    /// Waits until a job has this status.
+    ///
+    /// # Panics
+    /// If that takes longer than `timeout`; says what the job is instead.
+    pub async fn wait_for(&self, submission_id: &str, status: JobStatus, timeout: Duration) {
+        let deadline = tokio::time::Instant::now() + timeout;
+        loop {
+            let is = self.job(submission_id).map(|job| job.status);
+            if is == Some(status) {
+                return;
+            }
+            assert!(
+                tokio::time::Instant::now() < deadline,
+                "job {submission_id} on {} is {is:?}, not {status:?}, after {timeout:?}",
+                self.name()
+            );
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Writes to a job's log.
+    pub fn write_log(&self, submission_id: &str, text: &str) {
+        let (now, mut state) = self.cluster.now();
+        if let Some(job) = state.jobs.get_mut(submission_id) {
+            job.write(now, text);
+        }
+    }
+
+    /// A job of type DRIVER: a script beside the Jobs API. Returns its id.
+    pub fn add_driver_job(&self, entrypoint: &str) -> String {
+        let (now, mut state) = self.cluster.now();
+        state.add_driver(now, entrypoint)
+    }
+
+    // Requests and packages.
+
+    /// How many requests came, by endpoint, those that met a fault included.
+    pub fn requests(&self) -> BTreeMap<Endpoint, u64> {
+        self.cluster.counts()
+    }
+
+    /// How many requests came to one endpoint; to all of them for [`Endpoint::Any`].
+    pub fn request_count(&self, endpoint: Endpoint) -> u64 {
+        let counts = self.cluster.counts();
+        match endpoint {
+            Endpoint::Any => counts.values().sum(),
+            one => counts.get(&one).copied().unwrap_or(0),
+        }
+    }
+
+    /// The packages there are, by name without `gcs://`.
+    pub fn packages(&self) -> BTreeMap<String, Bytes> {
+        self.cluster.now().1.packages.clone()
+    }
+
+    /// Loses a package, as Ray does with one that nobody uses.
+    pub fn drop_package(&self, name: &str) {
+        self.cluster.now().1.packages.remove(name);
+    }
+}
