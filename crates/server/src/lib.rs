@@ -1,1 +1,3 @@
 //! The control plane: driver, lanes, HTTP.
+
+pub mod resolve;

@@ -1,0 +1,206 @@
+//! What one cluster is sent for one job.
+//!
+//! The cluster is chosen first. Only then, from that cluster's own description and the
+//! job's own request, a fresh value is built; nothing of it is shared with another
+//! dispatch, and neither input is changed. No file, clock or network is touched here.
+//!
+//! ```text
+//! job's runtime_env ─ paths translated ─┐
+//! cluster's runtime_env ────────────────┴─ merge ─ packages ─ context ─ runtime_env
+//! entrypoint ─ paths translated ─────────────────────────────────────── entrypoint
+//! metadata ─ ownership ──────────────────────────────────────────────── metadata
+//! ```
+//!
+//! - `merge` the job's runtime_env laid on the cluster's
+//! - `paths`, `shell` home directories translated, quoting kept
+//! - `packages` names under which our packages go to the cluster
+//! - `ownership` how a run on a cluster is known to be ours
+//! - `redact` a runtime_env for people to see
+//!
+//! `RAY_API_SERVER_ADDRESS` is deliberately not set: it would send a job's own
+//! `ray job` calls to the control plane instead of its cluster. A job that wants the
+//! control plane finds it in `RAY_MULTICLUSTER_ADDRESS`.
+
+mod merge;
+mod ownership;
+mod packages;
+mod paths;
+mod redact;
+mod shell;
+
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use multicluster_types::{
+    Attempt, ClusterSpec, EntrypointResources, JobId, Payload, RuntimeEnv, SubmissionId, Timestamp,
+};
+use serde_json::{Map, Value};
+
+pub use ownership::Ownership;
+pub use packages::{PushedPackage, SdkPackage};
+pub use redact::{redact, redact_text};
+
+use packages::Pushed;
+use paths::Homes;
+
+/// Names of the environment variables that tell a job where it is.
+pub const CURRENT_CLUSTER: &str = "RAY_MULTICLUSTER_CURRENT_CLUSTER";
+/// See [`CURRENT_CLUSTER`].
+pub const JOB_ID: &str = "RAY_MULTICLUSTER_JOB_ID";
+/// See [`CURRENT_CLUSTER`].
+pub const ATTEMPT: &str = "RAY_MULTICLUSTER_ATTEMPT";
+/// Where the control plane is; set for clusters with a `plane_address`.
+pub const ADDRESS: &str = "RAY_MULTICLUSTER_ADDRESS";
+
+/// Which dispatch this is.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    /// The cluster that was chosen.
+    pub cluster: &'a ClusterSpec,
+    /// The home directories of all clusters of the pool; see [`ClusterSpec::home`].
+    pub homes: &'a [Arc<str>],
+    /// The job.
+    pub job: &'a JobId,
+    /// Which try.
+    pub attempt: Attempt,
+    /// Which control plane this is: several may share a cluster.
+    pub plane_id: &'a str,
+    /// When the job was accepted. An id may be used again once its job is forgotten; this
+    /// tells the two lives apart.
+    pub submitted_at: Timestamp,
+    /// The SDK, for clusters with `inject_sdk`.
+    pub sdk: Option<&'a SdkPackage>,
+}
+
+/// A request for one cluster, complete but for the packages it needs there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Resolved {
+    /// Its id on the cluster.
+    pub submission_id: SubmissionId,
+    /// The shell command.
+    pub entrypoint: String,
+    /// As Ray takes it.
+    pub runtime_env: RuntimeEnv,
+    /// The caller's, and ours.
+    pub metadata: BTreeMap<String, String>,
+    /// What the entrypoint itself reserves.
+    pub reserve: EntrypointResources,
+    /// What must be on the cluster before the request: pushed where it is missing.
+    pub packages: Vec<PushedPackage>,
+}
+
+/// Why no request can be made of a job. It will not get better by trying again, or
+/// elsewhere: the job fails with this text. Values are not repeated: they may be secrets.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ResolveError {
+    /// Ray would refuse it, less clearly and later.
+    #[error("runtime_env.{field} is {found}, not {expected}\n  hint: {hint}")]
+    WrongType {
+        /// Which field; short.
+        field: String,
+        /// What it is.
+        found: &'static str,
+        /// What it should be.
+        expected: &'static str,
+        /// What to write.
+        hint: &'static str,
+    },
+    /// No name for it on the cluster can be made.
+    #[error("the package {uri} has a name that Ray cannot use\n  hint: {hint}")]
+    BadPackage {
+        /// The start of the URI.
+        uri: String,
+        /// What names are fine.
+        hint: &'static str,
+    },
+    /// The record of the job is damaged.
+    #[error("the package {uri} was recorded without a SHA-256\n  hint: submit the job again")]
+    BadDigest {
+        /// The start of the URI.
+        uri: String,
+    },
+}
+
+/// Builds the request of one attempt on one cluster.
+///
+/// # Errors
+/// When the job's runtime_env, or its packages, cannot be made into something Ray takes.
+pub fn resolve(context: &Context<'_>, payload: &Payload) -> Result<Resolved, ResolveError> {
+    let homes = Homes::new(
+        context.cluster.home(),
+        context.homes.iter().map(AsRef::as_ref).chain(payload.home.as_deref()),
+    );
+    let job = homes.in_runtime_env(&payload.runtime_env);
+    let mut runtime_env = merge::merge(&context.cluster.runtime_env, &job);
+    let env_vars = variables(runtime_env.remove("env_vars"), context)?;
+    runtime_env.insert("env_vars".to_owned(), Value::Object(env_vars));
+
+    let mut pushed = Pushed::default();
+    pushed.rename(&mut runtime_env, &payload.packages)?;
+    // Ray refuses any other field beside an image, and an image can hold the SDK itself.
+    let sdk = context.sdk.filter(|_| context.cluster.inject_sdk && !merge::has_image(&runtime_env));
+    if let Some(sdk) = sdk {
+        pushed.inject(sdk, &mut runtime_env)?;
+    }
+    Ok(Resolved {
+        submission_id: SubmissionId::of(context.job, context.attempt),
+        entrypoint: homes.in_command(&payload.entrypoint),
+        runtime_env,
+        metadata: Ownership::of(context).mark(&payload.metadata, &context.cluster.name),
+        reserve: payload.reserve.clone(),
+        packages: pushed.into_packages(),
+    })
+}
+
+/// `env_vars` as Ray insists on them, texts only, with the job's whereabouts: those win
+/// over values of the same names that the job was given.
+fn variables(merged: Option<Value>, context: &Context<'_>) -> Result<Map<String, Value>, ResolveError> {
+    let mut variables = match merged {
+        None => Map::new(),
+        Some(Value::Object(variables)) => variables,
+        Some(other) => {
+            return Err(wrong_type("env_vars", &other, "a mapping", "write names and texts: {\"A\": \"x\"}"));
+        }
+    };
+    // From a cluster's description; a job's are gone already.
+    variables.retain(|_, value| !value.is_null());
+    for (name, value) in &mut variables {
+        match value {
+            Value::String(_) => {}
+            // As YAML, Compose and Kubernetes write them, not as Python would.
+            Value::Number(_) | Value::Bool(_) => *value = Value::String(value.to_string()),
+            other => {
+                let field = format!("env_vars.{}", excerpt(name));
+                return Err(wrong_type(&field, other, "a text", "put the value in quotes"));
+            }
+        }
+    }
+    let mut set =
+        |name: &str, value: &str| variables.insert(name.to_owned(), Value::String(value.to_owned()));
+    set(CURRENT_CLUSTER, context.cluster.name.as_str());
+    set(JOB_ID, context.job.as_str());
+    set(ATTEMPT, &context.attempt.to_string());
+    if let Some(address) = &context.cluster.plane_address {
+        set(ADDRESS, address);
+    }
+    Ok(variables)
+}
+
+fn wrong_type(field: &str, value: &Value, expected: &'static str, hint: &'static str) -> ResolveError {
+    let found = match value {
+        Value::Null => "nothing",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a mapping",
+    };
+    ResolveError::WrongType { field: field.to_owned(), found, expected, hint }
+}
+
+/// The start of something a caller wrote, safe to print.
+fn excerpt(text: &str) -> String {
+    text.chars().take(80).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
