@@ -27,13 +27,20 @@ enum Event {
     Resurrect { undead: usize },
 }
 
+const AN_HOUR: Duration = Duration::from_secs(3600);
+
 impl State {
     /// Plays everything that was due until `now`.
     pub(crate) fn advance(&mut self, now: Instant) {
-        while let Some((at, event)) = self.next_event().filter(|(at, _)| *at <= now) {
-            self.cursor = self.cursor.max(at);
-            self.play(at, event);
-            self.note_usage(at);
+        if self.quiet_until.is_none_or(|until| until <= now) {
+            let mut next = self.next_event();
+            while let Some((at, event)) = next.filter(|(at, _)| *at <= now) {
+                self.cursor = self.cursor.max(at);
+                self.play(at, event);
+                self.note_usage(at);
+                next = self.next_event();
+            }
+            self.quiet_until = next.map(|(at, _)| at).or(Some(now + AN_HOUR));
         }
         // What a caller changes next makes room from now on, not from the last event on.
         self.cursor = self.cursor.max(now);

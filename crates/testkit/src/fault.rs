@@ -10,6 +10,8 @@ pub enum Endpoint {
     Any,
     /// GET `/api/version`
     Version,
+    /// GET `/api/v0/cluster_metadata`
+    Metadata,
     /// GET `/api/v0/nodes`
     Nodes,
     /// GET `/nodes?view=summary`

@@ -25,6 +25,8 @@ pub struct FakeOptions {
     pub nodes: Vec<FakeNode>,
     /// As `/api/version` says.
     pub ray_version: String,
+    /// The head's Python, as `/api/v0/cluster_metadata` says.
+    pub python_version: String,
     /// As `/api/version` says. `None`: one that looks like Ray's, new on every restart.
     pub session_name: Option<String>,
     /// The bearer token that requests must carry.
@@ -68,6 +70,7 @@ impl FakeOptions {
             port: 0,
             nodes: vec![FakeNode::new(8.0)],
             ray_version: "2.60.0".into(),
+            python_version: "3.11.7".into(),
             session_name: None,
             token: None,
             pending_for: Duration::from_millis(20),

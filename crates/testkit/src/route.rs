@@ -64,6 +64,7 @@ const NO_AGENT: &str = "No available agent to submit job, please try again later
 fn classify(method: &Method, path: &str) -> (Endpoint, String) {
     let endpoint = match (method.as_str(), path) {
         ("GET" | "HEAD", "/api/version") => Endpoint::Version,
+        ("GET", "/api/v0/cluster_metadata") => Endpoint::Metadata,
         ("GET", "/api/v0/nodes") => Endpoint::Nodes,
         ("GET", "/nodes") => Endpoint::Summary,
         ("GET", "/api/cluster_status") => Endpoint::ClusterStatus,
@@ -123,6 +124,7 @@ async fn act(
     let state = &mut *state;
     match endpoint {
         Endpoint::Version => ok(&view::version(state)),
+        Endpoint::Metadata => ok(&view::metadata(state)),
         Endpoint::Nodes => ok(&view::nodes(state)),
         Endpoint::Summary => ok(&view::summary(state, now)),
         Endpoint::ClusterStatus => {

@@ -34,6 +34,8 @@ pub(crate) struct State {
     pub(crate) packages: BTreeMap<String, Bytes>,
     pub(crate) pins: BTreeMap<String, Instant>,
     pub(crate) next_launch: Instant,
+    /// Nothing happens before this. `None`: something was changed from outside, so look again.
+    pub(crate) quiet_until: Option<Instant>,
     /// Everything until here was played.
     pub(crate) cursor: Instant,
     /// Usage per node after each change, for facts that lag.
@@ -63,6 +65,7 @@ impl State {
             packages: BTreeMap::new(),
             pins: BTreeMap::new(),
             next_launch: now,
+            quiet_until: None,
             cursor: now,
             usage: VecDeque::new(),
             submissions: Vec::new(),
@@ -133,6 +136,10 @@ impl State {
         }
         let mut job = Job::new(request, plan, now, self.clock.ms(now));
         job.doom = self.doom(&id, &job.request, now);
+        // Many submits to a busy cluster must not look at all its jobs each time.
+        let timeout = now + self.options.start_timeout;
+        let first = job.doom.as_ref().map(|doom| doom.at).or(job.ready()).unwrap_or(timeout).min(timeout);
+        self.quiet_until = self.quiet_until.map(|until| until.min(first));
         self.jobs.insert(id.clone(), job);
         self.live.push(id.clone());
         Ok(id)
@@ -164,6 +171,7 @@ impl State {
             let killed = now + stop_takes;
             job.ends = Some(job.ends.map_or(killed, |ends| ends.min(killed)));
         }
+        self.quiet_until = None;
         // A PENDING job only remembers it: when there is room it runs for a while, and is killed then.
         job.stop_requested = true;
         true
@@ -175,6 +183,7 @@ impl State {
         if !status.is_terminal() {
             return Err(status);
         }
+        self.quiet_until = None;
         let log = self.log(now, id);
         self.old_logs.insert(id.to_owned(), log);
         if let Some(job) = self.jobs.remove(id)
@@ -250,6 +259,7 @@ impl State {
 
     /// Remembers what is used now. Call after every change of it.
     pub(crate) fn note_usage(&mut self, at: Instant) {
+        self.quiet_until = None;
         let used: Vec<Amounts> = self.nodes.iter().map(Node::used).collect();
         if self.usage.back().is_none_or(|(_, last)| *last != used) {
             self.usage.push_back((at, used));

@@ -18,6 +18,17 @@ pub(crate) fn version(state: &State) -> Value {
     })
 }
 
+/// `/api/v0/cluster_metadata`
+pub(crate) fn metadata(state: &State) -> Value {
+    let options = &state.options;
+    let data = json!({
+        "rayVersion": options.ray_version,
+        "pythonVersion": options.python_version,
+        "rayInitCluster": false,
+    });
+    json!({"result": true, "msg": "", "data": data})
+}
+
 /// `/api/v0/nodes`: exact totals and labels, no usage.
 pub(crate) fn nodes(state: &State) -> Value {
     let list: Vec<Value> = state

@@ -1,5 +1,7 @@
 //! A small client: status and body, or the error.
 
+use std::sync::OnceLock;
+
 use multicluster_testkit::FakeRay;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -32,8 +34,14 @@ pub(crate) async fn send(request: reqwest::RequestBuilder) -> Result<Answer, req
     })
 }
 
+/// One client for all tests, because it is slow to make. It keeps no connection: each test has its own runtime.
+pub(crate) fn client() -> &'static reqwest::Client {
+    static CLIENT: OnceLock<reqwest::Client> = OnceLock::new();
+    CLIENT.get_or_init(|| reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).build().unwrap())
+}
+
 pub(crate) fn request(fake: &FakeRay, method: Method, path: &str) -> reqwest::RequestBuilder {
-    reqwest::Client::builder().no_proxy().build().unwrap().request(method, format!("{}{path}", fake.url()))
+    client().request(method, format!("{}{path}", fake.url()))
 }
 
 pub(crate) async fn get(fake: &FakeRay, path: &str) -> Answer {

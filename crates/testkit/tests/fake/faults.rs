@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use multicluster_testkit::{Endpoint, FakeOptions, FakeRay, Fault, JobStatus};
 use serde_json::json;
 
-use crate::client::{get, request, send, status, submit, try_get, try_post};
+use crate::client::{client, get, request, send, submit, try_get, try_post};
 
 async fn fake() -> FakeRay {
     FakeRay::start(FakeOptions::new("a")).await
@@ -24,8 +24,21 @@ async fn reset_after_leaves_a_job_that_nobody_heard_of() {
     let (fake, answer) = submit_into(Fault::ResetAfter).await;
     assert!(answer.is_err());
     assert_eq!(fake.submissions().len(), 1);
-    assert_eq!(status(&fake, "j").await, "PENDING");
+    get(&fake, "/api/jobs/j").await.assert(200, "forever");
     submit(&fake, "j", "forever").await.assert(500, "already exists");
+}
+
+#[tokio::test]
+async fn a_reset_is_a_reset_and_not_an_orderly_close() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let fake = fake().await;
+    for fault in [Fault::ResetBefore, Fault::ResetAfter] {
+        fake.fault(Endpoint::Version, fault);
+        let mut stream = tokio::net::TcpStream::connect(fake.url().replace("http://", "")).await.unwrap();
+        stream.write_all(b"GET /api/version HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+        let error = stream.read(&mut [0; 64]).await.unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    }
 }
 
 #[tokio::test]
@@ -57,7 +70,7 @@ async fn hanging_requests_hang_until_the_cluster_goes_down() {
         fake.fault(Endpoint::Submit, fault);
         let job = json!({"entrypoint": "true"});
         let post = request(&fake, reqwest::Method::POST, "/api/jobs/").body(job.to_string());
-        let timed_out = send(post.timeout(Duration::from_millis(100))).await.err().unwrap();
+        let timed_out = send(post.timeout(Duration::from_millis(400))).await.err().unwrap();
         assert!(timed_out.is_timeout());
         assert_eq!(fake.submissions().len(), made);
         let (answer, ()) = tokio::join!(try_post(&fake, "/api/jobs/", &job), async {
@@ -71,14 +84,14 @@ async fn hanging_requests_hang_until_the_cluster_goes_down() {
 #[tokio::test]
 async fn slow_is_late_but_right() {
     let fake = fake().await;
-    fake.fault(Endpoint::Any, Fault::Slow(Duration::from_millis(150)));
+    fake.fault(Endpoint::Any, Fault::Slow(Duration::from_millis(400)));
     let asked = Instant::now();
     get(&fake, "/api/version").await.assert(200, "ray_version");
-    assert!(asked.elapsed() >= Duration::from_millis(150));
+    assert!(asked.elapsed() >= Duration::from_millis(400));
     fake.clear_faults();
     let asked = Instant::now();
     get(&fake, "/api/version").await.assert(200, "ray_version");
-    assert!(asked.elapsed() < Duration::from_millis(150));
+    assert!(asked.elapsed() < Duration::from_millis(400));
 }
 
 #[tokio::test]
@@ -176,5 +189,5 @@ async fn a_dropped_fake_is_gone() {
     get(&fake, "/api/version").await;
     drop(fake);
     tokio::time::sleep(Duration::from_millis(50)).await;
-    assert!(reqwest::Client::builder().no_proxy().build().unwrap().get(url).send().await.is_err());
+    assert!(client().get(url).send().await.is_err());
 }

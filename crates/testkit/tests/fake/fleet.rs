@@ -3,7 +3,7 @@
 use multicluster_testkit::{Endpoint, FakeFleet, Fault};
 use reqwest::Method;
 
-use crate::client::{get, request, send, submit, try_get};
+use crate::client::{client, get, request, send, submit, try_get};
 
 #[tokio::test]
 async fn each_fake_of_a_fleet_is_a_cluster_of_its_own() {
@@ -15,8 +15,7 @@ async fn each_fake_of_a_fleet_is_a_cluster_of_its_own() {
     get(fleet.cluster(0), "/api/jobs/j").await.assert(404, "Job j does not exist");
     assert_eq!(fleet.clusters().iter().map(|fake| fake.submissions().len()).sum::<usize>(), 2);
     let nobody = format!("{}/c100/api/version", fleet.base_url());
-    let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    send(client.request(Method::GET, nobody)).await.unwrap().assert(404, "404: Not Found");
+    send(client().request(Method::GET, nobody)).await.unwrap().assert(404, "404: Not Found");
 }
 
 #[tokio::test]

@@ -81,11 +81,11 @@ async fn a_job_goes_where_it_fits_and_waits_if_nowhere() {
 #[tokio::test]
 async fn usage_may_be_late() {
     let mut options = FakeOptions::new("a").cpus(4.0);
-    options.usage_lag = Duration::from_millis(300);
+    options.usage_lag = Duration::from_millis(600);
     let fake = FakeRay::start(options).await;
     fake.occupy(&[("CPU", 3.0)]);
     assert!(usage(&fake).await[0].starts_with("0.0/4.0 CPU"));
-    tokio::time::sleep(Duration::from_millis(350)).await;
+    tokio::time::sleep(Duration::from_millis(650)).await;
     assert!(usage(&fake).await[0].starts_with("3.0/4.0 CPU"));
 }
 
@@ -109,6 +109,7 @@ async fn the_version_answers_before_any_node_is_there() {
     assert_eq!(keys, ["ray_commit", "ray_version", "session_name", "version"]);
     assert_eq!((&version["version"], &version["session_name"]), (&json!("4"), &json!("session_x")));
     assert_eq!(nodes(&fake).await, json!([]));
+    assert_eq!(get(&fake, "/api/v0/cluster_metadata").await.json()["data"]["pythonVersion"], "3.11.7");
 }
 
 #[tokio::test]

@@ -67,9 +67,9 @@ async fn a_tail_breaks_when_the_cluster_goes_away() {
     let fake = fake().await;
     submit(&fake, "j", "forever").await;
     let (ended, ()) = tokio::join!(tail(&fake, "j"), async {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        fake.wait_for("j", JobStatus::Running, Duration::from_secs(5)).await;
         fake.write_log("j", "late\n");
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(Duration::from_millis(400)).await;
         fake.down().await;
     });
     assert_eq!(ended.1, None);
