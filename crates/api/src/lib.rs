@@ -1,1 +1,29 @@
-//! The wire types of the native API.
+//! The wire types of the native API `/v1`: what is sent, what is answered, and why not.
+//!
+//! Shared by the server and the command line; the OpenAPI document is made of them. Names
+//! and ids are plain text here: the server checks them. Moments are milliseconds since
+//! the Unix epoch (`…_at`), lengths of time are seconds (`…_seconds`).
+
+mod clusters;
+mod decisions;
+mod error;
+mod jobs;
+mod lists;
+mod placements;
+mod plane;
+mod schema;
+mod submit;
+
+pub use clusters::{
+    Breaker, Cluster, ClusterList, ClusterRequest, ConnectionView, Health, LimitsView, NoteRequest, Pool,
+    Removed, Utilisation,
+};
+pub use decisions::{ClusterVerdict, Decision, Explanation, PolicyScore, WhatIf};
+pub use error::{Code, ErrorBody, codes};
+pub use jobs::{Attempt, Job, JobDetail, Logs};
+pub use lists::{EventList, Page};
+pub use placements::{
+    Alive, Granted, Placement, PlacementBatch, PlacementRequest, PlacementState, ReleaseRequest, Released,
+};
+pub use plane::{Policy, Queue, Queues, Reloaded, Setting, Settings, Version};
+pub use submit::{Accepted, BatchAnswer, BatchItem, BatchRequest, Duplicate, JobRequest};

@@ -1,3 +1,27 @@
 //! The control plane: driver, lanes, HTTP.
+//!
+//! - `driver` the one loop: input → core → commit → effects
+//! - `lanes` one per cluster: polls it, sends to it, watches it
+//! - `resolve` what one cluster is sent for one job
+//! - `submission` what a caller asked for, checked
+//! - `logs` what a job printed, from its cluster or from our copy
+//! - `plane` all of it together, as the HTTP routes see it
+//! - `http` both APIs · `events`, `metrics` what is told
+//! - `serve` start, reload, stop
 
+mod clock;
+mod driver;
+mod events;
+mod http;
+mod lanes;
+mod logs;
+mod metrics;
+mod plane;
 pub mod resolve;
+mod sdk;
+mod serve;
+mod submission;
+
+pub use driver::{Driver, Failure, NewJob};
+pub use plane::Plane;
+pub use serve::{LogFormat, Options, Reloaded, Reloader, Started, serve, start, start_logging};

@@ -1,0 +1,149 @@
+//! Placements: the control plane grants a place, the caller runs its task or actor there.
+
+use multicluster_types::{Kind, OnClusterLoss, Resources, State};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{
+    Explanation, schema,
+    submit::{MAX_ITEMS, is_false, items, or_default},
+};
+
+/// A task or actor to be placed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlacementRequest {
+    /// Its id; made if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// `task` or `actor`.
+    #[schema(schema_with = schema::placed_kind)]
+    pub kind: Kind,
+    /// What it needs of a cluster.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Resources::is_empty")]
+    #[schema(schema_with = schema::resources)]
+    pub demand: Resources,
+    /// The cluster it should run on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preferred_cluster: Option<String>,
+    /// Nowhere else, even if that cluster is down.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub required: bool,
+    /// Tags that some cluster carries decide where it runs; others are labels.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// Higher goes first; 0 unless said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// How often it is placed again if it ran and failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_retries: Option<u32>,
+    /// What happens when its cluster is lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = schema::on_cluster_loss)]
+    pub on_cluster_loss: Option<OnClusterLoss>,
+    /// The job it is submitted from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_job: Option<String>,
+    /// The cluster that job runs on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_cluster: Option<String>,
+}
+
+/// Many tasks and actors in one request: one submission under the 40-second rule.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlacementBatch {
+    /// Up to 10,000, accepted or refused each on its own.
+    #[serde(deserialize_with = "items")]
+    pub placements: Vec<PlacementRequest>,
+}
+
+impl PlacementBatch {
+    /// The most placements of one request.
+    pub const MAX: usize = MAX_ITEMS;
+}
+
+/// Where a placement stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Placement {
+    /// Its id.
+    pub id: String,
+    /// `task` or `actor`.
+    #[schema(schema_with = schema::placed_kind)]
+    pub kind: Kind,
+    /// What the caller may do.
+    pub status: PlacementState,
+    /// Its state as a job.
+    #[schema(schema_with = schema::state)]
+    pub state: State,
+    /// Where it may run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub granted: Option<Granted>,
+    /// Why it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<Explanation>,
+    /// How it ended, or what went wrong last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// What the caller of a placement may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PlacementState {
+    /// Wait.
+    Queued,
+    /// Run it there, and send heartbeats.
+    Granted,
+    /// Nothing: it is over.
+    Ended,
+}
+
+/// A place to run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Granted {
+    /// On which cluster.
+    pub cluster: String,
+    /// Which try; goes with every heartbeat and the release.
+    pub attempt: u32,
+    /// The cluster's Ray Client address; absent if the cluster is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head_address: Option<String>,
+    /// Somebody wants it stopped: give it up.
+    pub stopping: bool,
+    /// The grant ends this long after the last heartbeat.
+    pub lease_seconds: u64,
+}
+
+/// The answer to a heartbeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Alive {
+    /// Somebody wants it stopped: give it up.
+    pub stopping: bool,
+}
+
+/// The holder is done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseRequest {
+    /// How it went.
+    pub outcome: Released,
+    /// What went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// How the holder of a placement fared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Released {
+    /// It is done.
+    Succeeded,
+    /// It ran and failed.
+    Failed,
+    /// The cluster could not be reached: it never ran.
+    Unreachable,
+    /// It was given up.
+    Stopped,
+}

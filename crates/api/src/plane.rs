@@ -1,0 +1,98 @@
+//! The control plane itself: queues, settings, version.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// What waits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Queues {
+    /// In all queues.
+    pub waiting: u64,
+    /// Queue by queue; those never used are left out.
+    pub items: Vec<Queue>,
+}
+
+/// One queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Queue {
+    /// `jobs`, `tasks`, or one of a cluster such as `jobs@mac`.
+    #[schema(example = "jobs@mac")]
+    pub name: String,
+    /// `jobs` or `tasks`.
+    #[schema(example = "jobs")]
+    pub kind: String,
+    /// The cluster whose own queue it is; absent: the global one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
+    /// How many wait in it.
+    pub waiting: u32,
+    /// How many may.
+    pub limit: u32,
+}
+
+/// How the scheduler behaves.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Settings {
+    /// Every setting but the policies.
+    pub items: Vec<Setting>,
+    /// How clusters are filtered and scored, in order.
+    pub policies: Vec<Policy>,
+}
+
+/// One setting.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Setting {
+    /// Its name in `scheduler:`.
+    #[schema(example = "submission_interval")]
+    pub name: String,
+    /// What it is.
+    #[schema(example = "40s")]
+    pub value: String,
+    /// What it is when nobody says anything.
+    pub default: String,
+    /// Its name in the environment.
+    #[schema(example = "SCHEDULER_SUBMISSION_INTERVAL")]
+    pub env: String,
+    /// What it means.
+    pub doc: String,
+}
+
+/// One policy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Policy {
+    /// Its name.
+    pub name: String,
+    /// `built_in`, `score` or `filter`.
+    #[schema(example = "built_in")]
+    pub kind: String,
+    /// Its share in the sum; filters have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<f64>,
+    /// The expression, of those that have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expression: Option<String>,
+}
+
+/// What a reload came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Reloaded {
+    /// Clusters in the file.
+    pub clusters: usize,
+    /// What is worth a second look.
+    pub warnings: Vec<String>,
+}
+
+/// Who answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Version {
+    /// Of the control plane.
+    #[schema(example = "0.1.0")]
+    pub version: String,
+    /// Of this API.
+    #[schema(example = "v1")]
+    pub api: String,
+    /// Which control plane: made once per state directory.
+    pub plane: String,
+    /// When it started.
+    pub started_at: u64,
+}

@@ -1,0 +1,204 @@
+//! Submitting jobs.
+
+use std::{collections::BTreeMap, fmt};
+
+use multicluster_types::{OnClusterLoss, RuntimeEnv};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{Error as _, SeqAccess, Visitor},
+};
+use utoipa::ToSchema;
+
+use crate::{ErrorBody, schema};
+
+/// A job. The fields that Ray's own submit request has are named as there.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JobRequest {
+    /// Its id for life; made if there is none. Submitting the same id and content again
+    /// is the same job.
+    #[serde(default, alias = "submission_id", skip_serializing_if = "Option::is_none")]
+    #[schema(example = "nightly-2026-11-16")]
+    pub id: Option<String>,
+    /// The shell command.
+    #[schema(example = "python train.py")]
+    pub entrypoint: String,
+    /// The job's own runtime_env, laid on top of its cluster's.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "RuntimeEnv::is_empty")]
+    #[schema(schema_with = schema::runtime_env)]
+    pub runtime_env: RuntimeEnv,
+    /// The caller's own; `multicluster.*` keys say what the fields below say.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, String>,
+    /// CPUs the entrypoint reserves, and a cluster must have free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entrypoint_num_cpus: Option<f64>,
+    /// GPUs, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entrypoint_num_gpus: Option<f64>,
+    /// Bytes, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entrypoint_memory: Option<u64>,
+    /// Custom resources, likewise.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub entrypoint_resources: BTreeMap<String, f64>,
+    /// Which nodes of its cluster may take it.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub entrypoint_label_selector: BTreeMap<String, String>,
+    /// The submitter's home directory: paths below it are translated for the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home: Option<String>,
+    /// The cluster it should run on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preferred_cluster: Option<String>,
+    /// Nowhere else, even if that cluster is down.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub required: bool,
+    /// Tags that some cluster carries decide where it runs; others are labels.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// Higher goes first; 0 unless said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// How often it is run again if it ran and failed; 0 unless said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_retries: Option<u32>,
+    /// `requeue` runs an idempotent job elsewhere; `wait` never runs it twice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = schema::on_cluster_loss)]
+    pub on_cluster_loss: Option<OnClusterLoss>,
+    /// The job it is submitted from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_job: Option<String>,
+    /// The cluster that job runs on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_cluster: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it")]
+pub(crate) fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+/// `null` is as good as nothing: Ray's own clients send it.
+pub(crate) fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    from: D,
+) -> Result<T, D::Error> {
+    Ok(Option::<T>::deserialize(from)?.unwrap_or_default())
+}
+
+/// An accepted job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Accepted {
+    /// Its id for life.
+    pub id: String,
+    /// Set if it is a job that was there already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duplicate: Option<Duplicate>,
+}
+
+/// Why an accepted job is not a new one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Duplicate {
+    /// The same id with the same content.
+    SameId,
+    /// No id was given, and an identical job still waits.
+    SameContent,
+}
+
+/// Many jobs in one request.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BatchRequest {
+    /// Up to 10,000, accepted or refused each on its own.
+    #[serde(deserialize_with = "items")]
+    pub jobs: Vec<JobRequest>,
+}
+
+/// What became of each of many, in their order.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BatchAnswer {
+    /// How many were accepted, duplicates included.
+    pub accepted: usize,
+    /// How many were refused.
+    pub refused: usize,
+    /// One for each, in order.
+    pub results: Vec<BatchItem>,
+}
+
+/// What became of one of many: an id, or an error.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum BatchItem {
+    /// It was accepted.
+    Accepted(Accepted),
+    /// It was not.
+    Refused {
+        /// Why.
+        error: ErrorBody,
+    },
+}
+
+/// The most items of one batch.
+pub(crate) const MAX_ITEMS: usize = 10_000;
+
+impl BatchRequest {
+    /// The most jobs of one request.
+    pub const MAX: usize = MAX_ITEMS;
+}
+
+/// A list that says which of its items cannot be read, and ends where it is too long.
+pub(crate) fn items<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    struct Items<T>(std::marker::PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Items<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+            let mut items = Vec::new();
+            loop {
+                let number = items.len();
+                match list.next_element() {
+                    Ok(Some(_)) if number == MAX_ITEMS => {
+                        return Err(A::Error::custom(format!("more than {MAX_ITEMS} in one request")));
+                    }
+                    Ok(Some(item)) => items.push(item),
+                    Ok(None) => return Ok(items),
+                    Err(error) => return Err(A::Error::custom(format!("item {number}: {error}"))),
+                }
+            }
+        }
+    }
+    from.deserialize_seq(Items(std::marker::PhantomData))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_of_rays_own_client_is_a_job() {
+        let sent = r#"{"entrypoint": "x", "submission_id": "a", "runtime_env": null, "metadata": null,
+            "entrypoint_num_cpus": 1, "entrypoint_memory": null, "entrypoint_resources": {"tpu": 0.5}}"#;
+        let job: JobRequest = serde_json::from_str(sent).unwrap();
+        assert_eq!((job.id.as_deref(), job.entrypoint_num_cpus), (Some("a"), Some(1.0)));
+        let again: JobRequest = serde_json::from_str(&serde_json::to_string(&job).unwrap()).unwrap();
+        assert_eq!(again, job);
+    }
+
+    #[test]
+    fn a_batch_says_which_item_cannot_be_read_and_where() {
+        let sent = "{\"jobs\": [{\"entrypoint\": \"x\"},\n {\"entrypont\": \"y\"}]}";
+        let error = serde_json::from_str::<BatchRequest>(sent).unwrap_err();
+        assert!(
+            error.to_string().starts_with("item 1: unknown field `entrypont`, expected one of"),
+            "{error}"
+        );
+        assert_eq!(error.line(), 2);
+    }
+}

@@ -1,0 +1,50 @@
+//! `ray-multicluster serve`: the control plane itself.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use anyhow::Context;
+use multicluster_server::{LogFormat, Options};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The clusters and settings [default: $CLUSTER_CONFIG_FILE, or cluster.yaml here, in
+    /// ~/.ray_scheduler or in /etc/ray_scheduler].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where to listen; port 0 takes a free one.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8700")]
+    listen: SocketAddr,
+    /// Where jobs, history and packages are kept [default: ~/.ray_scheduler/state].
+    #[arg(long, value_name = "DIR", env = "RAY_MULTICLUSTER_STATE_DIR")]
+    state_dir: Option<PathBuf>,
+    /// Listen on an address that other machines can reach, without any protection.
+    #[arg(long)]
+    insecure: bool,
+    /// How log lines look: text or json.
+    #[arg(long, value_name = "FORMAT", default_value = "text", env = "RAY_MULTICLUSTER_LOG_FORMAT")]
+    log_format: LogFormat,
+    /// What is logged: error, warn, info, debug, or a filter per module.
+    #[arg(long, value_name = "FILTER", default_value = "info", env = "RAY_MULTICLUSTER_LOG")]
+    log: String,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    multicluster_server::start_logging(args.log_format, &args.log)?;
+    let env = |name: &str| std::env::var(name).ok();
+    let state_dir = match args.state_dir {
+        Some(dir) => dir,
+        None => PathBuf::from(env("HOME").context("no HOME: say --state-dir")?).join(".ray_scheduler/state"),
+    };
+    let config = find_config(args.config)?;
+    let options = Options { config, listen: args.listen, state_dir, insecure: args.insecure };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(multicluster_server::serve(options))
+}
+
+fn find_config(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    let env: Vec<_> = std::env::vars_os()
+        .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
+        .collect();
+    let here = std::env::current_dir()?;
+    Ok(multicluster_config::find(given.as_deref(), env, &here)?)
+}

@@ -1,0 +1,69 @@
+//! The time the core is told.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use multicluster_types::Timestamp;
+
+/// Wall time that never stands still and never goes back. One for all: what a lane
+/// saw and what the core decided must be on the same clock.
+///
+/// It follows the wall clock forward, also over a laptop's sleep, which a monotonic
+/// clock does not see. When the wall clock is set back it goes on at its own pace, so
+/// that no timer waits for the wall clock to catch up.
+#[derive(Debug, Clone)]
+pub(crate) struct Clock(Arc<Mutex<Reading>>);
+
+#[derive(Debug)]
+struct Reading {
+    time: Timestamp,
+    at: Instant,
+}
+
+impl Clock {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Mutex::new(Reading { time: wall(), at: Instant::now() })))
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.advance(wall(), Instant::now())
+    }
+}
+
+impl Reading {
+    fn advance(&mut self, wall: Timestamp, instant: Instant) -> Timestamp {
+        let own = self.time.0.saturating_add(millis(instant.duration_since(self.at)));
+        let time = Timestamp(own).max(wall);
+        // Fractions of a millisecond are kept for the next time.
+        if time > self.time {
+            *self = Reading { time, at: instant };
+        }
+        time
+    }
+}
+
+pub(crate) fn wall() -> Timestamp {
+    Timestamp(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, millis))
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_goes_on_when_the_wall_clock_is_set_back_and_follows_it_forward() {
+        let start = Instant::now();
+        let after = |ms| start + Duration::from_millis(ms);
+        let mut clock = Reading { time: Timestamp(10_000), at: start };
+        assert_eq!(clock.advance(Timestamp(5_000), after(300)), Timestamp(10_300));
+        assert_eq!(clock.advance(Timestamp(5_300), after(600)), Timestamp(10_600));
+        assert_eq!(clock.advance(Timestamp(90_000), after(900)), Timestamp(90_000));
+    }
+}

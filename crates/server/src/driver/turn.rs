@@ -1,0 +1,357 @@
+//! The thread that owns the core.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use multicluster_core::{
+    Accepted, Core, Effect, Input, LookupOutcome, Observation, Output, Refusal, Reply, Write,
+};
+use multicluster_store::{Change, StoreError};
+use multicluster_types::{ClusterName, ClusterSpec, GroupId, JobId, Timestamp};
+use tokio::sync::mpsc;
+
+use super::{
+    Command, Errand, LaneChange, NewJob, Outbox,
+    outbox::{Answer, Run},
+    writer::Writer,
+};
+use crate::{
+    clock::Clock,
+    events::{self, Events},
+    lanes::{Lanes, Report},
+    metrics::Metrics,
+};
+
+/// Inputs that are fed before what came out is handed on.
+const INPUTS: usize = 1024;
+/// Outboxes on their way to the disk: enough to keep it busy.
+const ON_THE_WAY: usize = 4;
+/// A send that began this long before the core gives up on it may still be reported.
+const REPORT_MARGIN: Duration = Duration::from_secs(5);
+
+/// What the driver needs to run.
+pub(crate) struct Parts {
+    pub(crate) core: Core,
+    pub(crate) store: Box<dyn multicluster_store::Store>,
+    pub(crate) clock: Clock,
+    pub(crate) next_event: u64,
+    pub(crate) lanes: Lanes,
+    pub(crate) events: Events,
+    pub(crate) metrics: Metrics,
+}
+
+/// A running driver: join it to learn how it ended.
+pub(crate) struct Running {
+    driver: thread::JoinHandle<()>,
+    writer: thread::JoinHandle<Result<(), StoreError>>,
+}
+
+impl Running {
+    /// Has it ended by itself? Only a store that fails for good does that.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.writer.is_finished()
+    }
+
+    /// Waits for the last commit.
+    pub(crate) fn join(self) -> Result<(), StoreError> {
+        let driver = self.driver.join();
+        let written = self.writer.join();
+        if driver.is_err() {
+            tracing::error!("the driver panicked; what was answered is durable");
+        }
+        written.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+/// Starts both threads. `inputs` are fed before anything else: the configuration.
+pub(crate) fn start(
+    parts: Parts,
+    commands: mpsc::Receiver<Command>,
+    inputs: Vec<Input>,
+) -> std::io::Result<Running> {
+    let (to_writer, outboxes) = mpsc::channel(ON_THE_WAY);
+    let writer = Writer {
+        store: parts.store,
+        lanes: parts.lanes,
+        events: parts.events.clone(),
+        metrics: parts.metrics.clone(),
+    };
+    let mut turn = Turn {
+        core: parts.core,
+        clock: parts.clock,
+        next_event: parts.next_event,
+        clusters: BTreeMap::new(),
+        homes: Arc::new([]),
+        generation: 0,
+        outbox: Outbox::default(),
+        metrics: parts.metrics,
+        to_writer,
+    };
+    let runtime = tokio::runtime::Handle::current();
+    let writer = thread::Builder::new().name("writer".into()).spawn(move || writer.run(outboxes))?;
+    let driver = thread::Builder::new().name("driver".into()).spawn(move || {
+        turn.begin(inputs);
+        runtime.block_on(turn.run(commands));
+    })?;
+    Ok(Running { driver, writer })
+}
+
+struct Turn {
+    core: Core,
+    clock: Clock,
+    next_event: u64,
+    /// The lanes there are, as the core's writes will have it.
+    clusters: BTreeMap<ClusterName, (Arc<ClusterSpec>, u64)>,
+    homes: Arc<[Arc<str>]>,
+    generation: u64,
+    outbox: Outbox,
+    metrics: Metrics,
+    to_writer: mpsc::Sender<Outbox>,
+}
+
+impl Turn {
+    /// Takes up where the last life ended: lanes for all clusters, live attempts looked
+    /// up, then the configuration as it is now.
+    fn begin(&mut self, inputs: Vec<Input>) {
+        let specs: Vec<_> = self.core.clusters().map(|cluster| cluster.spec).collect();
+        specs.into_iter().for_each(|spec| self.open_lane(spec));
+        let recovered = self.core.recover();
+        self.absorb(recovered);
+        for input in inputs {
+            if let Some(Err(refusal)) = self.feed(input) {
+                tracing::error!(%refusal, "the configuration was refused");
+            }
+        }
+    }
+
+    async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+        let mut inbox = Vec::with_capacity(INPUTS);
+        loop {
+            if !self.outbox.is_empty() && self.to_writer.send(std::mem::take(&mut self.outbox)).await.is_err()
+            {
+                return;
+            }
+            let wakeup = self.until_wakeup();
+            let received = tokio::time::timeout(wakeup, commands.recv_many(&mut inbox, INPUTS)).await;
+            match received {
+                Ok(0) => return,
+                Ok(_) => {}
+                Err(_) => {
+                    self.feed(Input::Tick);
+                }
+            }
+            for command in inbox.drain(..) {
+                if matches!(command, Command::Stop) {
+                    let last = std::mem::take(&mut self.outbox);
+                    drop(self.to_writer.send(last).await);
+                    return;
+                }
+                self.obey(command);
+            }
+        }
+    }
+
+    fn until_wakeup(&mut self) -> Duration {
+        let now = self.clock.now();
+        let wakeup = self.core.next_wakeup();
+        wakeup.map_or(Duration::from_secs(3600), |at| Duration::from_millis(at.since(now).0))
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Act(input, caller) => {
+                // Completions have no answer; callers do not make them.
+                let reply = self.feed(*input).unwrap_or(Ok(Reply::Done));
+                self.outbox.answers.push(Answer::Act(reply, caller));
+            }
+            Command::Submit { jobs, batch, reply } => {
+                let accepted = if batch { self.submit_batch(jobs) } else { self.submit_each(jobs) };
+                self.outbox.answers.push(Answer::Submit(accepted, reply));
+            }
+            Command::Report { cluster, generation, report } => {
+                // A lane that was replaced asked somebody else: its word is void.
+                if self.clusters.get(&cluster).is_some_and(|(_, current)| *current == generation) {
+                    self.take_report(cluster, report);
+                }
+            }
+            Command::Logs(copy) => {
+                if self.core.job(&copy.job).is_some() {
+                    self.outbox.changes.push(Change::Logs(*copy));
+                }
+            }
+            Command::Read(look) => look(&self.core),
+            Command::Stop => {}
+        }
+    }
+
+    fn submit_each(&mut self, jobs: Vec<NewJob>) -> Vec<Result<Accepted, Refusal>> {
+        jobs.into_iter()
+            .map(|job| {
+                let reply = self.feed(Input::Submit(job.submission()));
+                let Some(Ok(Reply::Accepted(accepted))) = reply else {
+                    return Err(refusal_of(reply));
+                };
+                self.keep_payload(&accepted, job);
+                Ok(accepted)
+            })
+            .collect()
+    }
+
+    fn submit_batch(&mut self, mut jobs: Vec<NewJob>) -> Vec<Result<Accepted, Refusal>> {
+        let group = GroupId::new(uuid::Uuid::now_v7().simple().to_string()).ok();
+        jobs.iter_mut().for_each(|job| job.work.group.clone_from(&group));
+        let submissions = jobs.iter().map(NewJob::submission).collect();
+        let Some(Ok(Reply::Batch(each))) = self.feed(Input::SubmitBatch(submissions)) else {
+            return Vec::new();
+        };
+        for (accepted, job) in each.iter().zip(jobs) {
+            if let Ok(accepted) = accepted {
+                self.keep_payload(accepted, job);
+            }
+        }
+        each
+    }
+
+    fn keep_payload(&mut self, accepted: &Accepted, job: NewJob) {
+        if let (None, Some(payload)) = (accepted.duplicate, job.payload) {
+            self.outbox.changes.push(Change::Payload { job: accepted.job.clone(), payload });
+        }
+    }
+
+    fn take_report(&mut self, cluster: ClusterName, report: Report) {
+        let input = match report {
+            Report::Polled(snapshot) => Input::Polled { cluster, snapshot },
+            Report::PollFailed(error) => Input::PollFailed { cluster, error },
+            Report::Dispatched { run, outcome } => {
+                Input::Dispatched { job: run.job, attempt: run.attempt, outcome }
+            }
+            Report::LookedUp { run, question, outcome } => {
+                let outcome = if self.is_current(&run) { outcome } else { LookupOutcome::NoAnswer };
+                Input::LookedUp { job: run.job, attempt: run.attempt, question, outcome }
+            }
+            Report::StopSent { run, answered } => {
+                Input::StopSent { job: run.job, attempt: run.attempt, answered }
+            }
+            Report::Observed { incarnation, complete_at, runs } => {
+                let runs = runs
+                    .into_iter()
+                    .filter(|(run, _)| self.is_current(run))
+                    .map(|(run, status)| Observation { job: run.job, attempt: run.attempt, status })
+                    .collect();
+                Input::Observed { cluster, incarnation, complete_at, runs }
+            }
+        };
+        // A cluster that has just been removed is unknown: nothing is lost with it.
+        if let Some(Err(refusal)) = self.feed(input) {
+            tracing::debug!(%refusal, "a report came too late");
+        }
+    }
+
+    /// Is this run of the job we know by that id, not of an earlier one?
+    fn is_current(&self, run: &Run) -> bool {
+        self.core.job(&run.job).is_none_or(|known| run.life.is_none_or(|life| life == known.submitted_at))
+    }
+
+    fn feed(&mut self, input: Input) -> Option<Result<Reply, Refusal>> {
+        let now = self.clock.now();
+        let output = self.core.handle(now, input);
+        self.absorb(output)
+    }
+
+    fn absorb(&mut self, output: Output) -> Option<Result<Reply, Refusal>> {
+        let Output { writes, effects, events, reply, cycle } = output;
+        for write in writes {
+            match &write {
+                Write::Cluster(record) => self.open_lane(Arc::clone(&record.spec)),
+                Write::DeleteCluster(name) => self.close_lane(name),
+                Write::Decision(decision) => self.metrics.decided(decision),
+                _ => {}
+            }
+            self.outbox.changes.push(Change::Core(write));
+        }
+        for effect in effects {
+            self.send_errand(effect);
+        }
+        for event in &events {
+            self.metrics.happened(event, &self.core);
+            let stored = Arc::new(events::stored(event, self.next_event));
+            self.next_event += 1;
+            self.outbox.changes.push(Change::Event((*stored).clone()));
+            self.outbox.events.push(stored);
+        }
+        if let Some(cycle) = cycle {
+            self.metrics.cycled(&cycle);
+        }
+        reply
+    }
+
+    fn send_errand(&mut self, effect: Effect) {
+        let run = |job: JobId, attempt, life: Option<Timestamp>| Run { job, attempt, life };
+        let life = |core: &Core, job: &JobId| core.job(job).map(|record| record.submitted_at);
+        let (cluster, errand) = match effect {
+            Effect::Submit { job, attempt, cluster } => {
+                let run = run(job.clone(), attempt, life(&self.core, &job));
+                let timeout = Duration::from_millis(self.core.settings().dispatch_timeout.0);
+                let leave_by = Instant::now() + timeout.saturating_sub(REPORT_MARGIN.min(timeout / 2));
+                (cluster, Errand::Submit { run, homes: Arc::clone(&self.homes), leave_by })
+            }
+            Effect::Lookup { job, attempt, cluster, question } => {
+                let life = life(&self.core, &job);
+                (cluster, Errand::Lookup { run: run(job, attempt, life), question })
+            }
+            Effect::Stop { job, attempt, cluster } => {
+                let life = life(&self.core, &job);
+                (cluster, Errand::Stop { run: run(job, attempt, life) })
+            }
+            Effect::Forget { job, attempt, cluster, submitted_at } => {
+                (cluster, Errand::Forget { run: run(job, attempt, Some(submitted_at)) })
+            }
+            Effect::Poll { cluster } => (cluster, Errand::Poll),
+            // Holders of placements learn it from the event that goes with it.
+            Effect::Grant { .. } | Effect::Revoke { .. } => return,
+        };
+        self.outbox.errands.push((cluster, errand));
+    }
+
+    /// A lane for this cluster; a new one if it is to be reached in another way.
+    fn open_lane(&mut self, spec: Arc<ClusterSpec>) {
+        if let Some((known, generation)) = self.clusters.get_mut(&spec.name) {
+            if Arc::ptr_eq(known, &spec) || **known == *spec {
+                return;
+            }
+            if known.dashboard == spec.dashboard && known.connection == spec.connection {
+                let generation = *generation;
+                *known = Arc::clone(&spec);
+                self.refresh_homes();
+                self.outbox.lanes.push(LaneChange::Open { spec, generation });
+                return;
+            }
+        }
+        self.generation += 1;
+        let generation = self.generation;
+        self.clusters.insert(spec.name.clone(), (Arc::clone(&spec), generation));
+        self.refresh_homes();
+        self.outbox.lanes.push(LaneChange::Open { spec, generation });
+    }
+
+    fn close_lane(&mut self, cluster: &ClusterName) {
+        self.clusters.remove(cluster);
+        self.refresh_homes();
+        self.outbox.lanes.push(LaneChange::Close { cluster: cluster.clone() });
+    }
+
+    fn refresh_homes(&mut self) {
+        self.homes = self.clusters.values().filter_map(|(spec, _)| spec.home().map(Arc::from)).collect();
+    }
+}
+
+fn refusal_of(reply: Option<Result<Reply, Refusal>>) -> Refusal {
+    match reply {
+        Some(Err(refusal)) => refusal,
+        _ => unreachable!("a submission is accepted or refused"),
+    }
+}

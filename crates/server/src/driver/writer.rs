@@ -1,0 +1,73 @@
+//! The thread that makes things durable and then lets them happen.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use multicluster_store::{Change, Store, StoreError};
+use tokio::sync::mpsc;
+
+use super::Outbox;
+use crate::{events::Events, lanes::Lanes, metrics::Metrics};
+
+/// Changes after which a transaction is long enough.
+const ENOUGH: usize = 20_000;
+/// A disk that is full or slow gets this long to recover; nothing is answered meanwhile.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) struct Writer {
+    pub(super) store: Box<dyn Store>,
+    pub(super) lanes: Lanes,
+    pub(super) events: Events,
+    pub(super) metrics: Metrics,
+}
+
+impl Writer {
+    /// Runs until there is nothing more to come.
+    pub(super) fn run(mut self, mut inbox: mpsc::Receiver<Outbox>) -> Result<(), StoreError> {
+        let mut changes: Vec<Change> = Vec::new();
+        let mut batch = Vec::new();
+        while let Some(first) = inbox.blocking_recv() {
+            let mut next = Some(first);
+            while let Some(mut outbox) = next.take() {
+                changes.append(&mut outbox.changes);
+                batch.push(outbox);
+                if changes.len() < ENOUGH {
+                    next = inbox.try_recv().ok();
+                }
+            }
+            if !changes.is_empty() {
+                self.commit(&changes)?;
+                changes.clear();
+            }
+            batch.drain(..).for_each(|outbox| self.release(outbox));
+        }
+        Ok(())
+    }
+
+    /// What cannot be made durable must not happen: the core is ahead of the store by
+    /// now, so the only way out is to end and start from what is durable.
+    fn commit(&mut self, changes: &[Change]) -> Result<(), StoreError> {
+        let started = Instant::now();
+        loop {
+            match self.store.commit(changes) {
+                Ok(()) => break,
+                Err(error) if started.elapsed() < PATIENCE => {
+                    tracing::error!(%error, changes = changes.len(), "cannot commit; trying again");
+                    thread::sleep(Duration::from_millis(500));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.metrics.committed(started.elapsed(), changes.len());
+        Ok(())
+    }
+
+    fn release(&self, outbox: Outbox) {
+        outbox.answers.into_iter().for_each(super::outbox::Answer::give);
+        outbox.lanes.into_iter().for_each(|change| self.lanes.change(change));
+        outbox.errands.into_iter().for_each(|(cluster, errand)| self.lanes.send(&cluster, errand));
+        self.events.publish(outbox.events);
+    }
+}

@@ -1,0 +1,181 @@
+//! Bodies of requests: bounded in size and in patience.
+
+use std::{convert::Infallible, io, time::Duration};
+
+use axum::{
+    body::{Body, Bytes},
+    extract::Request,
+    http::header,
+    middleware::Next,
+    response::Response,
+};
+use futures_util::{StreamExt, stream};
+use multicluster_api::codes;
+use multicluster_types::settings;
+use serde::de::DeserializeOwned;
+
+use super::error::Problem;
+
+/// The largest body, but for batches and packages.
+pub(crate) const USUAL: usize = 1 << 20;
+/// A client that sends nothing for this long is gone, or means no good.
+const IDLE: Duration = Duration::from_secs(10);
+/// However it trickles in, a body is complete by then.
+const TOTAL: Duration = Duration::from_secs(60);
+/// An error's text repeats at most this much of what was sent.
+const EXCERPT: usize = 300;
+
+/// The whole body, if it is no larger than that and comes in time.
+pub(crate) async fn read(request: Request, limit: usize) -> Result<Vec<u8>, Problem> {
+    let declared = request.headers().get(header::CONTENT_LENGTH);
+    let declared = declared.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if declared.is_some_and(|length| length > limit) {
+        return Err(too_large(limit));
+    }
+    // A length that is only claimed is not worth its memory.
+    let mut bytes = Vec::with_capacity(declared.unwrap_or_default().min(USUAL));
+    let mut chunks = request.into_body().into_data_stream();
+    let all = async {
+        while let Some(chunk) = tokio::time::timeout(IDLE, chunks.next()).await.map_err(|_| too_slow())? {
+            let chunk = chunk
+                .map_err(|error| Problem::new(codes::TOO_SLOW, format!("the body ended early: {error}")))?;
+            if bytes.len() + chunk.len() > limit {
+                return Err(too_large(limit));
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(())
+    };
+    tokio::time::timeout(TOTAL, all).await.map_err(|_| too_slow())??;
+    Ok(bytes)
+}
+
+/// Ends the body of a client that sends nothing for a while, for routes that read theirs
+/// themselves.
+pub(super) async fn keep_moving(request: Request, next: Next) -> Result<Response, Infallible> {
+    let (parts, body) = request.into_parts();
+    let has_body = parts.headers.contains_key(header::CONTENT_LENGTH)
+        || parts.headers.contains_key(header::TRANSFER_ENCODING);
+    let body = if has_body { Body::from_stream(moving(body)) } else { body };
+    Ok(next.run(Request::from_parts(parts, body)).await)
+}
+
+fn moving(body: Body) -> impl stream::Stream<Item = io::Result<Bytes>> {
+    stream::unfold(Some(body.into_data_stream()), async |chunks| {
+        let mut chunks = chunks?;
+        match tokio::time::timeout(IDLE, chunks.next()).await {
+            Ok(None) => None,
+            Ok(Some(Ok(chunk))) => Some((Ok(chunk), Some(chunks))),
+            Ok(Some(Err(error))) => Some((Err(io::Error::other(error)), None)),
+            Err(_) => Some((Err(io::Error::new(io::ErrorKind::TimedOut, "the client sent nothing")), None)),
+        }
+    })
+}
+
+/// What the JSON says, or what is wrong with it and where.
+pub(crate) fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Problem> {
+    if json.is_empty() {
+        return Err(Problem::new(codes::BAD_JSON, "the body is empty").hint("send a JSON object"));
+    }
+    // A list would be taken for the fields in their order, which nobody means.
+    if json.trim_ascii_start().first().is_some_and(|first| *first == b'[') {
+        let problem = Problem::new(codes::BAD_BODY, "the body is a list, not an object");
+        return Err(problem.hint("wrap it: {…}; batches are {\"jobs\": […]}"));
+    }
+    serde_json::from_slice(json).map_err(|error| {
+        let text = error.to_string();
+        if error.classify() == serde_json::error::Category::Data {
+            return wrong_data(&text);
+        }
+        Problem::new(codes::BAD_JSON, format!("the body is not JSON: {}", excerpt(&text)))
+    })
+}
+
+fn wrong_data(text: &str) -> Problem {
+    let problem = Problem::new(codes::BAD_BODY, excerpt(text));
+    if text.contains(" in one request") {
+        return Problem::new(codes::TOO_LARGE, excerpt(text));
+    }
+    let Some((_, rest)) = text.split_once("unknown field `") else { return problem };
+    let mut quoted = rest.split('`');
+    let given = quoted.next().unwrap_or_default();
+    // ", expected one of `a`, `b` at line 1 column 2": every second piece is a name.
+    let known: Vec<_> = quoted.skip(1).step_by(2).collect();
+    let meant = settings::closest(given, known.iter().copied());
+    let meant = meant.map_or(String::new(), |name| format!("did you mean {name}? "));
+    let place = text.rfind(" at line ").map_or("", |at| &text[at..]);
+    let start = text.split_once("unknown field `").map_or("", |(start, _)| start);
+    let given: String = given.chars().take(60).collect();
+    Problem::new(codes::BAD_BODY, format!("{start}unknown field {given:?}{place}"))
+        .hint(format!("{meant}there are {}", known.join(", ")))
+}
+
+fn excerpt(text: &str) -> String {
+    if text.len() <= EXCERPT {
+        return text.to_owned();
+    }
+    // The place stands at the end.
+    let place = text.rfind(" at line ").map_or("", |at| &text[at..]);
+    format!("{}…{place}", &text[..text.floor_char_boundary(EXCERPT)])
+}
+
+fn too_large(limit: usize) -> Problem {
+    Problem::new(codes::TOO_LARGE, format!("the body is larger than {limit} bytes"))
+}
+
+fn too_slow() -> Problem {
+    Problem::new(codes::TOO_SLOW, "the body did not arrive in time")
+}
+
+#[cfg(test)]
+mod tests {
+    use multicluster_api::{BatchRequest, JobRequest};
+
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_json_is_said_with_its_place() {
+        for (json, code, message) in [
+            ("", "bad_json", "the body is empty"),
+            ("{\"entrypoint\": 'x'}", "bad_json", "the body is not JSON: expected value at line 1 column 16"),
+            (
+                "{\"entrypoint\": \"x\"",
+                "bad_json",
+                "the body is not JSON: EOF while parsing an object at line 1 column 18",
+            ),
+            (
+                "{\n\"entrypoint\": 5}",
+                "bad_body",
+                "invalid type: integer `5`, expected a string at line 2 column 15",
+            ),
+            ("{}", "bad_body", "missing field `entrypoint` at line 1 column 2"),
+            (" []", "bad_body", "the body is a list, not an object"),
+            ("5", "bad_body", "invalid type: integer `5`, expected struct JobRequest at line 1 column 1"),
+            ("{\"entrypont\": 1}", "bad_body", "unknown field \"entrypont\" at line 1 column 12"),
+        ] {
+            let problem = parse::<JobRequest>(json.as_bytes()).unwrap_err();
+            assert_eq!((problem.code, problem.message.as_str()), (code, message));
+            assert!(problem.hint.is_some());
+        }
+        let problem = parse::<JobRequest>(b"{\"entrypont\": 1}").unwrap_err();
+        let hint = problem.hint.unwrap();
+        assert!(hint.starts_with("did you mean entrypoint? there are id, "), "{hint}");
+    }
+
+    #[test]
+    fn a_hostile_name_is_not_repeated_in_full() {
+        let json = format!("{{\"{}\": 1}}", "x".repeat(1 << 20));
+        assert!(parse::<JobRequest>(json.as_bytes()).unwrap_err().to_string().len() < 1000);
+        let json = format!("{{\"entrypoint\": \"x\", \"priority\": \"{}\"}}", "x".repeat(1 << 20));
+        assert!(parse::<JobRequest>(json.as_bytes()).unwrap_err().to_string().len() < 1000);
+        let deep = format!("{{\"runtime_env\":{{\"x\":{}", "[".repeat(100_000));
+        assert_eq!(parse::<JobRequest>(deep.as_bytes()).unwrap_err().status.as_u16(), 400);
+    }
+
+    #[test]
+    fn a_batch_of_too_many_is_too_large() {
+        let jobs = "{\"entrypoint\":\"x\"},".repeat(BatchRequest::MAX);
+        let json = format!("{{\"jobs\":[{jobs}{{\"entrypoint\":\"x\"}}]}}");
+        assert_eq!(parse::<BatchRequest>(json.as_bytes()).unwrap_err().status.as_u16(), 413);
+    }
+}

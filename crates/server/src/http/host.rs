@@ -1,0 +1,117 @@
+//! Who is being talked to, and by which web page.
+//!
+//! A page of any site can make a browser send requests to 127.0.0.1, and a name that
+//! first leads to that site and then to 127.0.0.1 lets it read the answers (DNS
+//! rebinding). So on loopback we answer to loopback's names only, and a request that a
+//! page made must come from a page of ours.
+
+use std::net::SocketAddr;
+
+use axum::http::{HeaderMap, HeaderName, Uri, header};
+use multicluster_api::codes;
+
+use super::error::Problem;
+
+/// The names we answer to.
+#[derive(Debug)]
+pub(super) struct Hosts {
+    /// `None`: any. Whoever opened the address to a network knows its names.
+    names: Option<&'static [&'static str]>,
+}
+
+/// What leads to loopback without asking anybody.
+const LOOPBACK: &[&str] = &["localhost", "127.0.0.1", "[::1]"];
+
+impl Hosts {
+    /// What a listener at this address answers to.
+    pub(super) fn at(address: SocketAddr) -> Self {
+        Self { names: address.ip().is_loopback().then_some(LOOPBACK) }
+    }
+
+    pub(super) fn check(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
+        let host = text(headers, &header::HOST).or_else(|| uri.authority().map(|a| a.as_str().to_owned()));
+        let host = host.unwrap_or_default();
+        if let Some(names) = self.names
+            && !names.iter().any(|known| known.eq_ignore_ascii_case(name(&host)))
+        {
+            let shown: String = host.chars().take(80).collect();
+            return Err(Problem::new(codes::HOST_NOT_ALLOWED, format!("Host {shown:?} is not ours")));
+        }
+        if headers.contains_key(header::ORIGIN) {
+            let origin = text(headers, &header::ORIGIN).unwrap_or_default();
+            let site = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+            if !site.is_some_and(|site| site.eq_ignore_ascii_case(&host)) {
+                let shown: String = origin.chars().take(80).collect();
+                let message = format!("a page of {shown:?} may not use this control plane");
+                return Err(Problem::new(codes::ORIGIN_NOT_ALLOWED, message));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    // Two of them is nobody's browser: neither counts.
+    let mut values = headers.get_all(name).iter();
+    let value = values.next().filter(|_| values.next().is_none());
+    value.map(|value| value.to_str().unwrap_or_default().to_owned())
+}
+
+/// Without the port.
+fn name(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(at: &str, host: &str, origin: Option<&str>) -> Result<(), &'static str> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, host.parse().unwrap());
+        if let Some(origin) = origin {
+            headers.insert(header::ORIGIN, origin.parse().unwrap());
+        }
+        Hosts::at(at.parse().unwrap()).check(&headers, &Uri::from_static("/")).map_err(|problem| problem.code)
+    }
+
+    #[test]
+    fn loopback_answers_to_its_own_names_on_any_port() {
+        for host in ["127.0.0.1", "127.0.0.1:8700", "localhost:1", "LocalHost", "[::1]:8700", "[::1]"] {
+            assert_eq!(check("127.0.0.1:8700", host, None), Ok(()), "{host}");
+        }
+        for host in
+            ["evil.example", "127.0.0.1.evil.example", "localhost.evil:80", "", "10.0.0.1", "::1", "x:y"]
+        {
+            assert_eq!(check("[::1]:8700", host, None), Err("host_not_allowed"), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_page_of_another_site_is_refused_wherever_we_listen() {
+        for (host, origin, fine) in [
+            ("127.0.0.1:8700", "http://127.0.0.1:8700", true),
+            ("plane.lan", "https://plane.lan", true),
+            ("plane.lan", "https://PLANE.lan", true),
+            ("plane.lan", "https://evil.example", false),
+            ("plane.lan", "https://plane.lan:8443", false),
+            ("plane.lan", "null", false),
+            ("plane.lan", "file://plane.lan", false),
+        ] {
+            let at = if host.starts_with("127") { "127.0.0.1:8700" } else { "0.0.0.0:8700" };
+            assert_eq!(check(at, host, Some(origin)).is_ok(), fine, "{host} {origin}");
+        }
+    }
+
+    #[test]
+    fn two_hosts_are_none() {
+        let mut headers = HeaderMap::new();
+        headers.append(header::HOST, "localhost".parse().unwrap());
+        headers.append(header::HOST, "localhost".parse().unwrap());
+        let hosts = Hosts::at("127.0.0.1:1".parse().unwrap());
+        assert!(hosts.check(&headers, &Uri::from_static("/")).is_err());
+    }
+}

@@ -1,0 +1,128 @@
+//! The native API `/v1`: everything the control plane can do and say, with an OpenAPI
+//! document.
+//!
+//! - `jobs`, `batch`, `placements`, `clusters`, `plane` the routes, by subject
+//! - `events` what happens, as it happens · `wait` long polls
+//! - `views` how things are shown · `request` how requests are read
+
+mod batch;
+mod clusters;
+mod decisions;
+mod events;
+mod jobs;
+mod placements;
+mod plane;
+mod request;
+#[cfg(test)]
+mod tests;
+mod views;
+mod wait;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::FromRef,
+    http::header,
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use multicluster_api::codes;
+use tokio::sync::Semaphore;
+use utoipa::OpenApi;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use self::wait::Waiters;
+use crate::Plane;
+
+/// Batches that are read and checked at a time: what bounds their memory.
+const BATCHES: usize = 4;
+
+/// What the routes share.
+#[derive(Clone)]
+struct Api {
+    plane: Plane,
+    waiters: Waiters,
+    batches: Arc<Semaphore>,
+}
+
+impl FromRef<Api> for Plane {
+    fn from_ref(api: &Api) -> Plane {
+        api.plane.clone()
+    }
+}
+
+#[derive(OpenApi)]
+#[openapi(info(
+    title = "ray_multicluster_scheduler",
+    description = "One front door to many Ray clusters. Moments are milliseconds since the Unix epoch \
+                   (`…_at`), lengths of time are seconds (`…_seconds`)."
+))]
+struct Document;
+
+/// The routes, and their templates.
+pub(super) fn routes(plane: &Plane) -> (Router, Vec<String>) {
+    let api = Api {
+        plane: plane.clone(),
+        waiters: Waiters::start(&plane.events),
+        batches: Arc::new(Semaphore::new(BATCHES)),
+    };
+    let (router, document) = described().with_state(api).split_for_parts();
+    let paths = document.paths.paths.keys().cloned().collect();
+    let json: Arc<str> = describe(document).into();
+    let serve = move || async move { with_type("application/json", json.to_string()) };
+    (router.route("/v1/openapi.json", get(serve)), paths)
+}
+
+fn with_type(kind: &'static str, body: String) -> Response {
+    ([(header::CONTENT_TYPE, kind)], body).into_response()
+}
+
+fn described() -> OpenApiRouter<Api> {
+    OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(jobs::submit, jobs::list))
+        .routes(routes!(batch::submit))
+        .routes(routes!(jobs::get, jobs::delete))
+        .routes(routes!(jobs::stop))
+        .routes(routes!(jobs::rerun))
+        .routes(routes!(jobs::attempts))
+        .routes(routes!(jobs::logs))
+        .routes(routes!(jobs::wait))
+        .routes(routes!(decisions::explain))
+        .routes(routes!(decisions::of_job))
+        .routes(routes!(decisions::list))
+        .routes(routes!(decisions::what_if))
+        .routes(routes!(events::of_job))
+        .routes(routes!(events::stream))
+        .routes(routes!(placements::submit))
+        .routes(routes!(batch::place))
+        .routes(routes!(placements::get))
+        .routes(routes!(placements::stop))
+        .routes(routes!(placements::heartbeat))
+        .routes(routes!(placements::release))
+        .routes(routes!(clusters::list, clusters::register))
+        .routes(routes!(clusters::get, clusters::replace, clusters::remove))
+        .routes(routes!(clusters::cordon))
+        .routes(routes!(clusters::uncordon))
+        .routes(routes!(clusters::drain))
+        .routes(routes!(clusters::check))
+        .routes(routes!(clusters::pool))
+        .routes(routes!(plane::queue))
+        .routes(routes!(plane::settings))
+        .routes(routes!(plane::reload))
+        .routes(routes!(plane::version))
+}
+
+/// The document, with what goes for every route: how errors look, and which there are.
+fn describe(mut document: utoipa::openapi::OpenApi) -> String {
+    use std::fmt::Write;
+
+    env!("CARGO_PKG_VERSION").clone_into(&mut document.info.version);
+    let mut about = document.info.description.take().unwrap_or_default();
+    about += "\n\nEvery answer that is not a success is an `ErrorBody`.\n\n| code | status | meaning |\n| --- | --- | --- |\n";
+    for code in codes::ALL {
+        let _ = writeln!(about, "| `{}` | {} | {} |", code.word, code.status, code.meaning);
+    }
+    document.info.description = Some(about);
+    document.to_json().unwrap_or_default()
+}

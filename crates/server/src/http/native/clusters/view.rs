@@ -1,0 +1,166 @@
+//! How clusters are shown: what Ray says, what we promised, and no secrets.
+
+use std::collections::BTreeMap;
+
+use multicluster_api as api;
+use multicluster_core::{CircuitState, ClusterView, HealthState, record::Source};
+use multicluster_types::{
+    ClusterSpec, Load, Quantity, Resources, Settings, Share, Tag, Timestamp, settings::JobLimit,
+};
+
+use crate::{
+    clock::wall,
+    resolve::{redact, redact_text},
+};
+
+pub(super) fn cluster(view: &ClusterView, settings: &Settings, now: Timestamp) -> api::Cluster {
+    let ClusterView { spec, snapshot, assumed, .. } = view;
+    let snapshot = snapshot.as_ref();
+    // The core's own time stands still between inputs.
+    let now = wall().max(now);
+    api::Cluster {
+        name: spec.name.to_string(),
+        head_address: spec.head_address.to_string(),
+        dashboard: redact_text(&spec.dashboard),
+        source: source(view.source).to_owned(),
+        tags: spec.tags.iter().map(Tag::to_string).collect(),
+        weight: spec.weight.get(),
+        prefer: spec.prefer,
+        health: health(&view.health),
+        breaker: breaker(view.circuit),
+        cordoned: view.cordon.as_ref().map(|cordon| cordon.note.to_string()),
+        draining: view.cordon.as_ref().is_some_and(|cordon| cordon.drain),
+        leaving: view.leaving,
+        total: snapshot.map(|snapshot| snapshot.total.clone()),
+        used: snapshot.map(|snapshot| snapshot.used.clone()),
+        assumed: assumed.clone(),
+        free: snapshot.map(|snapshot| free(&snapshot.total, &snapshot.used, assumed)),
+        logical: snapshot.map(|s| logical(&s.total, &s.used, assumed)).unwrap_or_default(),
+        physical: snapshot.map(|snapshot| physical(snapshot.physical)).unwrap_or_default(),
+        nodes: snapshot.map(|snapshot| snapshot.nodes),
+        ray_version: snapshot.map(|snapshot| snapshot.ray_version.clone()),
+        snapshot_at: snapshot.map(|snapshot| snapshot.taken_at.0),
+        snapshot_age_seconds: snapshot.map(|snapshot| now.since(snapshot.taken_at).as_seconds()),
+        live: view.live,
+        top_level_jobs: view.top_level_jobs,
+        next_submission_at: view.next_submission_at.filter(|at| *at > now).map(|at| at.0),
+        reserved_for: view.reserved_for.as_ref().map(ToString::to_string),
+        runtime_env: redact(&spec.runtime_env),
+        home_dir: spec.home().map(str::to_owned),
+        inject_sdk: spec.inject_sdk,
+        plane_address: spec.plane_address.as_deref().map(redact_text),
+        limits: limits(spec, settings),
+        connection: connection(spec),
+    }
+}
+
+fn source(source: Source) -> &'static str {
+    match source {
+        Source::File => "file",
+        Source::Api => "api",
+    }
+}
+
+fn health(health: &HealthState) -> api::Health {
+    let (since_at, error) = match health {
+        HealthState::Unhealthy { since, error } => (Some(since.0), Some(error.to_string())),
+        HealthState::NeverSeen | HealthState::Healthy => (None, None),
+    };
+    api::Health { state: health_word(health).to_owned(), since_at, error }
+}
+
+fn health_word(health: &HealthState) -> &'static str {
+    match health {
+        HealthState::NeverSeen => "never_seen",
+        HealthState::Healthy => "healthy",
+        HealthState::Unhealthy { .. } => "unhealthy",
+    }
+}
+
+fn breaker(circuit: CircuitState) -> api::Breaker {
+    let (state, until_at) = match circuit {
+        CircuitState::Closed => ("closed", None),
+        CircuitState::Open { until } => ("open", Some(until.0)),
+        CircuitState::HalfOpen => ("half_open", None),
+    };
+    api::Breaker { state: state.to_owned(), until_at }
+}
+
+fn free(total: &Resources, used: &Resources, assumed: &Resources) -> Resources {
+    let mut free = total.clone();
+    free.subtract(used);
+    free.subtract(assumed);
+    free
+}
+
+/// Of what there is none, no share is given out.
+fn logical(total: &Resources, used: &Resources, assumed: &Resources) -> api::Utilisation {
+    let share = |total: Quantity, used: Quantity, assumed: Quantity| {
+        (!total.is_zero()).then(|| Share::of(used.plus(assumed).parts(), total.parts()).as_f64())
+    };
+    api::Utilisation {
+        cpu: share(total.cpu, used.cpu, assumed.cpu),
+        gpu: share(total.gpu, used.gpu, assumed.gpu),
+        memory: share(total.memory, used.memory, assumed.memory),
+    }
+}
+
+fn physical(load: Load) -> api::Utilisation {
+    let share = |share: Option<Share>| share.map(Share::as_f64);
+    api::Utilisation { cpu: share(load.cpu), gpu: share(load.gpu), memory: share(load.memory) }
+}
+
+fn limits(spec: &ClusterSpec, settings: &Settings) -> api::LimitsView {
+    let running = spec.limits.concurrency(settings);
+    api::LimitsView {
+        resource_threshold: spec.limits.threshold(settings).as_f64(),
+        submission_interval_seconds: spec.limits.interval(settings).as_seconds(),
+        max_running_jobs: (running != JobLimit::UNLIMITED).then(|| running.get()),
+    }
+}
+
+fn connection(spec: &ClusterSpec) -> api::ConnectionView {
+    let connection = &spec.connection;
+    api::ConnectionView {
+        has_token: connection.token.is_some(),
+        headers: connection.headers.keys().cloned().collect(),
+        ca_file: connection.ca_file.as_deref().map(str::to_owned),
+        insecure_tls: connection.insecure_tls,
+    }
+}
+
+/// All clusters as one. What one that does not answer has, nobody can use.
+pub(super) fn pool(clusters: &[ClusterView], waiting: u64) -> api::Pool {
+    let (mut total, mut used, mut assumed) =
+        (Resources::default(), Resources::default(), Resources::default());
+    let (mut nodes, mut live, mut available) = (0, 0, 0);
+    let mut health = BTreeMap::new();
+    for view in clusters {
+        *health.entry(health_word(&view.health).to_owned()).or_default() += 1;
+        live += view.live;
+        if view.health != HealthState::Healthy {
+            continue;
+        }
+        let open = matches!(view.circuit, CircuitState::Open { .. });
+        available += usize::from(view.cordon.is_none() && !view.leaving && !open);
+        if let Some(snapshot) = &view.snapshot {
+            total.add(&snapshot.total);
+            used.add(&snapshot.used);
+            assumed.add(&view.assumed);
+            nodes += snapshot.nodes;
+        }
+    }
+    api::Pool {
+        clusters: clusters.len(),
+        available,
+        health,
+        nodes,
+        free: free(&total, &used, &assumed),
+        logical: logical(&total, &used, &assumed),
+        total,
+        used,
+        assumed,
+        live,
+        waiting,
+    }
+}

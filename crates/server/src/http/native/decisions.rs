@@ -1,0 +1,83 @@
+//! Why: explanations, decisions, what-if.
+
+use axum::{Json, extract::State, http::Uri};
+use multicluster_api as api;
+use multicluster_types::JobId;
+
+use super::{
+    request::{self, Job, Params},
+    views,
+    wait::stored,
+};
+use crate::{Plane, driver::Failure, http::error::Problem, submission::JobRequest};
+
+const MOST_LISTED: usize = 1000;
+
+/// Explain where a job is, and what it waits for
+#[utoipa::path(get, path = "/v1/jobs/{id}/explain", tag = "decisions", operation_id = "explain_job", params(("id" = String, Path)),
+    responses((status = 200, body = api::Explanation), (status = 404, body = api::ErrorBody)))]
+pub(super) async fn explain(
+    State(plane): State<Plane>,
+    Job(id): Job,
+) -> Result<Json<api::Explanation>, Problem> {
+    let why = plane.driver.read(move |core| core.explain(&id)).await?;
+    Ok(Json(views::explanation(why.map_err(Failure::Refused)?)))
+}
+
+/// List the decisions about a job, the latest first
+#[utoipa::path(get, path = "/v1/jobs/{id}/decisions", tag = "decisions", operation_id = "list_job_decisions",
+    params(("id" = String, Path),
+        ("limit" = Option<u32>, Query, description = "1 to 1000; 100 if not said"),
+        ("cursor" = Option<String>, Query, description = "next_cursor of the page before")),
+    responses((status = 200, body = api::Page<api::Decision>), (status = 404, body = api::ErrorBody)))]
+pub(super) async fn of_job(
+    State(plane): State<Plane>,
+    Job(id): Job,
+    uri: Uri,
+) -> Result<Json<api::Page<api::Decision>>, Problem> {
+    stored(&plane, &id).await?;
+    page(&plane, Some(id), &uri).await
+}
+
+/// List decisions, the latest first
+#[utoipa::path(get, path = "/v1/decisions", tag = "decisions", operation_id = "list_decisions",
+    params(("limit" = Option<u32>, Query, description = "1 to 1000; 100 if not said"),
+        ("cursor" = Option<String>, Query, description = "next_cursor of the page before")),
+    responses((status = 200, body = api::Page<api::Decision>), (status = 400, body = api::ErrorBody)))]
+pub(super) async fn list(
+    State(plane): State<Plane>,
+    uri: Uri,
+) -> Result<Json<api::Page<api::Decision>>, Problem> {
+    page(&plane, None, &uri).await
+}
+
+async fn page(
+    plane: &Plane,
+    job: Option<JobId>,
+    uri: &Uri,
+) -> Result<Json<api::Page<api::Decision>>, Problem> {
+    let params = Params::of(uri, &["limit", "cursor"])?;
+    let (limit, cursor) = (params.limit(100, MOST_LISTED)?, params.cursor()?);
+    let page = plane
+        .history(move |store| {
+            let page = store.decisions(job.as_ref(), cursor, limit)?;
+            let items = page.items.iter().map(views::decision).collect();
+            Ok(api::Page { items, next_cursor: page.next.map(|next| next.to_string()) })
+        })
+        .await?;
+    Ok(Json(page))
+}
+
+/// Ask what would become of a job
+///
+/// Nothing is submitted; packages need not be uploaded yet.
+#[utoipa::path(post, path = "/v1/what-if", tag = "decisions", operation_id = "what_if", request_body = api::JobRequest,
+    responses((status = 200, body = api::WhatIf), (status = "4XX", body = api::ErrorBody)))]
+pub(super) async fn what_if(
+    State(plane): State<Plane>,
+    request::Json(sent): request::Json<api::JobRequest>,
+) -> Result<Json<api::WhatIf>, Problem> {
+    let (work, parent) = JobRequest::from(sent).check_alone()?.into_work();
+    let what = plane.driver.read(move |core| core.what_if(&work, parent.as_ref())).await?;
+    Ok(Json(views::what_if(what)))
+}

@@ -1,0 +1,143 @@
+//! What happens, as it happens: Server-Sent Events, and a job's own as a list.
+
+use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
+
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderMap, Uri},
+    response::sse::{Event, KeepAlive, Sse},
+};
+use futures_util::{Stream, stream};
+use multicluster_api::{self as api, codes};
+use multicluster_store::StoredEvent;
+use multicluster_types::JobId;
+use tokio::sync::broadcast::{self, error::RecvError};
+
+use super::{
+    request::{Job, Params},
+    wait::stored,
+};
+use crate::{Plane, http::error::Problem};
+
+/// Read from the store at a time.
+const PAGE: usize = 500;
+const MOST_LISTED: usize = 1000;
+/// A comment this often tells proxies and clients that we are alive.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// List the events of a job, in order
+#[utoipa::path(get, path = "/v1/jobs/{id}/events", tag = "events", operation_id = "list_job_events",
+    params(("id" = String, Path),
+        ("after" = Option<u64>, Query, description = "last_seq of the page before"),
+        ("limit" = Option<u32>, Query, description = "1 to 1000; 100 if not said")),
+    responses((status = 200, body = api::EventList), (status = 404, body = api::ErrorBody)))]
+pub(super) async fn of_job(
+    State(plane): State<Plane>,
+    Job(id): Job,
+    uri: Uri,
+) -> Result<Json<api::EventList>, Problem> {
+    let params = Params::of(&uri, &["after", "limit"])?;
+    let (after, limit) = (after(&params)?.unwrap_or_default(), params.limit(100, MOST_LISTED)?);
+    stored(&plane, &id).await?;
+    let events = plane.history(move |store| store.events(Some(&id), after, limit)).await?;
+    Ok(Json(api::EventList {
+        last_seq: events.last().map_or(after, |event| event.seq),
+        items: events.iter().filter_map(|event| serde_json::from_str(&event.body).ok()).collect(),
+    }))
+}
+
+/// Follow what happens
+///
+/// Server-Sent Events: `id` is the event's number, `event` is `job` or `cluster`, `data`
+/// is JSON. A client that comes back with `Last-Event-ID` misses nothing. Without it, and
+/// without `after`, the stream begins now.
+#[utoipa::path(get, path = "/v1/events", tag = "events", operation_id = "follow_events",
+    params(("after" = Option<u64>, Query, description = "Begin after the event of this number; 0: with the oldest kept"),
+        ("job" = Option<String>, Query, description = "Only those of this job")),
+    responses((status = 200, content_type = "text/event-stream"), (status = 400, body = api::ErrorBody)))]
+pub(super) async fn stream(
+    State(plane): State<Plane>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
+    let params = Params::of(&uri, &["after", "job"])?;
+    let job = params.value::<JobId>("job", "the id of a job")?;
+    let after = match headers.get("last-event-id") {
+        Some(last) => Some(last.to_str().ok().and_then(|last| last.parse().ok()).ok_or_else(|| {
+            Problem::new(codes::BAD_QUERY, "Last-Event-ID is not the number of an event")
+                .hint("leave it out to begin now")
+        })?),
+        None => after(&params)?,
+    };
+    let tail = Tail::new(&plane, job, after);
+    let events = stream::unfold(tail, async |mut tail| {
+        let event = tail.next().await?;
+        let kind = if event.job.is_some() { "job" } else { "cluster" };
+        let told = Event::default().id(event.seq.to_string()).event(kind).data(&event.body);
+        Some((Ok(told), tail))
+    });
+    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
+}
+
+fn after(params: &Params) -> Result<Option<u64>, Problem> {
+    params.value("after", "the number of an event")
+}
+
+/// One watcher's place among the events. It holds one page at most: a watcher that is
+/// slower than what happens reads from the store, not from memory.
+struct Tail {
+    plane: Plane,
+    job: Option<JobId>,
+    live: broadcast::Receiver<Arc<StoredEvent>>,
+    /// The latest that was told or passed over; `None` before the first.
+    last: Option<u64>,
+    /// How many were missed before the first.
+    missed: u64,
+    page: VecDeque<StoredEvent>,
+    catching_up: bool,
+}
+
+impl Tail {
+    fn new(plane: &Plane, job: Option<JobId>, after: Option<u64>) -> Self {
+        // Watched before the first read, so that nothing falls in between.
+        let live = plane.events.watch();
+        let catching_up = after.is_some();
+        Self { plane: plane.clone(), job, live, last: after, missed: 0, page: VecDeque::new(), catching_up }
+    }
+
+    /// `None` when there will be no more.
+    async fn next(&mut self) -> Option<Arc<StoredEvent>> {
+        loop {
+            if let Some(event) = self.page.pop_front() {
+                self.last = Some(event.seq);
+                return Some(Arc::new(event));
+            }
+            if self.catching_up {
+                let (job, after) = (self.job.clone(), self.last.unwrap_or_default());
+                let page = self.plane.history(move |store| store.events(job.as_ref(), after, PAGE)).await;
+                // The client comes back with the number of the last it got.
+                self.page = page.ok()?.into();
+                self.catching_up = !self.page.is_empty();
+                continue;
+            }
+            match self.live.recv().await {
+                Ok(event) if self.last.is_some_and(|last| event.seq <= last) => {}
+                Ok(event) if self.missed > 0 => {
+                    // All are numbered in order, so those missed are the ones just before.
+                    self.last = Some(event.seq.saturating_sub(self.missed + 1));
+                    (self.missed, self.catching_up) = (0, true);
+                }
+                Ok(event) => {
+                    self.last = Some(event.seq);
+                    if self.job.is_none() || self.job == event.job {
+                        return Some(event);
+                    }
+                }
+                Err(RecvError::Lagged(_)) if self.last.is_some() => self.catching_up = true,
+                Err(RecvError::Lagged(count)) => self.missed += count,
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The control plane itself: queues, settings, reload, version.
+
+use axum::{Json, extract::State};
+use multicluster_api::{self as api, codes};
+use multicluster_core::{Core, QueueKind};
+use multicluster_types::{PolicyRule, PolicySpec, Settings};
+
+use crate::{Plane, http::error::Problem};
+
+/// Show what waits, queue by queue
+#[utoipa::path(get, path = "/v1/queue", tag = "plane", operation_id = "get_queue",
+    responses((status = 200, body = api::Queues)))]
+pub(super) async fn queue(State(plane): State<Plane>) -> Result<Json<api::Queues>, Problem> {
+    let look = |core: &Core| {
+        let limit = core.settings().max_queue;
+        let queues = core.queues().map(|(name, waiting)| api::Queue {
+            name: name.to_string(),
+            kind: match name.kind {
+                QueueKind::Jobs => "jobs",
+                QueueKind::Tasks => "tasks",
+            }
+            .to_owned(),
+            cluster: name.cluster.as_ref().map(ToString::to_string),
+            waiting,
+            limit,
+        });
+        queues.collect::<Vec<_>>()
+    };
+    let items = plane.driver.read(look).await?;
+    Ok(Json(api::Queues { waiting: items.iter().map(|queue| u64::from(queue.waiting)).sum(), items }))
+}
+
+/// Show the settings in force
+#[utoipa::path(get, path = "/v1/settings", tag = "plane", operation_id = "get_settings",
+    responses((status = 200, body = api::Settings)))]
+pub(super) async fn settings(State(plane): State<Plane>) -> Result<Json<api::Settings>, Problem> {
+    let settings = plane.driver.read(|core| core.settings().clone()).await?;
+    let items = Settings::DEFINITIONS.iter().map(|definition| api::Setting {
+        name: definition.name.to_owned(),
+        value: settings.show(definition.name).unwrap_or_default(),
+        default: definition.default.to_owned(),
+        env: format!("SCHEDULER_{}", definition.name.to_ascii_uppercase()),
+        doc: definition.doc.split_whitespace().collect::<Vec<_>>().join(" "),
+    });
+    let policies = settings.policies.iter().map(policy).collect();
+    Ok(Json(api::Settings { items: items.collect(), policies }))
+}
+
+fn policy(spec: &PolicySpec) -> api::Policy {
+    let (kind, weight, expression) = match &spec.rule {
+        PolicyRule::BuiltIn { weight } => ("built_in", Some(*weight), None),
+        PolicyRule::Score { expression, weight } => ("score", Some(*weight), Some(expression.clone())),
+        PolicyRule::Filter { expression } => ("filter", None, Some(expression.clone())),
+    };
+    api::Policy { name: spec.name.to_string(), kind: kind.to_owned(), weight, expression }
+}
+
+/// Read the configuration file again
+///
+/// It is put into force as a whole, or everything stays as it is.
+#[utoipa::path(post, path = "/v1/config/reload", tag = "plane", operation_id = "reload",
+    responses((status = 200, body = api::Reloaded), (status = 422, body = api::ErrorBody)))]
+pub(super) async fn reload(State(plane): State<Plane>) -> Result<Json<api::Reloaded>, Problem> {
+    match plane.reloader.reload().await {
+        Ok(reloaded) => Ok(Json(api::Reloaded { clusters: reloaded.clusters, warnings: reloaded.warnings })),
+        Err(error) => Err(Problem::new(codes::BAD_CONFIG, format!("{error:#}"))),
+    }
+}
+
+/// Show who answers
+#[utoipa::path(get, path = "/v1/version", tag = "plane", operation_id = "get_version",
+    responses((status = 200, body = api::Version)))]
+pub(super) async fn version(State(plane): State<Plane>) -> Json<api::Version> {
+    Json(api::Version {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        api: "v1".to_owned(),
+        plane: plane.id.to_string(),
+        started_at: plane.started_at.0,
+    })
+}

@@ -1,0 +1,156 @@
+//! The API as its callers see it: the whole router over a control plane in memory, whose
+//! clusters exist only in what the tests say about them.
+
+mod clusters;
+mod document;
+mod events;
+mod jobs;
+mod placements;
+mod problems;
+
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    http::{HeaderMap, Request, StatusCode},
+};
+use multicluster_core::Input;
+use multicluster_types::{ClusterName, Incarnation, Load, Resources, Snapshot};
+use serde_json::Value;
+use tower::Service;
+
+use crate::{Plane, Started, clock::wall, http};
+
+/// Nobody listens there: the lanes' polls fail, and what is known is what tests say.
+const CLUSTERS: &str = "
+clusters:
+  - name: centos
+    head_address: 127.0.0.1:1
+    dashboard: http://127.0.0.1:1
+    tags: [linux, x86_64]
+    runtime_env: { conda: ts, env_vars: { home_dir: /home/zorro, API_TOKEN: s3cret } }
+    token: s3cret
+  - name: mac
+    head_address: 127.0.0.1:2
+    dashboard: http://127.0.0.1:2
+    tags: [macos]
+    weight: 2.0
+scheduler:
+  submission_interval: 0
+  poll_interval: 1h
+  snapshot_max_age: 1h
+  unhealthy_after: 1000000
+";
+
+pub(super) struct World {
+    router: Router,
+    started: Started,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) text: String,
+    pub(super) json: Value,
+}
+
+impl World {
+    pub(super) async fn new() -> Self {
+        Self::with("").await
+    }
+
+    /// With these settings besides.
+    pub(super) async fn with(settings: &str) -> Self {
+        let config = multicluster_config::parse(&format!("{CLUSTERS}{settings}"), "test", []).unwrap();
+        let opened = multicluster_store::memory::open(multicluster_store::Options::default());
+        let started = crate::start(config, opened, None).unwrap();
+        let router = http::router(started.plane.clone(), "127.0.0.1:8700".parse().unwrap());
+        // The configuration is in force once the driver answers.
+        started.plane.driver.read(|_| ()).await.unwrap();
+        Self { router, started }
+    }
+
+    pub(super) fn plane(&self) -> &Plane {
+        &self.started.plane
+    }
+
+    pub(super) async fn stop(self) -> Router {
+        self.started.stop().await.unwrap();
+        self.router
+    }
+
+    /// This cluster has just answered a poll.
+    pub(super) async fn polled(&self, cluster: &str, cpus: f64) {
+        let snapshot = Snapshot {
+            taken_at: wall(),
+            total: Resources::from_amounts([("CPU", cpus), ("memory", 1e9)]).unwrap(),
+            used: Resources::default(),
+            physical: Load::default(),
+            nodes: 1,
+            ray_version: "2.60.0".into(),
+            incarnation: Some(Incarnation::new("session_1").unwrap()),
+        };
+        let cluster = ClusterName::new(cluster).unwrap();
+        self.plane().driver.act(Input::Polled { cluster, snapshot: Box::new(snapshot) }).await.unwrap();
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Answer {
+        send(&self.router, request("GET", path, Body::empty())).await
+    }
+
+    pub(super) async fn delete(&self, path: &str) -> Answer {
+        send(&self.router, request("DELETE", path, Body::empty())).await
+    }
+
+    pub(super) async fn post(&self, path: &str, body: Value) -> Answer {
+        send(&self.router, request("POST", path, body.to_string().into())).await
+    }
+
+    pub(super) async fn put(&self, path: &str, body: Value) -> Answer {
+        send(&self.router, request("PUT", path, body.to_string().into())).await
+    }
+
+    pub(super) async fn raw(&self, request: Request<Body>) -> Answer {
+        send(&self.router, request).await
+    }
+
+    /// Submits a job that no cluster takes: none has answered a poll.
+    pub(super) async fn queued(&self, body: Value) -> String {
+        let answer = self.post("/v1/jobs", body).await.expect(201);
+        answer["id"].as_str().unwrap().to_owned()
+    }
+}
+
+pub(super) fn request(method: &str, path: &str, body: Body) -> Request<Body> {
+    Request::builder().method(method).uri(path).header("host", "localhost:8700").body(body).unwrap()
+}
+
+pub(super) async fn send(router: &Router, request: Request<Body>) -> Answer {
+    let response = router.clone().call(request).await.unwrap();
+    let (status, headers) = (response.status(), response.headers().clone());
+    let bytes = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    let json = serde_json::from_str(&text).unwrap_or_default();
+    Answer { status, headers, text, json }
+}
+
+impl Answer {
+    /// The JSON, if that was the status.
+    #[track_caller]
+    pub(super) fn expect(self, status: u16) -> Value {
+        assert_eq!(self.status.as_u16(), status, "{}", self.text);
+        self.json
+    }
+
+    /// It was refused with this status and code, in the form that all errors have.
+    #[track_caller]
+    pub(super) fn refused(self, status: u16, code: &str) -> Value {
+        assert_eq!((self.status.as_u16(), self.json["code"].as_str()), (status, Some(code)), "{}", self.text);
+        assert_eq!(self.headers["content-type"], "application/json");
+        for field in ["message", "hint"] {
+            assert!(self.json[field].as_str().is_some_and(|text| !text.is_empty()), "{}", self.text);
+        }
+        self.json
+    }
+}

@@ -1,0 +1,219 @@
+//! How things are shown: from the core's values to the wire's. Secrets end here.
+
+use std::collections::BTreeMap;
+
+use multicluster_api as api;
+use multicluster_core::{
+    ClusterVerdict, Duplicate, Explanation, WhatIf,
+    record::{AttemptOutcome, AttemptRecord, JobRecord, Live, Phase},
+};
+use multicluster_types::{Attempt, Decision, JobId, Message, Payload, SubmissionId, Tag, Timestamp, Verdict};
+use serde_json::Value;
+
+use crate::resolve::{redact, redact_text};
+
+fn text(value: impl ToString) -> String {
+    value.to_string()
+}
+
+fn at(moment: Timestamp) -> u64 {
+    moment.0
+}
+
+/// A job as lists show it.
+pub(super) fn job(record: &JobRecord, payload: Option<&Payload>) -> api::Job {
+    let work = &record.work;
+    let state = record.state();
+    let latest = (record.attempts > 0).then(|| SubmissionId::of(&record.id, Attempt(record.attempts)));
+    let mut job = api::Job {
+        id: text(&record.id),
+        kind: work.kind,
+        state,
+        ray_status: state.as_ray().to_owned(),
+        entrypoint: payload.map(|payload| redact_text(&payload.entrypoint)),
+        metadata: payload.map_or_else(BTreeMap::new, |payload| payload.metadata.clone()),
+        demand: work.demand.clone(),
+        tags: work.tags.iter().map(Tag::to_string).collect(),
+        preferred_cluster: work.preference.as_ref().map(|preference| text(&preference.cluster)),
+        required: work.preference.as_ref().is_some_and(|preference| preference.required),
+        priority: work.priority.0,
+        max_retries: work.retry.max_retries,
+        on_cluster_loss: work.retry.on_cluster_loss,
+        parent_job: record.parent.as_ref().map(text),
+        cluster: None,
+        attempts: record.attempts,
+        submission_id: latest.map(|id| id.as_str().to_owned()),
+        submitted_at: at(record.submitted_at),
+        queued_at: None,
+        not_before_at: None,
+        dispatched_at: None,
+        running_at: None,
+        unreachable_at: None,
+        ended_at: None,
+        stopping: false,
+        message: record.troubles.as_ref().and_then(|t| t.last_error.as_ref()).map(text),
+    };
+    match &record.phase {
+        Phase::Waiting { since, not_before } => {
+            job.queued_at = Some(at(*since));
+            job.not_before_at = not_before.map(at);
+        }
+        Phase::Live(live) => {
+            job.cluster = Some(text(&live.cluster));
+            job.dispatched_at = Some(at(live.dispatched_at));
+            job.running_at = live.running_at.map(at);
+            job.unreachable_at = live.lost_since.map(at);
+            job.stopping = live.stopping;
+        }
+        Phase::Ended(ended) => {
+            job.cluster = ended.cluster.as_ref().map(text);
+            job.ended_at = Some(at(ended.at));
+            job.message = ended.message.as_ref().map(text);
+        }
+    }
+    job
+}
+
+/// A job with everything that is stored about it.
+pub(super) fn detail(
+    record: &JobRecord,
+    payload: Option<&Payload>,
+    attempts: &[AttemptRecord],
+    why: Option<api::Explanation>,
+) -> api::JobDetail {
+    let mut job = job(record, payload);
+    let last = attempts.last().filter(|_| record.state().is_terminal());
+    if let Some(last) = last {
+        job.dispatched_at = Some(at(last.live.dispatched_at));
+        job.running_at = last.live.running_at.map(at);
+    }
+    api::JobDetail {
+        job,
+        runtime_env: payload.map(|payload| redact(&payload.runtime_env)).unwrap_or_default(),
+        entrypoint_label_selector: payload.map(|p| p.reserve.label_selector.clone()).unwrap_or_default(),
+        packages: payload.map(|payload| payload.packages.clone()).unwrap_or_default(),
+        history: history(record, attempts),
+        why,
+    }
+}
+
+/// Every attempt, the live one last.
+pub(super) fn history(record: &JobRecord, ended: &[AttemptRecord]) -> Vec<api::Attempt> {
+    let attempt = |live: &Live| api::Attempt {
+        attempt: live.attempt.0,
+        cluster: text(&live.cluster),
+        submission_id: SubmissionId::of(&record.id, live.attempt).as_str().to_owned(),
+        outcome: None,
+        message: None,
+        dispatched_at: at(live.dispatched_at),
+        running_at: live.running_at.map(at),
+        ended_at: None,
+    };
+    let ended = ended.iter().map(|over| api::Attempt {
+        outcome: Some(outcome(over.outcome).to_owned()),
+        message: over.message.as_ref().map(text),
+        ended_at: Some(at(over.ended_at)),
+        ..attempt(&over.live)
+    });
+    ended.chain(record.live().map(attempt)).collect()
+}
+
+fn outcome(outcome: AttemptOutcome) -> &'static str {
+    match outcome {
+        AttemptOutcome::NotStarted => "not_started",
+        AttemptOutcome::Succeeded => "succeeded",
+        AttemptOutcome::Failed => "failed",
+        AttemptOutcome::Stopped => "stopped",
+        AttemptOutcome::Lost => "lost",
+    }
+}
+
+pub(super) fn accepted(job: &JobId, duplicate: Option<Duplicate>) -> api::Accepted {
+    let duplicate = duplicate.map(|duplicate| match duplicate {
+        Duplicate::SameId => api::Duplicate::SameId,
+        Duplicate::SameContent => api::Duplicate::SameContent,
+    });
+    api::Accepted { id: text(job), duplicate }
+}
+
+pub(super) fn explanation(why: Explanation) -> api::Explanation {
+    api::Explanation {
+        id: text(why.job),
+        state: why.state,
+        at: at(why.at),
+        summary: why.summary,
+        queue: why.queue.map(text),
+        ahead: why.ahead,
+        not_before_at: why.backing_off_until.map(at),
+        last_error: why.last_error.map(text),
+        cluster: why.cluster.map(text),
+        attempt: why.attempt.map(|attempt| attempt.0),
+        clusters: why.clusters.into_iter().map(said).collect(),
+    }
+}
+
+pub(super) fn what_if(what: WhatIf) -> api::WhatIf {
+    api::WhatIf {
+        chosen: what.chosen.map(text),
+        refused: what.refused,
+        clusters: what.clusters.into_iter().map(said).collect(),
+    }
+}
+
+pub(super) fn decision(decision: &Decision) -> api::Decision {
+    api::Decision {
+        job: text(&decision.job),
+        attempt: decision.attempt.0,
+        at: at(decision.at),
+        cluster: text(&decision.cluster),
+        clusters: decision
+            .per_cluster()
+            .map(|(cluster, verdict)| {
+                let words = match verdict {
+                    Verdict::Chosen { score } => format!("chosen, score {score:.3}"),
+                    Verdict::Eligible { score } => format!("could have taken it, score {score:.3}"),
+                    Verdict::Rejected(reason) => reason.describe(decision.at),
+                };
+                verdict_of(text(cluster), verdict, words, Vec::new())
+            })
+            .collect(),
+    }
+}
+
+fn said(said: ClusterVerdict) -> api::ClusterVerdict {
+    verdict_of(text(said.cluster), &said.verdict, said.text, said.parts)
+}
+
+fn verdict_of(
+    cluster: String,
+    verdict: &Verdict,
+    text: String,
+    parts: Vec<(Message, f64)>,
+) -> api::ClusterVerdict {
+    let (word, score, reason) = match verdict {
+        Verdict::Chosen { score } => ("chosen", Some(*score), None),
+        Verdict::Eligible { score } => ("eligible", Some(*score), None),
+        Verdict::Rejected(reason) => ("rejected", None, Some(reason)),
+    };
+    // The numbers, without the word that stands beside them.
+    let details = reason.and_then(|reason| serde_json::to_value(reason).ok()).map(|value| match value {
+        Value::Object(mut fields) => {
+            fields.remove("reason");
+            fields
+        }
+        _ => serde_json::Map::new(),
+    });
+    api::ClusterVerdict {
+        cluster,
+        verdict: word.to_owned(),
+        // Through text: the nearest double of 0.7_f32 is 0.699999988….
+        score: score.and_then(|score| score.to_string().parse().ok()),
+        reason: reason.map(|reason| reason.kind().as_str().to_owned()),
+        details: details.unwrap_or_default(),
+        text,
+        parts: parts
+            .into_iter()
+            .map(|(policy, score)| api::PolicyScore { policy: policy.to_string(), score })
+            .collect(),
+    }
+}

@@ -1,0 +1,113 @@
+//! Long polls: callers that wait for one job each.
+//!
+//! One task hears every event and wakes those who wait for that job, so that a thousand
+//! waiters cost nothing while other jobs change.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use multicluster_core::Refusal;
+use multicluster_core::record::JobRecord;
+use multicluster_types::JobId;
+use tokio::sync::{Notify, broadcast::error::RecvError};
+
+use crate::{Plane, driver::Failure, events::Events, http::error::Problem};
+
+/// Who waits for what.
+#[derive(Clone, Default)]
+pub(super) struct Waiters(Arc<Mutex<Waiting>>);
+
+type Waiting = HashMap<JobId, (Arc<Notify>, usize)>;
+
+impl Waiters {
+    /// Listens until there are no events any more.
+    pub(super) fn start(events: &Events) -> Self {
+        let waiters = Self::default();
+        let (waiting, mut events) = (Arc::downgrade(&waiters.0), events.watch());
+        tokio::spawn(async move {
+            loop {
+                let event = events.recv().await;
+                let Some(waiting) = waiting.upgrade() else { return };
+                let waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+                match event {
+                    Ok(event) => {
+                        let waiter = event.job.as_ref().and_then(|job| waiting.get(job));
+                        waiter.into_iter().for_each(|(notify, _)| notify.notify_waiters());
+                    }
+                    // Some were missed: anybody's may be among them.
+                    Err(RecvError::Lagged(_)) => {
+                        waiting.values().for_each(|(notify, _)| notify.notify_waiters());
+                    }
+                    Err(RecvError::Closed) => return,
+                }
+            }
+        });
+        waiters
+    }
+
+    /// The job as soon as `ready` says so, or as it is when the time is up. Only what is
+    /// durable is looked at: a grant that a crash could undo must not be acted on.
+    pub(super) async fn until(
+        &self,
+        plane: &Plane,
+        job: &JobId,
+        patience: Duration,
+        ready: impl Fn(&JobRecord) -> bool,
+    ) -> Result<JobRecord, Problem> {
+        let deadline = Instant::now() + patience;
+        let waiter = Waiter::new(self, job);
+        loop {
+            // Enabled before the look, so that what happens in between is not missed.
+            let mut news = std::pin::pin!(waiter.notify.notified());
+            news.as_mut().enable();
+            let record = stored(plane, job).await?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            if ready(&record) || left.is_zero() {
+                return Ok(record);
+            }
+            // Time being up shows in the next round.
+            drop(tokio::time::timeout(left, news).await);
+        }
+    }
+}
+
+/// One caller that waits for one job; the entry goes with the last.
+struct Waiter<'a> {
+    waiters: &'a Waiters,
+    job: &'a JobId,
+    notify: Arc<Notify>,
+}
+
+impl<'a> Waiter<'a> {
+    fn new(waiters: &'a Waiters, job: &'a JobId) -> Self {
+        let mut waiting = waiters.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (notify, count) = waiting.entry(job.clone()).or_default();
+        *count += 1;
+        let notify = Arc::clone(notify);
+        drop(waiting);
+        Self { waiters, job, notify }
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.waiters.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, count)) = waiting.get_mut(self.job) {
+            *count -= 1;
+            if *count == 0 {
+                waiting.remove(self.job);
+            }
+        }
+    }
+}
+
+/// The job as it is committed.
+pub(super) async fn stored(plane: &Plane, job: &JobId) -> Result<JobRecord, Problem> {
+    let id = job.clone();
+    let found = plane.history(move |store| store.job(&id)).await?;
+    let stored = found.ok_or_else(|| Failure::Refused(Refusal::UnknownJob { job: job.clone() }))?;
+    Ok(stored.record)
+}

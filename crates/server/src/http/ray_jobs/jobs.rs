@@ -1,0 +1,108 @@
+//! One job, and all of them: get, list, stop, delete.
+
+use axum::{
+    Json,
+    body::{Body, Bytes},
+    extract::{Path, State},
+    http::{StatusCode, header::CONTENT_TYPE},
+    response::{IntoResponse, Response},
+};
+use futures_util::stream;
+use multicluster_core::{Input, Refusal};
+use multicluster_store::{JobFilter, Page, StoredJob};
+use multicluster_types::{JobId, Kind};
+use serde_json::json;
+
+use super::{
+    Sorry,
+    details::{JobDetails, needs_why},
+    job_id,
+};
+use crate::{driver::Failure, plane::Plane};
+
+/// How many jobs of a list are in memory at once.
+const PAGE: usize = 500;
+
+pub(super) async fn get(
+    State(plane): State<Plane>,
+    Path(id): Path<String>,
+) -> Result<Json<JobDetails>, Sorry> {
+    let id = job_id(&id)?;
+    let asked = id.clone();
+    let job = plane.history(move |store| store.job(&asked)).await?;
+    let job = job.filter(|job| job.record.work.kind == Kind::Job);
+    let job = job.ok_or_else(|| Sorry::no_such_job(id.as_str()))?;
+    let why = if needs_why(job.record.state()) {
+        plane.driver.read(move |core| core.explain(&id).ok().map(|why| why.summary)).await?
+    } else {
+        None
+    };
+    Ok(Json(JobDetails::new(job, why)))
+}
+
+/// Everything there is, newest first, page by page: a pool remembers a hundred thousand
+/// jobs, and Ray's clients know no paging.
+pub(super) async fn list(State(plane): State<Plane>) -> Result<Response, Sorry> {
+    let first = page(&plane, None).await?;
+    // Text of the list so far, and the page that comes next.
+    let begin = Some((plane, Some(first), b'['));
+    let pieces = stream::try_unfold(begin, |state| async move {
+        let Some((plane, page_now, separator)) = state else { return Ok::<_, Failure>(None) };
+        let Some(Page { items, next }) = page_now else { return Ok(None) };
+        let mut text = Vec::with_capacity(512 * items.len() + 2);
+        let mut separator = separator;
+        for job in items {
+            text.push(separator);
+            separator = b',';
+            serde_json::to_writer(&mut text, &JobDetails::new(job, None)).unwrap_or_default();
+        }
+        if let Some(before) = next {
+            let following = page(&plane, Some(before)).await?;
+            return Ok(Some((Bytes::from(text), Some((plane, Some(following), separator)))));
+        }
+        if separator == b'[' {
+            text.push(b'[');
+        }
+        text.push(b']');
+        Ok(Some((Bytes::from(text), None)))
+    });
+    Ok(([(CONTENT_TYPE, "application/json")], Body::from_stream(pieces)).into_response())
+}
+
+async fn page(plane: &Plane, before: Option<u64>) -> Result<Page<StoredJob>, Failure> {
+    let filter = JobFilter { kind: Some(Kind::Job), ..JobFilter::default() };
+    plane.history(move |store| store.jobs(&filter, before, PAGE)).await
+}
+
+/// `true` if there was something to stop.
+pub(super) async fn stop(State(plane): State<Plane>, Path(id): Path<String>) -> Result<Response, Sorry> {
+    let id = known(&plane, &id).await?;
+    let stopped = match plane.driver.act(Input::Stop { job: id }).await {
+        Ok(_) => true,
+        Err(Failure::Refused(Refusal::WrongState { .. })) => false,
+        Err(failure) => return Err(failure.into()),
+    };
+    Ok(Json(json!({ "stopped": stopped })).into_response())
+}
+
+pub(super) async fn delete(State(plane): State<Plane>, Path(id): Path<String>) -> Result<Response, Sorry> {
+    let id = known(&plane, &id).await?;
+    match plane.driver.act(Input::Delete { job: id }).await {
+        Ok(_) => Ok(Json(json!({ "deleted": true })).into_response()),
+        Err(Failure::Refused(Refusal::WrongState { job, state, .. })) => {
+            let state = state.as_ray();
+            let text = format!("Attempted to delete job '{job}', but it is in a non-terminal state {state}.");
+            Err(Sorry::new(StatusCode::INTERNAL_SERVER_ERROR, text))
+        }
+        Err(failure) => Err(failure.into()),
+    }
+}
+
+/// A job, not a task or an actor: those have no business here.
+pub(super) async fn known(plane: &Plane, id: &str) -> Result<JobId, Sorry> {
+    let id = job_id(id)?;
+    let asked = id.clone();
+    let is_job =
+        plane.driver.read(move |core| core.job(&asked).is_some_and(|job| job.work.kind == Kind::Job));
+    if is_job.await? { Ok(id) } else { Err(Sorry::no_such_job(id.as_str())) }
+}

@@ -1,0 +1,168 @@
+//! `GET` and `PUT /api/packages/gcs/{name}`: the files that runtime_envs name.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Extension,
+    body::{Body, BodyDataStream},
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode, header::CONTENT_LENGTH},
+};
+use futures_util::StreamExt;
+use multicluster_store::{StoreError, Upload};
+use tokio::{task::spawn_blocking, time::timeout};
+
+use super::{Desk, Sorry};
+use crate::{http::error::Problem, plane::Plane};
+
+/// The largest package that Ray takes, so no cluster could be given a larger one.
+const MAX_PACKAGE: u64 = multicluster_ray::MAX_PACKAGE_BYTES;
+/// Written in pieces of this size: no thread is held while a client is slow.
+const PIECE: usize = 1 << 20;
+/// A client that is told 413 before it has sent everything reads the answer only if it
+/// can send the rest: so much more is taken and thrown away.
+const DRAINED: u64 = 4 * MAX_PACKAGE;
+const DRAINED_WITHIN: Duration = Duration::from_secs(60);
+
+pub(super) async fn find(
+    State(plane): State<Plane>,
+    Path((protocol, name)): Path<(String, String)>,
+) -> Result<(), Sorry> {
+    check(&protocol, &name)?;
+    let packages = Arc::clone(&plane.packages);
+    let asked = name.clone();
+    let found = spawn_blocking(move || packages.find(&asked)).await.map_err(|_| stopping())?;
+    match found.map_err(Problem::from)? {
+        Some(_) => Ok(()),
+        None => Err(Sorry::new(StatusCode::NOT_FOUND, format!("Package gcs://{name} does not exist"))),
+    }
+}
+
+pub(super) async fn upload(
+    State(plane): State<Plane>,
+    Extension(desk): Extension<Arc<Desk>>,
+    Path((protocol, name)): Path<(String, String)>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<(), Sorry> {
+    check(&protocol, &name)?;
+    let mut body = body.into_data_stream();
+    let announced = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|length| length > MAX_PACKAGE) {
+        drain(body).await;
+        return Err(too_large());
+    }
+    let Ok(_turn) = desk.uploads.try_acquire() else {
+        drain(body).await;
+        let text = "too many packages are being uploaded at once\n  hint: try again in a moment";
+        return Err(Sorry::new(StatusCode::SERVICE_UNAVAILABLE, text));
+    };
+    let packages = Arc::clone(&plane.packages);
+    let upload = spawn_blocking(move || packages.begin()).await.map_err(|_| stopping())?;
+    match receive(upload.map_err(Problem::from)?, &mut body).await {
+        Ok(upload) => {
+            let finished = spawn_blocking(move || upload.finish(&name)).await.map_err(|_| stopping())?;
+            finished.map(drop).map_err(sorry)
+        }
+        Err(failed) => {
+            if failed.0 == StatusCode::PAYLOAD_TOO_LARGE {
+                drain(body).await;
+            }
+            Err(failed)
+        }
+    }
+}
+
+async fn receive(mut upload: Box<dyn Upload>, body: &mut BodyDataStream) -> Result<Box<dyn Upload>, Sorry> {
+    let (mut waiting, mut total) = (Vec::new(), 0);
+    loop {
+        // Also if the client sends nothing for a while: see `body::keep_moving`.
+        let broke_off = |error: axum::Error| Sorry::bad_request(format!("the upload broke off: {error}"));
+        let piece = body.next().await.transpose().map_err(broke_off)?;
+        total += piece.as_ref().map_or(0, |piece| piece.len() as u64);
+        if total > MAX_PACKAGE {
+            return Err(too_large());
+        }
+        let is_last = piece.is_none();
+        waiting.extend_from_slice(&piece.unwrap_or_default());
+        if waiting.len() >= PIECE || (is_last && !waiting.is_empty()) {
+            let bytes = std::mem::take(&mut waiting);
+            upload = spawn_blocking(move || upload.write(&bytes).map(|()| upload))
+                .await
+                .map_err(|_| stopping())?
+                .map_err(sorry)?;
+        }
+        if is_last {
+            return Ok(upload);
+        }
+    }
+}
+
+/// Takes what a client goes on sending, and throws it away.
+async fn drain(mut body: BodyDataStream) {
+    let taking = async {
+        let mut taken = 0;
+        while let Some(Ok(piece)) = body.next().await {
+            taken += piece.len() as u64;
+            if taken > DRAINED {
+                return;
+            }
+        }
+    };
+    drop(timeout(DRAINED_WITHIN, taking).await);
+}
+
+/// Names become parts of paths and addresses, here and on the clusters.
+fn check(protocol: &str, name: &str) -> Result<(), Sorry> {
+    if protocol != "gcs" {
+        let shown: String = protocol.chars().take(40).collect();
+        return Err(Sorry::bad_request(format!(
+            "packages of protocol {shown:?} are not kept here, only gcs"
+        )));
+    }
+    let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    if name.is_empty() || name.len() > 200 || !name.chars().all(fine) || name.starts_with('.') {
+        let shown: String = name.chars().take(60).collect();
+        return Err(Sorry::bad_request(format!(
+            "{shown:?} cannot be the name of a package\n  hint: use letters, digits, '_', '.' and '-', as in _ray_pkg_0123456789abcdef.zip"
+        )));
+    }
+    Ok(())
+}
+
+fn sorry(error: StoreError) -> Sorry {
+    match error {
+        StoreError::TooLarge { .. } => too_large(),
+        error => Problem::from(error).into(),
+    }
+}
+
+fn too_large() -> Sorry {
+    let text = format!(
+        "Maximum request body size {MAX_PACKAGE} exceeded.\n  hint: leave out data files (.rayignore, or excludes in the runtime_env)"
+    );
+    Sorry::new(StatusCode::PAYLOAD_TOO_LARGE, text)
+}
+
+fn stopping() -> Sorry {
+    Sorry::from(crate::driver::Failure::Stopping)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_could_leave_the_folder_are_refused() {
+        for bad in
+            ["", ".", "..", "../x.zip", "a/b.zip", "a\\b", ".hidden", "a\0b", "é.zip", &"x".repeat(201)]
+        {
+            assert_eq!(check("gcs", bad).unwrap_err().0, StatusCode::BAD_REQUEST, "{bad:?}");
+        }
+        for fine in ["_ray_pkg_0123456789abcdef.zip", "my-wheel-1.0-py3-none-any.whl"] {
+            assert!(check("gcs", fine).is_ok(), "{fine}");
+        }
+        assert!(check("s3", "x.zip").is_err());
+        assert!(too_large().1.starts_with("Maximum request body size 104857600 exceeded."));
+    }
+}

@@ -1,0 +1,197 @@
+//! Submit, get, list, stop, delete, version.
+
+use std::collections::BTreeMap;
+
+use multicluster_ray::Kind;
+use multicluster_types::{Kind as WorkKind, Work};
+use serde_json::json;
+
+use super::*;
+use crate::NewJob;
+
+#[tokio::test]
+async fn a_job_lives_its_life_as_on_ray() {
+    let fake = a_fake("mac").await;
+    let stage = Stage::over(&[&fake]).await;
+    stage.submit("nightly", "echo hi && sleep 0.2").await;
+    stage.wait_for("nightly", JobStatus::Succeeded).await;
+    let shown = stage.shown("nightly").await;
+    assert_eq!(shown["type"], "SUBMISSION");
+    assert_eq!(shown["metadata"]["multicluster.cluster"], "mac");
+    assert_eq!(shown["metadata"]["multicluster.state"], "succeeded");
+    assert!(shown["end_time"].as_u64() >= shown["start_time"].as_u64());
+    assert_eq!(stage.logs("nightly").await, "hi\n");
+    assert_eq!(stage.ray.stop("nightly").await.unwrap(), Some(false));
+    assert_eq!(stage.ray.delete("nightly").await.unwrap(), Some(true));
+    assert_eq!(stage.ray.job("nightly").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_queued_job_is_pending_says_why_and_can_be_stopped() {
+    let fake = a_fake("mac").await;
+    let stage = Stage::over(&[&fake]).await;
+    let mut large = SubmitRequest::new("large", "true");
+    large.entrypoint_num_cpus = Some(1000.0);
+    stage.ray.submit(&large).await.unwrap();
+    let details = stage.details("large").await;
+    assert_eq!(details.status, JobStatus::Pending);
+    let message = details.message.unwrap().to_string();
+    assert!(message.contains("mac: too small: CPU 1000 asked, 8 in all"), "{message}");
+    assert_eq!(stage.logs("large").await, "");
+    let not_ended = stage.ray.delete("large").await.unwrap_err();
+    assert_eq!(not_ended.kind, Kind::NotEnded, "{not_ended}");
+    assert_eq!(stage.ray.stop("large").await.unwrap(), Some(true));
+    assert_eq!(stage.details("large").await.status, JobStatus::Stopped);
+}
+
+#[tokio::test]
+async fn an_id_that_exists_is_refused_in_rays_words_whatever_it_runs() {
+    let fake = a_fake("mac").await;
+    let stage = Stage::over(&[&fake]).await;
+    stage.submit("once", "true").await;
+    for entrypoint in ["true", "false"] {
+        let error = stage.ray.submit(&SubmitRequest::new("once", entrypoint)).await.unwrap_err();
+        assert!(error.is_already_exists(), "{error}");
+        assert_eq!(error.status, Some(500));
+    }
+}
+
+#[tokio::test]
+async fn an_id_is_made_if_none_is_given() {
+    let fake = a_fake("mac").await;
+    let stage = Stage::over(&[&fake]).await;
+    let (status, body) = stage.post(json!({"entrypoint": "true"}).to_string()).await;
+    assert_eq!(status, 200, "{body}");
+    let answer: BTreeMap<String, String> = serde_json::from_str(&body).unwrap();
+    assert_eq!(answer.keys().collect::<Vec<_>>(), ["job_id", "submission_id"]);
+    assert!(answer["submission_id"].starts_with("raysubmit_"), "{body}");
+    assert_eq!(answer["job_id"], answer["submission_id"]);
+}
+
+#[tokio::test]
+async fn bad_requests_are_told_what_is_wrong_and_change_nothing() {
+    let fake = a_fake("mac").await;
+    let stage = Stage::over(&[&fake]).await;
+    for (body, status, words) in [
+        (
+            json!({"entrypoint": "x", "nope": 1}).to_string(),
+            400,
+            "__init__() got an unexpected keyword argument",
+        ),
+        (json!({}).to_string(), 400, "missing 1 required positional argument: 'entrypoint'"),
+        (json!({"entrypoint": ["x"]}).to_string(), 400, "entrypoint must be a string"),
+        ("{\"entrypoint\": \"x".to_owned(), 400, "not JSON"),
+        (String::new(), 400, "not JSON"),
+        ("[".repeat(100_000), 400, "not JSON"),
+        (json!({"entrypoint": "x", "submission_id": "has/slash"}).to_string(), 400, "has/slash"),
+        (json!({"entrypoint": "x", "submission_id": "y-a2"}).to_string(), 400, "reserved"),
+        (json!({"entrypoint": "x", "entrypoint_num_cpus": -1}).to_string(), 400, "entrypoint_num_cpus"),
+        (
+            json!({"entrypoint": "x", "metadata": {"multicluster.preferred_cluster": "moc"}}).to_string(),
+            400,
+            "unknown cluster moc",
+        ),
+        (
+            json!({"entrypoint": "x", "runtime_env": {"working_dir": "gcs://_ray_pkg_0.zip"}}).to_string(),
+            400,
+            "_ray_pkg_0.zip",
+        ),
+        ("x".repeat(5 << 20), 413, "Maximum request body size"),
+    ] {
+        let (got, text) = stage.post(body.clone()).await;
+        assert_eq!(got, status, "{text}\n{}", &body[..body.len().min(200)]);
+        assert!(text.contains(words) && text.len() < 2000, "{text}");
+    }
+    assert_eq!(stage.get("/api/jobs/").await, (200, "[]".to_owned()));
+    for path in [
+        "/api/jobs/nope",
+        "/api/jobs/nope/logs",
+        "/api/jobs/nope/logs/tail",
+        "/api/jobs/..%2F..%2Fx",
+        "/api/jobs",
+    ] {
+        assert_eq!(stage.get(path).await.0, 404, "{path}");
+    }
+    let (status, text) = stage.get("/api/jobs/02000000").await;
+    assert!(status == 404 && text.starts_with("Job 02000000 does not exist\n  hint: "), "{text}");
+}
+
+#[tokio::test]
+async fn secrets_are_not_shown_and_hints_are() {
+    let fake = a_fake("mac").await;
+    let stage = Stage::over(&[&fake]).await;
+    let body = json!({
+        "entrypoint": "true", "submission_id": "s", "runtime_env": {"env_vars": {"API_TOKEN": "hunter2", "A": "b"}},
+        "metadata": {"multicluster.preferred_cluster": "mac", "team": "quant"},
+    });
+    assert_eq!(stage.post(body.to_string()).await.0, 200);
+    let shown = stage.shown("s").await;
+    assert!(!shown.to_string().contains("hunter2"), "{shown}");
+    assert_eq!(shown["metadata"]["team"], "quant");
+    stage.wait_for("s", JobStatus::Succeeded).await;
+    let sent = fake.submissions().pop().unwrap();
+    assert!(sent.request.to_string().contains("hunter2"), "the cluster gets it");
+    // As it was shown, but for the secret, it can be submitted again.
+    let mut again = body.clone();
+    (again["submission_id"], again["metadata"]) = ("t".into(), stage.shown("s").await["metadata"].clone());
+    assert_eq!(stage.post(again.to_string()).await.0, 200);
+}
+
+#[tokio::test]
+async fn the_list_has_every_job_over_many_pages_and_no_task() {
+    let fake = a_fake("mac").await;
+    let stage = Stage::with(&[&fake], &[("max_running_jobs", "1")]).await;
+    let jobs: Vec<_> = (0..1203)
+        .map(|i| NewJob {
+            id: Some(an_id(&format!("j{i}"))),
+            work: Work::new(WorkKind::Job),
+            payload: Some(std::sync::Arc::new(multicluster_types::Payload {
+                entrypoint: "forever".into(),
+                ..Default::default()
+            })),
+            parent: None,
+        })
+        .chain([NewJob {
+            id: Some(an_id("a-task")),
+            work: Work::new(WorkKind::Task),
+            payload: None,
+            parent: None,
+        }])
+        .collect();
+    assert!(stage.plane.driver.submit_batch(jobs).await.unwrap().iter().all(Result::is_ok));
+    let listed: Vec<Value> = serde_json::from_str(&stage.get("/api/jobs/").await.1).unwrap();
+    assert_eq!(listed.len(), 1203);
+    assert!(listed.iter().all(|job| job["type"] == "SUBMISSION" && job["message"].is_string()));
+    assert_eq!(stage.get("/api/jobs/a-task").await.0, 404);
+    assert_eq!(stage.ray.stop("a-task").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn the_version_is_that_of_most_clusters_and_has_exactly_rays_keys() {
+    let old = |name| FakeRay::start(FakeOptions::new(name).ray_version("2.9.3"));
+    let (a, b, c) = (old("a").await, a_fake("b").await, old("c").await);
+    let stage = Stage::over(&[&a, &b, &c]).await;
+    let version: BTreeMap<String, String> = serde_json::from_str(&stage.get("/api/version").await.1).unwrap();
+    assert_eq!(version.keys().collect::<Vec<_>>(), ["ray_commit", "ray_version", "session_name", "version"]);
+    assert_eq!(version["ray_version"], "2.9.3");
+    assert!(version["version"].parse::<u32>().unwrap() > 0 && !version["ray_commit"].is_empty());
+}
+
+#[tokio::test]
+async fn metrics_health_and_readiness_answer() {
+    let fake = a_fake("mac").await;
+    let stage = Stage::over(&[&fake]).await;
+    stage.submit("a", "true").await;
+    stage.wait_for("a", JobStatus::Succeeded).await;
+    assert_eq!(stage.get("/healthz").await, (200, "ok\n".into()));
+    assert_eq!(stage.get("/readyz").await, (200, "ok\n".into()));
+    let page = stage.get("/metrics").await.1;
+    for line in [
+        r#"multicluster_cluster_healthy{cluster="mac"} 1.0"#,
+        r#"multicluster_ended_total{kind="job",cluster="mac",state="succeeded"} 1"#,
+        r#"multicluster_api_seconds_count{route="/api/jobs/",method="POST",status="2xx"} 1"#,
+        r#"multicluster_dispatch_seconds_count{cluster="mac",outcome="accepted"} 1"#,
+    ] {
+        assert!(page.lines().any(|shown| shown == line), "no {line} in\n{page}");
+    }
+}

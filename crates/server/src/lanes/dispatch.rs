@@ -1,0 +1,165 @@
+//! Sends one attempt to its cluster.
+
+use std::{
+    sync::{Arc, PoisonError},
+    time::Instant,
+};
+
+use multicluster_core::DispatchOutcome;
+use multicluster_ray::{RayError, SubmitRequest};
+
+use super::{
+    Report,
+    lane::{Found, Lane},
+    status,
+};
+use crate::{
+    driver::Run,
+    resolve::{self, Resolved},
+    sdk,
+};
+
+impl Lane {
+    /// Submits, and reports what became of it: exactly once, and nothing leaves after.
+    pub(super) async fn dispatch(&self, run: Run, homes: &[Arc<str>], leave_by: Instant) {
+        // The core may ask again while the first request is still on its way: that one
+        // will report.
+        if !self.sending.lock().unwrap_or_else(PoisonError::into_inner).insert(run.clone()) {
+            return;
+        }
+        let started = Instant::now();
+        let outcome = match self.send(&run, homes, leave_by).await {
+            Ok(()) => DispatchOutcome::Accepted,
+            Err(outcome) => outcome,
+        };
+        self.sending.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
+        let (word, problem) = describe(&outcome);
+        self.shared.metrics.dispatched(&self.cluster, word, started.elapsed());
+        if let Some(problem) = problem {
+            tracing::warn!(cluster = %self.cluster, job = %run.job, attempt = run.attempt.0, %problem, "dispatch: {word}");
+        }
+        self.report(Report::Dispatched { run, outcome }).await;
+        self.look.notify_one();
+    }
+
+    async fn send(&self, run: &Run, homes: &[Arc<str>], leave_by: Instant) -> Result<(), DispatchOutcome> {
+        let late =
+            || DispatchOutcome::Failed(format!("cluster {} is too busy to send it to", self.cluster).into());
+        let turn = tokio::time::timeout_at(leave_by.into(), self.dispatches.acquire()).await;
+        let _turn = turn.map_err(|_| late())?;
+        let resolved = self.resolve(run, homes).await?;
+        self.push_packages(&resolved).await?;
+        let request = SubmitRequest {
+            entrypoint: resolved.entrypoint,
+            submission_id: resolved.submission_id.as_str().to_owned(),
+            runtime_env: resolved.runtime_env,
+            metadata: resolved.metadata,
+            entrypoint_num_cpus: resolved.reserve.num_cpus,
+            entrypoint_num_gpus: resolved.reserve.num_gpus,
+            entrypoint_memory: resolved.reserve.memory,
+            entrypoint_resources: resolved.reserve.resources,
+            entrypoint_label_selector: resolved.reserve.label_selector,
+        };
+        if Instant::now() > leave_by {
+            return Err(late());
+        }
+        match self.client.submit(&request).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.is_already_exists() => self.whose(run, &error).await,
+            Err(error) if error.may_have_arrived() => Err(DispatchOutcome::Unknown(error.to_string().into())),
+            Err(error) => Err(refused_or_failed(&error)),
+        }
+    }
+
+    /// The id is there already: ours, by an earlier request, or somebody else's?
+    async fn whose(&self, run: &Run, error: &RayError) -> Result<(), DispatchOutcome> {
+        match self.find(run).await {
+            Ok(Found::Ours(_)) => Ok(()),
+            Ok(Found::SomebodyElses) => Err(DispatchOutcome::Taken(status::taken(&self.cluster, run))),
+            Ok(Found::Nothing) | Err(_) => Err(DispatchOutcome::Unknown(error.to_string().into())),
+        }
+    }
+
+    async fn resolve(&self, run: &Run, homes: &[Arc<str>]) -> Result<Resolved, DispatchOutcome> {
+        let reader = Arc::clone(&self.shared.reader);
+        let job = run.job.clone();
+        let payload = tokio::task::spawn_blocking(move || reader.payload(&job)).await;
+        let payload = match payload {
+            Ok(Ok(Some(payload))) => payload,
+            Ok(Ok(None)) => return Err(DispatchOutcome::Refused("what it runs is not stored".into())),
+            Ok(Err(error)) => return Err(DispatchOutcome::Failed(error.to_string().into())),
+            Err(_) => return Err(DispatchOutcome::Failed("the control plane is stopping".into())),
+        };
+        let spec = self.spec.borrow().clone();
+        let context = resolve::Context {
+            cluster: &spec,
+            homes,
+            job: &run.job,
+            attempt: run.attempt,
+            plane_id: &self.shared.plane,
+            submitted_at: run.life.unwrap_or_default(),
+            sdk: Some(sdk::package()),
+        };
+        resolve::resolve(&context, &payload)
+            .map_err(|error| DispatchOutcome::Refused(error.to_string().into()))
+    }
+
+    /// Ray drops packages that no job uses, so each is checked each time; asking also
+    /// keeps it for the ten minutes that matter.
+    async fn push_packages(&self, resolved: &Resolved) -> Result<(), DispatchOutcome> {
+        for package in &resolved.packages {
+            let there = self.client.has_package(&package.name).await;
+            if there.map_err(|error| refused_or_failed(&error))? {
+                continue;
+            }
+            let content = self.content(&package.sha256).await?;
+            let pushed = self.client.put_package(&package.name, content).await;
+            pushed.map_err(|error| refused_or_failed(&error))?;
+        }
+        Ok(())
+    }
+
+    async fn content(&self, sha256: &str) -> Result<bytes::Bytes, DispatchOutcome> {
+        if sha256 == sdk::package().sha256 {
+            return Ok(bytes::Bytes::from_static(sdk::CONTENT));
+        }
+        let packages = Arc::clone(&self.shared.packages);
+        let sha = sha256.to_owned();
+        let content = tokio::task::spawn_blocking(move || {
+            use multicluster_store::Content;
+            Ok(match packages.content(&sha)? {
+                Some(Content::File(path)) => Some(
+                    std::fs::read(&path)
+                        .map_err(|error| multicluster_store::StoreError::Io { path, error })?,
+                ),
+                Some(Content::Memory(bytes)) => Some(bytes.to_vec()),
+                None => None,
+            })
+        });
+        let lost =
+            |why: String| DispatchOutcome::Refused(format!("a package it needs is lost: {why}").into());
+        match content.await {
+            Ok(Ok(Some(bytes))) => Ok(bytes.into()),
+            Ok(Ok(None)) => Err(lost(format!("{sha256} is not stored; submit the job again"))),
+            Ok(Err::<_, multicluster_store::StoreError>(error)) => Err(lost(error.to_string())),
+            Err(_) => Err(DispatchOutcome::Failed("the control plane is stopping".into())),
+        }
+    }
+}
+
+/// A request that can never work is refused everywhere; a cluster that does not want
+/// us (token, proxy) says nothing about the request.
+fn refused_or_failed(error: &RayError) -> DispatchOutcome {
+    let message = error.to_string().into();
+    if error.is_refusal() { DispatchOutcome::Refused(message) } else { DispatchOutcome::Failed(message) }
+}
+
+fn describe(outcome: &DispatchOutcome) -> (&'static str, Option<&multicluster_types::Message>) {
+    match outcome {
+        DispatchOutcome::Accepted => ("accepted", None),
+        DispatchOutcome::Refused(why) => ("refused", Some(why)),
+        DispatchOutcome::Failed(why) => ("failed", Some(why)),
+        DispatchOutcome::Unknown(why) => ("unknown", Some(why)),
+        DispatchOutcome::Taken(why) => ("taken", Some(why)),
+    }
+}

@@ -1,0 +1,223 @@
+//! One lane: takes errands one by one, performs them side by side.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use multicluster_core::LookupOutcome;
+use multicluster_ray::{Endpoint, JobDetails, RayClient, RayError, Timeouts};
+use multicluster_types::{ClusterName, ClusterSpec, SubmissionId};
+use tokio::{
+    sync::{Notify, Semaphore, mpsc, watch as latest},
+    task::JoinSet,
+    time::sleep,
+};
+
+use super::{Report, Shared, status};
+use crate::{
+    driver::{Command, Errand, Run},
+    resolve::Ownership,
+};
+
+/// Requests under way to one cluster; Ray itself takes about 55 a second.
+const DISPATCHES: usize = 8;
+const QUESTIONS: usize = 8;
+/// Ray brings a job back that is deleted right after it ended.
+const DELETE_AFTER: Duration = Duration::from_secs(3);
+
+pub(super) struct Lane {
+    pub(super) shared: Arc<Shared>,
+    pub(super) cluster: ClusterName,
+    pub(super) generation: u64,
+    pub(super) client: RayClient,
+    pub(super) spec: latest::Receiver<Arc<ClusterSpec>>,
+    pub(super) dispatches: Semaphore,
+    questions: Semaphore,
+    /// Submissions that have not come to an end: nobody can say "not there" of them.
+    pub(super) sending: Mutex<HashSet<Run>>,
+    /// There may be something new to watch.
+    pub(super) look: Notify,
+    /// Somebody wants fresh facts.
+    pub(super) poll: Notify,
+}
+
+/// Starts a lane; it ends when the returned set is dropped.
+pub(super) fn start(
+    shared: Arc<Shared>,
+    spec: &Arc<ClusterSpec>,
+    specs: latest::Receiver<Arc<ClusterSpec>>,
+    generation: u64,
+    errands: mpsc::UnboundedReceiver<Errand>,
+) -> (Option<RayClient>, JoinSet<()>) {
+    let mut running = JoinSet::new();
+    let client = match connect(spec) {
+        Ok(client) => client,
+        Err(problem) => {
+            tracing::error!(cluster = %spec.name, %problem, "this cluster cannot be used");
+            let cluster = spec.name.clone();
+            running.spawn(refuse(shared, cluster, generation, problem));
+            return (None, running);
+        }
+    };
+    let lane = Arc::new(Lane {
+        shared,
+        cluster: spec.name.clone(),
+        generation,
+        client: client.clone(),
+        spec: specs,
+        dispatches: Semaphore::new(DISPATCHES),
+        questions: Semaphore::new(QUESTIONS),
+        sending: Mutex::default(),
+        look: Notify::new(),
+        poll: Notify::new(),
+    });
+    running.spawn(super::poll::run(Arc::clone(&lane)));
+    running.spawn(super::watch::run(Arc::clone(&lane)));
+    running.spawn(take_errands(lane, errands));
+    (Some(client), running)
+}
+
+fn connect(spec: &ClusterSpec) -> Result<RayClient, String> {
+    let connection = &spec.connection;
+    let read = |path: &Arc<str>| {
+        std::fs::read(&**path).map_err(|error| format!("ca_file {path} cannot be read: {error}"))
+    };
+    let endpoint = Endpoint {
+        dashboard: spec.dashboard.to_string(),
+        token: connection.token.as_ref().map(|token| token.expose().to_owned()),
+        headers: connection.headers.iter().map(|(k, v)| (k.clone(), v.expose().to_owned())).collect(),
+        ca_pem: connection.ca_file.as_ref().map(read).transpose()?,
+        insecure_tls: connection.insecure_tls,
+    };
+    RayClient::new(&endpoint, Timeouts::default()).map_err(|error| error.to_string())
+}
+
+/// A cluster that cannot even be asked is unhealthy, and says why.
+async fn refuse(shared: Arc<Shared>, cluster: ClusterName, generation: u64, problem: String) {
+    loop {
+        let report = Report::PollFailed(problem.as_str().into());
+        let command = Command::Report { cluster: cluster.clone(), generation, report };
+        if shared.driver.send(command).await.is_err() {
+            return;
+        }
+        sleep(Duration::from_secs(5)).await;
+    }
+}
+
+/// Errands never wait for each other: a stop must not stand behind a slow upload.
+async fn take_errands(lane: Arc<Lane>, mut errands: mpsc::UnboundedReceiver<Errand>) {
+    let mut under_way = JoinSet::new();
+    while let Some(errand) = errands.recv().await {
+        let lane = Arc::clone(&lane);
+        match errand {
+            Errand::Poll => lane.poll.notify_one(),
+            Errand::Submit { run, homes, leave_by } => {
+                under_way.spawn(async move { lane.dispatch(run, &homes, leave_by).await });
+            }
+            Errand::Lookup { run, question } => {
+                under_way.spawn(async move { lane.look_up(run, question).await });
+            }
+            Errand::Stop { run } => {
+                under_way.spawn(async move { lane.stop(run).await });
+            }
+            Errand::Forget { run } => {
+                under_way.spawn(async move { lane.forget(run).await });
+            }
+        }
+        while under_way.try_join_next().is_some() {}
+    }
+}
+
+/// What a cluster has under the id of one attempt.
+pub(super) enum Found {
+    Ours(Box<JobDetails>),
+    SomebodyElses,
+    Nothing,
+}
+
+impl Lane {
+    /// Tells the driver. When it is gone, so are we in a moment.
+    pub(super) async fn report(&self, report: Report) {
+        let (cluster, generation) = (self.cluster.clone(), self.generation);
+        drop(self.shared.driver.send(Command::Report { cluster, generation, report }).await);
+    }
+
+    /// What is there under the id of this attempt, and is it this attempt?
+    pub(super) async fn find(&self, run: &Run) -> Result<Found, RayError> {
+        let id = SubmissionId::of(&run.job, run.attempt);
+        Ok(match self.client.job(id.as_str()).await? {
+            None => Found::Nothing,
+            Some(details) if self.is_ours(&details, run) => Found::Ours(Box::new(details)),
+            Some(_) => Found::SomebodyElses,
+        })
+    }
+
+    fn is_ours(&self, details: &JobDetails, run: &Run) -> bool {
+        self.owner_of(details).is_some_and(|owner| {
+            owner.job == run.job
+                && owner.attempt == run.attempt
+                && run.life.is_none_or(|life| owner.life == life)
+        })
+    }
+
+    /// Which attempt of ours this is, if it is ours.
+    pub(super) fn owner_of(&self, details: &JobDetails) -> Option<Ownership> {
+        Ownership::parse(&details.metadata).filter(|owner| *owner.plane == *self.shared.plane)
+    }
+
+    async fn look_up(&self, run: Run, question: u32) {
+        let Ok(_turn) = self.questions.acquire().await else { return };
+        let outcome = self.ask(&run).await.unwrap_or(LookupOutcome::NoAnswer);
+        self.report(Report::LookedUp { run, question, outcome }).await;
+        self.look.notify_one();
+    }
+
+    async fn ask(&self, run: &Run) -> Result<LookupOutcome, RayError> {
+        Ok(match self.find(run).await? {
+            Found::Ours(details) => LookupOutcome::Found(status::of(&details)),
+            Found::SomebodyElses => LookupOutcome::Taken(status::taken(&self.cluster, run)),
+            // What is on its way may be there in a moment.
+            Found::Nothing if self.is_sending(run) => LookupOutcome::NoAnswer,
+            // Read after the answer: had the head been started anew before it, the
+            // answer would be that of the new one.
+            Found::Nothing => {
+                LookupOutcome::NotFound { incarnation: self.client.version().await?.session_name }
+            }
+        })
+    }
+
+    pub(super) fn is_sending(&self, run: &Run) -> bool {
+        self.sending.lock().unwrap_or_else(PoisonError::into_inner).contains(run)
+    }
+
+    async fn stop(&self, run: Run) {
+        let Ok(_turn) = self.questions.acquire().await else { return };
+        let id = SubmissionId::of(&run.job, run.attempt);
+        let answered = match self.find(&run).await {
+            Ok(Found::Ours(_)) => self.client.stop(id.as_str()).await.map(drop),
+            Ok(Found::SomebodyElses | Found::Nothing) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = &answered {
+            tracing::warn!(cluster = %self.cluster, job = %run.job, %error, "cannot stop it yet");
+        }
+        self.report(Report::StopSent { run, answered: answered.is_ok() }).await;
+        self.look.notify_one();
+    }
+
+    /// Keeps Ray's own list short, and the id free. Best effort: what is left behind is
+    /// told apart from later runs by its metadata.
+    async fn forget(&self, run: Run) {
+        sleep(DELETE_AFTER).await;
+        let Ok(_turn) = self.questions.acquire().await else { return };
+        let id = SubmissionId::of(&run.job, run.attempt);
+        if let Ok(Found::Ours(details)) = self.find(&run).await
+            && status::is_over(&details)
+            && let Err(error) = self.client.delete(id.as_str()).await
+        {
+            tracing::debug!(cluster = %self.cluster, job = %run.job, %error, "left on its cluster");
+        }
+    }
+}

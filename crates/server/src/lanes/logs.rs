@@ -1,0 +1,49 @@
+//! Our own copy of a job's last lines, for when its cluster is gone.
+
+use multicluster_ray::{JobDetails, RayError};
+use multicluster_store::LogCopy;
+use multicluster_types::SubmissionId;
+
+use super::lane::Lane;
+use crate::driver::{Command, Run};
+
+/// How much of the end of a log is kept.
+const KEEP: usize = 64 << 10;
+const LINES: u32 = 1000;
+
+impl Lane {
+    /// Takes a copy. If that fails, the one before stays.
+    pub(super) async fn copy_log(&self, run: &Run, details: &JobDetails) {
+        let id = SubmissionId::of(&run.job, run.attempt);
+        let (text, truncated) = match self.end_of_log(id.as_str(), details).await {
+            Ok(end) => end,
+            Err(error) => {
+                tracing::debug!(cluster = %self.cluster, job = %run.job, %error, "no copy of its log");
+                return;
+            }
+        };
+        let copy = LogCopy {
+            job: run.job.clone(),
+            attempt: run.attempt,
+            cluster: self.cluster.clone(),
+            taken_at: self.shared.clock.now(),
+            text,
+            truncated,
+        };
+        drop(self.shared.driver.send(Command::Logs(Box::new(copy))).await);
+    }
+
+    /// The file itself, where Ray says on which node it is: cheap however long it is,
+    /// and whatever bytes it holds.
+    async fn end_of_log(&self, id: &str, details: &JobDetails) -> Result<(String, bool), RayError> {
+        if let Some(node) = &details.driver_node_id
+            && let Ok(Some(bytes)) = self.client.driver_log(id, node, LINES, KEEP).await
+        {
+            let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
+            let truncated = bytes.len() >= KEEP || lines >= LINES as usize;
+            return Ok((String::from_utf8_lossy(&bytes).into_owned(), truncated));
+        }
+        let logs = self.client.logs(id, KEEP).await?.unwrap_or_default();
+        Ok((logs.text, logs.skipped > 0))
+    }
+}

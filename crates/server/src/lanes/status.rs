@@ -1,0 +1,35 @@
+//! What Ray says about a job, in the core's words.
+
+use multicluster_core::RunStatus;
+use multicluster_ray::{JobDetails, JobStatus};
+use multicluster_types::{ClusterName, Message, SubmissionId};
+
+use crate::driver::Run;
+
+/// Ray gave up before the entrypoint ran, for want of room: it may be sent elsewhere.
+/// A broken runtime_env is not among them: the job would fail the same way anywhere,
+/// and its owner wants to know now.
+const NEVER_STARTED: [&str; 2] = ["JOB_SUPERVISOR_ACTOR_START_TIMEOUT", "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE"];
+
+pub(super) fn of(details: &JobDetails) -> RunStatus {
+    match details.status {
+        JobStatus::Pending => RunStatus::Pending,
+        JobStatus::Running => RunStatus::Running,
+        JobStatus::Succeeded => RunStatus::Succeeded,
+        JobStatus::Stopped => RunStatus::Stopped,
+        JobStatus::Failed => {
+            let kind = details.error_type.as_deref().unwrap_or_default();
+            let message = details.message.clone().unwrap_or_else(|| "Ray does not say why".into());
+            RunStatus::Failed { message, never_started: NEVER_STARTED.contains(&kind) }
+        }
+    }
+}
+
+pub(super) fn is_over(details: &JobDetails) -> bool {
+    details.status.is_terminal()
+}
+
+pub(super) fn taken(cluster: &ClusterName, run: &Run) -> Message {
+    let id = SubmissionId::of(&run.job, run.attempt);
+    format!("cluster {cluster} has another job with the id {id}; it is tried again under the next one").into()
+}

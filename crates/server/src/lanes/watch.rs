@@ -1,0 +1,160 @@
+//! Watches our jobs on one cluster: fast while something is starting or ending, slow
+//! while everything just runs, not at all while there is nothing.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures_util::future::join_all;
+use multicluster_core::{RunStatus, record::Stage};
+use multicluster_ray::{JobDetails, RayError};
+use multicluster_types::{Kind, Span, SubmissionId};
+use tokio::time::timeout;
+
+use super::{Report, lane::Lane, status};
+use crate::driver::Run;
+
+const FAST: Duration = Duration::from_millis(500);
+const STEADY: Duration = Duration::from_secs(1);
+const SLOW: Duration = Duration::from_secs(3);
+/// Even with nothing to watch: a job may have been adopted.
+const IDLE: Duration = Duration::from_secs(30);
+/// Ray's list reads every job that ever ran, so a few jobs are asked about one by one.
+const FEW: usize = 6;
+/// How often our copy of a running job's log is renewed.
+const COPY_EVERY: Duration = Duration::from_secs(30);
+
+/// One attempt that should be there.
+#[derive(Debug, Clone)]
+struct Expected {
+    run: Run,
+    starting: bool,
+    running_for: Span,
+}
+
+pub(super) async fn run(lane: Arc<Lane>) {
+    let mut copies: HashMap<Run, Instant> = HashMap::new();
+    loop {
+        let Some(expected) = lane.expected().await else { return };
+        let mut pause = if expected.is_empty() { IDLE } else { cadence(&expected) };
+        if !expected.is_empty() {
+            match lane.observe(&expected).await {
+                Ok(seen) => lane.copy_logs(&seen, &mut copies).await,
+                Err(error) => {
+                    tracing::debug!(cluster = %lane.cluster, %error, "cannot watch");
+                    pause = pause.max(SLOW);
+                }
+            }
+        }
+        drop(timeout(pause, lane.look.notified()).await);
+    }
+}
+
+fn cadence(expected: &[Expected]) -> Duration {
+    let youngest = expected.iter().map(|e| if e.starting { Span::ZERO } else { e.running_for }).min();
+    match youngest {
+        Some(age) if age < Span::seconds(15) => FAST,
+        Some(age) if age < Span::seconds(120) => STEADY,
+        _ => SLOW,
+    }
+}
+
+impl Lane {
+    /// What the core believes to be on this cluster.
+    async fn expected(&self) -> Option<Vec<Expected>> {
+        let cluster = self.cluster.clone();
+        let looked = self.shared.driver.read(move |core| {
+            let now = core.now();
+            let jobs = core.live_on(&cluster).filter(|record| record.work.kind == Kind::Job);
+            jobs.filter_map(|record| {
+                let live = record.live()?;
+                let run =
+                    Run { job: record.id.clone(), attempt: live.attempt, life: Some(record.submitted_at) };
+                let starting = live.stage == Stage::Pending || live.stopping;
+                let running_for = live.running_at.map_or(Span::ZERO, |at| now.since(at));
+                (live.stage != Stage::Sending).then_some(Expected { run, starting, running_for })
+            })
+            .collect()
+        });
+        looked.await.ok()
+    }
+
+    /// Asks what became of them, and reports it.
+    async fn observe(&self, expected: &[Expected]) -> Result<Vec<(Run, JobDetails)>, RayError> {
+        // Read before: what the head of another life says about missing jobs leads to a
+        // question, and that reads it again.
+        let incarnation = self.client.version().await?.session_name;
+        let asked_at = self.shared.clock.now();
+        let (seen, complete) =
+            if expected.len() <= FEW { (self.ask_each(expected).await?, true) } else { self.list().await? };
+        // Ray keeps ended jobs in its list for good: of those, only news matters.
+        let is_expected = |run: &Run| expected.iter().any(|e| e.run == *run);
+        let seen: Vec<_> =
+            seen.into_iter().filter(|(run, details)| !status::is_over(details) || is_expected(run)).collect();
+        let runs = seen.iter().map(|(run, details)| (run.clone(), status::of(details))).collect();
+        let complete_at = complete.then_some(asked_at);
+        self.report(Report::Observed { incarnation, complete_at, runs }).await;
+        Ok(seen)
+    }
+
+    async fn ask_each(&self, expected: &[Expected]) -> Result<Vec<(Run, JobDetails)>, RayError> {
+        let ask = |id: SubmissionId| async move { self.client.job(id.as_str()).await };
+        let ids = expected.iter().map(|e| SubmissionId::of(&e.run.job, e.run.attempt));
+        let mut seen = Vec::new();
+        for answer in join_all(ids.map(ask)).await {
+            seen.extend(answer?.and_then(|details| self.identify(details)));
+        }
+        Ok(seen)
+    }
+
+    /// All of ours, and whether that is all.
+    async fn list(&self) -> Result<(Vec<(Run, JobDetails)>, bool), RayError> {
+        let all = self.client.jobs().await?;
+        let complete = all.is_complete();
+        Ok((all.jobs.into_iter().filter_map(|details| self.identify(details)).collect(), complete))
+    }
+
+    fn identify(&self, details: JobDetails) -> Option<(Run, JobDetails)> {
+        let owner = self.owner_of(&details)?;
+        Some((Run { job: owner.job, attempt: owner.attempt, life: Some(owner.life) }, details))
+    }
+
+    /// Renews our copies: of ended jobs once, of running ones now and then.
+    async fn copy_logs(&self, seen: &[(Run, JobDetails)], copies: &mut HashMap<Run, Instant>) {
+        copies.retain(|run, _| seen.iter().any(|(there, _)| there == run));
+        let now = Instant::now();
+        let due: Vec<_> = seen
+            .iter()
+            .filter(|(run, details)| match status::of(details) {
+                RunStatus::Pending => false,
+                RunStatus::Running => copies.get(run).is_none_or(|at| now - *at > COPY_EVERY),
+                _ => true,
+            })
+            .collect();
+        copies.extend(due.iter().map(|(run, _)| (run.clone(), now)));
+        for few in due.chunks(4) {
+            join_all(few.iter().map(|(run, details)| self.copy_log(run, details))).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use multicluster_types::{Attempt, JobId, Timestamp};
+
+    use super::*;
+
+    fn expected(starting: bool, seconds: u64) -> Expected {
+        let run = Run { job: JobId::new("j").unwrap(), attempt: Attempt(1), life: Some(Timestamp(1)) };
+        Expected { run, starting, running_for: Span::seconds(seconds) }
+    }
+
+    #[test]
+    fn the_newest_job_sets_the_pace() {
+        assert_eq!(cadence(&[expected(false, 9999), expected(true, 0)]), FAST);
+        assert_eq!(cadence(&[expected(false, 9999), expected(false, 60)]), STEADY);
+        assert_eq!(cadence(&[expected(false, 9999)]), SLOW);
+    }
+}

@@ -1,0 +1,147 @@
+//! What is counted and measured, and `/metrics`, `/healthz`, `/readyz`.
+//!
+//! Counters and histograms are kept here and fed by those who do things; what there *is*
+//! (clusters, queues) is looked up when somebody asks. Nothing is global, and nothing is
+//! labelled by job: the number of series is bounded by clusters, routes and reasons.
+//!
+//! - `catalogue` every metric: name, type, help, labels; `docs/metrics.md` is made of it
+//! - `series` where the numbers are kept · `page` how they are written down
+//! - `process` what the kernel says about us · `routes` the three addresses
+
+mod catalogue;
+mod page;
+mod process;
+mod routes;
+mod series;
+#[cfg(test)]
+mod tests;
+
+use std::{sync::Arc, time::Duration};
+
+use multicluster_core::{Core, CycleStats, Event, record::AttemptRecord};
+use multicluster_types::{Attempt, ClusterName, Decision, JobId, Kind, State};
+
+pub(crate) use routes::routes;
+
+use page::Seen;
+use series::{Cluster, Series};
+
+/// Shared by everything that measures. Cheap to clone; the hooks below are on the hot
+/// path and allocate nothing for a cluster or a route that was seen before.
+#[derive(Clone, Default)]
+pub struct Metrics {
+    series: Arc<Series>,
+}
+
+impl Metrics {
+    /// A transaction of so many changes was made durable.
+    pub(crate) fn committed(&self, took: Duration, changes: usize) {
+        self.series.commit.observe(took.as_secs_f64());
+        #[expect(clippy::cast_precision_loss, reason = "a histogram; no transaction has 2^53 changes")]
+        self.series.commit_changes.observe(changes as f64);
+    }
+
+    /// A cluster was chosen.
+    pub(crate) fn decided(&self, decision: &Decision) {
+        self.series.cluster(&decision.cluster, |cluster| cluster.placed.inc());
+    }
+
+    /// A job or a cluster changed. `core` is as it is after that.
+    pub(crate) fn happened(&self, event: &Event, core: &Core) {
+        match event {
+            Event::Job { job, at, state, cluster, attempt, .. } => {
+                self.series.entered[*state as usize].inc();
+                let record = core.job(job);
+                let kind = record.map_or(Kind::Job, |record| record.work.kind);
+                match state {
+                    State::Queued if record.is_some_and(|record| record.submitted_at == *at) => {
+                        self.series.accepted[kind as usize].inc();
+                    }
+                    // Sent again, or told again because it is being stopped: only the first
+                    // moment of the first attempt ends the wait.
+                    State::Dispatching if *attempt == Some(Attempt::FIRST) => {
+                        let Some((record, cluster)) = record.zip(cluster.as_ref()) else { return };
+                        if record.live().is_some_and(|live| live.dispatched_at == *at) {
+                            let waited = at.since(record.submitted_at).as_seconds();
+                            self.series.cluster(cluster, |cluster| cluster.waited(kind, waited));
+                        }
+                    }
+                    State::Succeeded | State::Failed | State::Stopped => {
+                        self.in_cluster(cluster.as_ref(), |cluster| cluster.ended(kind, *state));
+                    }
+                    _ => {}
+                }
+            }
+            Event::Cluster { cluster, change, .. } => self.series.changed(cluster, change),
+        }
+    }
+
+    /// One attempt is over. Called for every `Write::Attempt`.
+    #[allow(dead_code, reason = "the driver calls it from the next change on")]
+    pub(crate) fn attempted(&self, attempt: &AttemptRecord, core: &Core) {
+        if let Some(running_at) = attempt.live.running_at {
+            let kind = kind_of(&attempt.job, core);
+            let ran = attempt.ended_at.since(running_at).as_seconds();
+            self.series.cluster(&attempt.live.cluster, |cluster| cluster.ran(kind, ran));
+        }
+    }
+
+    /// The scheduler looked at its queues.
+    pub(crate) fn cycled(&self, cycle: &CycleStats) {
+        let series = &self.series;
+        series.cycles.inc();
+        series.heads.inc_by(cycle.heads.into());
+        series.looks.inc_by(cycle.looks.into());
+        series.placed.inc_by(cycle.placed.into());
+        for (reason, count) in &cycle.rejections {
+            series.passed_over[*reason as usize].inc_by((*count).into());
+        }
+    }
+
+    /// A submit request to a cluster came to an end.
+    pub(crate) fn dispatched(&self, cluster: &ClusterName, outcome: &'static str, took: Duration) {
+        self.series.cluster(cluster, |cluster| cluster.dispatched(outcome, took.as_secs_f64()));
+    }
+
+    /// A poll of a cluster came to an end.
+    pub(crate) fn polled(&self, cluster: &ClusterName, answered: bool, took: Duration) {
+        self.series.cluster(cluster, |cluster| cluster.polled(answered, took.as_secs_f64()));
+    }
+
+    /// A request was answered. `route` is the router's template, never a path somebody
+    /// sent; `None` if no route matched.
+    pub(crate) fn api(&self, route: Option<&str>, method: &http::Method, status: u16, took: Duration) {
+        self.series.api(route.unwrap_or("unmatched"), method, status, took.as_secs_f64());
+    }
+
+    /// A log is being followed, until the guard is dropped.
+    pub(crate) fn tailing(&self) -> Tailing {
+        self.series.tails.inc();
+        Tailing(Arc::clone(&self.series))
+    }
+
+    /// Everything, as Prometheus reads it.
+    pub(crate) fn render(&self, seen: Seen) -> String {
+        page::render(Arc::clone(&self.series), seen)
+    }
+
+    fn in_cluster(&self, name: Option<&ClusterName>, count: impl FnOnce(&Cluster)) {
+        match name {
+            Some(name) => self.series.cluster(name, count),
+            None => count(&self.series.nowhere),
+        }
+    }
+}
+
+/// Counts one follower of a log.
+pub(crate) struct Tailing(Arc<Series>);
+
+impl Drop for Tailing {
+    fn drop(&mut self) {
+        self.0.tails.dec();
+    }
+}
+
+fn kind_of(job: &JobId, core: &Core) -> Kind {
+    core.job(job).map_or(Kind::Job, |record| record.work.kind)
+}

@@ -1,0 +1,312 @@
+//! Writes the numbers down as Prometheus reads them.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use multicluster_core::{CircuitState, ClusterView, Core, HealthState, QueueKind, QueueName, record::Source};
+use multicluster_types::{Dimension, ReasonKind, Share, State, Timestamp};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text},
+    metrics::{counter::ConstCounter, gauge::ConstGauge, histogram::Histogram},
+    registry::Registry,
+};
+
+use super::{
+    catalogue::{self as all, Metric},
+    process::Process,
+    series::{CHANGES_OF_CLUSTERS, CLASSES, ENDS, KINDS, METHODS, Series},
+};
+
+/// What there is at the moment of the scrape.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    now: Timestamp,
+    jobs: u64,
+    queues: Vec<(QueueName, u32)>,
+    clusters: Vec<ClusterView>,
+}
+
+impl Seen {
+    pub(super) fn of(core: &Core) -> Self {
+        Self {
+            now: core.now(),
+            jobs: core.job_count() as u64,
+            queues: core.queues().map(|(name, length)| (name.clone(), length)).collect(),
+            clusters: core.clusters().collect(),
+        }
+    }
+}
+
+pub(super) fn render(series: Arc<Series>, seen: Seen) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Page { series, seen, process: Process::now() }));
+    let mut text = String::new();
+    text::encode(&mut text, &registry).expect("writing to a String does not fail");
+    text
+}
+
+#[derive(Debug)]
+struct Page {
+    series: Arc<Series>,
+    seen: Seen,
+    process: Process,
+}
+
+impl Collector for Page {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut out = Out(encoder);
+        self.jobs(&mut out)?;
+        self.scheduler(&mut out)?;
+        self.clusters(&mut out)?;
+        self.store_and_api(&mut out)?;
+        self.process(&mut out)
+    }
+}
+
+impl Page {
+    fn jobs(&self, out: &mut Out<'_>) -> fmt::Result {
+        out.infos(&all::BUILD, [[env!("CARGO_PKG_VERSION")]])?;
+        out.gauges(&all::KNOWN, [([], float(self.seen.jobs))])?;
+        let accepted = KINDS.iter().map(|kind| ([kind.as_str()], self.series.accepted[*kind as usize].get()));
+        out.counters(&all::ACCEPTED, accepted)?;
+        let entered =
+            State::ALL.iter().map(|state| ([state.as_str()], self.series.entered[*state as usize].get()));
+        out.counters(&all::ENTERED, entered)?;
+
+        let clusters = self.series.clusters();
+        let places = clusters.iter().map(|(name, cluster)| (name.as_str(), &**cluster));
+        let ended = [("", &self.series.nowhere)].into_iter().chain(places).flat_map(|(name, cluster)| {
+            KINDS.iter().flat_map(move |kind| {
+                let counts = &cluster.ends[*kind as usize];
+                // Most pools have jobs only: what never was is not shown of the others.
+                ENDS.iter()
+                    .zip(counts)
+                    .map(move |(end, count)| ([kind.as_str(), name, end.as_str()], count.get()))
+                    .filter(move |(labels, count)| *count > 0 || (labels[0] == "job" && !name.is_empty()))
+            })
+        });
+        out.counters(&all::ENDED, ended)?;
+        let by_kind = |of: fn(&super::Cluster) -> &[OnceLock<Histogram>; KINDS.len()]| {
+            clusters.iter().flat_map(move |(name, cluster)| {
+                KINDS
+                    .iter()
+                    .zip(of(cluster))
+                    .map(|(kind, times)| ([kind.as_str(), name.as_str()], times.get()))
+            })
+        };
+        out.histograms(&all::RUNS, by_kind(|cluster| &cluster.runs))?;
+        let queues = self.seen.queues.iter().map(|(name, length)| {
+            let kind = match name.kind {
+                QueueKind::Jobs => "jobs",
+                QueueKind::Tasks => "tasks",
+            };
+            ([kind, name.cluster.as_ref().map_or("", |cluster| cluster.as_str())], f64::from(*length))
+        });
+        out.gauges(&all::QUEUE, queues)?;
+        out.histograms(&all::WAITS, by_kind(|cluster| &cluster.waits))
+    }
+
+    fn scheduler(&self, out: &mut Out<'_>) -> fmt::Result {
+        let series = &self.series;
+        out.counters(&all::CYCLES, [([], series.cycles.get())])?;
+        out.counters(&all::HEADS, [([], series.heads.get())])?;
+        out.counters(&all::LOOKS, [([], series.looks.get())])?;
+        let placed = [(["placed", ""], series.placed.get())];
+        let passed_over = ReasonKind::ALL
+            .iter()
+            .map(|reason| (["passed_over", reason.as_str()], series.passed_over[*reason as usize].get()));
+        out.counters(&all::DECISIONS, placed.into_iter().chain(passed_over))?;
+        let clusters = series.clusters();
+        let placements = clusters.iter().map(|(name, cluster)| ([name.as_str()], cluster.placed.get()));
+        out.counters(&all::PLACED, placements)?;
+        let dispatches: Vec<_> =
+            clusters.iter().map(|(name, cluster)| (name, cluster.dispatches())).collect();
+        let dispatches = dispatches.iter().flat_map(|(name, outcomes)| {
+            outcomes.iter().map(|(outcome, times)| ([name.as_str(), *outcome], Some(times)))
+        });
+        out.histograms(&all::DISPATCHES, dispatches)
+    }
+
+    fn clusters(&self, out: &mut Out<'_>) -> fmt::Result {
+        let views = || self.seen.clusters.iter().map(|view| (view.spec.name.as_str(), view));
+        let facts = || views().filter_map(|(name, view)| Some((name, view, view.snapshot.as_ref()?)));
+        let yes = |is: bool| f64::from(u8::from(is));
+        out.infos(
+            &all::CLUSTER,
+            views().map(|(name, view)| {
+                let version = view.snapshot.as_ref().map_or("", |facts| facts.ray_version.as_str());
+                let source = match view.source {
+                    Source::File => "file",
+                    Source::Api => "api",
+                };
+                [name, version, source]
+            }),
+        )?;
+        out.gauges(&all::HEALTHY, views().map(|(n, v)| ([n], yes(v.health == HealthState::Healthy))))?;
+        out.gauges(
+            &all::BREAKER,
+            views().flat_map(|(name, view)| {
+                ["closed", "open", "half_open"].map(|state| ([name, state], yes(state == circuit(view))))
+            }),
+        )?;
+        out.gauges(&all::CORDONED, views().map(|(n, v)| ([n], yes(v.cordon.is_some() || v.leaving))))?;
+        out.gauges(&all::NODES, facts().map(|(name, _, facts)| ([name], f64::from(facts.nodes))))?;
+        let ages = facts().map(|(name, _, facts)| ([name], self.seen.now.since(facts.taken_at).as_seconds()));
+        out.gauges(&all::AGE, ages)?;
+        out.gauges(
+            &all::UTILIZATION,
+            facts().flat_map(|(name, _, facts)| {
+                let logical = DIMENSIONS.into_iter().filter_map(move |(word, dimension)| {
+                    let total = facts.total.get(&dimension);
+                    let share = facts.used.get(&dimension).share_of(total);
+                    (!total.is_zero()).then_some(([name, word, "logical"], share))
+                });
+                let load = [
+                    ("cpu", facts.physical.cpu),
+                    ("gpu", facts.physical.gpu),
+                    ("memory", facts.physical.memory),
+                ];
+                let physical = load.into_iter().filter_map(move |(word, share)| {
+                    Some(([name, word, "physical"], share.map(Share::as_f64)?))
+                });
+                logical.chain(physical)
+            }),
+        )?;
+        let amounts = |of: fn(&ClusterView) -> Option<&multicluster_types::Resources>| {
+            views().filter_map(move |(name, view)| Some((name, of(view)?))).flat_map(|(name, amounts)| {
+                DIMENSIONS
+                    .into_iter()
+                    .map(move |(word, dimension)| ([name, word], amounts.get(&dimension).as_f64()))
+            })
+        };
+        out.gauges(&all::CAPACITY, amounts(|view| view.snapshot.as_ref().map(|facts| &facts.total)))?;
+        out.gauges(&all::USED, amounts(|view| view.snapshot.as_ref().map(|facts| &facts.used)))?;
+        out.gauges(&all::ASSUMED, amounts(|view| Some(&view.assumed)))?;
+        out.gauges(&all::LIVE, views().map(|(name, view)| ([name], float(view.live as u64))))?;
+        out.gauges(&all::TOP_LEVEL, views().map(|(name, view)| ([name], f64::from(view.top_level_jobs))))?;
+
+        let counted = self.series.clusters();
+        let changes = counted.iter().flat_map(|(name, cluster)| {
+            let counts = CHANGES_OF_CLUSTERS.iter().zip(&cluster.changes);
+            counts
+                .map(|(change, count)| ([name.as_str(), *change], count.get()))
+                .filter(|(_, count)| *count > 0)
+        });
+        out.counters(&all::CHANGES, changes)?;
+        let polls = counted.iter().flat_map(|(name, cluster)| {
+            let outcomes = ["failed", "answered"].into_iter().zip(&cluster.polls);
+            outcomes.map(|(outcome, times)| ([name.as_str(), outcome], times.get()))
+        });
+        out.histograms(&all::POLLS, polls)
+    }
+
+    fn store_and_api(&self, out: &mut Out<'_>) -> fmt::Result {
+        out.histograms(&all::COMMITS, [([], Some(&self.series.commit))])?;
+        out.histograms(&all::COMMIT_CHANGES, [([], Some(&self.series.commit_changes))])?;
+        let routes = self.series.routes();
+        let requests = routes.iter().flat_map(|(route, measured)| {
+            METHODS.iter().zip(&measured.0).flat_map(move |(method, classes)| {
+                let classes = CLASSES.iter().zip(classes);
+                classes.map(move |(class, times)| ([&**route, *method, *class], times.get()))
+            })
+        });
+        out.histograms(&all::API, requests)?;
+        out.gauges(&all::TAILS, [([], float(u64::try_from(self.series.tails.get()).unwrap_or(0)))])
+    }
+
+    fn process(&self, out: &mut Out<'_>) -> fmt::Result {
+        let process = &self.process;
+        let number = |number: Option<u64>| number.map(|number| ([], float(number)));
+        out.gauges(&all::RESIDENT, number(process.resident_bytes))?;
+        out.counters(&all::CPU, process.cpu_seconds.map(|seconds| ([], seconds)))?;
+        out.gauges(&all::FDS, number(process.open_fds))?;
+        out.gauges(&all::THREADS, number(process.threads))
+    }
+}
+
+const DIMENSIONS: [(&str, Dimension); 3] =
+    [("cpu", Dimension::Cpu), ("gpu", Dimension::Gpu), ("memory", Dimension::Memory)];
+
+fn circuit(view: &ClusterView) -> &'static str {
+    match view.circuit {
+        CircuitState::Closed => "closed",
+        CircuitState::Open { .. } => "open",
+        CircuitState::HalfOpen => "half_open",
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a gauge is a float; nothing here counts to 2^53")]
+fn float(number: u64) -> f64 {
+    number as f64
+}
+
+/// Writes one metric after the other. As many label values as the catalogue has labels.
+struct Out<'a>(DescriptorEncoder<'a>);
+
+impl Out<'_> {
+    fn counters<'v, const N: usize, T>(
+        &mut self,
+        metric: &'static Metric,
+        samples: impl IntoIterator<Item = ([&'v str; N], T)>,
+    ) -> fmt::Result
+    where
+        ConstCounter<T>: EncodeMetric,
+    {
+        let samples = samples.into_iter().map(|(labels, value)| (labels, ConstCounter::new(value)));
+        self.samples(metric, samples)
+    }
+
+    fn gauges<'v, const N: usize>(
+        &mut self,
+        metric: &'static Metric,
+        samples: impl IntoIterator<Item = ([&'v str; N], f64)>,
+    ) -> fmt::Result {
+        self.samples(metric, samples.into_iter().map(|(labels, value)| (labels, ConstGauge::new(value))))
+    }
+
+    /// Those that nothing was ever measured of are left out.
+    fn histograms<'v, const N: usize>(
+        &mut self,
+        metric: &'static Metric,
+        samples: impl IntoIterator<Item = ([&'v str; N], Option<&'v Histogram>)>,
+    ) -> fmt::Result {
+        let measured = samples.into_iter().filter_map(|(labels, times)| Some((labels, times?.clone())));
+        self.samples(metric, measured)
+    }
+
+    fn infos<'v, const N: usize>(
+        &mut self,
+        metric: &'static Metric,
+        samples: impl IntoIterator<Item = [&'v str; N]>,
+    ) -> fmt::Result {
+        let mut encoder = self.begin(metric)?;
+        samples.into_iter().try_for_each(|values| encoder.encode_info(&labelled(metric, &values)))
+    }
+
+    fn samples<'v, const N: usize, M: EncodeMetric>(
+        &mut self,
+        metric: &'static Metric,
+        samples: impl Iterator<Item = ([&'v str; N], M)>,
+    ) -> fmt::Result {
+        let mut encoder = self.begin(metric)?;
+        for (values, sample) in samples {
+            if N == 0 {
+                return sample.encode(encoder);
+            }
+            sample.encode(encoder.encode_family(&labelled(metric, &values))?)?;
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, metric: &'static Metric) -> Result<MetricEncoder<'_>, fmt::Error> {
+        self.0.encode_descriptor(metric.name, metric.help, metric.unit.as_ref(), metric.kind)
+    }
+}
+
+fn labelled<'v>(metric: &Metric, values: &[&'v str]) -> Vec<(&'static str, &'v str)> {
+    debug_assert_eq!(metric.labels.len(), values.len(), "{}", metric.name);
+    metric.labels.iter().copied().zip(values.iter().copied()).collect()
+}

@@ -1,0 +1,201 @@
+//! Where the numbers are kept.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, OnceLock, PoisonError, RwLock},
+};
+
+use http::Method;
+use multicluster_core::ClusterChange;
+use multicluster_types::{ClusterName, Kind, ReasonKind, State};
+use prometheus_client::metrics::{counter::Counter, gauge::Gauge, histogram::Histogram};
+
+/// More routes than any router of ours has: whoever passes paths instead of templates
+/// finds them counted together.
+const MAX_ROUTES: usize = 256;
+
+/// Seconds from a millisecond to a minute: requests.
+const REQUEST: [f64; 13] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
+/// Seconds from a twentieth of a millisecond to half a minute: disks.
+const DISK: [f64; 13] =
+    [0.00005, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.0, 30.0];
+/// Changes in one transaction.
+const CHANGES: [f64; 9] = [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 5000.0, 20_000.0];
+/// Seconds from at once to a day: waiting and running.
+const LIFE: [f64; 14] =
+    [0.1, 0.5, 1.0, 5.0, 15.0, 40.0, 120.0, 300.0, 900.0, 1800.0, 3600.0, 14_400.0, 43_200.0, 86_400.0];
+
+/// Kinds of work, in the order of [`Kind`].
+pub(super) const KINDS: [Kind; 3] = [Kind::Job, Kind::Task, Kind::Actor];
+/// How work ends.
+pub(super) const ENDS: [State; 3] = [State::Succeeded, State::Failed, State::Stopped];
+/// Methods that are told apart.
+pub(super) const METHODS: [&str; 6] = ["GET", "POST", "PUT", "DELETE", "PATCH", "other"];
+/// Status classes; the first is for what is none.
+pub(super) const CLASSES: [&str; 6] = ["other", "1xx", "2xx", "3xx", "4xx", "5xx"];
+/// What happens to clusters.
+pub(super) const CHANGES_OF_CLUSTERS: [&str; 13] = [
+    "registered",
+    "changed",
+    "leaving",
+    "removed",
+    "cordoned",
+    "uncordoned",
+    "drained",
+    "healthy",
+    "unhealthy",
+    "restarted",
+    "breaker_opened",
+    "breaker_half_open",
+    "breaker_closed",
+];
+
+/// Everything that is counted.
+#[derive(Debug)]
+pub(super) struct Series {
+    pub(super) accepted: [Counter; KINDS.len()],
+    pub(super) entered: [Counter; State::ALL.len()],
+    pub(super) cycles: Counter,
+    pub(super) heads: Counter,
+    pub(super) looks: Counter,
+    pub(super) placed: Counter,
+    pub(super) passed_over: [Counter; ReasonKind::ALL.len()],
+    pub(super) commit: Histogram,
+    pub(super) commit_changes: Histogram,
+    pub(super) tails: Gauge,
+    /// For what ended before a cluster was chosen.
+    pub(super) nowhere: Cluster,
+    clusters: RwLock<HashMap<ClusterName, Arc<Cluster>>>,
+    routes: RwLock<HashMap<Arc<str>, Arc<Route>>>,
+}
+
+impl Default for Series {
+    fn default() -> Self {
+        Self {
+            accepted: Default::default(),
+            entered: Default::default(),
+            cycles: Counter::default(),
+            heads: Counter::default(),
+            looks: Counter::default(),
+            placed: Counter::default(),
+            passed_over: Default::default(),
+            commit: Histogram::new(DISK),
+            commit_changes: Histogram::new(CHANGES),
+            tails: Gauge::default(),
+            nowhere: Cluster::default(),
+            clusters: RwLock::default(),
+            routes: RwLock::default(),
+        }
+    }
+}
+
+impl Series {
+    /// Counts something about one cluster.
+    pub(super) fn cluster<T>(&self, name: &ClusterName, count: impl FnOnce(&Cluster) -> T) {
+        let known = self.clusters.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        let cluster = known.unwrap_or_else(|| {
+            let mut clusters = self.clusters.write().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(clusters.entry(name.clone()).or_default())
+        });
+        count(&cluster);
+    }
+
+    /// A cluster is in another condition. What was counted of one that is gone goes with
+    /// it: pools whose clusters come and go would grow for ever.
+    pub(super) fn changed(&self, name: &ClusterName, change: &ClusterChange) {
+        if *change == ClusterChange::Removed {
+            self.clusters.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        } else {
+            self.cluster(name, |cluster| cluster.changes[change_index(change)].inc());
+        }
+    }
+
+    /// A request was answered.
+    pub(super) fn api(&self, template: &str, method: &Method, status: u16, seconds: f64) {
+        let known = self.routes.read().unwrap_or_else(PoisonError::into_inner).get(template).cloned();
+        let route = known.unwrap_or_else(|| {
+            let mut routes = self.routes.write().unwrap_or_else(PoisonError::into_inner);
+            let name = if routes.len() < MAX_ROUTES { template } else { "more" };
+            Arc::clone(routes.entry(name.into()).or_default())
+        });
+        let method = METHODS.iter().position(|m| *m == method.as_str()).unwrap_or(METHODS.len() - 1);
+        let class = usize::from(status / 100);
+        let class = if class < CLASSES.len() { class } else { 0 };
+        route.0[method][class].get_or_init(|| Histogram::new(REQUEST)).observe(seconds);
+    }
+
+    /// Every cluster that something was counted of, by name.
+    pub(super) fn clusters(&self) -> BTreeMap<ClusterName, Arc<Cluster>> {
+        let clusters = self.clusters.read().unwrap_or_else(PoisonError::into_inner);
+        clusters.iter().map(|(name, cluster)| (name.clone(), Arc::clone(cluster))).collect()
+    }
+
+    /// Every route that was used, by name.
+    pub(super) fn routes(&self) -> BTreeMap<Arc<str>, Arc<Route>> {
+        let routes = self.routes.read().unwrap_or_else(PoisonError::into_inner);
+        routes.iter().map(|(name, route)| (Arc::clone(name), Arc::clone(route))).collect()
+    }
+}
+
+/// What is counted about one cluster. Histograms are made when they are first needed.
+#[derive(Debug, Default)]
+pub(super) struct Cluster {
+    pub(super) placed: Counter,
+    pub(super) waits: [OnceLock<Histogram>; KINDS.len()],
+    pub(super) runs: [OnceLock<Histogram>; KINDS.len()],
+    pub(super) ends: [[Counter; ENDS.len()]; KINDS.len()],
+    pub(super) polls: [OnceLock<Histogram>; 2],
+    pub(super) changes: [Counter; CHANGES_OF_CLUSTERS.len()],
+    dispatches: Mutex<BTreeMap<&'static str, Histogram>>,
+}
+
+impl Cluster {
+    pub(super) fn waited(&self, kind: Kind, seconds: f64) {
+        self.waits[kind as usize].get_or_init(|| Histogram::new(LIFE)).observe(seconds);
+    }
+
+    pub(super) fn ran(&self, kind: Kind, seconds: f64) {
+        self.runs[kind as usize].get_or_init(|| Histogram::new(LIFE)).observe(seconds);
+    }
+
+    pub(super) fn ended(&self, kind: Kind, state: State) {
+        if let Some(end) = ENDS.iter().position(|end| *end == state) {
+            self.ends[kind as usize][end].inc();
+        }
+    }
+
+    pub(super) fn dispatched(&self, outcome: &'static str, seconds: f64) {
+        let mut dispatches = self.dispatches.lock().unwrap_or_else(PoisonError::into_inner);
+        dispatches.entry(outcome).or_insert_with(|| Histogram::new(REQUEST)).observe(seconds);
+    }
+
+    pub(super) fn polled(&self, answered: bool, seconds: f64) {
+        self.polls[usize::from(answered)].get_or_init(|| Histogram::new(REQUEST)).observe(seconds);
+    }
+
+    pub(super) fn dispatches(&self) -> BTreeMap<&'static str, Histogram> {
+        self.dispatches.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// What is measured about one route: by method, then by status class.
+#[derive(Debug, Default)]
+pub(super) struct Route(pub(super) [[OnceLock<Histogram>; CLASSES.len()]; METHODS.len()]);
+
+fn change_index(change: &ClusterChange) -> usize {
+    match change {
+        ClusterChange::Registered => 0,
+        ClusterChange::Changed => 1,
+        ClusterChange::Leaving => 2,
+        ClusterChange::Removed => 3,
+        ClusterChange::Cordoned(_) => 4,
+        ClusterChange::Uncordoned => 5,
+        ClusterChange::Drained => 6,
+        ClusterChange::Healthy => 7,
+        ClusterChange::Unhealthy(_) => 8,
+        ClusterChange::Restarted => 9,
+        ClusterChange::BreakerOpened => 10,
+        ClusterChange::BreakerHalfOpen => 11,
+        ClusterChange::BreakerClosed => 12,
+    }
+}

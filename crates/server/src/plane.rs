@@ -1,0 +1,51 @@
+//! The control plane as the HTTP routes see it.
+
+use std::sync::Arc;
+
+use multicluster_store::{Packages, Reader, StoreError};
+use multicluster_types::Timestamp;
+
+use crate::{
+    driver::{Driver, Failure},
+    events::Events,
+    lanes::Lanes,
+    metrics::Metrics,
+    serve::Reloader,
+};
+
+/// Everything a route needs. Cheap to clone.
+#[derive(Clone)]
+pub struct Plane {
+    /// Feeds and reads the core.
+    pub driver: Driver,
+    /// The clusters' clients.
+    pub lanes: Lanes,
+    /// What happens.
+    pub events: Events,
+    /// What is measured.
+    pub metrics: Metrics,
+    /// The callers' files.
+    pub packages: Arc<dyn Packages>,
+    /// Reads the configuration again.
+    pub reloader: Reloader,
+    /// Who we are.
+    pub id: Arc<str>,
+    /// Since when.
+    pub started_at: Timestamp,
+    pub(crate) reader: Arc<dyn Reader>,
+}
+
+impl Plane {
+    /// Reads what is committed. Everything that was answered is.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn history<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&dyn Reader) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let reader = Arc::clone(&self.reader);
+        let looked = tokio::task::spawn_blocking(move || look(&*reader)).await;
+        Ok(looked.map_err(|_| Failure::Stopping)??)
+    }
+}

@@ -1,0 +1,157 @@
+//! Start, reload, stop.
+
+mod listen;
+mod logging;
+mod reload;
+
+use std::{io::Write, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, bail};
+use multicluster_config::Config;
+use multicluster_core::{Core, Input};
+use multicluster_store::{Opened, StoreError};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+};
+
+pub use logging::{LogFormat, start_logging};
+pub use reload::{Reloaded, Reloader};
+
+use crate::{
+    Plane,
+    clock::Clock,
+    driver::{self, Command, Driver, Parts, Running},
+    events::Events,
+    http,
+    lanes::{Lanes, Shared},
+    metrics::Metrics,
+};
+
+/// How to serve.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// `cluster.yaml`.
+    pub config: PathBuf,
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// Where everything durable is.
+    pub state_dir: PathBuf,
+    /// Let anybody who can reach the address do anything.
+    pub insecure: bool,
+}
+
+/// A control plane that runs, without a listener.
+pub struct Started {
+    /// What routes see.
+    pub plane: Plane,
+    running: Running,
+}
+
+/// Starts everything but the listener: the driver, and a lane for each cluster.
+///
+/// # Errors
+/// When the state cannot be read, or a policy cannot be used.
+pub fn start(config: Config, mut opened: Opened, config_path: Option<PathBuf>) -> anyhow::Result<Started> {
+    let loaded = opened.store.load()?;
+    let clock = Clock::new();
+    let core = Core::rebuild(clock.now(), config.settings.clone(), loaded.durable)?;
+    let (driver, commands) = Driver::new();
+    let (metrics, events) = (Metrics::default(), Events::new());
+    let id: Arc<str> = loaded.plane.into();
+    let lanes = Lanes::new(Shared {
+        driver: driver.clone(),
+        reader: Arc::clone(&opened.reader),
+        packages: Arc::clone(&opened.packages),
+        clock: clock.clone(),
+        metrics: metrics.clone(),
+        plane: Arc::clone(&id),
+    });
+    let plane = Plane {
+        reloader: Reloader::new(config_path, driver.clone()),
+        driver,
+        lanes: lanes.clone(),
+        events: events.clone(),
+        metrics: metrics.clone(),
+        packages: opened.packages,
+        id,
+        started_at: clock.now(),
+        reader: opened.reader,
+    };
+    let parts =
+        Parts { core, store: opened.store, clock, next_event: loaded.next_event, lanes, events, metrics };
+    let configured = Input::Reload { settings: Box::new(config.settings), clusters: config.clusters };
+    let running = driver::start(parts, commands, vec![configured])?;
+    Ok(Started { plane, running })
+}
+
+impl Started {
+    /// Commits what there is and ends. Jobs on the clusters go on.
+    ///
+    /// # Errors
+    /// When the last commit failed.
+    pub async fn stop(self) -> Result<(), StoreError> {
+        self.plane.lanes.close();
+        drop(self.plane.driver.send(Command::Stop).await);
+        let running = self.running;
+        tokio::task::spawn_blocking(move || running.join()).await.unwrap_or(Ok(()))
+    }
+}
+
+/// Serves until a signal says to stop.
+///
+/// # Errors
+/// When it cannot start, or the store fails for good.
+pub async fn serve(options: Options) -> anyhow::Result<()> {
+    let config = reload::read(&options.config)?;
+    if !options.listen.ip().is_loopback() && !options.insecure {
+        bail!(
+            "{} can be reached from other machines, and anybody there could run anything on your clusters\n  \
+             hint: listen on 127.0.0.1, or say --insecure if the network is yours alone",
+            options.listen
+        );
+    }
+    let listener = TcpListener::bind(options.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}", options.listen))?;
+    let address = listener.local_addr()?;
+    let opened = multicluster_store::sqlite::open(&options.state_dir, multicluster_store::Options::default())
+        .with_context(|| format!("cannot use the state directory {}", options.state_dir.display()))?;
+    let clusters = config.clusters.len();
+    let started = start(config, opened, Some(options.config.clone()))?;
+    let plane = started.plane.clone();
+    let jobs = plane.driver.read(Core::job_count).await?;
+    // Whoever reads our output may have gone: that is no reason to stop.
+    drop(writeln!(
+        std::io::stdout(),
+        "ray-multicluster is ready at http://{address} ({clusters} clusters, {jobs} jobs, state in {})",
+        options.state_dir.display()
+    ));
+    let _watch = reload::watch(&options.config, plane.reloader.clone());
+
+    let serving = listen::serve(listener, http::router(plane.clone(), address), stop_signal());
+    tokio::select! {
+        () = serving => tracing::info!("stopping; jobs on the clusters go on"),
+        () = failed(&started.running) => {}
+    }
+    started.stop().await.context("what was not yet answered is lost; what was answered is kept")
+}
+
+/// Comes to an end when the driver does by itself.
+async fn failed(running: &Running) {
+    while !running.has_ended() {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+async fn stop_signal() {
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}

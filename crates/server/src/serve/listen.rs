@@ -1,0 +1,58 @@
+//! Takes connections, bounded in number and patience.
+
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+
+use axum::Router;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::{conn::auto, graceful::GracefulShutdown},
+    service::TowerToHyperService,
+};
+use tokio::{net::TcpListener, sync::Semaphore};
+
+/// Connections at a time; more wait to be accepted.
+const CONNECTIONS: usize = 4096;
+/// A client gets this long to send the head of a request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+/// What is under way when we are told to stop gets this long.
+const LAST_REQUESTS: Duration = Duration::from_secs(5);
+
+/// Serves until `stop` comes to an end; then what is under way is finished.
+pub(super) async fn serve(listener: TcpListener, router: Router, stop: impl Future<Output = ()>) {
+    let mut stop = pin!(stop);
+    let connections = Arc::new(Semaphore::new(CONNECTIONS));
+    let graceful = GracefulShutdown::new();
+    loop {
+        let permit = tokio::select! {
+            permit = Arc::clone(&connections).acquire_owned() => permit,
+            () = &mut stop => break,
+        };
+        let stream = tokio::select! {
+            accepted = listener.accept() => accepted.map(|(stream, _)| stream),
+            () = &mut stop => break,
+        };
+        let stream = match stream {
+            Ok(stream) => stream,
+            Err(error) => {
+                // Out of file descriptors, most likely: others will be closed.
+                tracing::warn!(%error, "cannot take a connection");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        drop(stream.set_nodelay(true));
+        let service = TowerToHyperService::new(router.clone());
+        let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
+        let connection = graceful.watch(connection);
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection ended badly");
+            }
+            drop(permit);
+        });
+    }
+    drop(listener);
+    drop(tokio::time::timeout(LAST_REQUESTS, graceful.shutdown()).await);
+}

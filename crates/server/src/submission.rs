@@ -1,0 +1,259 @@
+//! What a caller asked for, checked: whatever Ray would accept and then fail is refused
+//! here, with a reason.
+//!
+//! Both APIs end up here. [`JobRequest::check`] is for one job; [`check_all`] for many
+//! looks at all of them without waiting, and asks for all their packages at once.
+
+mod hints;
+mod runtime_env;
+mod wishes;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use multicluster_api::codes;
+use multicluster_core::Parent;
+use multicluster_types::{
+    EntrypointResources, JobId, Kind, OnClusterLoss, Payload, Quantity, Resources, RuntimeEnv, Work,
+};
+
+pub(crate) use wishes::Wishes;
+
+use crate::{Plane, driver::NewJob, http::error::Problem};
+
+/// The longest entrypoint.
+const MAX_ENTRYPOINT: usize = 64 << 10;
+/// The largest job, as JSON.
+const MAX_PAYLOAD: usize = 1 << 20;
+/// The most keys in the metadata, and in the label selector.
+const MAX_METADATA: usize = 128;
+const MAX_METADATA_KEY: usize = 256;
+const MAX_METADATA_VALUE: usize = 16 << 10;
+const MAX_HOME: usize = 1024;
+
+/// Everything a caller may say about a job, before it is checked.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct JobRequest {
+    pub(crate) id: Option<String>,
+    pub(crate) entrypoint: String,
+    pub(crate) runtime_env: RuntimeEnv,
+    pub(crate) metadata: BTreeMap<String, String>,
+    /// Ray's `entrypoint_*`.
+    pub(crate) reserve: EntrypointResources,
+    /// The submitter's home directory.
+    pub(crate) home: Option<String>,
+    pub(crate) preferred_cluster: Option<String>,
+    pub(crate) required: bool,
+    pub(crate) tags: Vec<String>,
+    pub(crate) priority: Option<i32>,
+    pub(crate) max_retries: Option<u32>,
+    pub(crate) on_cluster_loss: Option<OnClusterLoss>,
+    /// The job it is submitted from, and the cluster that runs there.
+    pub(crate) parent: Option<(String, String)>,
+}
+
+/// Right in itself; its packages are not looked up yet.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    id: Option<JobId>,
+    work: Work,
+    parent: Option<Parent>,
+    payload: Payload,
+    /// The `gcs://` URIs of its runtime_env.
+    uris: Vec<String>,
+}
+
+/// Package URI → SHA-256 of what is stored under it.
+type Found = BTreeMap<String, String>;
+
+impl JobRequest {
+    /// Checks all of it, its packages included.
+    pub(crate) async fn check(self, plane: &Plane) -> Result<NewJob, Problem> {
+        let checked = self.check_alone()?;
+        let found = find(plane, checked.uris.iter().cloned().collect()).await?;
+        checked.finish(&found)
+    }
+
+    /// Checks all that can be checked without asking anybody.
+    pub(crate) fn check_alone(mut self) -> Result<Checked, Problem> {
+        hints::fill(&mut self)?;
+        let JobRequest { id, entrypoint, runtime_env, metadata, reserve, home, .. } = self;
+        let id = id.map(JobId::new).transpose().map_err(|error| Problem::told(codes::BAD_JOB, &error))?;
+        check_entrypoint(&entrypoint)?;
+        check_texts("metadata", &metadata)?;
+        check_texts("entrypoint_label_selector", &reserve.label_selector)?;
+        check_home(home.as_deref())?;
+        let size = runtime_env::check(&runtime_env)?;
+        let uris = runtime_env::packages(&runtime_env)?;
+        let wishes = Wishes {
+            preferred_cluster: self.preferred_cluster,
+            required: self.required,
+            tags: self.tags,
+            priority: self.priority,
+            max_retries: self.max_retries,
+            on_cluster_loss: self.on_cluster_loss,
+            parent: self.parent,
+        };
+        let (work, parent) = wishes.check(Kind::Job, demand(&reserve)?)?;
+        let payload = Payload { entrypoint, runtime_env, metadata, reserve, home, packages: BTreeMap::new() };
+        check_size(size, &payload)?;
+        Ok(Checked { id, work, parent, payload, uris })
+    }
+}
+
+impl Checked {
+    /// What it needs, and the job it comes from: enough to ask what would become of it.
+    pub(crate) fn into_work(self) -> (Work, Option<Parent>) {
+        (self.work, self.parent)
+    }
+
+    fn finish(self, found: &Found) -> Result<NewJob, Problem> {
+        let Checked { id, work, parent, mut payload, uris } = self;
+        for uri in uris {
+            let Some(sha256) = found.get(&uri) else { return Err(missing_package(&uri)) };
+            payload.packages.insert(uri, sha256.clone());
+        }
+        Ok(NewJob { id, work, payload: Some(Arc::new(payload)), parent })
+    }
+}
+
+/// Many at once, each on its own, in order. Nothing is waited for unless one of them
+/// names a package.
+pub(crate) async fn check_all(
+    plane: &Plane,
+    checked: Vec<Result<Checked, Problem>>,
+) -> Result<Vec<Result<NewJob, Problem>>, Problem> {
+    let uris: BTreeSet<_> = checked.iter().flatten().flat_map(|job| job.uris.iter().cloned()).collect();
+    let found = find(plane, uris).await?;
+    Ok(checked.into_iter().map(|job| job?.finish(&found)).collect())
+}
+
+/// Those of these packages that we have.
+async fn find(plane: &Plane, uris: BTreeSet<String>) -> Result<Found, Problem> {
+    if uris.is_empty() {
+        return Ok(Found::new());
+    }
+    let packages = Arc::clone(&plane.packages);
+    let looked = tokio::task::spawn_blocking(move || {
+        let mut found = Found::new();
+        for uri in uris {
+            if let Some(package) = packages.find(runtime_env::package_name(&uri))? {
+                found.insert(uri, package.sha256);
+            }
+        }
+        Ok::<_, Problem>(found)
+    });
+    looked.await.map_err(|_| Problem::new(codes::STOPPING, "the control plane is stopping"))?
+}
+
+fn missing_package(uri: &str) -> Problem {
+    let hint = format!(
+        "upload it first: PUT /api/packages/gcs/{} (`ray job submit --working-dir` does it by itself)",
+        runtime_env::package_name(uri)
+    );
+    Problem::new(codes::MISSING_PACKAGE, format!("package {uri} is not here")).hint(hint)
+}
+
+fn check_entrypoint(entrypoint: &str) -> Result<(), Problem> {
+    if entrypoint.trim().is_empty() {
+        let problem = Problem::new(codes::BAD_JOB, "entrypoint is empty");
+        return Err(problem.hint("give the shell command to run, such as \"python train.py\""));
+    }
+    if entrypoint.contains('\0') {
+        let problem = Problem::new(codes::BAD_JOB, "entrypoint contains a NUL character");
+        return Err(problem.hint("no shell takes one"));
+    }
+    if entrypoint.len() > MAX_ENTRYPOINT {
+        let message =
+            format!("entrypoint has {} bytes, at most {MAX_ENTRYPOINT} are allowed", entrypoint.len());
+        return Err(Problem::new(codes::BAD_JOB, message).hint("put long scripts into working_dir"));
+    }
+    Ok(())
+}
+
+fn check_texts(what: &str, texts: &BTreeMap<String, String>) -> Result<(), Problem> {
+    if texts.len() > MAX_METADATA {
+        let message = format!("{what} has {} keys, at most {MAX_METADATA} are allowed", texts.len());
+        return Err(Problem::new(codes::BAD_JOB, message).hint("put larger data into working_dir"));
+    }
+    for (key, value) in texts {
+        if key.len() > MAX_METADATA_KEY || value.len() > MAX_METADATA_VALUE {
+            let key: String = key.chars().take(40).collect();
+            let message = format!("{what} {key:?} is too long");
+            let hint = format!("keys have up to {MAX_METADATA_KEY} bytes, values up to {MAX_METADATA_VALUE}");
+            return Err(Problem::new(codes::BAD_JOB, message).hint(hint));
+        }
+    }
+    Ok(())
+}
+
+fn check_home(home: Option<&str>) -> Result<(), Problem> {
+    let Some(home) = home else { return Ok(()) };
+    if !home.starts_with('/') || home.len() > MAX_HOME || home.contains(char::is_control) {
+        let start: String = home.chars().take(40).collect();
+        let problem = Problem::new(codes::BAD_JOB, format!("home {start:?} is not an absolute path"));
+        return Err(problem.hint("give the submitter's home directory, such as /home/zorro, or leave it out"));
+    }
+    Ok(())
+}
+
+/// What the entrypoint reserves is what the job needs of a cluster.
+fn demand(reserve: &EntrypointResources) -> Result<Resources, Problem> {
+    let amount = |name: &str, value: Result<Quantity, _>| {
+        value.map_err(|error| Problem::told(codes::BAD_JOB, &error).about(name))
+    };
+    let mut demand = Resources::default();
+    if let Some(cpus) = reserve.num_cpus {
+        demand.cpu = amount("entrypoint_num_cpus", Quantity::from_f64(cpus))?;
+    }
+    if let Some(gpus) = reserve.num_gpus {
+        demand.gpu = amount("entrypoint_num_gpus", Quantity::from_f64(gpus))?;
+    }
+    if let Some(memory) = reserve.memory {
+        demand.memory = amount("entrypoint_memory", Quantity::whole(memory))?;
+    }
+    for (name, value) in &reserve.resources {
+        if let Some(field) = own_field(name) {
+            let problem = Problem::new(codes::BAD_JOB, format!("entrypoint_resources names {name}"));
+            return Err(problem.hint(format!("use {field} for it: Ray fails such a job after accepting it")));
+        }
+        let shown: String = name.chars().take(40).collect();
+        let value = amount(&format!("entrypoint_resources {shown:?}"), Quantity::from_f64(*value))?;
+        demand
+            .set(name, value)
+            .map_err(|error| Problem::told(codes::BAD_JOB, &error).about("entrypoint_resources"))?;
+    }
+    Ok(demand)
+}
+
+fn own_field(name: &str) -> Option<&'static str> {
+    match name {
+        "CPU" => Some("entrypoint_num_cpus"),
+        "GPU" => Some("entrypoint_num_gpus"),
+        "memory" => Some("entrypoint_memory"),
+        _ => None,
+    }
+}
+
+/// Writing it out only to measure it would cost more than all other checks together, so
+/// that is done where a cheap estimate says that it might be too large.
+fn check_size(estimate: usize, payload: &Payload) -> Result<(), Problem> {
+    let texts =
+        |texts: &BTreeMap<String, String>| texts.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>();
+    let estimate = estimate + payload.entrypoint.len() + texts(&payload.metadata);
+    // One byte may become six: \u0000.
+    if estimate < MAX_PAYLOAD / 8 {
+        return Ok(());
+    }
+    let size = serde_json::to_vec(payload).map_or(usize::MAX, |json| json.len());
+    if size > MAX_PAYLOAD {
+        let message = format!("the job has {size} bytes as JSON, at most {MAX_PAYLOAD} are allowed");
+        return Err(Problem::new(codes::TOO_LARGE, message).hint("put large data into working_dir"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

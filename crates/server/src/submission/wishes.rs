@@ -1,0 +1,65 @@
+//! Where and in which order work should run, as callers say it.
+
+use multicluster_api::codes;
+use multicluster_core::Parent;
+use multicluster_types::{
+    ClusterName, IdError, JobId, Kind, OnClusterLoss, Preference, Priority, Resources, Retry, Tags, Work,
+};
+
+use crate::http::error::Problem;
+
+/// More is a loop, not a retry.
+const MAX_RETRIES: u32 = 1000;
+
+/// What jobs, tasks and actors have in common, before it is checked.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Wishes {
+    pub(crate) preferred_cluster: Option<String>,
+    pub(crate) required: bool,
+    pub(crate) tags: Vec<String>,
+    pub(crate) priority: Option<i32>,
+    pub(crate) max_retries: Option<u32>,
+    pub(crate) on_cluster_loss: Option<OnClusterLoss>,
+    /// The job it is submitted from, and the cluster that runs there.
+    pub(crate) parent: Option<(String, String)>,
+}
+
+impl Wishes {
+    /// As the scheduler takes it.
+    pub(crate) fn check(self, kind: Kind, demand: Resources) -> Result<(Work, Option<Parent>), Problem> {
+        if self.required && self.preferred_cluster.is_none() {
+            let problem = Problem::new(codes::BAD_JOB, "required is set, but no preferred_cluster");
+            return Err(problem.hint("name the cluster it must run on as preferred_cluster"));
+        }
+        let required = self.required;
+        let preference = self
+            .preferred_cluster
+            .map(|cluster| {
+                let cluster =
+                    ClusterName::new(cluster).map_err(|error| named("preferred_cluster", &error))?;
+                Ok::<_, Problem>(Preference { cluster, required })
+            })
+            .transpose()?;
+        let tags =
+            Tags::new(self.tags).map_err(|error| Problem::told(codes::BAD_JOB, &error).about("tags"))?;
+        let max_retries = self.max_retries.unwrap_or_default();
+        if max_retries > MAX_RETRIES {
+            let message = format!("max_retries is {max_retries}, at most {MAX_RETRIES} are allowed");
+            return Err(Problem::new(codes::BAD_JOB, message).hint("0 to 3 is usual"));
+        }
+        let parent = self.parent.map(parent).transpose()?;
+        let retry = Retry { max_retries, on_cluster_loss: self.on_cluster_loss.unwrap_or_default() };
+        let priority = Priority(self.priority.unwrap_or_default());
+        Ok((Work { demand, tags, preference, priority, retry, ..Work::new(kind) }, parent))
+    }
+}
+
+fn parent((job, cluster): (String, String)) -> Result<Parent, Problem> {
+    let job = JobId::new(job).map_err(|error| named("parent_job", &error))?;
+    let cluster = ClusterName::new(cluster).map_err(|error| named("parent_cluster", &error))?;
+    Ok(Parent { job, cluster })
+}
+
+fn named(field: &str, error: &IdError) -> Problem {
+    Problem::told(codes::BAD_JOB, error).about(field)
+}

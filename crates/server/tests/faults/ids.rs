@@ -1,0 +1,46 @@
+//! Ids that were used before, by us or by somebody else.
+
+use multicluster_core::Input;
+use multicluster_testkit::JobStatus;
+use multicluster_types::State;
+
+use crate::world::*;
+
+#[tokio::test]
+async fn an_id_that_somebody_else_uses_on_the_cluster_is_not_mistaken_for_ours() {
+    let fake = quick("only").await;
+    let mut world = World::over(&[&fake]).await;
+    // Another control plane runs a job of that id on the same cluster.
+    let other = World::over(&[&fake]).await;
+    let theirs = other.submit(runs("exit 1").id("report")).await;
+    other.wait_for(&theirs, State::Failed).await;
+
+    let ours = world.submit(runs("echo ours").id("report")).await;
+    world.wait_for(&ours, State::Succeeded).await;
+    assert_eq!((fake.runs("report"), fake.runs("report-a2")), (1, 1));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn an_id_that_is_used_again_after_a_delete_is_a_new_job() {
+    let fake = quick("only").await;
+    let world = World::over(&[&fake]).await;
+    let job = world.submit(runs("exit 1").id("daily")).await;
+    world.wait_for(&job, State::Failed).await;
+    world.plane().driver.act(Input::Delete { job: job.clone() }).await.unwrap();
+    // The old run is still on the cluster: its outcome must not become the new job's.
+    let again = world.submit(runs("sleep 1 && echo fine").id("daily")).await;
+    world.wait_for(&again, State::Succeeded).await;
+    assert_eq!(fake.runs("daily") + fake.runs("daily-a2"), 2);
+}
+
+#[tokio::test]
+async fn a_forgotten_job_is_deleted_from_its_cluster_too() {
+    let fake = quick("only").await;
+    let world = World::over(&[&fake]).await;
+    let job = world.submit(runs("echo gone")).await;
+    world.wait_for(&job, State::Succeeded).await;
+    assert_eq!(status(&fake, job.as_str()), Some(JobStatus::Succeeded));
+    world.plane().driver.act(Input::Delete { job: job.clone() }).await.unwrap();
+    world.until("deleted".into(), async || status(&fake, job.as_str()).is_none()).await;
+}
