@@ -29,16 +29,16 @@ macro_rules! for_every_backend {
                     options
                 }
 
-                fn rule(mut $store: $ty) $body
+                fn rule($store: &mut $ty) $body
 
                 #[test]
                 fn memory() {
-                    rule($crate::support::TestStore::memory(options()));
+                    rule(&mut $crate::support::TestStore::memory(options()));
                 }
 
                 #[test]
                 fn sqlite() {
-                    rule($crate::support::TestStore::sqlite(options()));
+                    rule(&mut $crate::support::TestStore::sqlite(options()));
                 }
             }
         )+

@@ -21,7 +21,7 @@ use multicluster_store::{
     StoredEvent, StoredJob, memory, sqlite,
 };
 use multicluster_types::{
-    Attempt, ClusterName, ClusterSpec, Decision, JobId, Kind, Limits, Payload, Quantity, Reason, State, Tags,
+    Attempt, ClusterName, ClusterSpec, Decision, JobId, Kind, Payload, Quantity, Reason, State, Tags,
     Timestamp, Verdict, Weight, Work,
 };
 
@@ -99,10 +99,14 @@ impl TestStore {
     }
 
     pub(crate) fn upload(&self, name: &str, bytes: &[u8]) -> Result<Package, StoreError> {
-        let mut upload = self.packages().begin()?;
-        bytes.chunks(1000).try_for_each(|chunk| upload.write(chunk))?;
-        upload.finish(name)
+        upload(&*self.packages(), name, bytes)
     }
+}
+
+pub(crate) fn upload(packages: &dyn Packages, name: &str, bytes: &[u8]) -> Result<Package, StoreError> {
+    let mut upload = packages.begin()?;
+    bytes.chunks(1000).try_for_each(|chunk| upload.write(chunk))?;
+    upload.finish(name)
 }
 
 /// All pages one after the other.
@@ -259,14 +263,10 @@ pub(crate) fn event(seq: u64, name: Option<&str>) -> Change {
 pub(crate) fn a_cluster(name: &str, leaving: bool) -> ClusterRecord {
     ClusterRecord {
         spec: Arc::new(ClusterSpec {
-            name: cluster(name),
-            head_address: "10.0.0.1:10001".into(),
-            dashboard: "http://10.0.0.1:8265".into(),
             prefer: true,
             weight: Weight::new(1.25).unwrap(),
             tags: Tags::new(["linux", "x86_64"]).unwrap(),
-            runtime_env: Arc::default(),
-            limits: Limits::default(),
+            ..ClusterSpec::new(cluster(name), "10.0.0.1:10001", "http://10.0.0.1:8265")
         }),
         source: Source::File,
         cordon: None,
