@@ -19,14 +19,14 @@ from ray.job_submission import JobSubmissionClient  # noqa: E402
 
 from support import ray_cluster  # noqa: E402
 from support.door import Door  # noqa: E402
-from support.plane import RUNNING, Plane, binary  # noqa: E402
+from support.plane import RUNNING, MakePlane, Plane, binary  # noqa: E402
 from support.pool import Pool  # noqa: E402
 from support.ray_cli import RayCli  # noqa: E402
-from support.ray_cluster import RayCluster  # noqa: E402
+from support.ray_cluster import Clusters, RayCluster  # noqa: E402
 
 
 @pytest.fixture(scope="session")
-def clusters() -> Iterator[dict[str, RayCluster]]:
+def clusters() -> Iterator[Clusters]:
     """`centos` and `mac`, shared by all tests. One that a test broke is its own to mend."""
     ray_cluster.remove_abandoned()
     both: list[RayCluster] = []
@@ -42,28 +42,25 @@ def clusters() -> Iterator[dict[str, RayCluster]]:
 
 
 @pytest.fixture(scope="session")
-def centos(clusters: dict[str, RayCluster]) -> RayCluster:
+def centos(clusters: Clusters) -> RayCluster:
     return clusters["centos"]
 
 
 @pytest.fixture(scope="session")
-def mac(clusters: dict[str, RayCluster]) -> RayCluster:
+def mac(clusters: Clusters) -> RayCluster:
     return clusters["mac"]
 
 
 @pytest.fixture
-def mended(clusters: dict[str, RayCluster]) -> Iterator[dict[str, RayCluster]]:
+def mended(clusters: Clusters) -> Iterator[Clusters]:
     """The clusters, for tests that kill or freeze them: usable again afterwards."""
     yield clusters
     for cluster in clusters.values():
         cluster.ensure_usable()
 
 
-MakePlane = Callable[..., Plane]
-
-
 @pytest.fixture
-def make_plane(clusters: dict[str, RayCluster], tmp_path: Path) -> Iterator[MakePlane]:
+def make_plane(clusters: Clusters, tmp_path: Path) -> Iterator[MakePlane]:
     """Planes of a test's own. `change` gets the Pool before it is written."""
     planes: list[Plane] = []
 
@@ -89,9 +86,7 @@ def make_plane(clusters: dict[str, RayCluster], tmp_path: Path) -> Iterator[Make
 
 
 @pytest.fixture(scope="module")
-def plane(
-    clusters: dict[str, RayCluster], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Plane]:
+def plane(clusters: Clusters, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     """One plane for all tests of a file that only use it and change nothing about it."""
     plane = Plane(tmp_path_factory.mktemp("plane"), Pool(list(clusters.values())))
     try:
@@ -105,7 +100,7 @@ def plane(
 @pytest.fixture(scope="module", params=["direct", "plane"])
 def door(
     request: pytest.FixtureRequest,
-    clusters: dict[str, RayCluster],
+    clusters: Clusters,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Door:
     """The same test against Ray itself and against the plane: both must pass."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.door import Door
-from support.jobs import unique_id, wait_for
+from support.jobs import own_metadata, unique_id, wait_for
 
 
 def test_submit_follows_the_job_and_shows_its_output(door: Door) -> None:
@@ -28,7 +28,7 @@ def test_submit_of_a_job_that_fails_exits_non_zero(door: Door) -> None:
 
 
 def test_submit_uploads_and_passes_on_everything(door: Door, tmp_path: Path) -> None:
-    (tmp_path / "main.py").write_text("import os; print('token', os.environ['TOKEN'], 'seen')\n")
+    (tmp_path / "main.py").write_text("import os; print('level', os.environ['LEVEL'], 'seen')\n")
     job_id = unique_id("cli")
     output = door.cli.job(
         "submit",
@@ -37,7 +37,7 @@ def test_submit_uploads_and_passes_on_everything(door: Door, tmp_path: Path) -> 
         "--working-dir",
         str(tmp_path),
         "--runtime-env-json",
-        json.dumps({"env_vars": {"TOKEN": "t-42"}}),
+        json.dumps({"env_vars": {"LEVEL": "t-42"}}),
         "--metadata-json",
         json.dumps({"team": "quant"}),
         "--entrypoint-num-cpus",
@@ -48,10 +48,10 @@ def test_submit_uploads_and_passes_on_everything(door: Door, tmp_path: Path) -> 
         "python",
         "main.py",
     ).ok()
-    assert "token t-42 seen" in output
+    assert "level t-42 seen" in output
     info = door.client.get_job_info(job_id)
-    assert info.metadata == {"team": "quant"}
-    assert info.runtime_env["env_vars"]["TOKEN"] == "t-42"
+    assert own_metadata(info) == {"team": "quant"}
+    assert info.runtime_env["env_vars"]["LEVEL"] == "t-42"
     assert info.runtime_env["working_dir"].startswith("gcs://_ray_pkg_")
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import shlex
 import uuid
 from pathlib import Path
-from typing import Any
 
-from ray.job_submission import JobDetails, JobStatus, JobSubmissionClient
+from ray.job_submission import JobDetails, JobSubmissionClient
 
 from .waiting import wait_until
 
@@ -38,6 +37,13 @@ def hints(
     if priority is not None:
         given["multicluster.priority"] = str(priority)
     return given
+
+
+def own_metadata(info: JobDetails) -> dict[str, str]:
+    """What the submitter gave. The plane shows where a job is among it, under its own prefix."""
+    given = info.metadata or {}
+    shown = ("multicluster.cluster", "multicluster.state", "multicluster.attempt")
+    return {key: value for key, value in given.items() if key not in shown}
 
 
 def appends(line: str, file: Path, then: str = "") -> str:
@@ -79,8 +85,3 @@ def wait_for_all(
         return None if missing else jobs
 
     return wait_until(look, f"all {len(ids)} jobs have ended", timeout, every=0.5)
-
-
-def succeeded(info: JobDetails | dict[str, Any]) -> bool:
-    status = info["status"] if isinstance(info, dict) else info.status
-    return status == JobStatus.SUCCEEDED

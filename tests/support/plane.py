@@ -9,9 +9,10 @@ import signal
 import subprocess
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import requests
+from ray.job_submission import JobSubmissionClient
 
 from . import ports, processes
 from .pool import Pool
@@ -40,16 +41,26 @@ class Plane:
 
     def __init__(self, directory: Path, pool: Pool, env: dict[str, str] | None = None):
         self.directory = directory
-        self.directory.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(exist_ok=True)
         self.pool = pool
-        self.config = directory / "cluster.yaml"
+        # A folder of its own: the plane watches the folder, and need not hear of log lines.
+        self.config = directory / "config" / "cluster.yaml"
+        self.config.parent.mkdir()
         self.state = directory / "state"
         self.log = directory / "plane.log"
         self.port = ports.a_port()
         self.address = f"http://127.0.0.1:{self.port}"
+        # Jobs run on this machine too, so they can reach it.
+        for entry in pool.clusters:
+            entry.setdefault("plane_address", self.address)
         self._env = env or {}
         self._process: subprocess.Popen[str] | None = None
         self._stdout: list[str] = []
+
+    @property
+    def client(self) -> JobSubmissionClient:
+        """Ray's own client, pointed here."""
+        return JobSubmissionClient(self.address)
 
     @property
     def pid(self) -> int:
@@ -79,9 +90,10 @@ class Plane:
         self._process = process
         if self not in RUNNING:
             RUNNING.append(self)
-        ready = threading.Event()
-        threading.Thread(target=self._read, args=(process, ready), daemon=True).start()
-        if not ready.wait(timeout * PATIENCE) or process.poll() is not None:
+        self._is_ready = False
+        spoke = threading.Event()
+        threading.Thread(target=self._read, args=(process, spoke), daemon=True).start()
+        if not spoke.wait(timeout * PATIENCE) or not self._is_ready:
             self.kill()
             raise AssertionError(f"the control plane did not get ready:\n{self.output()[-4000:]}")
         return self
@@ -143,24 +155,28 @@ class Plane:
         return expect_ok(self.request("POST", path, json=body, **kwargs))
 
     def clusters(self) -> list[dict[str, Any]]:
-        answer = self.get("/v1/clusters")
-        return answer["clusters"] if isinstance(answer, dict) else answer
+        return self.get("/v1/clusters")["items"]
 
     def cluster(self, name: str) -> dict[str, Any]:
-        return next(c for c in self.clusters() if c["name"] == name)
+        return self.get(f"/v1/clusters/{name}")
 
     def native_job(self, job_id: str) -> dict[str, Any]:
         return self.get(f"/v1/jobs/{job_id}")
 
-    def _read(self, process: subprocess.Popen[str], ready: threading.Event) -> None:
-        """Keeps reading after the ready line, or the pipe would fill up and block the plane."""
+    def _read(self, process: subprocess.Popen[str], spoke: threading.Event) -> None:
+        """To the end, past the ready line: a pipe that fills up would block the plane."""
         assert process.stdout is not None
         with contextlib.suppress(ValueError):
             for line in process.stdout:
                 self._stdout.append(line)
                 if re.search(rf"127\.0\.0\.1:{self.port}\b", line):
-                    ready.set()
-        ready.set()
+                    self._is_ready = True
+                    spoke.set()
+        spoke.set()
+
+
+# Makes planes of a test's own: see `make_plane` in conftest.
+MakePlane = Callable[..., Plane]
 
 
 def expect_ok(answer: requests.Response) -> Any:
@@ -169,5 +185,4 @@ def expect_ok(answer: requests.Response) -> Any:
 
 
 def is_healthy(cluster: dict[str, Any]) -> bool:
-    """Placeholder until the native API is fixed."""
-    return bool(cluster.get("healthy"))
+    return cluster["health"]["state"] == "healthy"

@@ -41,6 +41,24 @@ def resident_bytes(pid: int) -> int:
     return int(pages[1]) * os.sysconf("SC_PAGE_SIZE") if len(pages) > 1 else 0
 
 
+def remote_ports(pid: int) -> set[int]:
+    """The ports that a process has connections to, other than those it listens on itself."""
+    with contextlib.suppress(OSError):
+        names = [os.readlink(entry.path) for entry in os.scandir(PROC / str(pid) / "fd")]
+        inodes = {name[len("socket:[") : -1] for name in names if name.startswith("socket:[")}
+        rows = [
+            line.split()
+            for table in ("net/tcp", "net/tcp6")
+            for line in _read(pid, table).splitlines()[1:]
+        ]
+        rows = [row for row in rows if row[9] in inodes]
+        # Local address, remote address, state; 0A is "listens".
+        listens = {row[1].rpartition(":")[2] for row in rows if row[3] == "0A"}
+        out = [row for row in rows if row[3] != "0A" and row[1].rpartition(":")[2] not in listens]
+        return {int(row[2].rpartition(":")[2], 16) for row in out}
+    return set()
+
+
 def belonging_to(directory: Path) -> list[int]:
     """Everything that was started for `directory`, and everything that those started.
 

@@ -198,6 +198,14 @@ PORTS = (
 )
 
 
+Clusters = dict[str, RayCluster]
+
+
+def where(clusters: Clusters, submission_id: str) -> list[str]:
+    """On which clusters there is such a job, as they themselves say."""
+    return [name for name, cluster in clusters.items() if cluster.job(submission_id)]
+
+
 def remove_abandoned() -> None:
     """Ends the clusters of test runs that were killed before they could clean up."""
     for directory in Path("/tmp").glob(f"{ROOT_PREFIX}*"):
