@@ -50,6 +50,9 @@ impl Answer {
             _ if call == Call::Delete && raw.contains("non-terminal state") => {
                 make(Class::Permanent, Kind::NotEnded).hint("stop the job first, and wait until it has ended")
             }
+            _ if call == Call::Logs && raw.contains("UnicodeDecodeError") => {
+                make(Class::Permanent, Kind::Failing).hint("the log is not UTF-8: read the driver's log file instead")
+            }
             300..400 => make(Class::Permanent, Kind::NotRay)
                 .hint("redirects are not followed: set the dashboard's address to where it really is"),
             401 => make(Class::Permanent, Kind::Denied).hint("this cluster wants a token: set the cluster's token"),
@@ -206,6 +209,13 @@ mod tests {
     #[test]
     fn a_running_job_cannot_be_deleted() {
         assert_eq!(error(Call::Delete, 500, NOT_ENDED).kind, Kind::NotEnded);
+    }
+
+    #[test]
+    fn a_log_that_is_not_text_will_not_become_one() {
+        let said = "Traceback (most recent call last):\n  File x\nUnicodeDecodeError: 'utf-8' codec can't decode byte";
+        assert_eq!(error(Call::Logs, 500, said).class, Class::Permanent);
+        assert_eq!(error(Call::Jobs, 500, said).class, Class::Transient);
     }
 
     #[test]

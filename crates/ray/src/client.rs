@@ -7,10 +7,11 @@ use std::{
 };
 
 use multicluster_types::Incarnation;
-use reqwest::{Method, Url, header};
+use reqwest::{Method, RequestBuilder, Url, header};
 use serde::Deserialize;
 
 use crate::{
+    driver_log::DriverLog,
     endpoint::{BuildError, Endpoint, Timeouts},
     error::{Call, RayError},
     facts::{Facts, Python},
@@ -38,6 +39,15 @@ pub struct Version {
     pub ray_commit: String,
     /// Which life of the head this is; older Rays do not say.
     pub session_name: Option<Incarnation>,
+}
+
+impl Version {
+    /// Major and minor number; none if the text does not start with them.
+    #[must_use]
+    pub fn release(&self) -> Option<(u32, u32)> {
+        let mut numbers = self.ray_version.splitn(3, '.').map(str::parse);
+        Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+    }
 }
 
 impl RayClient {
@@ -91,7 +101,7 @@ impl RayClient {
         }
         let t = &self.transport;
         let body = job.body().map_err(|e| t.own(e))?;
-        let request = t.request(Method::POST, t.url(["api", "jobs", ""])).body(body);
+        let request = t.order(Method::POST, t.url(["api", "jobs", ""])).body(body);
         let request = request.header(header::CONTENT_TYPE, "application/json");
         let raw: Raw = t.ask_json(Call::Submit, request, ONE).await?;
         if raw.submission_id != job.submission_id {
@@ -109,7 +119,7 @@ impl RayClient {
     pub async fn job(&self, id: &str) -> Result<Option<JobDetails>, RayError> {
         let t = &self.transport;
         let url = self.job_url(Call::Job, id, None)?;
-        let Some(body) = self.found(Call::Job, Method::GET, url, id).await? else { return Ok(None) };
+        let Some(body) = self.found(Call::Job, t.get(url), id).await? else { return Ok(None) };
         let job: JobDetails = t.parse(Call::Job, &body)?;
         if job.has_id(id) {
             Ok(Some(job))
@@ -185,12 +195,9 @@ impl RayClient {
             .append_pair("node_id", node)
             .append_pair("filename", &format!("job-driver-{id}.log"))
             .append_pair("lines", &lines.to_string());
-        let mut end = End::new(keep);
-        let answer = t.ask_into(Call::DriverLog, t.get(url), t.timeouts.logs, &mut end).await?;
-        if answer.status == 500 && String::from_utf8_lossy(&answer.body).starts_with("A file is not found") {
-            return Ok(None);
-        }
-        answer.into_body(Call::DriverLog).map(|_| Some(end.into_bytes().0)).map_err(|e| t.own(e))
+        let mut log = DriverLog::new(self.version().await?.release(), keep);
+        let answer = t.ask_into(Call::DriverLog, t.get(url), t.timeouts.logs, &mut log).await?;
+        log.finish(answer).map_err(|e| t.own(e))
     }
 
     /// Follows a job's log from its first byte. `None` if there is no such job.
@@ -232,7 +239,7 @@ impl RayClient {
                 )));
         }
         let request =
-            t.request(Method::PUT, url).header(header::CONTENT_LENGTH, body.len).body(body.into_body());
+            t.order(Method::PUT, url).header(header::CONTENT_LENGTH, body.len).body(body.into_body());
         let mut nothing = End::new(1);
         let answer = t.ask_into(Call::PutPackage, request, t.timeouts.upload, &mut nothing).await?;
         answer.into_body(Call::PutPackage).map(|_| ()).map_err(|e| t.own(e))
@@ -260,12 +267,11 @@ impl RayClient {
     async fn found(
         &self,
         call: Call,
-        method: Method,
-        url: Url,
+        request: RequestBuilder,
         id: &str,
     ) -> Result<Option<Vec<u8>>, RayError> {
         let t = &self.transport;
-        let answer = t.ask(call, t.request(method, url), ONE).await?;
+        let answer = t.ask(call, request, ONE).await?;
         if answer.says_missing(&no_such_job(id)) {
             return Ok(None);
         }
@@ -282,7 +288,7 @@ impl RayClient {
         key: &str,
     ) -> Result<Option<bool>, RayError> {
         let t = &self.transport;
-        let Some(body) = self.found(call, method, url, id).await? else { return Ok(None) };
+        let Some(body) = self.found(call, t.order(method, url), id).await? else { return Ok(None) };
         let flags: BTreeMap<String, bool> = t.parse(call, &body)?;
         let flag = flags.get(key).copied();
         flag.map(Some).ok_or_else(|| t.own(RayError::bad_answer(call, format!("it does not say {key:?}"))))

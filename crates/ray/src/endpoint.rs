@@ -129,10 +129,15 @@ pub enum BuildError {
 /// Idle connections kept per cluster. A lane has one poll and a few dispatches at once.
 const MAX_IDLE: usize = 8;
 
-/// What [`Endpoint`] becomes: a client that can only reach this one address.
+/// What [`Endpoint`] becomes: clients that can only reach this one address.
 #[derive(Debug)]
 pub(crate) struct Target {
-    pub(crate) http: Client,
+    /// Keeps connections, for questions.
+    pub(crate) kept: Client,
+    /// Opens a connection for each request, for what must not be done twice: on a kept one
+    /// that the other side has just closed, nobody knows whether the request arrived; on a
+    /// new one "refused" is certain, and the work can go elsewhere.
+    pub(crate) fresh: Client,
     pub(crate) base: Url,
     pub(crate) shown: Arc<str>,
 }
@@ -140,33 +145,9 @@ pub(crate) struct Target {
 impl Target {
     pub(crate) fn new(endpoint: &Endpoint, timeouts: &Timeouts) -> Result<Self, BuildError> {
         let base = parse_address(&endpoint.dashboard)?;
-        let builder = Client::builder()
-            .user_agent(concat!("ray-multicluster/", env!("CARGO_PKG_VERSION")))
-            .default_headers(headers(endpoint)?)
-            .redirect(redirect::Policy::none())
-            .retry(retry::never())
-            .referer(false)
-            .no_proxy()
-            .http1_only()
-            .tcp_nodelay(true)
-            // A log tail may be silent for hours: only this notices that the host is gone.
-            .tcp_keepalive(Duration::from_secs(30))
-            .tcp_keepalive_interval(Duration::from_secs(10))
-            .tcp_keepalive_retries(3)
-            .connect_timeout(timeouts.connect)
-            .pool_idle_timeout(timeouts.idle)
-            .pool_max_idle_per_host(MAX_IDLE);
-        let builder = match &endpoint.ca_pem {
-            Some(pem) => builder.tls_certs_only(certificates(pem)?),
-            // Never used over plain HTTP, and a slim container may have no certificates.
-            None if base.scheme() == "http" => builder.tls_certs_only([]),
-            None => builder,
-        };
-        let http = builder
-            .tls_danger_accept_invalid_certs(endpoint.insecure_tls)
-            .build()
-            .map_err(|error| BuildError::Tls { why: root_cause(&error) })?;
-        Ok(Self { http, shown: show(&base).into(), base })
+        let kept = client(endpoint, timeouts, &base, MAX_IDLE)?;
+        let fresh = client(endpoint, timeouts, &base, 0)?;
+        Ok(Self { kept, fresh, shown: show(&base).into(), base })
     }
 
     /// The address of a resource; every segment is escaped.
@@ -177,6 +158,35 @@ impl Target {
         }
         url
     }
+}
+
+fn client(endpoint: &Endpoint, timeouts: &Timeouts, base: &Url, idle: usize) -> Result<Client, BuildError> {
+    let builder = Client::builder()
+        .user_agent(concat!("ray-multicluster/", env!("CARGO_PKG_VERSION")))
+        .default_headers(headers(endpoint)?)
+        .redirect(redirect::Policy::none())
+        .retry(retry::never())
+        .referer(false)
+        .no_proxy()
+        .http1_only()
+        .tcp_nodelay(true)
+        // A log tail may be silent for hours: only this notices that the host is gone.
+        .tcp_keepalive(Duration::from_secs(30))
+        .tcp_keepalive_interval(Duration::from_secs(10))
+        .tcp_keepalive_retries(3)
+        .connect_timeout(timeouts.connect)
+        .pool_idle_timeout(timeouts.idle)
+        .pool_max_idle_per_host(idle);
+    let builder = match &endpoint.ca_pem {
+        Some(pem) => builder.tls_certs_only(certificates(pem)?),
+        // Never used over plain HTTP, and a slim container may have no certificates.
+        None if base.scheme() == "http" => builder.tls_certs_only([]),
+        None => builder,
+    };
+    builder
+        .tls_danger_accept_invalid_certs(endpoint.insecure_tls)
+        .build()
+        .map_err(|error| BuildError::Tls { why: root_cause(&error) })
 }
 
 fn parse_address(text: &str) -> Result<Url, BuildError> {

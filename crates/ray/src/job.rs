@@ -266,3 +266,76 @@ fn moment<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Er
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
     Ok(ms.filter(|ms| *ms > 0.0).map(|ms| Timestamp(ms as u64)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_set_is_sent() {
+        let body = |job: &SubmitRequest| String::from_utf8(job.body().unwrap()).unwrap();
+        assert_eq!(body(&SubmitRequest::new("a", "true")), r#"{"entrypoint":"true","submission_id":"a"}"#);
+        let reserve = EntrypointResources { num_cpus: Some(1.5), memory: Some(7), ..Default::default() };
+        assert_eq!(
+            body(&SubmitRequest::new("a", "true").reserving(&reserve)),
+            r#"{"entrypoint":"true","submission_id":"a","entrypoint_num_cpus":1.5,"entrypoint_memory":7}"#
+        );
+    }
+
+    #[test]
+    fn ids_and_amounts_that_would_do_harm_are_not_sent() {
+        for id in ["", "a/b", "..", "../x", "a b", "a?b", "a%2fb", "é", &"x".repeat(300)] {
+            assert!(SubmitRequest::new(id, "true").body().unwrap_err().is_refusal(), "{id}");
+        }
+        let job = SubmitRequest { entrypoint_num_cpus: Some(f64::NAN), ..SubmitRequest::new("a", "true") };
+        assert!(job.body().is_err());
+    }
+
+    #[test]
+    fn debug_output_shows_no_values_of_the_environment() {
+        let env = serde_json::json!({"env_vars": {"KEY": "hunter2"}});
+        let runtime_env = env.as_object().cloned().unwrap();
+        let job = SubmitRequest { runtime_env, ..SubmitRequest::new("a", "true") };
+        assert!(!format!("{job:?}").contains("hunter2"));
+        assert!(format!("{job:?}").contains("env_vars"));
+    }
+
+    #[test]
+    fn recorded_lists_of_old_and_new_rays_are_read() {
+        for (body, id, key) in [
+            (include_str!("../tests/fixtures/ray-2.60/jobs.json"), "cap1", "k"),
+            (include_str!("../tests/fixtures/ray-2.9/jobs.json"), "old1", "k"),
+        ] {
+            let list = JobList::parse(body.as_bytes()).unwrap();
+            assert!(list.is_complete(), "{:?}", list.unread);
+            let job = list.jobs.iter().find(|job| job.has_id(id)).unwrap();
+            assert_eq!((job.status, job.kind), (JobStatus::Running, JobKind::Submission));
+            assert_eq!(job.metadata.get(key).map(String::as_str), Some("v"));
+            assert!(job.start_time.is_some() && job.end_time.is_none() && job.driver_node_id.is_some());
+            assert_eq!(job.ours().unwrap().1, multicluster_types::Attempt::FIRST);
+        }
+    }
+
+    #[test]
+    fn one_bad_entry_does_not_lose_the_others() {
+        let deep = "[".repeat(100_000) + &"]".repeat(100_000);
+        let body = format!(
+            r#"[{{"submission_id":"a","status":"RUNNING"}}, {{"submission_id":"b","status":"QUEUED"}}, 7, null,
+                {{"type":"DRIVER","job_id":"01000000","submission_id":null,"status":"SUCCEEDED","metadata":null}},
+                {{"submission_id":"c","status":"FAILED","runtime_env":{deep}}},
+                {{"submission_id":"d","status":"FAILED","metadata":{{"k":1}}}}]"#
+        );
+        let list = JobList::parse(body.as_bytes()).unwrap();
+        assert_eq!(list.jobs.len(), 3, "{list:?}");
+        assert_eq!(list.jobs[1].kind, JobKind::Driver);
+        let unread: Vec<_> = list.unread.iter().map(|entry| entry.submission_id.as_deref()).collect();
+        assert_eq!(unread, [Some("b"), None, None, Some("d")]);
+    }
+
+    #[test]
+    fn what_is_no_list_is_an_error() {
+        for body in ["", "{}", "null", "[", "[{]", "<html>"] {
+            assert!(JobList::parse(body.as_bytes()).unwrap_err().is_transient(), "{body}");
+        }
+    }
+}

@@ -27,6 +27,7 @@
 
 mod answer;
 mod client;
+mod driver_log;
 mod endpoint;
 mod error;
 mod facts;

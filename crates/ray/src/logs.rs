@@ -41,10 +41,9 @@ impl End {
         self.skipped += surplus as u64;
     }
 
-    /// The bytes, and how many before them are gone.
-    pub(crate) fn into_bytes(mut self) -> (Vec<u8>, u64) {
+    pub(crate) fn into_bytes(mut self) -> Vec<u8> {
         self.cut();
-        (self.kept, self.skipped)
+        self.kept
     }
 
     fn into_logs(mut self) -> Logs {
@@ -203,4 +202,68 @@ impl Sink for Reader {
 
 fn broken(why: &str) -> RayError {
     RayError::bad_answer(Call::Logs, format!("the answer cannot be read: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(body: &[u8], keep: usize, step: usize) -> Result<Logs, RayError> {
+        let mut reader = Reader::new(keep);
+        body.chunks(step).try_for_each(|piece| reader.take(piece))?;
+        reader.finish()
+    }
+
+    #[test]
+    fn a_log_is_read_the_same_however_the_network_cuts_it() {
+        let text = "tab\tquote\" back\\ nl\n esc\u{1b}[1m é 漢 🦀 \u{0}/end";
+        let body = serde_json::json!({ "logs": text }).to_string();
+        let escaped = r#"{"logs": "\u00e9\u6f22\ud83e\udd80\/"}"#;
+        for step in [1, 2, 3, 7, 4096] {
+            assert_eq!(read(body.as_bytes(), 1 << 20, step).unwrap().text, text);
+            assert_eq!(read(escaped.as_bytes(), 1 << 20, step).unwrap().text, "é漢🦀/");
+        }
+    }
+
+    #[test]
+    fn half_a_character_becomes_a_replacement() {
+        for (body, text) in [
+            (r#"{"logs":"\ud83ex"}"#, "\u{fffd}x"),
+            (r#"{"logs":"\ud83e\ud83e\udd80"}"#, "\u{fffd}🦀"),
+            (r#"{"logs":"\udd80"}"#, "\u{fffd}"),
+            (r#"{"logs":"\ud83e"}"#, "\u{fffd}"),
+            (r#"{"logs":"\ud83e\n"}"#, "\u{fffd}\n"),
+        ] {
+            assert_eq!(read(body.as_bytes(), 100, 1).unwrap().text, text, "{body}");
+        }
+    }
+
+    #[test]
+    fn only_the_end_is_kept_from_the_start_of_a_character() {
+        let text = "é".repeat(1000);
+        let body = serde_json::json!({ "logs": text }).to_string();
+        let logs = read(body.as_bytes(), 101, 13).unwrap();
+        assert_eq!((logs.text.as_str(), logs.skipped), ("é".repeat(50).as_str(), 1900));
+    }
+
+    #[test]
+    fn an_answer_cut_short_or_of_another_form_is_an_error() {
+        let whole = r#" { "logs" : "a\u0041" } "#;
+        assert_eq!(read(whole.as_bytes(), 10, 1).unwrap().text, "aA");
+        for end in 1..whole.len() - 2 {
+            assert!(read(&whole.as_bytes()[..end], 10, 4).is_err(), "{end}");
+        }
+        for bad in [
+            "",
+            "[]",
+            "{}",
+            r#"{"log":"x"}"#,
+            r#"{"logsx":"x"}"#,
+            r#"{"logs":null}"#,
+            r#"{"logs":"\x"}"#,
+            "{\"logs\":\"\"}x",
+        ] {
+            assert!(read(bad.as_bytes(), 10, 4).is_err(), "{bad}");
+        }
+    }
 }

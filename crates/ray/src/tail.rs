@@ -78,7 +78,7 @@ async fn shake_hands(transport: &Transport, id: &str) -> Result<Option<Upgraded>
         if answer.is_success() {
             return Err(RayError::bad_answer(Call::Tail, "no WebSocket there").status(answer.status));
         }
-        answer.body = some_of(&mut response).await;
+        answer.body = some_of(Call::Tail, &mut response).await?;
         let missing = answer.says_missing(&format!("Job {id} does not exist"));
         return if missing { Ok(None) } else { Err(answer.into_error(Call::Tail)) };
     }

@@ -50,12 +50,14 @@ impl Transport {
         self.target.url(segments)
     }
 
-    pub(crate) fn request(&self, method: Method, url: Url) -> RequestBuilder {
-        self.target.http.request(method, url)
+    /// A question.
+    pub(crate) fn get(&self, url: Url) -> RequestBuilder {
+        self.target.kept.get(url)
     }
 
-    pub(crate) fn get(&self, url: Url) -> RequestBuilder {
-        self.request(Method::GET, url)
+    /// Something to be done.
+    pub(crate) fn order(&self, method: Method, url: Url) -> RequestBuilder {
+        self.target.fresh.request(method, url)
     }
 
     /// Sends, and reads an answer of at most `max` bytes, of whatever status.
@@ -100,7 +102,7 @@ impl Transport {
                     sink.take(&piece)?;
                 }
             } else {
-                answer.body = some_of(&mut response).await;
+                answer.body = some_of(call, &mut response).await?;
             }
             Ok(answer)
         };
@@ -169,17 +171,23 @@ pub(crate) fn head(response: &Response) -> Answer {
     Answer { status: response.status().as_u16(), body: Vec::new(), location }
 }
 
-/// As much of an error's body as is worth reading; if it breaks off, what came.
-pub(crate) async fn some_of(response: &mut Response) -> Vec<u8> {
+/// As much of a failure's body as is worth reading. If it breaks off, what came counts,
+/// unless the words decide what the status means: half of "Job x does not exist" says
+/// nothing.
+pub(crate) async fn some_of(call: Call, response: &mut Response) -> Result<Vec<u8>, RayError> {
     let mut body = Vec::new();
-    while let Ok(Some(piece)) = response.chunk().await {
-        let room = ERROR_BODY - body.len();
-        body.extend_from_slice(&piece[..piece.len().min(room)]);
-        if body.len() >= ERROR_BODY {
-            break;
+    while body.len() < ERROR_BODY {
+        match response.chunk().await {
+            Ok(Some(piece)) => {
+                let room = ERROR_BODY - body.len();
+                body.extend_from_slice(&piece[..piece.len().min(room)]);
+            }
+            Ok(None) => break,
+            Err(error) if matches!(response.status().as_u16(), 400 | 404) => return Err(sent(call, error)),
+            Err(_) => break,
         }
     }
-    body
+    Ok(body)
 }
 
 pub(crate) fn too_late(call: Call, limit: Duration) -> RayError {
