@@ -18,7 +18,7 @@ use std::{net::SocketAddr, panic::AssertUnwindSafe, sync::Arc, time::Instant};
 use axum::{
     Router,
     extract::{Request, State},
-    http::{Method, StatusCode, Uri},
+    http::{HeaderValue, Method, StatusCode, Uri, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
 };
@@ -34,14 +34,13 @@ use crate::{
 /// All routes, for a listener at this address.
 pub(crate) fn router(plane: Plane, address: SocketAddr) -> Router {
     let (native, paths) = native::routes(&plane);
-    let ray = ray_jobs::routes().layer(middleware::from_fn(body::keep_moving));
     let guard = Guard {
         hosts: Arc::new(Hosts::at(address)),
         routes: Arc::new(Routes::new(paths)),
         metrics: plane.metrics.clone(),
     };
     native
-        .merge(ray.merge(metrics::routes()).with_state(plane))
+        .merge(ray_jobs::routes().merge(metrics::routes()).with_state(plane))
         .method_not_allowed_fallback(wrong_method)
         .fallback(nowhere)
         .layer(middleware::from_fn_with_state(guard, watch))
@@ -58,8 +57,13 @@ struct Guard {
 async fn watch(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     let started = Instant::now();
     let (method, uri) = (request.method().clone(), request.uri().clone());
-    let response = match guard.hosts.check(request.headers(), request.uri()) {
-        Err(problem) => render(problem, &uri),
+    let allowed = guard.hosts.check(request.headers(), request.uri());
+    let (request, rest) = body::watched(request);
+    let mut response = match allowed {
+        Err(problem) => {
+            drop(request);
+            render(problem, &uri)
+        }
         // Nothing that a request touches is left half changed: the driver owns all state.
         Ok(()) => match AssertUnwindSafe(next.run(request)).catch_unwind().await {
             Ok(response) => response,
@@ -69,6 +73,9 @@ async fn watch(State(guard): State<Guard>, request: Request, next: Next) -> Resp
             }
         },
     };
+    if !rest.drain().await {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     let route = guard.routes.find(uri.path());
     guard.metrics.api(route, &method, response.status().as_u16(), started.elapsed());
     response

@@ -1,18 +1,24 @@
-//! Bodies of requests: bounded in size and in patience.
+//! Bodies of requests: bounded in size and in patience, and read to their end where that
+//! is what it takes to be heard.
 
-use std::{convert::Infallible, io, time::Duration};
+use std::{
+    io,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use axum::{
-    body::{Body, Bytes},
+    body::{Body, BodyDataStream, Bytes},
     extract::Request,
     http::header,
-    middleware::Next,
-    response::Response,
 };
-use futures_util::{StreamExt, stream};
+use futures_util::{Stream, StreamExt};
 use multicluster_api::codes;
 use multicluster_types::settings;
 use serde::de::DeserializeOwned;
+use tokio::time::Sleep;
 
 use super::error::Problem;
 
@@ -22,6 +28,9 @@ pub(crate) const USUAL: usize = 1 << 20;
 const IDLE: Duration = Duration::from_secs(10);
 /// However it trickles in, a body is complete by then.
 const TOTAL: Duration = Duration::from_secs(60);
+/// As much is taken, and for as long, from a client whose request is refused already.
+const DRAINED: usize = 8 << 20;
+const DRAINED_FOR: Duration = Duration::from_secs(3);
 /// An error's text repeats at most this much of what was sent.
 const EXCERPT: usize = 300;
 
@@ -36,9 +45,8 @@ pub(crate) async fn read(request: Request, limit: usize) -> Result<Vec<u8>, Prob
     let mut bytes = Vec::with_capacity(declared.unwrap_or_default().min(USUAL));
     let mut chunks = request.into_body().into_data_stream();
     let all = async {
-        while let Some(chunk) = tokio::time::timeout(IDLE, chunks.next()).await.map_err(|_| too_slow())? {
-            let chunk = chunk
-                .map_err(|error| Problem::new(codes::TOO_SLOW, format!("the body ended early: {error}")))?;
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk.map_err(|error| too_slow(&error.to_string()))?;
             if bytes.len() + chunk.len() > limit {
                 return Err(too_large(limit));
             }
@@ -46,30 +54,86 @@ pub(crate) async fn read(request: Request, limit: usize) -> Result<Vec<u8>, Prob
         }
         Ok(())
     };
-    tokio::time::timeout(TOTAL, all).await.map_err(|_| too_slow())??;
+    tokio::time::timeout(TOTAL, all).await.map_err(|_| too_slow("it trickles in"))??;
     Ok(bytes)
 }
 
-/// Ends the body of a client that sends nothing for a while, for routes that read theirs
-/// themselves.
-pub(super) async fn keep_moving(request: Request, next: Next) -> Result<Response, Infallible> {
-    let (parts, body) = request.into_parts();
-    let has_body = parts.headers.contains_key(header::CONTENT_LENGTH)
-        || parts.headers.contains_key(header::TRANSFER_ENCODING);
-    let body = if has_body { Body::from_stream(moving(body)) } else { body };
-    Ok(next.run(Request::from_parts(parts, body)).await)
+/// Gives up a client that sends nothing for a while, and keeps what nobody read of its
+/// body: see [`Rest::drain`].
+pub(super) fn watched(request: Request) -> (Request, Rest) {
+    let rest = Rest::default();
+    let headers = request.headers();
+    if !headers.contains_key(header::CONTENT_LENGTH) && !headers.contains_key(header::TRANSFER_ENCODING) {
+        return (request, rest);
+    }
+    let kept = rest.clone();
+    let request = request.map(|body| {
+        Body::from_stream(Watched { chunks: Some(body.into_data_stream()), patience: None, kept })
+    });
+    (request, rest)
 }
 
-fn moving(body: Body) -> impl stream::Stream<Item = io::Result<Bytes>> {
-    stream::unfold(Some(body.into_data_stream()), async |chunks| {
-        let mut chunks = chunks?;
-        match tokio::time::timeout(IDLE, chunks.next()).await {
-            Ok(None) => None,
-            Ok(Some(Ok(chunk))) => Some((Ok(chunk), Some(chunks))),
-            Ok(Some(Err(error))) => Some((Err(io::Error::other(error)), None)),
-            Err(_) => Some((Err(io::Error::new(io::ErrorKind::TimedOut, "the client sent nothing")), None)),
+/// What was not read of a body.
+#[derive(Clone, Default)]
+pub(super) struct Rest(Arc<Mutex<Option<BodyDataStream>>>);
+
+impl Rest {
+    /// Takes what is left, within bounds; false if there is more.
+    ///
+    /// A connection that is closed while its client still sends is reset, and the answer
+    /// lost with it. And one that is kept must be at the beginning of the next request.
+    pub(super) async fn drain(&self) -> bool {
+        let Some(mut chunks) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return true;
+        };
+        let all = async {
+            let mut taken = 0;
+            while let Some(chunk) = chunks.next().await {
+                taken += chunk.as_ref().map_or(DRAINED, Bytes::len);
+                if taken >= DRAINED {
+                    return false;
+                }
+            }
+            true
+        };
+        tokio::time::timeout(DRAINED_FOR, all).await.unwrap_or(false)
+    }
+}
+
+struct Watched {
+    /// `None`: it ended, in one way or another.
+    chunks: Option<BodyDataStream>,
+    /// Runs while nothing comes.
+    patience: Option<Pin<Box<Sleep>>>,
+    kept: Rest,
+}
+
+impl Stream for Watched {
+    type Item = io::Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        let Some(chunks) = &mut self.chunks else { return Poll::Ready(None) };
+        if let Poll::Ready(chunk) = chunks.poll_next_unpin(context) {
+            self.patience = None;
+            if !matches!(chunk, Some(Ok(_))) {
+                self.chunks = None;
+            }
+            return Poll::Ready(chunk.map(|chunk| chunk.map_err(io::Error::other)));
         }
-    })
+        let patience = self.patience.get_or_insert_with(|| Box::pin(tokio::time::sleep(IDLE)));
+        if patience.as_mut().poll(context).is_pending() {
+            return Poll::Pending;
+        }
+        self.chunks = None;
+        let error = io::Error::new(io::ErrorKind::TimedOut, "the client sent nothing for a while");
+        Poll::Ready(Some(Err(error)))
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        *self.kept.0.lock().unwrap_or_else(PoisonError::into_inner) = self.chunks.take();
+    }
 }
 
 /// What the JSON says, or what is wrong with it and where.
@@ -123,8 +187,8 @@ fn too_large(limit: usize) -> Problem {
     Problem::new(codes::TOO_LARGE, format!("the body is larger than {limit} bytes"))
 }
 
-fn too_slow() -> Problem {
-    Problem::new(codes::TOO_SLOW, "the body did not arrive in time")
+fn too_slow(why: &str) -> Problem {
+    Problem::new(codes::TOO_SLOW, format!("the body did not arrive: {why}"))
 }
 
 #[cfg(test)]
@@ -170,6 +234,30 @@ mod tests {
         assert!(parse::<JobRequest>(json.as_bytes()).unwrap_err().to_string().len() < 1000);
         let deep = format!("{{\"runtime_env\":{{\"x\":{}", "[".repeat(100_000));
         assert_eq!(parse::<JobRequest>(deep.as_bytes()).unwrap_err().status.as_u16(), 400);
+    }
+
+    /// A body of these pieces, and whether all of it is taken in the end.
+    async fn left_over(pieces: Vec<usize>, read: bool) -> bool {
+        let sent =
+            futures_util::stream::iter(pieces.into_iter().map(|size| Ok::<_, io::Error>(vec![0; size])));
+        let request =
+            Request::builder().header(header::TRANSFER_ENCODING, "chunked").body(Body::from_stream(sent));
+        let (request, rest) = watched(request.unwrap());
+        if read {
+            drop(super::read(request, 1000).await);
+        } else {
+            drop(request);
+        }
+        rest.drain().await
+    }
+
+    #[tokio::test]
+    async fn what_was_not_read_is_taken_within_bounds() {
+        assert!(left_over(vec![10, 10], true).await);
+        assert!(left_over(vec![500, 501, 1 << 20], true).await);
+        assert!(left_over(vec![1 << 20; 5], false).await);
+        assert!(!left_over(vec![1 << 20; 50], false).await);
+        assert!(left_over(vec![], false).await);
     }
 
     #[test]

@@ -1,3 +1,4 @@
+use multicluster_types::Tag;
 use serde_json::json;
 
 use super::*;
@@ -37,7 +38,7 @@ fn hints_in_the_metadata_say_what_the_fields_leave_out() {
     let checked = job.clone().check_alone().unwrap();
     let work = &checked.work;
     assert_eq!(work.preference.as_ref().map(|p| (p.cluster.as_str(), p.required)), Some(("mac", true)));
-    assert_eq!(work.tags.iter().map(|t| t.as_str()).collect::<Vec<_>>(), ["linux", "x86_64"]);
+    assert_eq!(work.tags.iter().map(Tag::as_str).collect::<Vec<_>>(), ["linux", "x86_64"]);
     assert_eq!((work.priority.0, work.retry.max_retries), (-7, 2));
     assert_eq!(work.retry.on_cluster_loss, OnClusterLoss::Requeue);
     assert_eq!(checked.parent.as_ref().map(|p| p.job.as_str()), Some("outer"));

@@ -55,7 +55,7 @@ pub(super) async fn register(
     State(plane): State<Plane>,
     request::Json(sent): request::Json<Map<String, Value>>,
 ) -> Result<(StatusCode, Json<api::Cluster>), Problem> {
-    let spec = described(sent)?;
+    let spec = described(&sent)?;
     let name = spec.name.clone();
     plane.driver.act(Input::Register { spec: Box::new(spec), replace: false }).await?;
     Ok((StatusCode::CREATED, shown(&plane, name).await?))
@@ -75,14 +75,14 @@ pub(super) async fn replace(
         let problem = Problem::new(codes::BAD_CLUSTER, format!("the body names another cluster than {name}"));
         return Err(problem.hint("leave the name out of the body; a cluster keeps its name"));
     }
-    let spec = described(sent)?;
+    let spec = described(&sent)?;
     plane.driver.act(Input::Register { spec: Box::new(spec), replace: true }).await?;
     shown(&plane, name).await
 }
 
 /// A cluster is described in the API as in the file, and read by the same code: JSON is
 /// YAML. Files named in it would be the server's, so none are read.
-fn described(sent: Map<String, Value>) -> Result<ClusterSpec, Problem> {
+fn described(sent: &Map<String, Value>) -> Result<ClusterSpec, Problem> {
     let text = json!({ "clusters": [sent] }).to_string();
     let bad = |message: String| Problem::new(codes::BAD_CLUSTER, message);
     let config = multicluster_config::parse(&text, "the body", std::iter::empty()).map_err(|error| {
@@ -192,10 +192,12 @@ pub(super) async fn pool(State(plane): State<Plane>) -> Result<Json<api::Pool>, 
 
 #[cfg(test)]
 mod tests {
+    use multicluster_types::Secret;
+
     use super::*;
 
     fn read(sent: Value) -> Result<ClusterSpec, Problem> {
-        described(serde_json::from_value(sent).unwrap())
+        described(&serde_json::from_value(sent).unwrap())
     }
 
     #[test]
@@ -208,7 +210,7 @@ mod tests {
         .unwrap();
         assert_eq!((spec.name.as_str(), spec.prefer, spec.weight.get()), ("mac", true, 1.5));
         assert_eq!(spec.home(), Some("/Users/zorro"));
-        assert_eq!(spec.connection.token.as_ref().map(|token| token.expose()), Some("s3cret"));
+        assert_eq!(spec.connection.token.as_ref().map(Secret::expose), Some("s3cret"));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::resolve::{redact, redact_text};
 
+#[expect(clippy::needless_pass_by_value, reason = "so that it can be given to map")]
 fn text(value: impl ToString) -> String {
     value.to_string()
 }
