@@ -109,7 +109,8 @@ pub struct JobFilter {
     pub id_contains: Option<String>,
 }
 
-/// One page of a list, newest first.
+/// One page of a list, newest first. It may be short, even empty, and still have a
+/// `next`: a search stops after so many looks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page<T> {
     /// What is on it.
@@ -130,6 +131,8 @@ pub trait Reader: Send + Sync {
     fn payload(&self, id: &JobId) -> Result<Option<Payload>, StoreError>;
 
     /// Jobs, the latest accepted first, below `before` (a [`Page::next`]), with payloads.
+    /// States, kind and cluster are looked up; tags and parts of ids are searched for, a
+    /// bounded number of jobs per call.
     fn jobs(
         &self,
         filter: &JobFilter,
@@ -140,7 +143,8 @@ pub trait Reader: Send + Sync {
     /// The ended attempts of one job, first to last.
     fn attempts(&self, job: &JobId) -> Result<Vec<AttemptRecord>, StoreError>;
 
-    /// Decisions, latest first, of one job or of all, below `before`.
+    /// Decisions, latest first, of one job or of all, below `before`. Only the last of each
+    /// job and of all are kept, see [`Options`](crate::Options).
     fn decisions(
         &self,
         job: Option<&JobId>,
@@ -148,7 +152,8 @@ pub trait Reader: Send + Sync {
         limit: usize,
     ) -> Result<Page<Decision>, StoreError>;
 
-    /// Events after `after` in order, of one job or of all.
+    /// Events after `after` in order, of one job or of all; the first is number 1. Only the
+    /// last are kept: a watcher that is further behind misses some.
     fn events(&self, job: Option<&JobId>, after: u64, limit: usize) -> Result<Vec<StoredEvent>, StoreError>;
 
     /// Our copy of the last lines of one attempt, or of the latest that has one.

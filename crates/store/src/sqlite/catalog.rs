@@ -111,9 +111,7 @@ impl Catalog {
 fn connect(path: &Path) -> Result<Connection, Fail> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut conn = Connection::open_with_flags(path, flags)?;
-    conn.pragma_update(None, "journal_mode", "WAL")?;
-    conn.pragma_update(None, "synchronous", "FULL")?;
-    conn.pragma_update(None, "fullfsync", true)?;
+    schema::make_durable(&conn)?;
     conn.pragma_update(None, "foreign_keys", true)?;
     schema::migrate(&mut conn, schema::PACKAGES)?;
     Ok(conn)

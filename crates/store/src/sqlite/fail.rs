@@ -1,9 +1,10 @@
 //! Errors on their way to the caller.
 
-use std::path::Path;
+use std::{io, path::Path};
 
 use rusqlite::ErrorCode;
 
+use super::disk;
 use crate::StoreError;
 
 /// What went wrong, before it is known in which file.
@@ -13,6 +14,8 @@ pub(super) enum Fail {
     Sql(rusqlite::Error),
     /// What was read makes no sense.
     Bad(String),
+    /// Cannot be used here.
+    Unsupported(&'static str),
     /// Written by a newer program.
     TooNew { found: u32, known: u32 },
 }
@@ -28,6 +31,7 @@ impl Fail {
         let damaged = |what| StoreError::Damaged { path: path.to_owned(), what };
         match self {
             Fail::Bad(what) => damaged(what),
+            Fail::Unsupported(what) => disk::at(path)(io::Error::new(io::ErrorKind::Unsupported, what)),
             Fail::TooNew { found, known } => StoreError::TooNew { found, known },
             Fail::Sql(error) => match error.sqlite_error_code() {
                 Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => damaged(error.to_string()),

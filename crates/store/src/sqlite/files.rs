@@ -8,7 +8,7 @@
 use std::{
     collections::HashSet,
     fs::{self, File, OpenOptions},
-    io::Write,
+    io::{self, Write},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -153,18 +153,35 @@ struct FileUpload {
     path: PathBuf,
     hash: Sha256,
     size: u64,
-    /// It went wrong: the bound it broke.
-    failed: Option<u64>,
+    failed: Option<Failed>,
+}
+
+/// Why an upload cannot be finished any more.
+#[derive(Debug, Clone, Copy)]
+enum Failed {
+    TooLarge,
+    Lost,
+}
+
+impl FileUpload {
+    fn check(&self) -> Result<(), StoreError> {
+        match self.failed {
+            None => Ok(()),
+            Some(Failed::TooLarge) => Err(StoreError::TooLarge { max: self.shared.options.max_package }),
+            Some(Failed::Lost) => Err(at(&self.path)(io::Error::other("a part of it could not be written"))),
+        }
+    }
 }
 
 impl Upload for FileUpload {
     fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         let more = bytes.len() as u64;
-        let max = self.shared.options.max_package;
-        if self.failed.is_some() || self.size + more > max {
-            self.failed = Some(max);
-            return Err(StoreError::TooLarge { max });
+        if self.size + more > self.shared.options.max_package {
+            self.failed = Some(Failed::TooLarge);
         }
+        self.check()?;
+        // Until it is in the file.
+        self.failed = Some(Failed::Lost);
         // Many uploads at once must not fill the disk either.
         let max = self.shared.options.max_packages;
         let used = self.shared.under_way.fetch_add(more, Ordering::Relaxed) + more;
@@ -173,16 +190,14 @@ impl Upload for FileUpload {
             return Err(StoreError::Full { used, max });
         }
         self.hash.update(bytes);
-        self.file.write_all(bytes).map_err(at(&self.path)).inspect_err(|_| {
-            self.failed = Some(self.shared.options.max_package);
-        })
+        self.file.write_all(bytes).map_err(at(&self.path))?;
+        self.failed = None;
+        Ok(())
     }
 
     fn finish(self: Box<Self>, name: &str) -> Result<Package, StoreError> {
         packages::check_name(name)?;
-        if let Some(max) = self.failed {
-            return Err(StoreError::TooLarge { max });
-        }
+        self.check()?;
         self.file.sync_all().map_err(at(&self.path))?;
         let sha256 = packages::to_hex(&self.hash.clone().finalize());
         let package = Package { name: name.to_owned(), sha256, size: self.size };

@@ -38,7 +38,7 @@ impl Index {
         }
     }
 
-    /// Everything anew; the number of ids that occur twice.
+    /// Everything anew. An id that occurs twice is returned: that cannot be.
     pub(super) fn fill(&self, all: impl Iterator<Item = (JobId, i64)>) -> Option<JobId> {
         let mut map = self.0.write().unwrap_or_else(PoisonError::into_inner);
         map.clear();

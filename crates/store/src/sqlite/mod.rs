@@ -24,6 +24,8 @@ mod pool;
 mod reader;
 mod schema;
 mod statements;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::{path::Path, sync::Arc};

@@ -11,6 +11,22 @@ pub(super) const STATE: &[&str] = &[include_str!("../../migrations/state/0001_in
 /// The steps to the present form of `packages.db`.
 pub(super) const PACKAGES: &[&str] = &[include_str!("../../migrations/packages/0001_initial.sql")];
 
+/// Lets readers and the writer work at the same time, and makes a commit durable before it
+/// returns: nothing is done because of it earlier.
+pub(super) fn make_durable(conn: &Connection) -> Result<(), Fail> {
+    let mode: String = conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+    if mode != "wal" {
+        return Err(Fail::Unsupported(
+            "SQLite's write-ahead log does not work on this file system\n  hint: choose a --state-dir on a local disk",
+        ));
+    }
+    conn.pragma_update(None, "synchronous", "FULL")?;
+    // macOS: its plain fsync leaves data in the cache of the drive.
+    conn.pragma_update(None, "fullfsync", true)?;
+    conn.pragma_update(None, "checkpoint_fullfsync", true)?;
+    Ok(())
+}
+
 /// Brings a file to the present version, whole steps at a time: a crash in between leaves
 /// a version that is known.
 pub(super) fn migrate(conn: &mut Connection, steps: &[&str]) -> Result<(), Fail> {
@@ -22,11 +38,10 @@ pub(super) fn migrate(conn: &mut Connection, steps: &[&str]) -> Result<(), Fail>
             return Err(Fail::TooNew { found, known });
         }
         let Some(step) = steps.get(found as usize) else { return Ok(()) };
-        tx.execute_batch(step).map_err(|error| match error.sqlite_error_code() {
-            // Tables of that name are there, but no version: not ours.
-            Some(rusqlite::ErrorCode::Unknown) => Fail::bad("cannot be brought to this version", error),
-            _ => Fail::Sql(error),
-        })?;
+        if found == 0 && tx.prepare("SELECT 1 FROM sqlite_schema")?.exists([])? {
+            return Err(Fail::Bad("this is the database of another program".into()));
+        }
+        tx.execute_batch(step)?;
         tx.pragma_update(None, "user_version", found + 1)?;
         tx.commit()?;
     }

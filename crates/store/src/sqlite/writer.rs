@@ -46,6 +46,12 @@ impl Writer {
         let (conn, counters) = connect(&home, &index).map_err(|fail| fail.at(&path))?;
         Ok(Self { conn, home, index, options, counters, buffer: Vec::new() })
     }
+
+    /// For tests that change or ask what no caller can.
+    #[cfg(test)]
+    pub(super) fn conn(&self) -> &Connection {
+        &self.conn
+    }
 }
 
 fn connect(home: &Home, index: &Index) -> Result<(Connection, Counters), Fail> {
@@ -55,12 +61,7 @@ fn connect(home: &Home, index: &Index) -> Result<(Connection, Counters), Fail> {
     // Only for a new file. Twice the usual: half as many pages to write when many jobs come
     // at once, and still few bytes when one does.
     conn.pragma_update(None, "page_size", 8192)?;
-    conn.pragma_update(None, "journal_mode", "WAL")?;
-    // A commit is on the disk before anything is done because of it.
-    conn.pragma_update(None, "synchronous", "FULL")?;
-    // macOS: its plain fsync leaves data in the cache of the drive.
-    conn.pragma_update(None, "fullfsync", true)?;
-    conn.pragma_update(None, "checkpoint_fullfsync", true)?;
+    schema::make_durable(&conn)?;
     // What is deleted is overwritten where that costs no extra write: payloads hold secrets.
     conn.pragma_update(None, "secure_delete", "FAST")?;
     conn.pragma_update(None, "cache_size", -64 * 1024)?;

@@ -52,20 +52,17 @@ fn what_was_committed_survives_a_kill() {
             .spawn()
             .unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
-        let reports = thread::spawn(move || {
-            let lines = out.lines().map_while(Result::ok);
-            lines
-                .filter_map(|line| {
-                    let (n, event) = line.strip_prefix("committed ")?.split_once(' ')?;
-                    Some((n.parse::<u64>().unwrap(), event.parse::<u64>().unwrap()))
-                })
-                .last()
+        let mut reports = out.lines().map_while(Result::ok).filter_map(|line| {
+            let (n, event) = line.strip_prefix("committed ")?.split_once(' ')?;
+            Some((n.parse::<u64>().unwrap(), event.parse::<u64>().unwrap()))
         });
-        let random = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().subsec_nanos() / 1000;
-        thread::sleep(Duration::from_millis(u64::from(150 + random % 250)));
+        let first = reports.next().expect("a commit");
+        let rest = thread::spawn(move || reports.last());
+        let random = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().subsec_micros();
+        thread::sleep(Duration::from_micros(u64::from(random % 250_000)));
         child.kill().unwrap();
         child.wait().unwrap();
-        let Some((n, next_event)) = reports.join().unwrap() else { continue };
+        let (n, next_event) = rest.join().unwrap().unwrap_or(first);
 
         let mut opened =
             sqlite::open(dir.path(), Options::default()).expect("the lock went with the process");

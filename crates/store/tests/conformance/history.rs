@@ -91,9 +91,9 @@ for_every_backend! {
         let seqs = |store: &TestStore| {
             store.reader().events(None, 0, 1000).unwrap().iter().map(|event| event.seq).collect::<Vec<_>>()
         };
-        assert_eq!(seqs(&store), [2000]);
+        assert_eq!(seqs(store), [2000]);
         store.commit((2001..2101).map(|seq| event(seq, None)));
-        assert_eq!(seqs(&store), (2091..=2100).collect::<Vec<_>>());
+        assert_eq!(seqs(store), (2091..=2100).collect::<Vec<_>>());
         store.commit([job(queued("a", 1))]);
         store.commit([delete("a")]);
         store.reopen();

@@ -75,10 +75,10 @@ for_every_backend! {
         };
         store.commit(everything("a"));
         store.commit([delete("a")]);
-        gone(&store, "a");
+        gone(store, "a");
         // Within one batch, in the order given.
         store.commit(everything("b").into_iter().chain([delete("b")]));
-        gone(&store, "b");
+        gone(store, "b");
         // And nothing of the old one belongs to a new one of the same name.
         store.commit(everything("c"));
         store.commit([delete("c"), job(queued("c", 9))]);

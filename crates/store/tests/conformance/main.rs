@@ -1,7 +1,7 @@
 //! What every backend must do. Each rule is one function over a [`support::TestStore`],
 //! run for every backend there is.
 
-#![allow(missing_docs, reason = "tests")]
+#![allow(missing_docs, clippy::unwrap_used, clippy::cast_possible_truncation, reason = "tests")]
 
 mod concurrent;
 mod crash;
