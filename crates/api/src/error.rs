@@ -61,9 +61,9 @@ codes! {
     BAD_ID = "bad_id", 400, "A name or id in the address cannot be one.",
         "use letters, digits, '_', '.' and '-'";
     BAD_JOB = "bad_job", 400, "The job as described cannot run anywhere.",
-        "see docs/api.md for what a job may say";
+        "JobRequest in /v1/openapi.json says what a job may say";
     BAD_HINT = "bad_hint", 400, "A `multicluster.*` key of the metadata cannot be used.",
-        "see docs/api.md for the keys there are";
+        "JobRequest in /v1/openapi.json has a field for each";
     MISSING_PACKAGE = "missing_package", 400, "The runtime_env names a `gcs://` package that is not here.",
         "upload it first: PUT /api/packages/gcs/NAME";
     BAD_CLUSTER = "bad_cluster", 400, "The cluster as described cannot be used.",

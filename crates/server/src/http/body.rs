@@ -68,14 +68,23 @@ pub(super) fn watched(request: Request) -> (Request, Rest) {
     }
     let kept = rest.clone();
     let request = request.map(|body| {
-        Body::from_stream(Watched { chunks: Some(body.into_data_stream()), patience: None, kept })
+        Body::from_stream(Watched { chunks: Left::Unread(body.into_data_stream()), patience: None, kept })
     });
     (request, rest)
 }
 
 /// What was not read of a body.
 #[derive(Clone, Default)]
-pub(super) struct Rest(Arc<Mutex<Option<BodyDataStream>>>);
+pub(super) struct Rest(Arc<Mutex<Left>>);
+
+#[derive(Default)]
+enum Left {
+    #[default]
+    Nothing,
+    Unread(BodyDataStream),
+    /// It broke off, or was given up: nobody knows where the next request would begin.
+    Broken,
+}
 
 impl Rest {
     /// Takes what is left, within bounds; false if there is more.
@@ -83,8 +92,11 @@ impl Rest {
     /// A connection that is closed while its client still sends is reset, and the answer
     /// lost with it. And one that is kept must be at the beginning of the next request.
     pub(super) async fn drain(&self) -> bool {
-        let Some(mut chunks) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() else {
-            return true;
+        let left = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut chunks = match left {
+            Left::Nothing => return true,
+            Left::Unread(chunks) => chunks,
+            Left::Broken => return false,
         };
         let all = async {
             let mut taken = 0;
@@ -101,8 +113,7 @@ impl Rest {
 }
 
 struct Watched {
-    /// `None`: it ended, in one way or another.
-    chunks: Option<BodyDataStream>,
+    chunks: Left,
     /// Runs while nothing comes.
     patience: Option<Pin<Box<Sleep>>>,
     kept: Rest,
@@ -112,11 +123,13 @@ impl Stream for Watched {
     type Item = io::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
-        let Some(chunks) = &mut self.chunks else { return Poll::Ready(None) };
+        let Left::Unread(chunks) = &mut self.chunks else { return Poll::Ready(None) };
         if let Poll::Ready(chunk) = chunks.poll_next_unpin(context) {
             self.patience = None;
-            if !matches!(chunk, Some(Ok(_))) {
-                self.chunks = None;
+            match &chunk {
+                Some(Ok(_)) => {}
+                Some(Err(_)) => self.chunks = Left::Broken,
+                None => self.chunks = Left::Nothing,
             }
             return Poll::Ready(chunk.map(|chunk| chunk.map_err(io::Error::other)));
         }
@@ -124,7 +137,7 @@ impl Stream for Watched {
         if patience.as_mut().poll(context).is_pending() {
             return Poll::Pending;
         }
-        self.chunks = None;
+        self.chunks = Left::Broken;
         let error = io::Error::new(io::ErrorKind::TimedOut, "the client sent nothing for a while");
         Poll::Ready(Some(Err(error)))
     }
@@ -132,7 +145,7 @@ impl Stream for Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        *self.kept.0.lock().unwrap_or_else(PoisonError::into_inner) = self.chunks.take();
+        *self.kept.0.lock().unwrap_or_else(PoisonError::into_inner) = std::mem::take(&mut self.chunks);
     }
 }
 
@@ -258,6 +271,11 @@ mod tests {
         assert!(left_over(vec![1 << 20; 5], false).await);
         assert!(!left_over(vec![1 << 20; 50], false).await);
         assert!(left_over(vec![], false).await);
+        let broken = futures_util::stream::iter([Ok(vec![0]), Err(io::Error::other("reset"))]);
+        let request = Request::builder().header(header::CONTENT_LENGTH, 5).body(Body::from_stream(broken));
+        let (request, rest) = watched(request.unwrap());
+        assert_eq!(super::read(request, 1000).await.unwrap_err().code, "too_slow");
+        assert!(!rest.drain().await);
     }
 
     #[test]
