@@ -105,10 +105,11 @@ async fn read(plane: &Plane, job: &JobId, run: Run, keep: usize) -> Result<Lines
     let copy = plane.history(move |store| store.logs(&job, Some(attempt))).await?;
     Ok(match copy {
         Some(copy) => {
-            let from = copy.text.ceil_char_boundary(copy.text.len().saturating_sub(keep));
+            let text = as_text(copy.text);
+            let from = text.ceil_char_boundary(text.len().saturating_sub(keep));
             Lines {
                 skipped: (!copy.truncated).then_some(from as u64),
-                text: copy.text[from..].to_owned(),
+                text: text[from..].to_owned(),
                 source: Source::Copy,
                 run: Some(run),
             }
@@ -133,7 +134,13 @@ async fn from_cluster(client: &RayClient, id: &str, keep: usize) -> Option<(Stri
     };
     let bytes = tokio::time::timeout(PATIENCE, file).await.ok()??;
     let skipped = (bytes.len() < keep).then_some(0);
-    Some((String::from_utf8_lossy(&bytes).into_owned(), skipped))
+    Some((as_text(String::from_utf8_lossy(&bytes).into_owned()), skipped))
+}
+
+/// A file's content as Ray shows it: Python reads every line end as `\n`, and progress bars
+/// write `\r`.
+fn as_text(content: String) -> String {
+    if content.contains('\r') { content.replace("\r\n", "\n").replace('\r', "\n") } else { content }
 }
 
 /// The attempt that is meant, and where it is or was.
@@ -183,5 +190,16 @@ fn place_of(record: &JobRecord) -> Place {
         Phase::Ended(ended) => Place::Ended {
             run: ended.cluster.clone().map(|cluster| Run { attempt: Attempt(record.attempts), cluster }),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_shown_as_ray_shows_it() {
+        assert_eq!(as_text("1%\r2%\r\ndone\n".to_owned()), "1%\n2%\ndone\n");
+        assert_eq!(as_text("plain\n".to_owned()), "plain\n");
     }
 }

@@ -5,10 +5,11 @@
 //! plain text that they print. Where Ray answers bad input with a 500 and a traceback we
 //! say 400 and what is wrong, in Ray's words where clients look for them.
 //!
-//! - `submit` what they send · `details` what they are shown · `jobs` one job, and all
+//! - `submit` what they send · `details`, `driver` what they are shown · `jobs` one, and all
 //! - `logs` what it printed, at once or followed · `packages` their files · `version`
 
 mod details;
+mod driver;
 mod jobs;
 mod logs;
 mod packages;
@@ -37,20 +38,28 @@ use crate::{driver::Failure, plane::Plane};
 const MAX_BODY: usize = 4 << 20;
 /// Logs followed at once.
 const MAX_FOLLOWERS: usize = 1000;
+/// Whole logs being read at once, of up to 16 MiB each; more wait.
+const MAX_READERS: usize = 8;
 /// Packages uploaded at once, each holding a megabyte.
 const MAX_UPLOADS: usize = 64;
 
 /// What the routes share.
 struct Desk {
     followers: Arc<Semaphore>,
+    /// Of whole logs.
+    readers: Arc<Semaphore>,
     uploads: Semaphore,
+    /// To clusters, for those who look at one job.
+    questions: Semaphore,
     version: version::Cache,
 }
 
 pub(crate) fn routes() -> Router<Plane> {
     let desk = Arc::new(Desk {
         followers: Arc::new(Semaphore::new(MAX_FOLLOWERS)),
+        readers: Arc::new(Semaphore::new(MAX_READERS)),
         uploads: Semaphore::new(MAX_UPLOADS),
+        questions: Semaphore::new(driver::MAX_QUESTIONS),
         version: version::Cache::default(),
     });
     // `/api/jobs` without the slash is a 404, as in Ray.

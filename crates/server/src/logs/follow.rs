@@ -1,12 +1,12 @@
 //! A job's log as it is written: while the job waits, over a cluster that cannot be
 //! reached for a while, over attempts on several clusters, to its end.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use multicluster_ray::LogTail;
 use multicluster_types::{JobId, SubmissionId};
 use tokio::{
-    sync::mpsc,
+    sync::{Semaphore, mpsc},
     time::{Instant, sleep, timeout},
 };
 
@@ -40,11 +40,18 @@ pub(crate) enum Ended {
 /// Passes a job's log on as it is written, until the job has ended and everything it
 /// printed was passed on, or the job is forgotten.
 ///
+/// Whole logs are read, if need be, one per permit of `readers`: they are large.
+///
 /// # Errors
 /// When it cannot go on; a cluster that does not answer is waited for.
-pub(crate) async fn follow(plane: Plane, job: JobId, out: mpsc::Sender<String>) -> Result<(), Ended> {
-    let pause = SHORTEST_PAUSE;
-    let mut follower = Follower { plane, job, out, run: None, sent: Sent::default(), closed: false, pause };
+pub(crate) async fn follow(
+    plane: Plane,
+    job: JobId,
+    out: mpsc::Sender<String>,
+    readers: Arc<Semaphore>,
+) -> Result<(), Ended> {
+    let (sent, pause) = (Sent::default(), SHORTEST_PAUSE);
+    let mut follower = Follower { plane, job, out, readers, run: None, sent, closed: false, pause };
     loop {
         match follower.look().await? {
             None | Some(Place::Ended { run: None }) => return follower.leave().await,
@@ -66,6 +73,7 @@ struct Follower {
     plane: Plane,
     job: JobId,
     out: mpsc::Sender<String>,
+    readers: Arc<Semaphore>,
     /// The attempt that is being passed on.
     run: Option<Run>,
     /// What of it was.
@@ -167,7 +175,11 @@ impl Follower {
         if self.closed && self.sent.bytes() > LONGEST as u64 {
             return Ok(());
         }
-        let reading = timeout(CLOSES_WITHIN * 2, read(&self.plane, &self.job, run.clone(), LONGEST));
+        let readers = Arc::clone(&self.readers);
+        let reading = async {
+            let _turn = readers.acquire().await;
+            timeout(CLOSES_WITHIN * 2, read(&self.plane, &self.job, run.clone(), LONGEST)).await
+        };
         let lines = tokio::select! {
             lines = reading => lines,
             () = self.out.closed() => return Err(Ended::Unheard),

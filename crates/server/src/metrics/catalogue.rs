@@ -69,7 +69,7 @@ metrics! {
     CORDONED = Gauge "multicluster_cluster_cordoned" {"cluster"} "1 if it takes nothing new: cordoned, draining or leaving.";
     NODES = Gauge "multicluster_cluster_nodes" {"cluster"} "Alive nodes.";
     AGE = Gauge "multicluster_cluster_facts_age" [Seconds] {"cluster"} "How old the latest facts are.";
-    UTILIZATION = Gauge "multicluster_cluster_utilization" [Ratios] {"cluster", "resource", "measure"} "How much is in use, 0 to 1: logical is what Ray has promised to tasks and actors, physical is the load of the hosts.";
+    UTILIZATION = Gauge "multicluster_cluster_utilization_ratio" {"cluster", "resource", "measure"} "How much is in use, 0 to 1: logical is what Ray has promised to tasks and actors, physical is the load of the hosts.";
     CAPACITY = Gauge "multicluster_cluster_capacity" {"cluster", "resource"} "Ray's logical resources in all. CPU and GPU in units, memory in bytes.";
     USED = Gauge "multicluster_cluster_used" {"cluster", "resource"} "How much of them is in use, as Ray says.";
     ASSUMED = Gauge "multicluster_cluster_assumed" {"cluster", "resource"} "Promised by us, and not yet in what Ray says.";

@@ -103,10 +103,10 @@ fn who_waits_is_seen_in_its_queue_with_the_reason() {
 fn a_cluster_is_shown_as_it_stands() {
     let mut world = World::new();
     world.shows(
-        r#"multicluster_cluster_utilization_ratios{cluster="mac",resource="cpu",measure="logical"} 0.25"#,
+        r#"multicluster_cluster_utilization_ratio{cluster="mac",resource="cpu",measure="logical"} 0.25"#,
     );
     world.shows(
-        r#"multicluster_cluster_utilization_ratios{cluster="mac",resource="cpu",measure="physical"} 0.4"#,
+        r#"multicluster_cluster_utilization_ratio{cluster="mac",resource="cpu",measure="physical"} 0.4"#,
     );
     world.shows(r#"multicluster_cluster_capacity{cluster="mac",resource="cpu"} 8.0"#);
     world.shows(r#"multicluster_cluster_healthy{cluster="mac"} 1.0"#);

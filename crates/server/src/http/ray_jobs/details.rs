@@ -9,7 +9,7 @@ use multicluster_types::{RuntimeEnv, State};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::submit::SHOWN;
+use super::{driver::Driver, submit::SHOWN};
 use crate::resolve::{redact, redact_text};
 
 /// Ray's fifteen keys.
@@ -31,12 +31,13 @@ pub(super) struct JobDetails {
     runtime_env: RuntimeEnv,
     driver_agent_http_address: Option<String>,
     driver_node_id: Option<String>,
-    driver_exit_code: Option<i32>,
+    driver_exit_code: Option<i64>,
 }
 
 impl JobDetails {
-    /// `why` says what it waits for, where somebody asked the scheduler.
-    pub(super) fn new(job: StoredJob, why: Option<String>) -> Self {
+    /// `why` says what it waits for, where somebody asked the scheduler; `driver` what its
+    /// cluster knows, where somebody asked that.
+    pub(super) fn new(job: StoredJob, why: Option<String>, driver: Driver) -> Self {
         let StoredJob { record, payload } = job;
         let payload = payload.unwrap_or_default();
         let end_time = match &record.phase {
@@ -60,14 +61,14 @@ impl JobDetails {
             status: record.state().as_ray(),
             entrypoint: redact_text(&payload.entrypoint),
             message: Some(why.unwrap_or_else(|| message(&record))),
-            error_type: None,
+            error_type: driver.error_type,
             start_time: record.submitted_at.0,
             end_time,
             metadata,
             runtime_env: redact(&payload.runtime_env),
-            driver_agent_http_address: None,
-            driver_node_id: None,
-            driver_exit_code: None,
+            driver_agent_http_address: driver.agent_http_address,
+            driver_node_id: driver.node_id,
+            driver_exit_code: driver.exit_code,
         }
     }
 }
@@ -135,7 +136,8 @@ mod tests {
     #[test]
     fn a_queued_job_is_pending_and_says_why() {
         let job = a_job(Phase::Waiting { since: Timestamp(1000), not_before: None });
-        let shown = serde_json::to_value(JobDetails::new(job, Some("mac: busy".into()))).unwrap();
+        let shown =
+            serde_json::to_value(JobDetails::new(job, Some("mac: busy".into()), Driver::default())).unwrap();
         assert_eq!(shown["status"], "PENDING");
         assert_eq!(shown["message"], "mac: busy");
         assert_eq!(shown["metadata"], json!({"team": "quant", "multicluster.state": "queued"}));
@@ -147,8 +149,12 @@ mod tests {
     fn an_ended_job_has_rays_fifteen_keys() {
         let cluster = Some(ClusterName::new("mac").unwrap());
         let ended = Ended { state: State::Succeeded, at: Timestamp(5000), cluster, message: None };
-        let shown =
-            serde_json::to_value(JobDetails::new(a_job(Phase::Ended(Box::new(ended))), None)).unwrap();
+        let shown = serde_json::to_value(JobDetails::new(
+            a_job(Phase::Ended(Box::new(ended))),
+            None,
+            Driver::default(),
+        ))
+        .unwrap();
         let mut keys: Vec<_> = shown.as_object().unwrap().keys().map(String::as_str).collect();
         keys.sort_unstable();
         assert_eq!(

@@ -1,7 +1,9 @@
 //! One job, and all of them: get, list, stop, delete.
 
+use std::sync::Arc;
+
 use axum::{
-    Json,
+    Extension, Json,
     body::{Body, Bytes},
     extract::{Path, State},
     http::{StatusCode, header::CONTENT_TYPE},
@@ -14,8 +16,9 @@ use multicluster_types::{JobId, Kind};
 use serde_json::json;
 
 use super::{
-    Sorry,
+    Desk, Sorry,
     details::{JobDetails, needs_why},
+    driver::{self, Driver},
     job_id,
 };
 use crate::{driver::Failure, plane::Plane};
@@ -25,6 +28,7 @@ const PAGE: usize = 500;
 
 pub(super) async fn get(
     State(plane): State<Plane>,
+    Extension(desk): Extension<Arc<Desk>>,
     Path(id): Path<String>,
 ) -> Result<Json<JobDetails>, Sorry> {
     let id = job_id(&id)?;
@@ -37,7 +41,8 @@ pub(super) async fn get(
     } else {
         None
     };
-    Ok(Json(JobDetails::new(job, why)))
+    let driver = driver::ask(&plane, &desk, &job.record).await;
+    Ok(Json(JobDetails::new(job, why, driver)))
 }
 
 /// Everything there is, newest first, page by page: a pool remembers a hundred thousand
@@ -54,7 +59,8 @@ pub(super) async fn list(State(plane): State<Plane>) -> Result<Response, Sorry> 
         for job in items {
             text.push(separator);
             separator = b',';
-            serde_json::to_writer(&mut text, &JobDetails::new(job, None)).unwrap_or_default();
+            serde_json::to_writer(&mut text, &JobDetails::new(job, None, Driver::default()))
+                .unwrap_or_default();
         }
         if let Some(before) = next {
             let following = page(&plane, Some(before)).await?;

@@ -17,7 +17,7 @@ use axum::{
 use multicluster_types::JobId;
 use serde_json::json;
 use tokio::{
-    sync::mpsc,
+    sync::{Semaphore, mpsc},
     task::JoinSet,
     time::{Instant, interval, timeout},
 };
@@ -40,8 +40,13 @@ const ON_THE_WAY: usize = 4;
 const MAX_INCOMING: usize = 64 << 10;
 
 /// `GET …/logs`: all of it, or the end of a very long one.
-pub(super) async fn whole(State(plane): State<Plane>, Path(id): Path<String>) -> Result<Response, Sorry> {
+pub(super) async fn whole(
+    State(plane): State<Plane>,
+    Extension(desk): Extension<Arc<Desk>>,
+    Path(id): Path<String>,
+) -> Result<Response, Sorry> {
     let id = known(&plane, &id).await?;
+    let _turn = desk.readers.acquire().await;
     let lines = last_lines(&plane, &id, None, LONGEST).await?;
     Ok(Json(json!({ "logs": lines.text })).into_response())
 }
@@ -63,16 +68,16 @@ pub(super) async fn tail(
     let counted = plane.metrics.tailing();
     let upgrade = upgrade.max_message_size(MAX_INCOMING).max_frame_size(MAX_INCOMING);
     Ok(upgrade.on_upgrade(move |socket| async move {
-        serve(plane, id, socket).await;
+        serve(plane, id, socket, Arc::clone(&desk.readers)).await;
         drop((place, counted));
     }))
 }
 
-async fn serve(plane: Plane, job: JobId, mut socket: WebSocket) {
+async fn serve(plane: Plane, job: JobId, mut socket: WebSocket, readers: Arc<Semaphore>) {
     let (sender, mut pieces) = mpsc::channel(ON_THE_WAY);
     // Dropped with this function: whatever ends it ends the relay too.
     let mut relay = JoinSet::new();
-    relay.spawn(follow(plane, job.clone(), sender));
+    relay.spawn(follow(plane, job.clone(), sender, readers));
     let mut pings = interval(PING);
     pings.reset();
     let mut heard = Instant::now();

@@ -27,6 +27,25 @@ async fn a_job_lives_its_life_as_on_ray() {
 }
 
 #[tokio::test]
+async fn what_the_cluster_knows_of_the_driver_is_told_while_it_answers() {
+    let fake = a_fake("mac").await;
+    let stage = Stage::over(&[&fake]).await;
+    stage.submit("fails", "exit 3").await;
+    stage.wait_for("fails", JobStatus::Failed).await;
+    let details = stage.details("fails").await;
+    assert_eq!(details.driver_exit_code, Some(3));
+    assert_eq!(details.error_type.as_deref(), Some("JOB_ENTRYPOINT_COMMAND_ERROR"));
+    assert!(details.driver_node_id.is_some());
+    fake.fault(multicluster_testkit::Endpoint::Job, multicluster_testkit::Fault::Hang);
+    let details = stage.details("fails").await;
+    assert_eq!(
+        (details.status, details.driver_exit_code),
+        (JobStatus::Failed, None),
+        "a hung cluster hides no status"
+    );
+}
+
+#[tokio::test]
 async fn a_queued_job_is_pending_says_why_and_can_be_stopped() {
     let fake = a_fake("mac").await;
     let stage = Stage::over(&[&fake]).await;

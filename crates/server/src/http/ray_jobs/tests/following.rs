@@ -89,6 +89,22 @@ async fn a_job_that_is_run_again_elsewhere_is_followed_there() {
 }
 
 #[tokio::test]
+async fn a_job_whose_cluster_is_lost_is_followed_to_the_next() {
+    let (a, b) = (a_fake("a").await, a_fake("b").await);
+    let stage = Stage::with(&[&a, &b], &[("unhealthy_after", "1"), ("loss_grace", "300ms")]).await;
+    let body = json!({"entrypoint": "echo here; sleep 2", "submission_id": "j", "metadata":
+        {"multicluster.preferred_cluster": "a", "multicluster.on_cluster_loss": "requeue"}});
+    assert_eq!(stage.post(body.to_string()).await.0, 200);
+    stage.wait_for("j", JobStatus::Running).await;
+    let following = tokio::spawn(read_all(tail(&stage, "j").await));
+    a.down().await;
+    let all = following.await.unwrap().unwrap();
+    assert!(all.contains("attempt 1 on cluster a is over; attempt 2 on cluster b:\n"), "{all}");
+    assert!(all.ends_with("here\n"), "{all}");
+    assert_eq!(stage.details("j").await.status, JobStatus::Succeeded);
+}
+
+#[tokio::test]
 async fn a_follower_waits_for_a_cluster_that_is_gone_for_a_while() {
     let fake = a_fake("mac").await;
     let stage = Stage::with(&[&fake], &[("unhealthy_after", "1")]).await;
