@@ -5,33 +5,47 @@ SECONDS ?= 600
 SEEDS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench soak fmt
+.PHONY: help demo build test rust-test ray-test lint bench simulate soak fmt
 
 help: ## List the commands
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-demo: ## Show the scheduler at work (for now: a simulated morning on two clusters)
-	@echo "The demo on real Ray clusters comes with the Python SDK. Until then: the real"
-	@echo "scheduler core on virtual time, a morning of 60 jobs on the two clusters of"
-	@echo "examples/cluster.yaml, and what two other settings would have changed."
-	@echo
-	@$(CARGO) run --quiet -p multicluster-simulator --example simulate -- \
-	  --config examples/cluster.yaml --workload examples/workloads/morning.csv \
-	  --capacity centos=32cpu,4gpu,128GiB --capacity mac=10cpu,32GiB \
-	  --compare submission_interval=5s --compare policies=spread:1
+demo: build ## Two real Ray clusters, the control plane above them, and jobs by Ray's own tools
+	@scripts/python-env python tests/demo.py
 
-test: ## Run every test, the seeded simulation included (SEEDS=n for more worlds)
+build: ## Build the control plane (target/debug/ray-multicluster)
+	$(CARGO) build --quiet -p multicluster-cli
+
+test: rust-test ray-test ## Run every test (SEEDS=n for more simulated worlds)
+
+rust-test: ## Only the tests in Rust, the seeded simulation included
 	$(if $(SEEDS),SIM_SEEDS=$(SEEDS)) $(CARGO) test --workspace --lib --tests --examples
+
+ray-test: build ## Only the tests on two real Ray clusters
+	scripts/python-env pytest tests
 
 lint: ## Check formatting and lints
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	scripts/python-env ruff check tests python examples
+	scripts/python-env ruff format --check tests python examples
 
-bench: ## Measure the core; writes target/bench/core.json
+bench: ## Measure core, store and server; writes target/bench/*.json
 	$(CARGO) bench -p multicluster-core --bench core
+	$(CARGO) bench -p multicluster-store --bench store
+	$(CARGO) bench -p multicluster-cli --bench server
+	$(CARGO) build --quiet --profile dist -p multicluster-cli
+	RAY_MULTICLUSTER_BIN=target/dist/ray-multicluster scripts/python-env python tests/bench_ray.py
+
+simulate: ## A simulated morning on two clusters, and what other settings would have changed
+	@$(CARGO) run --quiet -p multicluster-simulator --example simulate -- \
+	  --config examples/cluster.yaml --workload examples/workloads/morning.csv \
+	  --capacity centos=32cpu,4gpu,128GiB --capacity mac=10cpu,32GiB \
+	  --compare submission_interval=5s --compare policies=spread:1
 
 soak: ## Simulate seeded worlds for SECONDS (default 600)
 	SIM_SECONDS=$(SECONDS) $(CARGO) test -p multicluster-core --test simulation every_invariant -- --nocapture
 
 fmt: ## Format the sources
 	$(CARGO) fmt --all
+	scripts/python-env ruff format tests python examples

@@ -7,8 +7,8 @@ is, on which cluster it runs and where the control plane is.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Mapping, Optional
 
 __version__ = "0.1.0"
 __all__ = ["JobContext", "current_context"]
@@ -22,10 +22,10 @@ class JobContext:
     cluster: str
     attempt: int
     #: Where the control plane can be reached from this cluster, if it can.
-    address: Optional[str]
+    address: str | None
 
 
-def current_context(env: Optional[Mapping[str, str]] = None) -> Optional[JobContext]:
+def current_context(env: Mapping[str, str] | None = None) -> JobContext | None:
     """The job this process runs in; ``None`` outside of any scheduled job."""
     env = os.environ if env is None else env
     job_id = env.get("RAY_MULTICLUSTER_JOB_ID")
