@@ -49,8 +49,7 @@ struct Desk {
     /// Of whole logs.
     readers: Arc<Semaphore>,
     uploads: Semaphore,
-    /// To clusters, for those who look at one job.
-    questions: Semaphore,
+    drivers: driver::Drivers,
     version: version::Cache,
 }
 
@@ -59,7 +58,7 @@ pub(crate) fn routes() -> Router<Plane> {
         followers: Arc::new(Semaphore::new(MAX_FOLLOWERS)),
         readers: Arc::new(Semaphore::new(MAX_READERS)),
         uploads: Semaphore::new(MAX_UPLOADS),
-        questions: Semaphore::new(driver::MAX_QUESTIONS),
+        drivers: driver::Drivers::default(),
         version: version::Cache::default(),
     });
     // `/api/jobs` without the slash is a 404, as in Ray.

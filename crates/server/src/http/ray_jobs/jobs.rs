@@ -18,7 +18,6 @@ use serde_json::json;
 use super::{
     Desk, Sorry,
     details::{JobDetails, needs_why},
-    driver::{self, Driver},
     job_id,
 };
 use crate::{driver::Failure, plane::Plane};
@@ -41,36 +40,38 @@ pub(super) async fn get(
     } else {
         None
     };
-    let driver = driver::ask(&plane, &desk, &job.record).await;
+    let driver = desk.drivers.ask(&plane, &job.record).await;
     Ok(Json(JobDetails::new(job, why, driver)))
 }
 
 /// Everything there is, newest first, page by page: a pool remembers a hundred thousand
 /// jobs, and Ray's clients know no paging.
-pub(super) async fn list(State(plane): State<Plane>) -> Result<Response, Sorry> {
-    let first = page(&plane, None).await?;
-    // Text of the list so far, and the page that comes next.
-    let begin = Some((plane, Some(first), b'['));
-    let pieces = stream::try_unfold(begin, |state| async move {
-        let Some((plane, page_now, separator)) = state else { return Ok::<_, Failure>(None) };
-        let Some(Page { items, next }) = page_now else { return Ok(None) };
-        let mut text = Vec::with_capacity(512 * items.len() + 2);
-        let mut separator = separator;
-        for job in items {
-            text.push(separator);
-            separator = b',';
-            serde_json::to_writer(&mut text, &JobDetails::new(job, None, Driver::default()))
-                .unwrap_or_default();
+pub(super) async fn list(
+    State(plane): State<Plane>,
+    Extension(desk): Extension<Arc<Desk>>,
+) -> Result<Response, Sorry> {
+    // The first page before the first byte: if there is an error, it can still be said.
+    let begin = Some((page(&plane, None).await?, b'['));
+    let pieces = stream::try_unfold(begin, move |state| {
+        let (plane, desk) = (plane.clone(), Arc::clone(&desk));
+        async move {
+            let Some((Page { items, next }, mut separator)) = state else { return Ok::<_, Failure>(None) };
+            let mut text = Vec::with_capacity(512 * items.len() + 2);
+            for job in items {
+                text.push(separator);
+                separator = b',';
+                let driver = desk.drivers.recall(&job.record).unwrap_or_default();
+                serde_json::to_writer(&mut text, &JobDetails::new(job, None, driver)).unwrap_or_default();
+            }
+            if let Some(before) = next {
+                return Ok(Some((Bytes::from(text), Some((page(&plane, Some(before)).await?, separator)))));
+            }
+            if separator == b'[' {
+                text.push(b'[');
+            }
+            text.push(b']');
+            Ok(Some((Bytes::from(text), None)))
         }
-        if let Some(before) = next {
-            let following = page(&plane, Some(before)).await?;
-            return Ok(Some((Bytes::from(text), Some((plane, Some(following), separator)))));
-        }
-        if separator == b'[' {
-            text.push(b'[');
-        }
-        text.push(b']');
-        Ok(Some((Bytes::from(text), None)))
     });
     Ok(([(CONTENT_TYPE, "application/json")], Body::from_stream(pieces)).into_response())
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use multicluster_ray::Kind;
-use multicluster_types::{Kind as WorkKind, Work};
+use multicluster_types::{Kind as WorkKind, Payload, Work};
 use serde_json::json;
 
 use super::*;
@@ -36,13 +36,14 @@ async fn what_the_cluster_knows_of_the_driver_is_told_while_it_answers() {
     assert_eq!(details.driver_exit_code, Some(3));
     assert_eq!(details.error_type.as_deref(), Some("JOB_ENTRYPOINT_COMMAND_ERROR"));
     assert!(details.driver_node_id.is_some());
+    let listed: Vec<Value> = serde_json::from_str(&stage.get("/api/jobs/").await.1).unwrap();
+    assert_eq!(listed, [stage.shown("fails").await]);
+
+    stage.submit("fine", "sleep 0.3").await;
     fake.fault(multicluster_testkit::Endpoint::Job, multicluster_testkit::Fault::Hang);
-    let details = stage.details("fails").await;
-    assert_eq!(
-        (details.status, details.driver_exit_code),
-        (JobStatus::Failed, None),
-        "a hung cluster hides no status"
-    );
+    let details = stage.details("fine").await;
+    assert_eq!(details.driver_node_id, None, "a hung cluster hides nothing else");
+    assert_eq!(stage.details("fails").await.driver_exit_code, Some(3), "what was seen is remembered");
 }
 
 #[tokio::test]
@@ -161,21 +162,11 @@ async fn the_list_has_every_job_over_many_pages_and_no_task() {
     let fake = a_fake("mac").await;
     let stage = Stage::with(&[&fake], &[("max_running_jobs", "1")]).await;
     let jobs: Vec<_> = (0..1203)
-        .map(|i| NewJob {
-            id: Some(an_id(&format!("j{i}"))),
-            work: Work::new(WorkKind::Job),
-            payload: Some(std::sync::Arc::new(multicluster_types::Payload {
-                entrypoint: "forever".into(),
-                ..Default::default()
-            })),
-            parent: None,
+        .map(|i| {
+            let payload = Payload { entrypoint: "forever".into(), ..Payload::default() };
+            NewJob::job(Some(an_id(&format!("j{i}"))), Work::new(WorkKind::Job), payload, None)
         })
-        .chain([NewJob {
-            id: Some(an_id("a-task")),
-            work: Work::new(WorkKind::Task),
-            payload: None,
-            parent: None,
-        }])
+        .chain([NewJob::placement(Some(an_id("a-task")), Work::new(WorkKind::Task), None)])
         .collect();
     assert!(stage.plane.driver.submit_batch(jobs).await.unwrap().iter().all(Result::is_ok));
     let listed: Vec<Value> = serde_json::from_str(&stage.get("/api/jobs/").await.1).unwrap();
