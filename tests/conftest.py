@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 import pytest
+import requests
 
 # Before anything imports Ray: a token file in the developer's home must play no part.
 for name in [name for name in os.environ if name.startswith(("RAY_A", "SCHEDULER_"))]:
@@ -113,11 +115,22 @@ def door(
     return Door(address, is_plane, cli, JobSubmissionClient(address))
 
 
+@pytest.fixture(autouse=True)
+def tidy(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that fails half way leaves jobs behind; without this, the next ones fail too."""
+    yield
+    if getattr(request.node, "failed_half_way", False) and "clusters" in request.fixturenames:
+        for cluster in request.getfixturevalue("clusters").values():
+            with contextlib.suppress(requests.RequestException):
+                cluster.stop_all_jobs()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Any]:
     """The end of each plane's log goes into the report of a failed test."""
     report = yield
     if report.failed:
+        item.failed_half_way = True  # type: ignore[attr-defined]
         for plane in RUNNING:
             report.sections.append((f"log of {plane.address}", plane.output()[-6000:]))
     return report

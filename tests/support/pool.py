@@ -37,7 +37,8 @@ SCHEDULER: dict[str, Any] = {
     "poll_interval": "1s",
     "unhealthy_after": 2,
     "snapshot_max_age": "10s",
-    "settle_margin": "2s",
+    # Ray shows usage every five seconds, and later on a busy machine.
+    "settle_margin": "6s",
     "dispatch_timeout": "10s",
     "loss_grace": "5s",
     "retry_backoff": "200ms",

@@ -14,7 +14,7 @@ def connect(port: int, timeout: float = 20) -> socket.socket:
 def exchange(port: int, data: bytes, timeout: float = 20, end: bool = False) -> bytes:
     """Sends this and reads until the other side closes. `end`: says that no more will follow."""
     with connect(port, timeout) as connection:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        with contextlib.suppress(OSError):  # it hung up on us already
             connection.sendall(data)
             if end:
                 connection.shutdown(socket.SHUT_WR)

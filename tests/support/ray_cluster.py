@@ -158,6 +158,13 @@ class RayCluster:
         except AssertionError:
             self.restart()
 
+    def stop_all_jobs(self) -> None:
+        """For after a test that failed half way: the next one finds an idle cluster."""
+        for job in self.get("/api/jobs/"):
+            if job["submission_id"] and job["status"] in {"PENDING", "RUNNING"}:
+                url = f"{self.dashboard}/api/jobs/{job['submission_id']}/stop"
+                requests.post(url, timeout=20)
+
     def remove(self) -> None:
         self.kill()
         shutil.rmtree(self.directory, ignore_errors=True)

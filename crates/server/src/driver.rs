@@ -53,10 +53,10 @@ pub struct NewJob {
     pub id: Option<JobId>,
     /// What it needs.
     pub work: Work,
-    /// What it runs; tasks and actors keep that to themselves.
-    pub payload: Option<Arc<Payload>>,
     /// Submitted from inside a scheduled job.
     pub parent: Option<Parent>,
+    /// What it runs, with its fingerprint; tasks and actors keep that to themselves.
+    content: Option<(Arc<Payload>, ContentHash)>,
 }
 
 /// Why the driver did not do something.
@@ -136,18 +136,28 @@ impl Driver {
 }
 
 impl NewJob {
-    /// As the core wants it.
-    fn submission(&self) -> Submission {
-        let id = match &self.id {
-            Some(id) => Identity::Given(id.clone()),
+    /// A job that runs this. Its fingerprint is taken here, by the caller's thread: the
+    /// driver has only one.
+    #[must_use]
+    pub fn job(id: Option<JobId>, work: Work, payload: Payload, parent: Option<Parent>) -> Self {
+        let fingerprint = fingerprint(&payload);
+        Self { id, work, parent, content: Some((Arc::new(payload), fingerprint)) }
+    }
+
+    /// A task or an actor: a place is all it wants.
+    #[must_use]
+    pub fn placement(id: Option<JobId>, work: Work, parent: Option<Parent>) -> Self {
+        Self { id, work, parent, content: None }
+    }
+
+    /// As the core wants it, and what it must not see.
+    fn into_submission(self) -> (Submission, Option<Arc<Payload>>) {
+        let id = match self.id {
+            Some(id) => Identity::Given(id),
             None => Identity::Fresh(fresh_id(self.work.kind)),
         };
-        Submission {
-            id,
-            work: self.work.clone(),
-            content: self.payload.as_deref().map(fingerprint),
-            parent: self.parent.clone(),
-        }
+        let (payload, content) = self.content.unzip();
+        (Submission { id, work: self.work, content, parent: self.parent }, payload)
     }
 }
 

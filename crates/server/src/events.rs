@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use multicluster_core::{ClusterChange, Event};
-use multicluster_store::StoredEvent;
-use serde_json::{Value, json};
+use multicluster_store::{Change, StoredEvent};
+use multicluster_types::{Attempt, ClusterName, JobId, Message, State, Timestamp};
+use serde::Serialize;
 use tokio::sync::broadcast;
 
 /// A watcher that falls further behind reads the rest from the store.
@@ -21,11 +22,14 @@ impl Events {
         Self { sender: broadcast::channel(BACKLOG).0 }
     }
 
-    pub(crate) fn publish(&self, events: Vec<Arc<StoredEvent>>) {
-        for event in events {
+    /// Tells the events among these, now that they are durable.
+    pub(crate) fn publish(&self, committed: impl Iterator<Item = Change>) {
+        for change in committed {
+            let Change::Event(event) = change else { continue };
             log(&event);
-            // An error says that nobody watches.
-            drop(self.sender.send(event));
+            if self.sender.receiver_count() > 0 {
+                drop(self.sender.send(Arc::new(event)));
+            }
         }
     }
 
@@ -45,49 +49,64 @@ fn log(event: &StoredEvent) {
     }
 }
 
-/// An event as it is stored and served.
+/// An event as it is served. Written straight to text: there may be a hundred thousand
+/// a second.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Told<'a> {
+    Job {
+        seq: u64,
+        at: Timestamp,
+        job: &'a JobId,
+        state: State,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cluster: Option<&'a ClusterName>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        attempt: Option<Attempt>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message: Option<&'a Message>,
+    },
+    Cluster {
+        seq: u64,
+        at: Timestamp,
+        cluster: &'a ClusterName,
+        change: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message: Option<&'a Message>,
+    },
+}
+
+/// An event as it is stored.
 pub(crate) fn stored(event: &Event, seq: u64) -> StoredEvent {
-    let (at, job, body) = match event {
+    let (at, about, told) = match event {
         Event::Job { job, at, state, cluster, attempt, message } => {
-            let body = json!({
-                "seq": seq, "at": at, "type": "job", "job": job, "state": state, "cluster": cluster,
-                "attempt": attempt, "message": message,
-            });
-            (*at, Some(job.clone()), body)
+            let (cluster, message) = (cluster.as_ref(), message.as_ref());
+            let told = Told::Job { seq, at: *at, job, state: *state, cluster, attempt: *attempt, message };
+            (*at, Some(job.clone()), told)
         }
         Event::Cluster { cluster, at, change } => {
             let (change, message) = words(change);
-            let body = json!({
-                "seq": seq, "at": at, "type": "cluster", "cluster": cluster, "change": change,
-                "message": message,
-            });
-            (*at, None, body)
+            (*at, None, Told::Cluster { seq, at: *at, cluster, change, message })
         }
     };
-    StoredEvent { seq, at, job, body: without_nulls(body).to_string() }
+    let body = serde_json::to_string(&told).expect("plain data");
+    StoredEvent { seq, at, job: about, body }
 }
 
-fn words(change: &ClusterChange) -> (&'static str, Option<String>) {
+fn words(change: &ClusterChange) -> (&'static str, Option<&Message>) {
     match change {
         ClusterChange::Registered => ("registered", None),
         ClusterChange::Changed => ("changed", None),
         ClusterChange::Leaving => ("leaving", None),
         ClusterChange::Removed => ("removed", None),
-        ClusterChange::Cordoned(note) => ("cordoned", Some(note.to_string())),
+        ClusterChange::Cordoned(note) => ("cordoned", Some(note)),
         ClusterChange::Uncordoned => ("uncordoned", None),
         ClusterChange::Drained => ("drained", None),
         ClusterChange::Healthy => ("healthy", None),
-        ClusterChange::Unhealthy(error) => ("unhealthy", Some(error.to_string())),
+        ClusterChange::Unhealthy(error) => ("unhealthy", Some(error)),
         ClusterChange::Restarted => ("restarted", None),
         ClusterChange::BreakerOpened => ("breaker_opened", None),
         ClusterChange::BreakerHalfOpen => ("breaker_half_open", None),
         ClusterChange::BreakerClosed => ("breaker_closed", None),
     }
-}
-
-fn without_nulls(mut body: Value) -> Value {
-    if let Value::Object(fields) = &mut body {
-        fields.retain(|_, value| !value.is_null());
-    }
-    body
 }

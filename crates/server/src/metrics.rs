@@ -77,7 +77,6 @@ impl Metrics {
     }
 
     /// One attempt is over. Called for every `Write::Attempt`.
-    #[allow(dead_code, reason = "the driver calls it from the next change on")]
     pub(crate) fn attempted(&self, attempt: &AttemptRecord, core: &Core) {
         if let Some(running_at) = attempt.live.running_at {
             let kind = kind_of(&attempt.job, core);

@@ -115,7 +115,7 @@ impl Checked {
             let Some(sha256) = found.get(&uri) else { return Err(missing_package(&uri)) };
             payload.packages.insert(uri, sha256.clone());
         }
-        Ok(NewJob { id, work, payload: Some(Arc::new(payload)), parent })
+        Ok(NewJob::job(id, work, payload, parent))
     }
 }
 

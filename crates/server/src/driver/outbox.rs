@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use multicluster_core::{Accepted, Refusal, Reply};
-use multicluster_store::{Change, StoredEvent};
+use multicluster_store::Change;
 use multicluster_types::{Attempt, ClusterName, ClusterSpec, JobId, Timestamp};
 use tokio::sync::oneshot;
 
@@ -13,7 +13,6 @@ pub(crate) struct Outbox {
     pub(crate) changes: Vec<Change>,
     pub(crate) lanes: Vec<LaneChange>,
     pub(crate) errands: Vec<(ClusterName, Errand)>,
-    pub(crate) events: Vec<Arc<StoredEvent>>,
     pub(crate) answers: Vec<Answer>,
 }
 
@@ -22,7 +21,6 @@ impl Outbox {
         self.changes.is_empty()
             && self.lanes.is_empty()
             && self.errands.is_empty()
-            && self.events.is_empty()
             && self.answers.is_empty()
     }
 }

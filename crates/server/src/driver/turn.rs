@@ -11,7 +11,7 @@ use multicluster_core::{
     Accepted, Core, Effect, Input, LookupOutcome, Observation, Output, Refusal, Reply, Write,
 };
 use multicluster_store::{Change, StoreError};
-use multicluster_types::{ClusterName, ClusterSpec, GroupId, JobId, Timestamp};
+use multicluster_types::{ClusterName, ClusterSpec, GroupId, JobId, Kind, Payload, Timestamp};
 use tokio::sync::mpsc;
 
 use super::{
@@ -191,33 +191,37 @@ impl Turn {
     fn submit_each(&mut self, jobs: Vec<NewJob>) -> Vec<Result<Accepted, Refusal>> {
         jobs.into_iter()
             .map(|job| {
-                let reply = self.feed(Input::Submit(job.submission()));
+                let (submission, payload) = job.into_submission();
+                let reply = self.feed(Input::Submit(submission));
                 let Some(Ok(Reply::Accepted(accepted))) = reply else {
                     return Err(refusal_of(reply));
                 };
-                self.keep_payload(&accepted, job);
+                self.keep_payload(&accepted, payload);
                 Ok(accepted)
             })
             .collect()
     }
 
     fn submit_batch(&mut self, mut jobs: Vec<NewJob>) -> Vec<Result<Accepted, Refusal>> {
+        // A batch of tasks counts as one submission; each job counts by itself.
         let group = GroupId::new(uuid::Uuid::now_v7().simple().to_string()).ok();
-        jobs.iter_mut().for_each(|job| job.work.group.clone_from(&group));
-        let submissions = jobs.iter().map(NewJob::submission).collect();
+        for job in jobs.iter_mut().filter(|job| job.work.kind == Kind::Task) {
+            job.work.group.clone_from(&group);
+        }
+        let (submissions, payloads): (Vec<_>, Vec<_>) = jobs.into_iter().map(NewJob::into_submission).unzip();
         let Some(Ok(Reply::Batch(each))) = self.feed(Input::SubmitBatch(submissions)) else {
             return Vec::new();
         };
-        for (accepted, job) in each.iter().zip(jobs) {
+        for (accepted, payload) in each.iter().zip(payloads) {
             if let Ok(accepted) = accepted {
-                self.keep_payload(accepted, job);
+                self.keep_payload(accepted, payload);
             }
         }
         each
     }
 
-    fn keep_payload(&mut self, accepted: &Accepted, job: NewJob) {
-        if let (None, Some(payload)) = (accepted.duplicate, job.payload) {
+    fn keep_payload(&mut self, accepted: &Accepted, payload: Option<Arc<Payload>>) {
+        if let (None, Some(payload)) = (accepted.duplicate, payload) {
             self.outbox.changes.push(Change::Payload { job: accepted.job.clone(), payload });
         }
     }
@@ -269,6 +273,7 @@ impl Turn {
                 Write::Cluster(record) => self.open_lane(Arc::clone(&record.spec)),
                 Write::DeleteCluster(name) => self.close_lane(name),
                 Write::Decision(decision) => self.metrics.decided(decision),
+                Write::Attempt(attempt) => self.metrics.attempted(attempt, &self.core),
                 _ => {}
             }
             self.outbox.changes.push(Change::Core(write));
@@ -278,10 +283,8 @@ impl Turn {
         }
         for event in &events {
             self.metrics.happened(event, &self.core);
-            let stored = Arc::new(events::stored(event, self.next_event));
+            self.outbox.changes.push(Change::Event(events::stored(event, self.next_event)));
             self.next_event += 1;
-            self.outbox.changes.push(Change::Event((*stored).clone()));
-            self.outbox.events.push(stored);
         }
         if let Some(cycle) = cycle {
             self.metrics.cycled(&cycle);

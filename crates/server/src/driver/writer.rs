@@ -39,9 +39,9 @@ impl Writer {
             }
             if !changes.is_empty() {
                 self.commit(&changes)?;
-                changes.clear();
             }
             batch.drain(..).for_each(|outbox| self.release(outbox));
+            self.events.publish(changes.drain(..));
         }
         Ok(())
     }
@@ -68,6 +68,5 @@ impl Writer {
         outbox.answers.into_iter().for_each(super::outbox::Answer::give);
         outbox.lanes.into_iter().for_each(|change| self.lanes.change(change));
         outbox.errands.into_iter().for_each(|(cluster, errand)| self.lanes.send(&cluster, errand));
-        self.events.publish(outbox.events);
     }
 }

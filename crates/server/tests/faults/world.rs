@@ -1,11 +1,11 @@
 //! A control plane over fake Ray clusters.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use multicluster_config::Config;
 use multicluster_core::{Input, record::JobRecord};
 use multicluster_server::{NewJob, Plane, Started, start};
-use multicluster_store::{Opened, Options, sqlite};
+use multicluster_store::{Options, StoreError, sqlite};
 use multicluster_testkit::{FakeOptions, FakeRay, JobStatus};
 use multicluster_types::{
     ClusterName, ClusterSpec, JobId, Kind, OnClusterLoss, Payload, Preference, Settings, State, Work,
@@ -33,7 +33,7 @@ pub(crate) fn job_id(text: &str) -> JobId {
 /// A job that runs this command.
 pub(crate) fn runs(entrypoint: &str) -> NewJob {
     let payload = Payload { entrypoint: entrypoint.into(), ..Payload::default() };
-    NewJob { id: None, work: Work::new(Kind::Job), payload: Some(Arc::new(payload)), parent: None }
+    NewJob::job(None, Work::new(Kind::Job), payload, None)
 }
 
 pub(crate) trait Asks: Sized {
@@ -93,11 +93,8 @@ impl World {
     pub(crate) fn start(&mut self) {
         let config =
             Config { settings: self.settings.clone(), clusters: self.clusters.clone(), warnings: Vec::new() };
-        self.started = Some(start(config, self.open(), None).unwrap());
-    }
-
-    fn open(&self) -> Opened {
-        sqlite::open(&self.folder, Options::default()).unwrap()
+        let opened = sqlite::open(&self.folder, Options::default()).unwrap();
+        self.started = Some(start(config, opened, None).unwrap());
     }
 
     pub(crate) fn plane(&self) -> &Plane {
@@ -107,6 +104,15 @@ impl World {
     /// Ends it in an orderly way; jobs go on.
     pub(crate) async fn stop(&mut self) {
         self.started.take().expect("it runs").stop().await.unwrap();
+        // A process that ends lets go of everything; here, lanes that were ended let go of
+        // the store when they are next looked at.
+        for _ in 0..500 {
+            match sqlite::open(&self.folder, Options::default()) {
+                Err(StoreError::InUse { .. }) => tokio::time::sleep(Duration::from_millis(10)).await,
+                opened => return drop(opened.unwrap()),
+            }
+        }
+        panic!("somebody still holds the store");
     }
 
     pub(crate) async fn reload(&self) {

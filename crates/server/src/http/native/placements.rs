@@ -52,7 +52,7 @@ pub(super) fn new_placement(sent: api::PlacementRequest) -> Result<NewJob, Probl
         parent,
     };
     let (work, parent) = wishes.check(sent.kind, sent.demand)?;
-    Ok(NewJob { id, work, payload: None, parent })
+    Ok(NewJob::placement(id, work, parent))
 }
 
 /// Ask for a placement
