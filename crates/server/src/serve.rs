@@ -94,7 +94,8 @@ impl Started {
         self.plane.lanes.close();
         drop(self.plane.driver.send(Command::Stop).await);
         let running = self.running;
-        tokio::task::spawn_blocking(move || running.join()).await.unwrap_or(Ok(()))
+        let joined = tokio::task::spawn_blocking(move || running.join()).await;
+        joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
     }
 }
 
@@ -117,24 +118,28 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     let address = listener.local_addr()?;
     let opened = multicluster_store::sqlite::open(&options.state_dir, multicluster_store::Options::default())
         .with_context(|| format!("cannot use the state directory {}", options.state_dir.display()))?;
-    let clusters = config.clusters.len();
+    config.warnings.iter().for_each(|warning| tracing::warn!(%warning, "configuration"));
+    let clusters = counted(config.clusters.len(), "cluster");
     let started = start(config, opened, Some(options.config.clone()))?;
     let plane = started.plane.clone();
-    let jobs = plane.driver.read(Core::job_count).await?;
+    let jobs = counted(plane.driver.read(Core::job_count).await?, "job");
+    let _watch = reload::watch(&options.config, plane.reloader.clone());
     // Whoever reads our output may have gone: that is no reason to stop.
     drop(writeln!(
         std::io::stdout(),
-        "ray-multicluster is ready at http://{address} ({clusters} clusters, {jobs} jobs, state in {})",
+        "ray-multicluster is ready at http://{address} ({clusters}, {jobs}, state in {})",
         options.state_dir.display()
     ));
-    let _watch = reload::watch(&options.config, plane.reloader.clone());
-
     let serving = listen::serve(listener, http::router(plane.clone(), address), stop_signal());
     tokio::select! {
         () = serving => tracing::info!("stopping; jobs on the clusters go on"),
         () = failed(&started.running) => {}
     }
     started.stop().await.context("what was not yet answered is lost; what was answered is kept")
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Comes to an end when the driver does by itself.

@@ -11,7 +11,7 @@ use std::{
     fs::{self, File},
     io::Write as _,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, LazyLock},
     time::{Duration, Instant},
 };
 
@@ -224,13 +224,18 @@ fn id(n: usize) -> JobId {
     JobId::new(format!("raysubmit_{mixed:016x}")).unwrap()
 }
 
+/// The core keeps one value for all jobs of a class.
+static WORK: LazyLock<Arc<Work>> = LazyLock::new(|| {
+    let tags = Tags::new(["linux", "fund"]).unwrap();
+    Arc::new(Work { demand: Resources::default(), tags, ..Work::new(Kind::Job) })
+});
+
 fn record(n: usize) -> JobRecord {
     let at = Timestamp(1_700_000_000_000 + n as u64);
-    let demand = Resources::default();
     JobRecord {
         id: id(n),
         seq: n as u64,
-        work: Arc::new(Work { demand, tags: Tags::new(["linux", "fund"]).unwrap(), ..Work::new(Kind::Job) }),
+        work: WORK.clone(),
         content: Some(ContentHash::of([n.to_le_bytes()])),
         parent: None,
         submitted_at: at,

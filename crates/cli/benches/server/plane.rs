@@ -71,14 +71,21 @@ impl Plane {
         Usage { cpu_seconds: (ticks(11) + ticks(12)) / 100.0, rss_mb: rss / 1024.0 }
     }
 
-    /// `kill -9`.
-    pub(crate) fn kill_and_keep(mut self) {
-        self.child.kill().and_then(|()| self.child.wait()).expect("it ends");
+    /// `kill -9`; what it wrote stays.
+    pub(crate) fn kill_and_keep(self) {
+        drop(self);
     }
 
+    /// Ends it, and leaves nothing.
     pub(crate) fn kill(self) {
         let folder = self.folder.clone();
-        self.kill_and_keep();
+        drop(self);
         drop(fs::remove_dir_all(folder));
+    }
+}
+
+impl Drop for Plane {
+    fn drop(&mut self) {
+        drop(self.child.kill().and_then(|()| self.child.wait()));
     }
 }

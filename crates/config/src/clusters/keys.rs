@@ -121,7 +121,7 @@ pub(crate) const KEYS: &[ClusterKey] = &[
         expected: "a path; relative ones begin at the folder of the file",
         default: Some("none"),
         example: "/etc/ssl/ray-ca.pem",
-        doc: "Certificate authorities (PEM) to trust for an `https://` dashboard besides the usual ones.",
+        doc: "Certificate authorities (PEM) to trust for an `https://` dashboard instead of the usual ones.",
     },
     ClusterKey {
         name: "insecure_tls",

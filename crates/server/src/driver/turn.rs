@@ -56,14 +56,10 @@ impl Running {
         self.writer.is_finished()
     }
 
-    /// Waits for the last commit.
+    /// Waits for the last commit. A panic goes on here: the process must not end well.
     pub(crate) fn join(self) -> Result<(), StoreError> {
-        let driver = self.driver.join();
-        let written = self.writer.join();
-        if driver.is_err() {
-            tracing::error!("the driver panicked; what was answered is durable");
-        }
-        written.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let (driver, written) = (self.driver.join(), self.writer.join());
+        driver.and(written).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 

@@ -18,7 +18,7 @@ use futures_util::{Stream, StreamExt};
 use multicluster_api::codes;
 use multicluster_types::settings;
 use serde::de::DeserializeOwned;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 use super::error::Problem;
 
@@ -26,8 +26,10 @@ use super::error::Problem;
 pub(crate) const USUAL: usize = 1 << 20;
 /// A client that sends nothing for this long is gone, or means no good.
 const IDLE: Duration = Duration::from_secs(10);
-/// However it trickles in, a body is complete by then.
-const TOTAL: Duration = Duration::from_secs(60);
+/// However it trickles in: a minute, and more only for as much as comes at this pace. It
+/// keeps one who sends a byte now and then from holding a place for hours.
+const GRACE: Duration = Duration::from_secs(60);
+const BYTES_A_SECOND: u64 = 64 << 10;
 /// As much is taken, and for as long, from a client whose request is refused already.
 const DRAINED: usize = 8 << 20;
 const DRAINED_FOR: Duration = Duration::from_secs(3);
@@ -44,17 +46,13 @@ pub(crate) async fn read(request: Request, limit: usize) -> Result<Vec<u8>, Prob
     // A length that is only claimed is not worth its memory.
     let mut bytes = Vec::with_capacity(declared.unwrap_or_default().min(USUAL));
     let mut chunks = request.into_body().into_data_stream();
-    let all = async {
-        while let Some(chunk) = chunks.next().await {
-            let chunk = chunk.map_err(|error| too_slow(&error.to_string()))?;
-            if bytes.len() + chunk.len() > limit {
-                return Err(too_large(limit));
-            }
-            bytes.extend_from_slice(&chunk);
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| too_slow(&error.to_string()))?;
+        if bytes.len() + chunk.len() > limit {
+            return Err(too_large(limit));
         }
-        Ok(())
-    };
-    tokio::time::timeout(TOTAL, all).await.map_err(|_| too_slow("it trickles in"))??;
+        bytes.extend_from_slice(&chunk);
+    }
     Ok(bytes)
 }
 
@@ -68,7 +66,8 @@ pub(super) fn watched(request: Request) -> (Request, Rest) {
     }
     let kept = rest.clone();
     let request = request.map(|body| {
-        Body::from_stream(Watched { chunks: Left::Unread(body.into_data_stream()), patience: None, kept })
+        let chunks = Left::Unread(body.into_data_stream());
+        Body::from_stream(Watched { chunks, patience: None, pace: Pace::new(), kept })
     });
     (request, rest)
 }
@@ -116,7 +115,26 @@ struct Watched {
     chunks: Left,
     /// Runs while nothing comes.
     patience: Option<Pin<Box<Sleep>>>,
+    pace: Pace,
     kept: Rest,
+}
+
+/// How much came since when.
+struct Pace {
+    since: Instant,
+    bytes: u64,
+}
+
+impl Pace {
+    fn new() -> Self {
+        Self { since: Instant::now(), bytes: 0 }
+    }
+
+    /// False if a client takes longer than anybody honest does.
+    fn keeps_up(&mut self, more: usize) -> bool {
+        self.bytes += more as u64;
+        self.since.elapsed() < GRACE + Duration::from_secs(self.bytes / BYTES_A_SECOND)
+    }
 }
 
 impl Stream for Watched {
@@ -127,6 +145,9 @@ impl Stream for Watched {
         if let Poll::Ready(chunk) = chunks.poll_next_unpin(context) {
             self.patience = None;
             match &chunk {
+                Some(Ok(bytes)) if !self.pace.keeps_up(bytes.len()) => {
+                    return Poll::Ready(Some(Err(self.give_up("it trickles in"))));
+                }
                 Some(Ok(_)) => {}
                 Some(Err(_)) => self.chunks = Left::Broken,
                 None => self.chunks = Left::Nothing,
@@ -137,9 +158,14 @@ impl Stream for Watched {
         if patience.as_mut().poll(context).is_pending() {
             return Poll::Pending;
         }
+        Poll::Ready(Some(Err(self.give_up("the client sent nothing for a while"))))
+    }
+}
+
+impl Watched {
+    fn give_up(&mut self, why: &str) -> io::Error {
         self.chunks = Left::Broken;
-        let error = io::Error::new(io::ErrorKind::TimedOut, "the client sent nothing for a while");
-        Poll::Ready(Some(Err(error)))
+        io::Error::new(io::ErrorKind::TimedOut, why)
     }
 }
 

@@ -121,6 +121,7 @@ impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         let code = match &error {
             StoreError::TooLarge { .. } => codes::TOO_LARGE,
+            StoreError::BadName { .. } => codes::BAD_JOB,
             StoreError::Full { .. } => codes::STORE_FULL,
             StoreError::Io { error, .. } if error.kind() == std::io::ErrorKind::StorageFull => {
                 codes::STORE_FULL

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use multicluster_config::Config;
 use multicluster_core::Input;
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
@@ -81,46 +81,64 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-/// Reloads when the file changes and on SIGHUP, until dropped.
-pub(super) fn watch(path: &Path, reloader: Reloader) -> Option<(RecommendedWatcher, JoinSet<()>)> {
-    let changed = Arc::new(Notify::new());
-    let path = std::path::absolute(path).ok()?;
-    let notify = Arc::clone(&changed);
-    // The folder, not the file: editors and ConfigMaps replace the file.
-    let folder = path.parent()?.to_owned();
-    let started = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        if event.is_ok_and(|event| !event.kind.is_access()) {
-            notify.notify_one();
+/// Reloads on SIGHUP, and when the file changes. Ends when dropped.
+pub(super) struct Watch {
+    _folder: Option<RecommendedWatcher>,
+    _tasks: JoinSet<()>,
+}
+
+/// Reloads from now on. SIGHUP is taken when this returns, even if the file cannot be
+/// watched: otherwise it would end the process.
+pub(super) fn watch(path: &Path, reloader: Reloader) -> Watch {
+    let mut tasks = JoinSet::new();
+    match signal(SignalKind::hangup()) {
+        Ok(mut hangups) => {
+            let reloader = reloader.clone();
+            tasks.spawn(async move {
+                while hangups.recv().await.is_some() {
+                    reloader.reload_and_tell("SIGHUP").await;
+                }
+            });
         }
-    })
-    .and_then(|mut watcher| watcher.watch(&folder, RecursiveMode::NonRecursive).map(|()| watcher));
-    let watcher = match started {
-        Ok(watcher) => watcher,
+        Err(error) => tracing::warn!(%error, "SIGHUP is not taken"),
+    }
+    let changed = Arc::new(Notify::new());
+    let folder = match watch_folder(path, Arc::clone(&changed)) {
+        Ok(watcher) => {
+            tasks.spawn(reload_on_change(path.to_owned(), changed, reloader));
+            Some(watcher)
+        }
         Err(error) => {
             tracing::warn!(%error, "changes of the configuration will not be noticed; send SIGHUP instead");
-            return None;
+            None
         }
     };
-    let mut tasks = JoinSet::new();
-    let on_change = reloader.clone();
-    tasks.spawn(async move {
-        let mut known = std::fs::read(&path).ok();
-        loop {
-            changed.notified().await;
-            tokio::time::sleep(SETTLE).await;
-            // Other files of the folder change too.
-            let found = std::fs::read(&path).ok();
-            if found.is_some() && found != known {
-                known = found;
-                on_change.reload_and_tell("the file changed").await;
-            }
+    Watch { _folder: folder, _tasks: tasks }
+}
+
+/// The folder, not the file: editors and ConfigMaps replace the file.
+fn watch_folder(path: &Path, changed: Arc<Notify>) -> anyhow::Result<RecommendedWatcher> {
+    let path = std::path::absolute(path)?;
+    let folder = path.parent().context("it is in no folder")?;
+    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        if event.is_ok_and(|event| !event.kind.is_access()) {
+            changed.notify_one();
         }
-    });
-    tasks.spawn(async move {
-        let Ok(mut hangups) = signal(SignalKind::hangup()) else { return };
-        while hangups.recv().await.is_some() {
-            reloader.reload_and_tell("SIGHUP").await;
+    })?;
+    watcher.watch(folder, RecursiveMode::NonRecursive)?;
+    Ok(watcher)
+}
+
+async fn reload_on_change(path: PathBuf, changed: Arc<Notify>, reloader: Reloader) {
+    let mut known = std::fs::read(&path).ok();
+    loop {
+        changed.notified().await;
+        tokio::time::sleep(SETTLE).await;
+        // Other files of the folder change too.
+        let found = std::fs::read(&path).ok();
+        if found.is_some() && found != known {
+            known = found;
+            reloader.reload_and_tell("the file changed").await;
         }
-    });
-    Some((watcher, tasks))
+    }
 }

@@ -16,6 +16,8 @@ pub(super) enum Fail {
     Bad(String),
     /// Cannot be used here.
     Unsupported(&'static str),
+    /// No thread could be started.
+    Thread(io::Error),
     /// Written by a newer program.
     TooNew { found: u32, known: u32 },
 }
@@ -32,6 +34,7 @@ impl Fail {
         match self {
             Fail::Bad(what) => damaged(what),
             Fail::Unsupported(what) => disk::at(path)(io::Error::new(io::ErrorKind::Unsupported, what)),
+            Fail::Thread(error) => disk::at(path)(error),
             Fail::TooNew { found, known } => StoreError::TooNew { found, known },
             Fail::Sql(error) => match error.sqlite_error_code() {
                 Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => damaged(error.to_string()),

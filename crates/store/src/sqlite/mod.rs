@@ -12,8 +12,10 @@
 //! waiting for it.
 
 mod catalog;
+mod checkpoint;
 mod class;
 mod disk;
+mod encode;
 mod events;
 mod fail;
 mod files;

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use multicluster_core::record::JobRecord;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
-use serde::Serialize;
 
 use super::{
+    checkpoint::Checkpointer,
     class, disk,
     disk::Home,
+    encode::{Works, json},
     events,
     fail::Fail,
     index::Index,
@@ -20,6 +21,8 @@ use crate::{Change, Loaded, Options, Store, StoreError, batch::Batch, packages};
 
 /// Writes the state of one directory.
 pub(super) struct Writer {
+    /// Before the connection, which is the last to be closed.
+    checkpointer: Checkpointer,
     conn: Connection,
     home: Arc<Home>,
     index: Arc<Index>,
@@ -43,8 +46,9 @@ impl Writer {
     ) -> Result<Self, StoreError> {
         let path = home.state();
         disk::make_file(&path)?;
-        let (conn, counters) = connect(&home, &index).map_err(|fail| fail.at(&path))?;
-        Ok(Self { conn, home, index, options, counters, buffer: Vec::new() })
+        let (mut conn, counters) = connect(&home, &index).map_err(|fail| fail.at(&path))?;
+        let checkpointer = Checkpointer::start(&mut conn, path.clone()).map_err(|fail| fail.at(&path))?;
+        Ok(Self { checkpointer, conn, home, index, options, counters, buffer: Vec::new() })
     }
 
     /// For tests that change or ask what no caller can.
@@ -98,6 +102,7 @@ impl Writer {
             options: &self.options,
             counters: self.counters,
             buffer: &mut self.buffer,
+            works: Works::default(),
         };
         let after = writing.jobs(batch, &before)?;
         writing.history(batch, &after)?;
@@ -106,6 +111,7 @@ impl Writer {
         let counters = writing.counters;
         drop(writing);
         tx.commit()?;
+        self.checkpointer.committed(&self.conn);
         // Only now: had it failed, nothing would have happened.
         self.counters = counters;
         let moved = batch.jobs.iter().zip(before.into_iter().zip(after));
@@ -115,16 +121,17 @@ impl Writer {
 }
 
 /// One commit under way.
-struct Writing<'w> {
+struct Writing<'w, 'b> {
     sql: Statements<'w>,
     options: &'w Options,
     counters: Counters,
     buffer: &'w mut Vec<u8>,
+    works: Works<'b>,
 }
 
-impl Writing<'_> {
+impl<'b> Writing<'_, 'b> {
     /// Jobs and their payloads. Returns the number of each afterwards.
-    fn jobs(&mut self, batch: &Batch<'_>, before: &[Option<i64>]) -> rusqlite::Result<Vec<Option<i64>>> {
+    fn jobs(&mut self, batch: &Batch<'b>, before: &[Option<i64>]) -> rusqlite::Result<Vec<Option<i64>>> {
         let mut after = Vec::with_capacity(before.len());
         for (change, &was) in batch.jobs.iter().zip(before) {
             let mut number = was;
@@ -149,9 +156,9 @@ impl Writing<'_> {
         Ok(after)
     }
 
-    fn job(&mut self, number: Option<i64>, record: &JobRecord) -> rusqlite::Result<i64> {
+    fn job(&mut self, number: Option<i64>, record: &'b JobRecord) -> rusqlite::Result<i64> {
         let class = class::of(record);
-        let text = json(self.buffer, record)?;
+        let text = self.works.job(self.buffer, record)?;
         let job = match number {
             Some(job) => {
                 self.sql.update_job(job, class, text)?;
@@ -215,11 +222,4 @@ impl Writing<'_> {
         }
         Ok(())
     }
-}
-
-fn json<'b>(buffer: &'b mut Vec<u8>, value: &impl Serialize) -> rusqlite::Result<&'b str> {
-    buffer.clear();
-    serde_json::to_writer(&mut *buffer, value)
-        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-    str::from_utf8(buffer).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }

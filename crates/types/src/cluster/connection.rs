@@ -14,7 +14,7 @@ pub struct Connection {
     /// More headers, for what stands before the dashboard. Names are in lower case.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, Secret>,
-    /// A PEM file with the authorities to trust besides the usual ones.
+    /// A PEM file with the authorities to trust instead of the usual ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<Arc<str>>,
     /// Any certificate is taken.

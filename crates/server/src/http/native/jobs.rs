@@ -21,6 +21,8 @@ use crate::{Plane, driver::Failure, http::error::Problem, logs, submission::JobR
 
 /// The longest a request is kept waiting.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How much of the end of a log is shown; Ray's own API has all of it.
+const LOG_END: usize = 1 << 20;
 const MOST_LISTED: usize = 1000;
 /// Jobs may be large: a page ends early rather than be huge.
 const PAGE_BYTES: usize = 8 << 20;
@@ -212,7 +214,7 @@ pub(super) async fn logs(
     let params = Params::of(&uri, &["attempt", "lines"])?;
     let attempt = params.value::<u32>("attempt", "the number of an attempt, from 1")?.map(Attempt);
     let lines = params.value::<usize>("lines", "a whole number")?;
-    let found = logs::last_lines(&plane, &id, attempt, logs::LONGEST).await?;
+    let found = logs::last_lines(&plane, &id, attempt, LOG_END).await?;
     let (mut truncated, mut text) = (found.is_truncated(), found.text);
     if let Some(from) = lines.and_then(|lines| start_of_last(&text, lines)) {
         truncated = true;

@@ -76,7 +76,7 @@ pub(super) async fn upload(
 async fn receive(mut upload: Box<dyn Upload>, body: &mut BodyDataStream) -> Result<Box<dyn Upload>, Sorry> {
     let (mut waiting, mut total) = (Vec::new(), 0);
     loop {
-        // Also if the client sends nothing for a while: see `body::keep_moving`.
+        // Also if the client sends nothing for a while: see `body::watched`.
         let broke_off = |error: axum::Error| Sorry::bad_request(format!("the upload broke off: {error}"));
         let piece = body.next().await.transpose().map_err(broke_off)?;
         total += piece.as_ref().map_or(0, |piece| piece.len() as u64);

@@ -1,0 +1,117 @@
+//! Moving what is committed from the write-ahead log into the database file.
+//!
+//! That is not needed for durability, only to keep the log short, and it may take tens of
+//! milliseconds. So it happens beside the writer, on a thread and a connection of its own.
+//! While it runs the writer goes on adding to the log; under constant load it would never
+//! be done and the log would never start over. So beyond a bound the writer lends a hand:
+//! only little is left to move then, and with its next commit the log starts over.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    thread::{self, JoinHandle},
+};
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::{fail::Fail, schema};
+
+/// Pages in the log from which on it is worth moving them: 8 MiB.
+const ENOUGH: u32 = 1_000;
+/// Pages in the log from which on the writer helps: 64 MiB.
+const TOO_MANY: u32 = 8_000;
+
+/// Keeps the log of one file short until it is dropped.
+pub(super) struct Checkpointer {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// Pages in the log after the latest commit.
+    pages: AtomicU32,
+    wanted: Mutex<Wanted>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Wanted {
+    checkpoint: bool,
+    stop: bool,
+}
+
+impl Checkpointer {
+    /// Takes over from SQLite, which would do it within a commit.
+    pub(super) fn start(writer: &mut Connection, path: PathBuf) -> Result<Self, Fail> {
+        let shared = Arc::new(Shared::default());
+        let count = shared.clone();
+        writer.wal_hook(Some(move |_: &mut _, pages: std::ffi::c_int| {
+            count.pages.store(u32::try_from(pages).unwrap_or(0), Ordering::Relaxed);
+            Ok(())
+        }))?;
+        let conn = Connection::open_with_flags(
+            path,
+            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        )?;
+        schema::make_durable(&conn)?;
+        let work = shared.clone();
+        let thread = thread::Builder::new()
+            .name("store-checkpoint".into())
+            .spawn(move || work.run(&conn))
+            .map_err(Fail::Thread)?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// After each commit.
+    pub(super) fn committed(&self, writer: &Connection) {
+        let pages = self.shared.pages.load(Ordering::Relaxed);
+        if pages >= ENOUGH {
+            self.shared.wanted().checkpoint = true;
+            self.shared.changed.notify_one();
+        }
+        if pages >= TOO_MANY {
+            checkpoint(writer);
+        }
+    }
+}
+
+impl Drop for Checkpointer {
+    fn drop(&mut self) {
+        self.shared.wanted().stop = true;
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // It only ends by returning.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn wanted(&self) -> MutexGuard<'_, Wanted> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self, conn: &Connection) {
+        let mut wanted = self.wanted();
+        while !wanted.stop {
+            if !wanted.checkpoint {
+                wanted = self.changed.wait(wanted).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            wanted.checkpoint = false;
+            drop(wanted);
+            checkpoint(conn);
+            wanted = self.wanted();
+        }
+    }
+}
+
+/// As much as is possible without waiting for anybody. What goes wrong here goes wrong
+/// again, and is told, when the next commit needs the disk; nothing is lost meanwhile.
+fn checkpoint(conn: &Connection) {
+    let _ = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+}

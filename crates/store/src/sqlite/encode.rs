@@ -1,0 +1,138 @@
+//! Records as JSON, in one buffer that is used again and again.
+
+use std::sync::Arc;
+
+use multicluster_core::record::{JobRecord, Phase, Troubles};
+use multicluster_types::{ContentHash, JobId, Timestamp, Work};
+use rusqlite::{Error, Result};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+/// Any record.
+pub(super) fn json<'b>(buffer: &'b mut Vec<u8>, value: &impl Serialize) -> Result<&'b str> {
+    buffer.clear();
+    serde_json::to_writer(&mut *buffer, value).map_err(|error| failure(error.into()))?;
+    str::from_utf8(buffer).map_err(|error| failure(error.into()))
+}
+
+/// The work of the jobs of one batch. The core keeps one value for all jobs of a class, and
+/// rendering it is most of rendering a job: it is done once for all that share it.
+#[derive(Default)]
+pub(super) struct Works<'a> {
+    rendered: Vec<(&'a Arc<Work>, Box<RawValue>)>,
+    next: usize,
+}
+
+/// A batch rarely has jobs of more classes next to each other.
+const KEPT: usize = 8;
+
+impl<'a> Works<'a> {
+    /// A job; the same text as [`json`] gives.
+    pub(super) fn job<'b>(&mut self, buffer: &'b mut Vec<u8>, record: &'a JobRecord) -> Result<&'b str> {
+        // Named one by one: a field that is added must be added here too.
+        let JobRecord { id, seq, work, content, parent, submitted_at, attempts, troubles, phase } = record;
+        let work = self.work(work)?;
+        let (content, parent, troubles) = (content.as_ref(), parent.as_ref(), troubles.as_deref());
+        let (submitted_at, attempts) = (*submitted_at, *attempts);
+        json(
+            buffer,
+            &Rendered { id, seq: *seq, work, content, parent, submitted_at, attempts, troubles, phase },
+        )
+    }
+
+    fn work(&mut self, work: &'a Arc<Work>) -> Result<&RawValue> {
+        let known = self.rendered.iter().position(|(other, _)| Arc::ptr_eq(other, work));
+        let place = match known {
+            Some(place) => place,
+            None => {
+                let rendered = (work, to_raw_value(&**work).map_err(|error| failure(error.into()))?);
+                let place = self.next % KEPT;
+                self.next += 1;
+                match self.rendered.get_mut(place) {
+                    Some(old) => *old = rendered,
+                    None => self.rendered.push(rendered),
+                }
+                place
+            }
+        };
+        Ok(&self.rendered[place].1)
+    }
+}
+
+/// [`JobRecord`] with its work as text.
+#[derive(Serialize)]
+struct Rendered<'a> {
+    id: &'a JobId,
+    seq: u64,
+    work: &'a RawValue,
+    content: Option<&'a ContentHash>,
+    parent: Option<&'a JobId>,
+    submitted_at: Timestamp,
+    attempts: u32,
+    troubles: Option<&'a Troubles>,
+    phase: &'a Phase,
+}
+
+fn failure(error: Box<dyn std::error::Error + Send + Sync>) -> Error {
+    Error::ToSqlConversionFailure(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use multicluster_core::record::{Ended, Live, Stage};
+    use multicluster_types::{Attempt, ClusterName, Kind, Priority, State, Tags};
+
+    use super::*;
+
+    #[test]
+    fn a_job_is_rendered_as_it_renders_itself() {
+        let cluster = ClusterName::new("mac").unwrap();
+        let phases = [
+            Phase::Waiting { since: Timestamp(1), not_before: Some(Timestamp(2)) },
+            Phase::Live(Box::new(Live {
+                attempt: Attempt(2),
+                cluster: cluster.clone(),
+                incarnation: None,
+                stage: Stage::Pending,
+                dispatched_at: Timestamp(3),
+                running_at: Some(Timestamp(4)),
+                lost_since: None,
+                uncertain: true,
+                sends: 3,
+                refused: Some("no \"room\"\n".into()),
+                stopping: false,
+            })),
+            Phase::Ended(Box::new(Ended {
+                state: State::Failed,
+                at: Timestamp(5),
+                cluster: Some(cluster.clone()),
+                message: None,
+            })),
+        ];
+        let works: Vec<_> = (0..20)
+            .map(|n| {
+                let tags = Tags::new([format!("tag-{n}")]).unwrap();
+                Arc::new(Work { tags, priority: Priority(n), ..Work::new(Kind::Task) })
+            })
+            .collect();
+        let troubles = Troubles { dispatch_failures: 1, avoid: vec![cluster], ..Troubles::default() };
+        let records: Vec<_> = (0..200usize)
+            .map(|n| JobRecord {
+                id: JobId::new(format!("job-{n}")).unwrap(),
+                seq: n as u64,
+                work: works[n * n % (n / 10 + 1)].clone(),
+                content: n.is_multiple_of(2).then(|| ContentHash::of(["x"])),
+                parent: n.is_multiple_of(5).then(|| JobId::new("parent").unwrap()),
+                submitted_at: Timestamp(7),
+                attempts: 2,
+                troubles: n.is_multiple_of(7).then(|| Box::new(troubles.clone())),
+                phase: phases[n % 3].clone(),
+            })
+            .collect();
+        let mut rendered = Works::default();
+        for record in &records {
+            let text = rendered.job(&mut Vec::new(), record).unwrap().to_owned();
+            assert_eq!(text, serde_json::to_string(record).unwrap());
+        }
+    }
+}
