@@ -98,7 +98,7 @@ impl Lanes {
                 let mut open = self.lock();
                 match open.get(&spec.name) {
                     Some(known) if known.generation == generation => drop(known.spec.send(spec)),
-                    _ => drop(open.insert(spec.name.clone(), self.start(spec, generation))),
+                    _ => drop(open.insert(spec.name.clone(), self.start(&spec, generation))),
                 }
             }
         }
@@ -109,11 +109,11 @@ impl Lanes {
         self.lock().clear();
     }
 
-    fn start(&self, spec: Arc<ClusterSpec>, generation: u64) -> Open {
+    fn start(&self, spec: &Arc<ClusterSpec>, generation: u64) -> Open {
         let (errands, inbox) = mpsc::unbounded_channel();
-        let (sender, receiver) = latest::channel(Arc::clone(&spec));
+        let (sender, receiver) = latest::channel(Arc::clone(spec));
         let _entered = self.runtime.enter();
-        let (client, running) = lane::start(Arc::clone(&self.shared), &spec, receiver, generation, inbox);
+        let (client, running) = lane::start(Arc::clone(&self.shared), spec, receiver, generation, inbox);
         Open { generation, client, spec: sender, errands, _running: running }
     }
 

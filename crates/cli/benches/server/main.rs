@@ -19,10 +19,12 @@ const BATCHES: usize = 100;
 const PER_BATCH: usize = 2_000;
 const QUEUED: usize = 100_000;
 
+type Part = fn(&tokio::runtime::Runtime) -> Value;
+
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let parts: [(&str, fn(&tokio::runtime::Runtime) -> Value); 5] =
+    let parts: [(&str, Part); 5] =
         [("disk", disk), ("single", single), ("batch", batch), ("restart", restart), ("fleet", fleet)];
     let mut results = BTreeMap::new();
     for (name, part) in parts {

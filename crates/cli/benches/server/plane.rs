@@ -1,7 +1,6 @@
 //! The real program as a process.
 
 use std::{
-    fmt::Write as _,
     fs,
     io::{BufRead, BufReader},
     net::SocketAddr,
@@ -39,7 +38,7 @@ impl Plane {
                 format!("  - {{ name: c{n}, head_address: \"127.0.0.1:1\", dashboard: \"{dashboard}\" }}\n");
             config.push_str(&entry);
         }
-        write!(config, "scheduler: {{ max_queue: 10000000, submission_interval: 0s }}\n").expect("a string");
+        config.push_str("scheduler: { max_queue: 10000000, submission_interval: 0s }\n");
         fs::write(folder.join("cluster.yaml"), config).expect("a file");
         let mut child = Command::new(env!("CARGO_BIN_EXE_ray-multicluster"))
             .args(["serve", "--listen", "127.0.0.1:0", "--log", "error", "--config"])

@@ -1,6 +1,9 @@
 //! `ray-multicluster serve`: the control plane itself.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Context;
 use multicluster_server::{LogFormat, Options};
@@ -35,16 +38,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Some(dir) => dir,
         None => PathBuf::from(env("HOME").context("no HOME: say --state-dir")?).join(".ray_scheduler/state"),
     };
-    let config = find_config(args.config)?;
+    let config = find_config(args.config.as_deref())?;
     let options = Options { config, listen: args.listen, state_dir, insecure: args.insecure };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(multicluster_server::serve(options))
 }
 
-fn find_config(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+fn find_config(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     let env: Vec<_> = std::env::vars_os()
         .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
         .collect();
     let here = std::env::current_dir()?;
-    Ok(multicluster_config::find(given.as_deref(), env, &here)?)
+    Ok(multicluster_config::find(given, env, &here)?)
 }

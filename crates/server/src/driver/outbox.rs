@@ -18,10 +18,7 @@ pub(crate) struct Outbox {
 
 impl Outbox {
     pub(crate) fn is_empty(&self) -> bool {
-        self.changes.is_empty()
-            && self.lanes.is_empty()
-            && self.errands.is_empty()
-            && self.answers.is_empty()
+        self.changes.is_empty() && self.lanes.is_empty() && self.errands.is_empty() && self.answers.is_empty()
     }
 }
 

@@ -7,9 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use multicluster_core::{
-    Accepted, Core, Effect, Input, LookupOutcome, Observation, Output, Refusal, Reply, Write,
-};
+use multicluster_core::{Accepted, Core, Effect, Input, Observation, Output, Refusal, Reply, Write};
 use multicluster_store::{Change, StoreError};
 use multicluster_types::{ClusterName, ClusterSpec, GroupId, JobId, Kind, Payload, Timestamp};
 use tokio::sync::mpsc;
@@ -223,14 +221,16 @@ impl Turn {
     }
 
     fn take_report(&mut self, cluster: ClusterName, report: Report) {
+        // What is said about a run of an earlier job of the same id says nothing about
+        // this one: a job that is asked about is one we know, so nobody waits for it.
         let input = match report {
+            Report::Dispatched { run, .. } | Report::LookedUp { run, .. } if !self.is_current(&run) => return,
             Report::Polled(snapshot) => Input::Polled { cluster, snapshot },
             Report::PollFailed(error) => Input::PollFailed { cluster, error },
             Report::Dispatched { run, outcome } => {
                 Input::Dispatched { job: run.job, attempt: run.attempt, outcome }
             }
             Report::LookedUp { run, question, outcome } => {
-                let outcome = if self.is_current(&run) { outcome } else { LookupOutcome::NoAnswer };
                 Input::LookedUp { job: run.job, attempt: run.attempt, question, outcome }
             }
             Report::StopSent { run, answered } => {

@@ -24,6 +24,8 @@ use crate::{
 /// Requests under way to one cluster; Ray itself takes about 55 a second.
 const DISPATCHES: usize = 8;
 const QUESTIONS: usize = 8;
+/// Deletes of forgotten jobs, which nobody waits for.
+const CHORES: usize = 2;
 /// Ray brings a job back that is deleted right after it ended.
 const DELETE_AFTER: Duration = Duration::from_secs(3);
 
@@ -35,6 +37,7 @@ pub(super) struct Lane {
     pub(super) spec: latest::Receiver<Arc<ClusterSpec>>,
     pub(super) dispatches: Semaphore,
     questions: Semaphore,
+    chores: Semaphore,
     /// Submissions that have not come to an end: nobody can say "not there" of them.
     pub(super) sending: Mutex<HashSet<Run>>,
     /// There may be something new to watch.
@@ -69,6 +72,7 @@ pub(super) fn start(
         spec: specs,
         dispatches: Semaphore::new(DISPATCHES),
         questions: Semaphore::new(QUESTIONS),
+        chores: Semaphore::new(CHORES),
         sending: Mutex::default(),
         look: Notify::new(),
         poll: Notify::new(),
@@ -211,7 +215,7 @@ impl Lane {
     /// told apart from later runs by its metadata.
     async fn forget(&self, run: Run) {
         sleep(DELETE_AFTER).await;
-        let Ok(_turn) = self.questions.acquire().await else { return };
+        let Ok(_turn) = self.chores.acquire().await else { return };
         let id = SubmissionId::of(&run.job, run.attempt);
         if let Ok(Found::Ours(details)) = self.find(&run).await
             && status::is_over(&details)

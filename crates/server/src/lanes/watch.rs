@@ -10,8 +10,8 @@ use std::{
 use futures_util::future::join_all;
 use multicluster_core::{RunStatus, record::Stage};
 use multicluster_ray::{JobDetails, RayError};
-use multicluster_types::{Kind, Span, SubmissionId};
-use tokio::time::timeout;
+use multicluster_types::{Kind, Span, SubmissionId, Timestamp};
+use tokio::time::{sleep, timeout};
 
 use super::{Report, lane::Lane, status};
 use crate::driver::Run;
@@ -19,6 +19,7 @@ use crate::driver::Run;
 const FAST: Duration = Duration::from_millis(500);
 const STEADY: Duration = Duration::from_secs(1);
 const SLOW: Duration = Duration::from_secs(3);
+const BURST: Duration = Duration::from_millis(100);
 /// Even with nothing to watch: a job may have been adopted.
 const IDLE: Duration = Duration::from_secs(30);
 /// Ray's list reads every job that ever ran, so a few jobs are asked about one by one.
@@ -37,10 +38,11 @@ struct Expected {
 pub(super) async fn run(lane: Arc<Lane>) {
     let mut copies: HashMap<Run, Instant> = HashMap::new();
     loop {
+        let asked_at = lane.shared.clock.now();
         let Some(expected) = lane.expected().await else { return };
         let mut pause = if expected.is_empty() { IDLE } else { cadence(&expected) };
         if !expected.is_empty() {
-            match lane.observe(&expected).await {
+            match lane.observe(&expected, asked_at).await {
                 Ok(seen) => lane.copy_logs(&seen, &mut copies).await,
                 Err(error) => {
                     tracing::debug!(cluster = %lane.cluster, %error, "cannot watch");
@@ -49,6 +51,8 @@ pub(super) async fn run(lane: Arc<Lane>) {
             }
         }
         drop(timeout(pause, lane.look.notified()).await);
+        // A burst of dispatches makes for one look, not for one each.
+        sleep(BURST).await;
     }
 }
 
@@ -82,11 +86,14 @@ impl Lane {
     }
 
     /// Asks what became of them, and reports it.
-    async fn observe(&self, expected: &[Expected]) -> Result<Vec<(Run, JobDetails)>, RayError> {
+    async fn observe(
+        &self,
+        expected: &[Expected],
+        asked_at: Timestamp,
+    ) -> Result<Vec<(Run, JobDetails)>, RayError> {
         // Read before: what the head of another life says about missing jobs leads to a
         // question, and that reads it again.
         let incarnation = self.client.version().await?.session_name;
-        let asked_at = self.shared.clock.now();
         let (seen, complete) =
             if expected.len() <= FEW { (self.ask_each(expected).await?, true) } else { self.list().await? };
         // Ray keeps ended jobs in its list for good: of those, only news matters.
@@ -142,7 +149,7 @@ impl Lane {
 
 #[cfg(test)]
 mod tests {
-    use multicluster_types::{Attempt, JobId, Timestamp};
+    use multicluster_types::{Attempt, JobId};
 
     use super::*;
 
