@@ -15,7 +15,7 @@ ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}
 
 def unique_id(name: str) -> str:
     """An id that no other test, and no earlier run on the same clusters, has used."""
-    return f"{name}-{uuid.uuid4().hex[:10]}"
+    return f"{name}_{uuid.uuid4().hex[:10]}"
 
 
 def hints(
