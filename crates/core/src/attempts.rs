@@ -12,8 +12,7 @@ use multicluster_types::{
 };
 
 use crate::{
-    Core, DispatchOutcome, Effect, LookupOutcome, Observation, Output, Refusal, ReleaseOutcome, RunStatus,
-    Write,
+    Core, DispatchOutcome, Effect, LookupOutcome, Observation, Output, Refusal, RunStatus, Write,
     core::backoff,
     jobs::JobKey,
     pool::ClusterKey,
@@ -237,7 +236,7 @@ impl Core {
     }
 
     /// The attempt is known to be at this stage.
-    fn mark_found(&mut self, key: JobKey, stage: Stage, out: &mut Output) {
+    pub(crate) fn mark_found(&mut self, key: JobKey, stage: Stage, out: &mut Output) {
         let now = self.now;
         let record = &mut self.jobs[key].record;
         // A holder's heartbeat does not prove that its cluster can be reached.
@@ -350,7 +349,7 @@ impl Core {
     }
 
     /// This attempt certainly never started: another cluster may do better.
-    fn try_elsewhere(&mut self, key: JobKey, message: &Message, out: &mut Output) {
+    pub(crate) fn try_elsewhere(&mut self, key: JobKey, message: &Message, out: &mut Output) {
         let limit = self.settings.dispatch_attempts.get();
         let Some(live) = self.jobs[key].record.live() else { return };
         let (cluster, stopping) = (live.cluster.clone(), live.stopping);
@@ -415,7 +414,7 @@ impl Core {
     }
 
     /// Writes an attempt into the history.
-    fn close_attempt(
+    pub(crate) fn close_attempt(
         &self,
         key: JobKey,
         outcome: AttemptOutcome,
@@ -553,76 +552,7 @@ impl Core {
         out.writes.push(Write::DeleteOrphan(orphan.clone()));
     }
 
-    /// The holder of a placement is alive. True if it should give the placement up.
-    pub(crate) fn handle_heartbeat(
-        &mut self,
-        job: &JobId,
-        attempt: Attempt,
-        out: &mut Output,
-    ) -> Result<bool, Refusal> {
-        let (key, live) = self.lease(job, attempt)?;
-        self.jobs[key].touched_at = self.now;
-        if live.stage == Stage::Sending {
-            self.note_dispatch_of(key, true, out);
-            self.mark_found(key, Stage::Running, out);
-        } else {
-            self.arm(key);
-        }
-        Ok(live.stopping)
-    }
-
-    /// The holder of a placement is done with it. Running it again, if at all, is
-    /// the holder's business: the payload never left it.
-    pub(crate) fn handle_released(
-        &mut self,
-        job: &JobId,
-        attempt: Attempt,
-        outcome: ReleaseOutcome,
-        out: &mut Output,
-    ) -> Result<(), Refusal> {
-        let (key, live) = self.lease(job, attempt)?;
-        let reached = !matches!(outcome, ReleaseOutcome::Unreachable(_));
-        if !reached || live.stage == Stage::Sending {
-            self.note_dispatch_of(key, reached, out);
-        }
-        match outcome {
-            ReleaseOutcome::Succeeded => {
-                self.close_attempt(key, AttemptOutcome::Succeeded, None, out);
-                self.end(key, Transition::Succeed, None, out);
-            }
-            ReleaseOutcome::Failed(message) => {
-                self.close_attempt(key, AttemptOutcome::Failed, Some(&message), out);
-                self.end(key, Transition::Fail, Some(message), out);
-            }
-            ReleaseOutcome::Stopped => {
-                self.close_attempt(key, AttemptOutcome::Stopped, None, out);
-                self.end(key, Transition::Stop, None, out);
-            }
-            ReleaseOutcome::Unreachable(message) => self.try_elsewhere(key, &message, out),
-        }
-        Ok(())
-    }
-
-    /// The holder of a placement is silent: it is gone, and its work with it.
-    fn expire_lease(&mut self, key: JobKey, out: &mut Output) {
-        let Some(live) = self.jobs[key].record.live() else { return };
-        let message: Message = format!(
-            "its holder was not heard of for {}; the placement on {} was given up",
-            self.settings.lease_ttl, live.cluster
-        )
-        .into();
-        let transition = if live.stopping { Transition::Stop } else { Transition::Fail };
-        self.close_attempt(key, AttemptOutcome::Lost, Some(&message), out);
-        self.end(key, transition, Some(message), out);
-    }
-
-    fn lease(&self, job: &JobId, attempt: Attempt) -> Result<(JobKey, Live), Refusal> {
-        self.live(job, attempt)
-            .filter(|(key, _)| self.jobs[*key].record.work.kind != Kind::Job)
-            .ok_or_else(|| Refusal::NoLease { job: job.clone(), attempt })
-    }
-
-    fn live(&self, job: &JobId, attempt: Attempt) -> Option<(JobKey, Live)> {
+    pub(crate) fn live(&self, job: &JobId, attempt: Attempt) -> Option<(JobKey, Live)> {
         let key = self.find_live(job, attempt)?;
         Some((key, self.jobs[key].record.live()?.clone()))
     }
@@ -632,7 +562,7 @@ impl Core {
         self.live(job, attempt).filter(|(key, _)| self.jobs[*key].record.work.kind == Kind::Job)
     }
 
-    fn note_dispatch_of(&mut self, key: JobKey, worked: bool, out: &mut Output) {
+    pub(crate) fn note_dispatch_of(&mut self, key: JobKey, worked: bool, out: &mut Output) {
         if let Some(on) = self.jobs[key].on {
             self.note_dispatch(on, worked, out);
         }

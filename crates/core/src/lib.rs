@@ -10,7 +10,7 @@
 //! - `policy` the scores and the operator's expressions
 //! - `queue` equivalence classes, order, bounds · `pool` what is known per cluster
 //! - `ledger`, `breaker` one rule each
-//! - `submit`, `attempts`, `operate` what callers, attempts and operators do
+//! - `submit`, `attempts`, `leases`, `operate` what callers, attempts, holders and operators do
 //! - `explain` why · `view` what there is · `rebuild` after a crash · `record` what is durable
 
 mod attempts;
@@ -22,6 +22,7 @@ mod explain;
 mod index;
 mod input;
 mod jobs;
+mod leases;
 mod ledger;
 mod look;
 mod operate;

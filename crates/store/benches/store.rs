@@ -41,7 +41,8 @@ fn main() {
             accept_into_empty(&dir, batch, &mut report);
         }
     }
-    if only.is_none() {
+    // `cargo bench -- 0` measures all but that.
+    if only.is_none_or(|only| only == 0) {
         life(&dir, &mut report);
         full(&dir, 100_000, &mut report);
         full(&dir, 1_000_000, &mut report);
@@ -155,6 +156,9 @@ fn full(dir: &Path, jobs: usize, report: &mut Report) {
     let filling = accept(&mut opened, 0, jobs, 10_000);
     say(report, &name("filling, jobs/s"), filling.rate);
     say(report, &name("filling, slowest commit, ms"), filling.slowest_ms);
+    if let Some(cpu) = filling.cpu_us {
+        say(report, &name("filling, processor time per job, µs"), cpu);
+    }
     for batch in [64, 1_000, 10_000] {
         let first = jobs + batch * 1_000_000;
         let more = accept(&mut opened, first, (batch * 50).min(50_000), batch);
@@ -164,9 +168,12 @@ fn full(dir: &Path, jobs: usize, report: &mut Report) {
     let started = Instant::now();
     let mut opened = sqlite::open(dir, Options::default()).unwrap();
     say(report, &name("open, ms"), started.elapsed().as_secs_f64() * 1e3);
-    let started = Instant::now();
+    let (started, before) = (Instant::now(), cpu_time());
     let loaded = opened.store.load().unwrap();
     say(report, &name("load, ms"), started.elapsed().as_secs_f64() * 1e3);
+    if let Some((before, after)) = before.zip(cpu_time()) {
+        say(report, &name("load, processor time, ms"), (after - before).as_secs_f64() * 1e3);
+    }
     assert!(loaded.durable.jobs.len() >= jobs);
     ask(&opened, jobs, report, &name);
     let bytes = fs::metadata(dir.join("state.db")).unwrap().len();

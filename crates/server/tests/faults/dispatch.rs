@@ -18,6 +18,15 @@ async fn jobs_run_and_their_outcome_is_known() {
     assert_eq!((centos.runs(good.as_str()), mac.runs(bad.as_str())), (1, 1));
 }
 
+async fn runs_once_despite(fault: Fault) {
+    let fake = quick("only").await;
+    let world = World::over(&[&fake]).await;
+    fake.fault_next(Endpoint::Submit, fault.clone(), 1);
+    let job = world.submit(runs("echo once")).await;
+    world.wait_for(&job, State::Succeeded).await;
+    assert_eq!(fake.all_runs().into_iter().collect::<Vec<_>>(), [(job.to_string(), 1)], "{fault:?}");
+}
+
 #[tokio::test]
 async fn a_lost_answer_does_not_run_a_job_twice() {
     for fault in [
@@ -28,24 +37,14 @@ async fn a_lost_answer_does_not_run_a_job_twice() {
         Fault::StatusAfter(500, "Traceback …".into()),
         Fault::StatusAfter(502, "bad gateway".into()),
     ] {
-        let fake = quick("only").await;
-        let world = World::over(&[&fake]).await;
-        fake.fault_next(Endpoint::Submit, fault.clone(), 1);
-        let job = world.submit(runs("echo once")).await;
-        world.wait_for(&job, State::Succeeded).await;
-        assert_eq!(fake.all_runs().into_iter().collect::<Vec<_>>(), [(job.to_string(), 1)], "{fault:?}");
+        runs_once_despite(fault).await;
     }
 }
 
 #[tokio::test]
 async fn a_lost_request_is_sent_again() {
     for fault in [Fault::ResetBefore, Fault::Hang, Fault::Status(500, "Traceback …".into())] {
-        let fake = quick("only").await;
-        let world = World::over(&[&fake]).await;
-        fake.fault_next(Endpoint::Submit, fault.clone(), 1);
-        let job = world.submit(runs("echo once")).await;
-        world.wait_for(&job, State::Succeeded).await;
-        assert_eq!(fake.all_runs().into_iter().collect::<Vec<_>>(), [(job.to_string(), 1)], "{fault:?}");
+        runs_once_despite(fault).await;
     }
 }
 

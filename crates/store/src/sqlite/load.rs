@@ -9,7 +9,7 @@ use multicluster_core::{
 use multicluster_types::{Attempt, ClusterName, JobId};
 use rusqlite::Connection;
 
-use super::{fail::Fail, index::Index, uint};
+use super::{codec::ParsedWorks, fail::Fail, index::Index, uint};
 use crate::Loaded;
 
 /// What a control plane continues from.
@@ -40,10 +40,12 @@ pub(super) fn fill(conn: &Connection, index: &Index) -> Result<(), Fail> {
 fn jobs(conn: &Connection) -> Result<BTreeMap<JobId, JobRecord>, Fail> {
     let mut statement = conn.prepare("SELECT record, id FROM jobs ORDER BY job")?;
     let mut rows = statement.query([])?;
+    let mut works = ParsedWorks::default();
     let mut jobs = Vec::new();
     while let Some(row) = rows.next()? {
         let id = row.get_ref(1)?.as_str()?;
-        let record: JobRecord = serde_json::from_str(row.get_ref(0)?.as_str()?)
+        let record = works
+            .job(row.get_ref(0)?.as_str()?)
             .map_err(|error| Fail::bad(format_args!("job {id}"), error))?;
         jobs.push((record.id.clone(), record));
     }

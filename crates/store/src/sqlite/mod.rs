@@ -14,8 +14,8 @@
 mod catalog;
 mod checkpoint;
 mod class;
+mod codec;
 mod disk;
-mod encode;
 mod events;
 mod fail;
 mod files;

@@ -7,9 +7,10 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::{
     checkpoint::Checkpointer,
-    class, disk,
+    class,
+    codec::{Works, json},
+    disk,
     disk::Home,
-    encode::{Works, json},
     events,
     fail::Fail,
     index::Index,

@@ -1,22 +1,22 @@
-//! Records as JSON, in one buffer that is used again and again.
+//! Records as JSON and back. The core keeps one [`Work`] for all jobs of a class, and it is
+//! most of a job's record: it is rendered, and parsed, once for all that share it.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use multicluster_core::record::{JobRecord, Phase, Troubles};
 use multicluster_types::{ContentHash, JobId, Timestamp, Work};
 use rusqlite::{Error, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-/// Any record.
+/// Any record, in a buffer that is used again and again.
 pub(super) fn json<'b>(buffer: &'b mut Vec<u8>, value: &impl Serialize) -> Result<&'b str> {
     buffer.clear();
     serde_json::to_writer(&mut *buffer, value).map_err(|error| failure(error.into()))?;
     str::from_utf8(buffer).map_err(|error| failure(error.into()))
 }
 
-/// The work of the jobs of one batch. The core keeps one value for all jobs of a class, and
-/// rendering it is most of rendering a job: it is done once for all that share it.
+/// The work of the jobs of one batch, rendered.
 #[derive(Default)]
 pub(super) struct Works<'a> {
     rendered: Vec<(&'a Arc<Work>, Box<RawValue>)>,
@@ -73,6 +73,49 @@ struct Rendered<'a> {
     phase: &'a Phase,
 }
 
+/// The work of all jobs, parsed.
+#[derive(Default)]
+pub(super) struct ParsedWorks(HashMap<String, Arc<Work>>);
+
+/// Pools have a few hundred shapes of work; whoever has more pays in time, not in memory.
+const MOST: usize = 10_000;
+
+impl ParsedWorks {
+    /// A job, as [`Works::job`] rendered it.
+    pub(super) fn job(&mut self, text: &str) -> serde_json::Result<JobRecord> {
+        let Parsed { id, seq, work, content, parent, submitted_at, attempts, troubles, phase } =
+            serde_json::from_str(text)?;
+        let work = self.work(work.get())?;
+        Ok(JobRecord { id, seq, work, content, parent, submitted_at, attempts, troubles, phase })
+    }
+
+    fn work(&mut self, text: &str) -> serde_json::Result<Arc<Work>> {
+        if let Some(work) = self.0.get(text) {
+            return Ok(work.clone());
+        }
+        let work: Arc<Work> = serde_json::from_str(text)?;
+        if self.0.len() < MOST {
+            self.0.insert(text.to_owned(), work.clone());
+        }
+        Ok(work)
+    }
+}
+
+/// [`JobRecord`] with its work as text.
+#[derive(Deserialize)]
+struct Parsed<'a> {
+    id: JobId,
+    seq: u64,
+    #[serde(borrow)]
+    work: &'a RawValue,
+    content: Option<ContentHash>,
+    parent: Option<JobId>,
+    submitted_at: Timestamp,
+    attempts: u32,
+    troubles: Option<Box<Troubles>>,
+    phase: Phase,
+}
+
 fn failure(error: Box<dyn std::error::Error + Send + Sync>) -> Error {
     Error::ToSqlConversionFailure(error)
 }
@@ -85,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_is_rendered_as_it_renders_itself() {
+    fn a_job_is_rendered_as_it_renders_itself_and_comes_back() {
         let cluster = ClusterName::new("mac").unwrap();
         let phases = [
             Phase::Waiting { since: Timestamp(1), not_before: Some(Timestamp(2)) },
@@ -129,10 +172,11 @@ mod tests {
                 phase: phases[n % 3].clone(),
             })
             .collect();
-        let mut rendered = Works::default();
+        let (mut rendered, mut parsed) = (Works::default(), ParsedWorks::default());
         for record in &records {
             let text = rendered.job(&mut Vec::new(), record).unwrap().to_owned();
             assert_eq!(text, serde_json::to_string(record).unwrap());
+            assert_eq!(parsed.job(&text).unwrap(), *record);
         }
     }
 }
