@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use multicluster_types::{EntrypointResources, Message, RuntimeEnv, SubmissionId, Timestamp};
+use multicluster_types::{EntrypointResources, Message, RuntimeEnv, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
@@ -142,12 +142,6 @@ impl JobDetails {
     #[must_use]
     pub fn has_id(&self, id: &str) -> bool {
         self.submission_id.as_deref() == Some(id) || self.job_id.as_deref() == Some(id)
-    }
-
-    /// The submission id, taken apart; none if it cannot be one of ours.
-    #[must_use]
-    pub fn ours(&self) -> Option<(multicluster_types::JobId, multicluster_types::Attempt)> {
-        self.submission_id.as_deref().and_then(SubmissionId::parse)
     }
 }
 
@@ -312,7 +306,6 @@ mod tests {
             assert_eq!((job.status, job.kind), (JobStatus::Running, JobKind::Submission));
             assert_eq!(job.metadata.get(key).map(String::as_str), Some("v"));
             assert!(job.start_time.is_some() && job.end_time.is_none() && job.driver_node_id.is_some());
-            assert_eq!(job.ours().unwrap().1, multicluster_types::Attempt::FIRST);
         }
     }
 

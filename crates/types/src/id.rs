@@ -46,15 +46,6 @@ pub enum IdError {
         /// What was given.
         start: String,
     },
-    /// `-a2`, `-a3` … mark later attempts on the Ray cluster; a job id that ends
-    /// that way could collide with another job's second attempt.
-    #[error(
-        "job id {start:?} ends like a retry (`-a<number>`), which is reserved for later attempts\n  hint: choose another ending"
-    )]
-    ReservedSuffix {
-        /// The first characters of what was given.
-        start: String,
-    },
 }
 
 const TOKEN: &str = "use letters, digits, '_', '.' and '-'";
@@ -94,12 +85,8 @@ fn check(
     Ok(())
 }
 
-fn no_more(_: &str) -> Result<(), IdError> {
-    Ok(())
-}
-
 macro_rules! name {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $max:literal, $fine:ident, $allowed:ident, $extra:ident) => {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $max:literal, $fine:ident, $allowed:ident) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
@@ -110,7 +97,6 @@ macro_rules! name {
             pub fn new(text: impl AsRef<str>) -> Result<Self, IdError> {
                 let text = text.as_ref();
                 check($what, text, $max, $fine, $allowed)?;
-                $extra(text)?;
                 Ok(Self(text.into()))
             }
 
@@ -164,40 +150,28 @@ macro_rules! name {
 name!(
     /// The id of one piece of work, for life. Also the submission id on the Ray
     /// cluster for attempt 1, so it is limited to what Ray handles safely.
-    JobId, "job id", 128, is_token, TOKEN, not_like_a_retry
+    JobId, "job id", 128, is_token, TOKEN
 );
 name!(
     /// The name of one Ray cluster in the pool.
-    ClusterName, "cluster name", 64, is_token, TOKEN, no_more
+    ClusterName, "cluster name", 64, is_token, TOKEN
 );
 name!(
     /// A tag on a cluster or on work.
-    Tag, "tag", 128, is_printable, PRINTABLE, no_more
+    Tag, "tag", 128, is_printable, PRINTABLE
 );
 name!(
     /// The name of a resource other than CPU, GPU and memory, exactly as Ray spells it.
-    ResourceName, "resource name", 128, is_printable, PRINTABLE, no_more
+    ResourceName, "resource name", 128, is_printable, PRINTABLE
 );
 name!(
     /// Work submitted in one call: it counts as one top-level submission.
-    GroupId, "group id", 128, is_token, TOKEN, no_more
+    GroupId, "group id", 128, is_token, TOKEN
 );
 name!(
     /// One life of a Ray head (Ray's `session_name`): new after every head start.
-    Incarnation, "session name", 256, is_printable, PRINTABLE, no_more
+    Incarnation, "session name", 256, is_printable, PRINTABLE
 );
-
-/// More attempts than any job will have; a random ending of more digits is nobody's retry.
-const MOST_ATTEMPTS: u32 = 99_999;
-
-fn not_like_a_retry(text: &str) -> Result<(), IdError> {
-    let is_later = |end: &str| {
-        let number = end.parse::<u32>().ok().filter(|n| (2..=MOST_ATTEMPTS).contains(n));
-        number.is_some_and(|n| n.to_string() == end)
-    };
-    let reserved = text.rsplit_once("-a").is_some_and(|(_, end)| is_later(end));
-    if reserved { Err(IdError::ReservedSuffix { start: excerpt(text) }) } else { Ok(()) }
-}
 
 /// Which try at running a job this is, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -222,7 +196,8 @@ impl fmt::Display for Attempt {
 }
 
 /// The id an attempt has on its Ray cluster: the job's own id for attempt 1,
-/// then `id-a2`, `id-a3`, ….
+/// then `id-a2`, `id-a3`, …. It does not tell whose it is: another job may be called
+/// `id-a2`. That is in what we send along with it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SubmissionId(String);
 
@@ -240,18 +215,6 @@ impl SubmissionId {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-
-    /// Which job and attempt this id belongs to; `None` if it cannot be one of ours.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<(JobId, Attempt)> {
-        if let Ok(job) = JobId::new(text) {
-            return Some((job, Attempt::FIRST));
-        }
-        let (job, number) = text.rsplit_once("-a")?;
-        let attempt = Attempt(number.parse().ok().filter(|&n| n >= 2)?);
-        let job = JobId::new(job).ok()?;
-        (Self::of(&job, attempt).0 == text).then_some((job, attempt))
     }
 }
 
@@ -282,29 +245,10 @@ mod tests {
         assert!(error.contains("10485760 bytes"), "{error}");
     }
 
-    #[test]
-    fn an_id_that_looks_like_a_retry_is_refused() {
-        assert!(matches!(JobId::new("x-a2"), Err(IdError::ReservedSuffix { .. })));
-        for fine in ["x-alpha", "x-a", "x-a1", "x-a02", "kept-a713076125"] {
-            assert!(JobId::new(fine).is_ok(), "{fine}");
-        }
-    }
-
     proptest! {
         #[test]
         fn any_text_is_a_legal_id_or_an_error(text in ".{0,300}") {
             let _ = (JobId::new(&text), ClusterName::new(&text), Tag::new(&text), ResourceName::new(&text));
-        }
-
-        #[test]
-        fn submission_ids_of_different_attempts_never_collide(
-            a in "[a-z0-9_.-]{1,6}", b in "[a-z0-9_.-]{1,6}", n in 1u32..4, m in 1u32..4
-        ) {
-            if let (Ok(a), Ok(b)) = (JobId::new(a), JobId::new(b)) {
-                let (x, y) = (SubmissionId::of(&a, Attempt(n)), SubmissionId::of(&b, Attempt(m)));
-                prop_assert_eq!(x == y, a == b && n == m);
-                prop_assert_eq!(SubmissionId::parse(x.as_str()), Some((a, Attempt(n))));
-            }
         }
     }
 }

@@ -155,8 +155,8 @@ settings! {
     /// How old the latest facts of a cluster may be; older, and it is unhealthy.
     snapshot_max_age: Span = "30s";
     /// How long after work was seen running a poll must be taken to be believed to
-    /// include it (Ray shows usage about 1.2 s late).
-    settle_margin: Span = "3s";
+    /// include it (Ray shows usage up to 3 s late, later on a busy head).
+    settle_margin: Span = "6s";
     /// After how many failed dispatches in a row a cluster's circuit opens.
     breaker_failures: Count = "5", also "circuit_breaker_failure_threshold";
     /// How long an open circuit waits before it lets one probe through.

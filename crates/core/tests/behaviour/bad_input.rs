@@ -173,7 +173,7 @@ fn a_thousand_tags_or_resources_are_refused_by_their_types() {
     for amount in [f64::NAN, f64::INFINITY, -1.0, 1e15] {
         assert!(Resources::from_amounts([("CPU", amount)]).is_err(), "{amount}");
     }
-    for name in ["", "a b", "..", "x-a2", &"x".repeat(1000)] {
+    for name in ["", "a b", "..", &"x".repeat(1000)] {
         assert!(JobId::new(name).is_err(), "{name}");
     }
 }

@@ -367,7 +367,7 @@ fn what_was_dispatched_counts_until_a_snapshot_taken_after_it_settled_shows_it()
     env.poll("only");
     assert_eq!(assumed(&env), amounts(&[("CPU", 4.0)]), "the snapshot is too fresh to be believed");
     env.fake("only").used = amounts(&[("CPU", 4.0)]);
-    env.advance_s(5);
+    env.advance_s(12);
     assert_eq!(assumed(&env), amounts(&[]), "now the snapshot itself shows it");
 }
 

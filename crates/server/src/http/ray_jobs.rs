@@ -28,7 +28,7 @@ use axum::{
     routing::{get, post},
 };
 use multicluster_core::Refusal;
-use multicluster_types::{JobId, SubmissionId};
+use multicluster_types::JobId;
 use tokio::sync::Semaphore;
 
 use super::error::Problem;
@@ -90,14 +90,16 @@ impl Sorry {
     /// In Ray's words, and then ours: what may have been meant.
     fn no_such_job(id: &str) -> Self {
         let shown: String = id.chars().take(200).collect();
-        let hint = match SubmissionId::parse(id) {
-            Some((job, attempt)) if attempt.0 > 1 => {
-                format!("\n  hint: that is attempt {attempt} of job {job}: ask for {job}")
+        let attempt_of =
+            |(job, number): (&str, &str)| number.parse::<u32>().is_ok_and(|n| n > 1).then(|| job.to_owned());
+        let hint = match shown.rsplit_once("-a").and_then(attempt_of) {
+            Some(job) => {
+                format!("\n  hint: if that is a later attempt of job {job}, ask for {job}")
             }
-            _ if looks_like_a_driver(id) => {
+            None if looks_like_a_driver(id) => {
                 "\n  hint: that looks like the id of a driver, which several clusters may use: ask for the submission id".to_owned()
             }
-            _ => String::new(),
+            None => String::new(),
         };
         Self(StatusCode::NOT_FOUND, format!("Job {shown} does not exist{hint}"))
     }

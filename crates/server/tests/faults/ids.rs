@@ -44,3 +44,18 @@ async fn a_forgotten_job_is_deleted_from_its_cluster_too() {
     world.plane().driver.act(Input::Delete { job: job.clone() }).await.unwrap();
     world.until("deleted".into(), async || status(&fake, job.as_str()).is_none()).await;
 }
+
+#[tokio::test]
+async fn a_job_may_be_called_like_another_ones_second_attempt() {
+    let fake = quick("only").await;
+    let world = World::over(&[&fake]).await;
+    let taken = world.submit(runs("echo mine").id("train-a2")).await;
+    world.wait_for(&taken, State::Succeeded).await;
+    let mut retried = runs("exit 1").id("train");
+    retried.work.retry.max_retries = 1;
+    let retried = world.submit(retried).await;
+    world.wait_for(&retried, State::Failed).await;
+    // The second attempt found its id in use: it ran under the third.
+    assert_eq!(["train", "train-a2", "train-a3"].map(|id| fake.runs(id)), [1, 1, 1]);
+    assert_eq!(world.state(&taken).await, Some(State::Succeeded));
+}

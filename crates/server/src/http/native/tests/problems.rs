@@ -103,7 +103,7 @@ async fn bad_addresses_say_what_is_meant() {
         (ray.status.as_u16(), &ray.headers["content-type"]),
         (404, &"text/plain; charset=utf-8".parse().unwrap())
     );
-    for path in ["/v1/jobs/%ff", "/v1/jobs/..%2f..%2fetc%2fpasswd", "/v1/jobs/x-a2", "/v1/clusters/a%20b"] {
+    for path in ["/v1/jobs/%ff", "/v1/jobs/..%2f..%2fetc%2fpasswd", "/v1/clusters/a%20b"] {
         world.get(path).await.refused(400, "bad_id");
     }
 }

@@ -104,7 +104,6 @@ async fn bad_requests_are_told_what_is_wrong_and_change_nothing() {
         (String::new(), 400, "not JSON"),
         ("[".repeat(100_000), 400, "not JSON"),
         (json!({"entrypoint": "x", "submission_id": "has/slash"}).to_string(), 400, "has/slash"),
-        (json!({"entrypoint": "x", "submission_id": "y-a2"}).to_string(), 400, "reserved"),
         (json!({"entrypoint": "x", "entrypoint_num_cpus": -1}).to_string(), 400, "entrypoint_num_cpus"),
         (
             json!({"entrypoint": "x", "metadata": {"multicluster.preferred_cluster": "moc"}}).to_string(),
