@@ -34,8 +34,7 @@ bench: ## Measure core, store and server; writes target/bench/*.json
 	$(CARGO) bench -p multicluster-core --bench core
 	$(CARGO) bench -p multicluster-store --bench store
 	$(CARGO) bench -p multicluster-cli --bench server
-	$(CARGO) build --quiet --profile dist -p multicluster-cli
-	RAY_MULTICLUSTER_BIN=target/dist/ray-multicluster scripts/python-env python tests/bench_ray.py
+	RAY_MULTICLUSTER_BIN=target/release/ray-multicluster scripts/python-env python tests/bench_ray.py
 
 simulate: ## A simulated morning on two clusters, and what other settings would have changed
 	@$(CARGO) run --quiet -p multicluster-simulator --example simulate -- \

@@ -6,7 +6,13 @@
 mod load;
 mod plane;
 
-use std::{collections::BTreeMap, fs, io::Write, path::Path, time::Instant};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::Write,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use multicluster_testkit::FakeFleet;
 use plane::Plane;
@@ -137,7 +143,7 @@ fn fleet(runtime: &tokio::runtime::Runtime) -> Value {
     let fleet = runtime.block_on(FakeFleet::start(CLUSTERS));
     let urls: Vec<_> = fleet.clusters().iter().map(multicluster_testkit::FakeRay::url).collect();
     let plane = Plane::start(&urls, &plane::folder("fleet"));
-    let pause = |seconds| runtime.block_on(tokio::time::sleep(std::time::Duration::from_secs(seconds)));
+    let pause = |seconds| std::thread::sleep(Duration::from_secs(seconds));
     pause(8);
     let (before, asked) = (plane.usage(), polls(&fleet));
     pause(SECONDS);
