@@ -22,7 +22,7 @@ rust-test: ## Only the tests in Rust, the seeded simulation included
 	$(if $(SEEDS),SIM_SEEDS=$(SEEDS)) $(CARGO) test --workspace --lib --tests --examples
 
 ray-test: build ## Only the tests on two real Ray clusters
-	scripts/python-env pytest tests
+	E2E_PATIENCE=$${E2E_PATIENCE:-2} scripts/python-env pytest tests
 
 lint: ## Check formatting and lints
 	$(CARGO) fmt --all --check

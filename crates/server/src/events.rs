@@ -6,6 +6,7 @@ use multicluster_core::{ClusterChange, Event};
 use multicluster_store::{Change, StoredEvent};
 use multicluster_types::{Attempt, ClusterName, JobId, Message, State, Timestamp};
 use serde::Serialize;
+use serde_json::Value;
 use tokio::sync::broadcast;
 
 /// A watcher that falls further behind reads the rest from the store.
@@ -42,10 +43,19 @@ impl Events {
 
 /// Routine is for those who ask; what an operator should see is told to everybody.
 fn log(event: &StoredEvent) {
-    if event.job.is_some() {
-        tracing::debug!(seq = event.seq, event = %event.body, "job");
-    } else {
-        tracing::info!(seq = event.seq, event = %event.body, "cluster");
+    // Jobs change a hundred thousand times a second at times: nothing is done in vain.
+    if event.job.is_some() && !tracing::enabled!(tracing::Level::DEBUG) {
+        return;
+    }
+    let told: Value = serde_json::from_str(&event.body).unwrap_or_default();
+    let field = |name: &str| told.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (seq, cluster, message) = (event.seq, field("cluster"), field("message"));
+    match (&event.job, field("change")) {
+        (Some(job), _) => tracing::debug!(seq, %job, state = field("state"), cluster, message, "job"),
+        (None, change @ ("unhealthy" | "breaker_opened" | "restarted")) => {
+            tracing::warn!(seq, cluster, change, message, "cluster");
+        }
+        (None, change) => tracing::info!(seq, cluster, change, message, "cluster"),
     }
 }
 
