@@ -125,18 +125,19 @@ impl Turn {
     async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
         let mut inbox = Vec::with_capacity(INPUTS);
         loop {
+            // Here and not where the wait ends: those who only look must not keep time from
+            // passing.
+            if self.until_wakeup().is_zero() {
+                self.feed(Input::Tick);
+            }
             if !self.outbox.is_empty() && self.to_writer.send(std::mem::take(&mut self.outbox)).await.is_err()
             {
                 return;
             }
             let wakeup = self.until_wakeup();
             let received = tokio::time::timeout(wakeup, commands.recv_many(&mut inbox, INPUTS)).await;
-            match received {
-                Ok(0) => return,
-                Ok(_) => {}
-                Err(_) => {
-                    self.feed(Input::Tick);
-                }
+            if received == Ok(0) {
+                return;
             }
             for command in inbox.drain(..) {
                 if matches!(command, Command::Stop) {
