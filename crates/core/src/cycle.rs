@@ -230,7 +230,7 @@ impl Core {
         work.group.is_none().then(|| Tier {
             inside: work.origin == Origin::Inside,
             top_level: work.is_top_level(),
-            job: work.is_top_level_job(),
+            job: work.kind == Kind::Job,
         })
     }
 
