@@ -108,6 +108,8 @@ codes! {
         "the log of the control plane says more; check the disk";
     NO_CLUSTERS = "no_clusters", 503, "No cluster is registered.",
         "list some in cluster.yaml, or register one";
+    BUSY = "busy", 503, "Too many of the same at once.",
+        "try again in a moment";
     STOPPING = "stopping", 503, "The control plane is stopping.",
         "try again in a moment";
     STORE_FULL = "store_full", 507, "No room on the disk, or for another package.",

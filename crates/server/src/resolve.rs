@@ -40,7 +40,7 @@ use serde_json::{Map, Value};
 
 pub use ownership::Ownership;
 pub use packages::{PushedPackage, SdkPackage};
-pub use redact::{redact, redact_text};
+pub use redact::{redact, redact_metadata, redact_text};
 
 use packages::Pushed;
 use paths::Homes;

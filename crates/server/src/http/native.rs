@@ -35,8 +35,10 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use self::wait::Waiters;
 use crate::Plane;
 
-/// Batches that are read and checked at a time: what bounds their memory.
+/// Batches that are checked at a time.
 const BATCHES: usize = 4;
+/// Batches that are being sent at a time: what bounds their memory.
+const INCOMING: usize = 32;
 
 /// What the routes share.
 #[derive(Clone)]
@@ -44,6 +46,7 @@ struct Api {
     plane: Plane,
     waiters: Waiters,
     batches: Arc<Semaphore>,
+    incoming: Arc<Semaphore>,
 }
 
 impl FromRef<Api> for Plane {
@@ -66,6 +69,7 @@ pub(super) fn routes(plane: &Plane) -> (Router, Vec<String>) {
         plane: plane.clone(),
         waiters: Waiters::start(&plane.events),
         batches: Arc::new(Semaphore::new(BATCHES)),
+        incoming: Arc::new(Semaphore::new(INCOMING)),
     };
     let (router, document) = described().with_state(api).split_for_parts();
     let paths = document.paths.paths.keys().cloned().collect();

@@ -7,6 +7,7 @@ use std::{
 
 use multicluster_core::DispatchOutcome;
 use multicluster_ray::{RayError, SubmitRequest};
+use multicluster_store::{Content, StoreError};
 
 use super::{
     Report,
@@ -48,7 +49,9 @@ impl Lane {
         let turn = tokio::time::timeout_at(leave_by.into(), self.dispatches.acquire()).await;
         let _turn = turn.map_err(|_| late())?;
         let resolved = self.resolve(run, homes).await?;
-        self.push_packages(&resolved).await?;
+        // Nothing has left yet, and if it takes longer than this, nothing will.
+        let pushed = tokio::time::timeout_at(leave_by.into(), self.push_packages(&resolved)).await;
+        pushed.map_err(|_| late())??;
         let request = SubmitRequest {
             entrypoint: resolved.entrypoint,
             submission_id: resolved.submission_id.as_str().to_owned(),
@@ -108,15 +111,22 @@ impl Lane {
     /// keeps it for the ten minutes that matter.
     async fn push_packages(&self, resolved: &Resolved) -> Result<(), DispatchOutcome> {
         for package in &resolved.packages {
-            let there = self.client.has_package(&package.name).await;
-            if there.map_err(|error| refused_or_failed(&error))? {
+            if self.has(&package.name).await? {
                 continue;
             }
-            let content = self.content(&package.sha256).await?;
-            let pushed = self.client.put_package(&package.name, content).await;
-            pushed.map_err(|error| refused_or_failed(&error))?;
+            // One at a time: a batch needs the same hundred megabytes once, not eight times.
+            let _turn = self.pushing.lock().await;
+            if !self.has(&package.name).await? {
+                let content = self.content(&package.sha256).await?;
+                let pushed = self.client.put_package(&package.name, content).await;
+                pushed.map_err(|error| refused_or_failed(&error))?;
+            }
         }
         Ok(())
+    }
+
+    async fn has(&self, package: &str) -> Result<bool, DispatchOutcome> {
+        self.client.has_package(package).await.map_err(|error| refused_or_failed(&error))
     }
 
     async fn content(&self, sha256: &str) -> Result<bytes::Bytes, DispatchOutcome> {
@@ -126,22 +136,22 @@ impl Lane {
         let packages = Arc::clone(&self.shared.packages);
         let sha = sha256.to_owned();
         let content = tokio::task::spawn_blocking(move || {
-            use multicluster_store::Content;
             Ok(match packages.content(&sha)? {
-                Some(Content::File(path)) => Some(
-                    std::fs::read(&path)
-                        .map_err(|error| multicluster_store::StoreError::Io { path, error })?,
-                ),
+                Some(Content::File(path)) => {
+                    Some(std::fs::read(&path).map_err(|error| StoreError::Io { path, error })?)
+                }
                 Some(Content::Memory(bytes)) => Some(bytes.to_vec()),
                 None => None,
             })
         });
-        let lost =
-            |why: String| DispatchOutcome::Refused(format!("a package it needs is lost: {why}").into());
         match content.await {
             Ok(Ok(Some(bytes))) => Ok(bytes.into()),
-            Ok(Ok(None)) => Err(lost(format!("{sha256} is not stored; submit the job again"))),
-            Ok(Err::<_, multicluster_store::StoreError>(error)) => Err(lost(error.to_string())),
+            Ok(Ok(None)) => {
+                let lost = format!("a package it needs, {sha256}, is not stored any more; submit it again");
+                Err(DispatchOutcome::Refused(lost.into()))
+            }
+            // Our own trouble, which may pass: no reason to fail a job.
+            Ok(Err::<_, StoreError>(error)) => Err(DispatchOutcome::Failed(error.to_string().into())),
             Err(_) => Err(DispatchOutcome::Failed("the control plane is stopping".into())),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex as SyncMutex, PoisonError},
     time::Duration,
 };
 
@@ -10,7 +10,7 @@ use multicluster_core::LookupOutcome;
 use multicluster_ray::{Endpoint, JobDetails, RayClient, RayError, Timeouts};
 use multicluster_types::{ClusterName, ClusterSpec, SubmissionId};
 use tokio::{
-    sync::{Notify, Semaphore, mpsc, watch as latest},
+    sync::{Mutex, Notify, Semaphore, mpsc, watch as latest},
     task::JoinSet,
     time::sleep,
 };
@@ -26,6 +26,8 @@ const DISPATCHES: usize = 8;
 const QUESTIONS: usize = 8;
 /// Deletes of forgotten jobs, which nobody waits for.
 const CHORES: usize = 2;
+/// Logs that are copied at a time.
+const COPIES: usize = 4;
 /// Ray brings a job back that is deleted right after it ended.
 const DELETE_AFTER: Duration = Duration::from_secs(3);
 
@@ -36,10 +38,13 @@ pub(super) struct Lane {
     pub(super) client: RayClient,
     pub(super) spec: latest::Receiver<Arc<ClusterSpec>>,
     pub(super) dispatches: Semaphore,
+    /// Of packages.
+    pub(super) pushing: Mutex<()>,
     questions: Semaphore,
     chores: Semaphore,
+    pub(super) copies: Semaphore,
     /// Submissions that have not come to an end: nobody can say "not there" of them.
-    pub(super) sending: Mutex<HashSet<Run>>,
+    pub(super) sending: SyncMutex<HashSet<Run>>,
     /// There may be something new to watch.
     pub(super) look: Notify,
     /// Somebody wants fresh facts.
@@ -71,9 +76,11 @@ pub(super) fn start(
         client: client.clone(),
         spec: specs,
         dispatches: Semaphore::new(DISPATCHES),
+        pushing: Mutex::new(()),
         questions: Semaphore::new(QUESTIONS),
         chores: Semaphore::new(CHORES),
-        sending: Mutex::default(),
+        copies: Semaphore::new(COPIES),
+        sending: SyncMutex::default(),
         look: Notify::new(),
         poll: Notify::new(),
     });

@@ -1,8 +1,11 @@
 //! Our own copy of a job's last lines, for when its cluster is gone.
 
+use std::time::Duration;
+
 use multicluster_ray::{JobDetails, RayError};
 use multicluster_store::LogCopy;
 use multicluster_types::SubmissionId;
+use tokio::time::timeout;
 
 use super::lane::Lane;
 use crate::driver::{Command, Run};
@@ -10,17 +13,20 @@ use crate::driver::{Command, Run};
 /// How much of the end of a log is kept.
 const KEEP: usize = 64 << 10;
 const LINES: u32 = 1000;
+const TOO_LONG: Duration = Duration::from_secs(15);
 
 impl Lane {
     /// Takes a copy. If that fails, the one before stays.
     pub(super) async fn copy_log(&self, run: &Run, details: &JobDetails) {
+        let Ok(_turn) = self.copies.acquire().await else { return };
         let id = SubmissionId::of(&run.job, run.attempt);
-        let (text, truncated) = match self.end_of_log(id.as_str(), details).await {
-            Ok(end) => end,
-            Err(error) => {
+        let (text, truncated) = match timeout(TOO_LONG, self.end_of_log(id.as_str(), details)).await {
+            Ok(Ok(end)) => end,
+            Ok(Err(error)) => {
                 tracing::debug!(cluster = %self.cluster, job = %run.job, %error, "no copy of its log");
                 return;
             }
+            Err(_) => return,
         };
         let copy = LogCopy {
             job: run.job.clone(),

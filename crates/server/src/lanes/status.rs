@@ -4,7 +4,7 @@ use multicluster_core::RunStatus;
 use multicluster_ray::{JobDetails, JobStatus};
 use multicluster_types::{ClusterName, Message, SubmissionId};
 
-use crate::driver::Run;
+use crate::{driver::Run, resolve::redact_text};
 
 /// Ray gave up before the entrypoint ran, for want of room: it may be sent elsewhere.
 /// A broken runtime_env is not among them: the job would fail the same way anywhere,
@@ -19,7 +19,9 @@ pub(super) fn of(details: &JobDetails) -> RunStatus {
         JobStatus::Stopped => RunStatus::Stopped,
         JobStatus::Failed => {
             let kind = details.error_type.as_deref().unwrap_or_default();
-            let message = details.message.clone().unwrap_or_else(|| "Ray does not say why".into());
+            // Ray repeats commands and addresses, and what is in them.
+            let message = details.message.as_ref().map(|message| redact_text(&message.to_string()).into());
+            let message = message.unwrap_or_else(|| "Ray does not say why".into());
             RunStatus::Failed { message, never_started: NEVER_STARTED.contains(&kind) }
         }
     }

@@ -11,7 +11,10 @@ use futures_util::future::join_all;
 use multicluster_core::{RunStatus, record::Stage};
 use multicluster_ray::{JobDetails, RayError};
 use multicluster_types::{Kind, Span, SubmissionId, Timestamp};
-use tokio::time::{sleep, timeout};
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 
 use super::{Report, lane::Lane, status};
 use crate::driver::Run;
@@ -36,14 +39,14 @@ struct Expected {
 }
 
 pub(super) async fn run(lane: Arc<Lane>) {
-    let mut copies: HashMap<Run, Instant> = HashMap::new();
+    let mut copies = Copies::default();
     loop {
         let asked_at = lane.shared.clock.now();
         let Some(expected) = lane.expected().await else { return };
         let mut pause = if expected.is_empty() { IDLE } else { cadence(&expected) };
         if !expected.is_empty() {
             match lane.observe(&expected, asked_at).await {
-                Ok(seen) => lane.copy_logs(&seen, &mut copies).await,
+                Ok(seen) => copies.renew(&lane, seen),
                 Err(error) => {
                     tracing::debug!(cluster = %lane.cluster, %error, "cannot watch");
                     pause = pause.max(SLOW);
@@ -94,8 +97,11 @@ impl Lane {
         // Read before: what the head of another life says about missing jobs leads to a
         // question, and that reads it again.
         let incarnation = self.client.version().await?.session_name;
-        let (seen, complete) =
-            if expected.len() <= FEW { (self.ask_each(expected).await?, true) } else { self.list().await? };
+        let (seen, complete) = if expected.len() <= FEW {
+            self.ask_each(expected.iter()).await?
+        } else {
+            self.list(expected).await?
+        };
         // Ray keeps ended jobs in its list for good: of those, only news matters.
         let is_expected = |run: &Run| expected.iter().any(|e| e.run == *run);
         let seen: Vec<_> =
@@ -106,43 +112,84 @@ impl Lane {
         Ok(seen)
     }
 
-    async fn ask_each(&self, expected: &[Expected]) -> Result<Vec<(Run, JobDetails)>, RayError> {
-        let ask = |id: SubmissionId| async move { self.client.job(id.as_str()).await };
-        let ids = expected.iter().map(|e| SubmissionId::of(&e.run.job, e.run.attempt));
-        let mut seen = Vec::new();
-        for answer in join_all(ids.map(ask)).await {
-            seen.extend(answer?.and_then(|details| self.identify(details)));
+    /// Those that answer, and whether all did: one that cannot be read must not hide the
+    /// others.
+    async fn ask_each(
+        &self,
+        expected: impl Iterator<Item = &Expected>,
+    ) -> Result<(Vec<(Run, JobDetails)>, bool), RayError> {
+        let ids: Vec<_> = expected.map(|e| SubmissionId::of(&e.run.job, e.run.attempt)).collect();
+        let (mut seen, mut failed, mut answered) = (Vec::new(), None, false);
+        for few in ids.chunks(FEW) {
+            for answer in join_all(few.iter().map(|id| self.client.job(id.as_str()))).await {
+                match answer {
+                    Ok(details) => {
+                        answered = true;
+                        seen.extend(details.and_then(|details| self.identify(details)));
+                    }
+                    Err(error) => failed = Some(error),
+                }
+            }
         }
-        Ok(seen)
+        match failed {
+            Some(error) if !answered => Err(error),
+            failed => Ok((seen, failed.is_none())),
+        }
     }
 
-    /// All of ours, and whether that is all.
-    async fn list(&self) -> Result<(Vec<(Run, JobDetails)>, bool), RayError> {
-        let all = self.client.jobs().await?;
-        let complete = all.is_complete();
-        Ok((all.jobs.into_iter().filter_map(|details| self.identify(details)).collect(), complete))
+    /// All of ours. A list that is too long or has something unreadable in it is no
+    /// reason to know nothing: those it lacks are asked about one by one.
+    async fn list(&self, expected: &[Expected]) -> Result<(Vec<(Run, JobDetails)>, bool), RayError> {
+        let (listed, complete) = match self.client.jobs().await {
+            Ok(all) => {
+                let complete = all.is_complete();
+                (all.jobs.into_iter().filter_map(|details| self.identify(details)).collect(), complete)
+            }
+            Err(error) => {
+                tracing::debug!(cluster = %self.cluster, %error, "cannot list its jobs");
+                (Vec::new(), false)
+            }
+        };
+        if complete {
+            return Ok((listed, true));
+        }
+        let mut seen: Vec<(Run, JobDetails)> = listed;
+        let missing = expected.iter().filter(|e| !seen.iter().any(|(run, _)| *run == e.run));
+        let (found, all) = self.ask_each(missing).await?;
+        seen.extend(found);
+        Ok((seen, all))
     }
 
     fn identify(&self, details: JobDetails) -> Option<(Run, JobDetails)> {
         let owner = self.owner_of(&details)?;
         Some((Run { job: owner.job, attempt: owner.attempt, life: Some(owner.life) }, details))
     }
+}
 
-    /// Renews our copies: of ended jobs once, of running ones now and then.
-    async fn copy_logs(&self, seen: &[(Run, JobDetails)], copies: &mut HashMap<Run, Instant>) {
-        copies.retain(|run, _| seen.iter().any(|(there, _)| there == run));
+/// Our copies of logs: of ended jobs one, of running ones a new one now and then. Taken
+/// beside the watch, which does not wait for them: a log may be on a node that is gone.
+#[derive(Default)]
+struct Copies {
+    taken: HashMap<Run, Instant>,
+    under_way: JoinSet<()>,
+}
+
+impl Copies {
+    fn renew(&mut self, lane: &Arc<Lane>, seen: Vec<(Run, JobDetails)>) {
+        while self.under_way.try_join_next().is_some() {}
+        self.taken.retain(|run, _| seen.iter().any(|(there, _)| there == run));
         let now = Instant::now();
-        let due: Vec<_> = seen
-            .iter()
-            .filter(|(run, details)| match status::of(details) {
+        for (run, details) in seen {
+            let is_due = match status::of(&details) {
                 RunStatus::Pending => false,
-                RunStatus::Running => copies.get(run).is_none_or(|at| now - *at > COPY_EVERY),
+                RunStatus::Running => self.taken.get(&run).is_none_or(|at| now - *at > COPY_EVERY),
                 _ => true,
-            })
-            .collect();
-        copies.extend(due.iter().map(|(run, _)| (run.clone(), now)));
-        for few in due.chunks(4) {
-            join_all(few.iter().map(|(run, details)| self.copy_log(run, details))).await;
+            };
+            if is_due {
+                self.taken.insert(run.clone(), now);
+                let lane = Arc::clone(lane);
+                self.under_way.spawn(async move { lane.copy_log(&run, &details).await });
+            }
         }
     }
 }

@@ -2,6 +2,8 @@
 //! goes through here. It goes by names and shapes, so it hides too much rather than too
 //! little; what is sent to Ray is never touched.
 
+use std::collections::BTreeMap;
+
 use multicluster_types::RuntimeEnv;
 use serde_json::Value;
 
@@ -13,6 +15,15 @@ const REDACTED: &str = "<redacted>";
 #[must_use]
 pub fn redact(runtime_env: &RuntimeEnv) -> RuntimeEnv {
     runtime_env.iter().map(|(name, value)| (name.clone(), redact_value(name, value))).collect()
+}
+
+/// The metadata without secrets.
+#[must_use]
+pub fn redact_metadata(metadata: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let shown = |name: &str, text: &str| {
+        if is_secret(name) { REDACTED.to_owned() } else { redact_text(text) }
+    };
+    metadata.iter().map(|(name, text)| (name.clone(), shown(name, text))).collect()
 }
 
 /// A command, an option, a message without secrets.

@@ -125,3 +125,15 @@ async fn many_jobs_at_once_each_run_once_although_answers_get_lost() {
     assert_eq!(runs.len(), 60);
     assert!(runs.values().all(|count| *count == 1), "{runs:?}");
 }
+
+#[tokio::test]
+async fn a_list_that_cannot_be_read_does_not_hide_our_jobs() {
+    let fake = quick("only").await;
+    let world = World::over(&[&fake]).await;
+    fake.fault(Endpoint::List, Fault::Status(500, "too many jobs".into()));
+    let jobs: Vec<_> = (0..12).map(|n| runs(&format!("sleep 1 && echo {n}"))).collect();
+    for job in world.plane().driver.submit_batch(jobs).await.unwrap() {
+        world.wait_for(&job.unwrap().job, State::Succeeded).await;
+    }
+    assert!(fake.request_count(Endpoint::List) > 0, "so many are listed first");
+}

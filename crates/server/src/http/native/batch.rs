@@ -29,8 +29,8 @@ const LARGEST: usize = 64 << 20;
 #[utoipa::path(post, path = "/v1/jobs/batch", tag = "jobs", operation_id = "submit_jobs", request_body = api::BatchRequest,
     responses((status = 200, body = api::BatchAnswer), (status = "4XX", body = api::ErrorBody)))]
 pub(super) async fn submit(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+    let json = read(&api, request).await?;
     let _turn = api.batches.acquire().await.map_err(|_| stopping())?;
-    let json = body::read(request, LARGEST).await?;
     // Milliseconds of pure work, which would hold up others' requests here.
     let checked = off_thread(move || {
         let batch: api::BatchRequest = body::parse(&json)?;
@@ -47,13 +47,21 @@ pub(super) async fn submit(State(api): State<Api>, request: Request) -> Result<R
 #[utoipa::path(post, path = "/v1/placements/batch", tag = "placements", operation_id = "request_placements", request_body = api::PlacementBatch,
     responses((status = 200, body = api::BatchAnswer), (status = "4XX", body = api::ErrorBody)))]
 pub(super) async fn place(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+    let json = read(&api, request).await?;
     let _turn = api.batches.acquire().await.map_err(|_| stopping())?;
-    let json = body::read(request, LARGEST).await?;
     let checked = off_thread(move || {
         let batch: api::PlacementBatch = body::parse(&json)?;
         Ok(batch.placements.into_iter().map(new_placement).collect::<Vec<_>>())
     });
     accept(&api, checked.await?).await
+}
+
+/// So many at a time, for they may be large; and nobody who is slow to send one holds up
+/// those whose batch is here.
+async fn read(api: &Api, request: Request) -> Result<Vec<u8>, Problem> {
+    let busy = "too many batches are being sent at once";
+    let Ok(_place) = api.incoming.try_acquire() else { return Err(Problem::new(codes::BUSY, busy)) };
+    body::read(request, LARGEST).await
 }
 
 async fn off_thread<T: Send + 'static>(

@@ -26,7 +26,7 @@ const LOG_END: usize = 1 << 20;
 const MOST_LISTED: usize = 1000;
 /// Jobs may be large: a page ends early rather than be huge.
 const PAGE_BYTES: usize = 8 << 20;
-const READ_AT_ONCE: usize = 100;
+const READ_AT_ONCE: usize = 25;
 
 impl From<api::JobRequest> for JobRequest {
     fn from(sent: api::JobRequest) -> Self {

@@ -10,7 +10,7 @@ use multicluster_core::{
 use multicluster_types::{Attempt, Decision, JobId, Message, Payload, SubmissionId, Tag, Timestamp, Verdict};
 use serde_json::Value;
 
-use crate::resolve::{redact, redact_text};
+use crate::resolve::{redact, redact_metadata, redact_text};
 
 #[expect(clippy::needless_pass_by_value, reason = "so that it can be given to map")]
 fn text(value: impl ToString) -> String {
@@ -32,7 +32,7 @@ pub(super) fn job(record: &JobRecord, payload: Option<&Payload>) -> api::Job {
         state,
         ray_status: state.as_ray().to_owned(),
         entrypoint: payload.map(|payload| redact_text(&payload.entrypoint)),
-        metadata: payload.map_or_else(BTreeMap::new, |payload| payload.metadata.clone()),
+        metadata: payload.map_or_else(BTreeMap::new, |payload| redact_metadata(&payload.metadata)),
         demand: work.demand.clone(),
         tags: work.tags.iter().map(Tag::to_string).collect(),
         preferred_cluster: work.preference.as_ref().map(|preference| text(&preference.cluster)),

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{driver::Driver, submit::SHOWN};
-use crate::resolve::{redact, redact_text};
+use crate::resolve::{redact, redact_metadata, redact_text};
 
 /// Ray's fifteen keys.
 #[derive(Debug, Serialize)]
@@ -44,7 +44,7 @@ impl JobDetails {
             Phase::Ended(ended) => Some(ended.at.0),
             _ => None,
         };
-        let mut metadata = payload.metadata;
+        let mut metadata = redact_metadata(&payload.metadata);
         let [cluster_key, state_key, attempt_key] = SHOWN.map(str::to_owned);
         if let Some(cluster) = cluster_of(&record) {
             metadata.insert(cluster_key, cluster);

@@ -22,8 +22,8 @@ use super::{
 };
 use crate::{driver::Failure, plane::Plane};
 
-/// How many jobs of a list are in memory at once.
-const PAGE: usize = 500;
+/// How many jobs of a list are in memory at once; one may have a megabyte.
+const PAGE: usize = 50;
 
 pub(super) async fn get(
     State(plane): State<Plane>,

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{
-    super::{redact, redact_text},
+    super::{redact, redact_metadata, redact_text},
     any_env, env,
 };
 
@@ -140,4 +140,14 @@ proptest! {
     fn any_text_and_env_is_fine(text in ".{0,60}", env in any_env()) {
         let _ = (redact_text(&text), redact(&env));
     }
+}
+
+#[test]
+fn metadata_shows_names_and_hides_what_is_secret() {
+    let given = [("api_token", "hunter2"), ("mirror", "https://u:hunter2@h/x"), ("team", "quant")];
+    let given = given.map(|(name, text)| (name.to_owned(), text.to_owned())).into();
+    let shown = redact_metadata(&given);
+    assert_eq!(shown["team"], "quant");
+    assert_eq!(shown["api_token"], "<redacted>");
+    assert!(!format!("{shown:?}").contains("hunter2"), "{shown:?}");
 }
