@@ -23,6 +23,9 @@ use crate::{
 /// First and longest wait between questions about one lost attempt.
 const ASK_FIRST: Span = Span::seconds(1);
 const ASK_LONGEST: Span = Span::seconds(30);
+/// After so many times "not found" (about half a minute) a request that had no answer
+/// will not turn up any more.
+const CERTAIN_AFTER: u8 = 6;
 /// Ray ignores a stop while a job is pending, so it is repeated until it is over.
 const STOP_AGAIN: Span = Span::seconds(5);
 
@@ -121,9 +124,17 @@ impl Core {
             if let Some(message) = &live.refused {
                 self.close_attempt(key, AttemptOutcome::NotStarted, Some(message), out);
                 self.end(key, Transition::Fail, Some(message.clone()), out);
+            } else if live.stopping && live.uncertain && self.jobs[key].asks < CERTAIN_AFTER {
+                // The request may be in the cluster's hands yet, and nothing will be sent
+                // that could meet it there: to be told STOPPED and run is the worst of both.
+                self.arm(key);
             } else if live.stopping {
                 self.close_attempt(key, AttemptOutcome::Stopped, None, out);
                 self.end(key, Transition::Stop, Some("stopped before it reached its cluster".into()), out);
+            } else if live.sends >= self.settings.dispatch_attempts.get() {
+                let sends = live.sends;
+                let message = format!("cluster {} did not take it in {sends} sends", live.cluster);
+                self.abandon(key, &message.into(), out);
             } else {
                 self.send_again(key, out);
             }
@@ -446,7 +457,12 @@ impl Core {
         if let Some(since) = live.lost_since {
             let gives_up = record.work.retry.on_cluster_loss == OnClusterLoss::Requeue
                 && since + self.settings.loss_grace <= self.now;
-            if gives_up { self.abandon(key, out) } else { self.ask(key, out) }
+            if gives_up {
+                let message = format!("cluster {} has been lost for too long", live.cluster);
+                self.abandon(key, &message.into(), out);
+            } else {
+                self.ask(key, out);
+            }
         } else if live.stage == Stage::Sending {
             let message = format!("cluster {} did not answer the submit request", live.cluster);
             self.mark_uncertain(key, &message.into(), out);
@@ -484,19 +500,18 @@ impl Core {
         }
     }
 
-    /// Gives up on a lost attempt of idempotent work. It may still run: it is
-    /// stopped when its cluster can be asked again.
-    fn abandon(&mut self, key: JobKey, out: &mut Output) {
+    /// Gives up on an attempt that may still run: it is stopped when its cluster can be
+    /// asked again. Only idempotent work is tried elsewhere.
+    fn abandon(&mut self, key: JobKey, message: &Message, out: &mut Output) {
         let record = &self.jobs[key].record;
         let Some(live) = record.live() else { return };
         let orphan = Orphan { cluster: live.cluster.clone(), job: record.id.clone(), attempt: live.attempt };
-        let message = format!("cluster {} has been lost for too long", live.cluster).into();
         out.writes.push(Write::Orphan(orphan.clone()));
         if self.jobs[key].on.is_some_and(|on| self.pool[on].is_healthy()) {
             self.stop_orphan(orphan.clone(), out);
         }
         self.orphans.insert(orphan);
-        self.lose(key, &message, out);
+        self.lose(key, message, out);
     }
 
     /// A watch saw something that is not a current attempt.

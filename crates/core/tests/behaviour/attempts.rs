@@ -362,15 +362,51 @@ fn a_stop_is_repeated_until_the_job_is_over() {
 #[test]
 fn a_lost_job_is_stopped_when_it_is_found() {
     let mut env = TestEnv::only();
-    let [found, sent_again] = [uncertain(&mut env, a_job()), uncertain(&mut env, a_job())];
-    env.stop(&found).unwrap();
-    env.stop(&sent_again).unwrap();
-    env.answer(&sent_again, env.not_found("only"));
-    assert_eq!(env.state(&sent_again), State::Stopped, "it never arrived, so nothing is sent");
-    env.assert_quiet();
+    let job = uncertain(&mut env, a_job());
+    env.stop(&job).unwrap();
     env.advance_s(1);
-    env.answer(&found, LookupOutcome::Found(RunStatus::Running));
-    assert_eq!(env.take_effects(1), [stop_of(&found, "only")]);
+    env.answer(&job, LookupOutcome::Found(RunStatus::Running));
+    assert!(env.effects.contains(&stop_of(&job, "only")));
+}
+
+#[test]
+fn a_cluster_that_never_takes_a_request_does_not_keep_it_for_ever() {
+    let mut env = TestEnv::only();
+    env.set("dispatch_attempts", "3");
+    let job = uncertain(&mut env, a_job());
+    for _ in 0..600 {
+        for effect in std::mem::take(&mut env.effects) {
+            match effect {
+                Effect::Lookup { attempt, question, .. } => {
+                    let outcome = env.not_found("only");
+                    env.send(Input::LookedUp { job: job.clone(), attempt, question, outcome });
+                }
+                Effect::Submit { .. } => env.dispatched(&job, DispatchOutcome::Failed("no agent".into())),
+                _ => {}
+            }
+        }
+        env.advance_s(1);
+    }
+    assert_eq!(env.state(&job), State::Failed, "one of the sends may have arrived: it is not run elsewhere");
+    assert_eq!(env.history(&job), [(1, "only", Lost)]);
+}
+
+#[test]
+fn a_stopped_request_without_an_answer_is_given_up_only_when_it_cannot_turn_up_any_more() {
+    let mut env = TestEnv::only();
+    let job = uncertain(&mut env, a_job());
+    env.stop(&job).unwrap();
+    let (stopped_at, mut answers) = (env.now, 0);
+    while env.state(&job) == State::Unknown {
+        if env.effects.iter().any(|e| matches!(e, Effect::Lookup { .. })) {
+            env.answer(&job, env.not_found("only"));
+            answers += 1;
+        }
+        env.advance_s(1);
+    }
+    assert_eq!(env.state(&job), State::Stopped);
+    assert!(answers > 4 && env.now.since(stopped_at) > Span::seconds(14), "Ray may be slow to take it");
+    assert!(!env.effects.iter().any(|e| matches!(e, Effect::Submit { .. })), "it is not sent again");
 }
 
 #[test]
