@@ -94,7 +94,6 @@ BAD_VALUES: dict[str, dict[str, Any]] = {
     "an id with a traversal": {"submission_id": "../../evil"},
     "an id with a newline": {"submission_id": "a\nb"},
     "an endless id": {"submission_id": "x" * 5000},
-    "an id like a later attempt's": {"submission_id": "mine-a2"},
     "an unknown cluster": {"metadata": hints("windows")},
     "a cluster that cannot be one": {"metadata": hints("../etc")},
     "a priority that is none": {"metadata": {"multicluster.priority": "high"}},
