@@ -15,11 +15,9 @@ use std::{
 
 use multicluster_api::codes;
 use multicluster_core::Parent;
-use multicluster_types::{
-    EntrypointResources, JobId, Kind, OnClusterLoss, Payload, Quantity, Resources, RuntimeEnv, Work,
-};
+use multicluster_types::{EntrypointResources, JobId, Kind, Payload, Quantity, Resources, RuntimeEnv, Work};
 
-pub(crate) use wishes::Wishes;
+pub(crate) use wishes::{Wishes, parent_names};
 
 use crate::{Plane, driver::NewJob, http::error::Problem};
 
@@ -44,14 +42,7 @@ pub(crate) struct JobRequest {
     pub(crate) reserve: EntrypointResources,
     /// The submitter's home directory.
     pub(crate) home: Option<String>,
-    pub(crate) preferred_cluster: Option<String>,
-    pub(crate) required: bool,
-    pub(crate) tags: Vec<String>,
-    pub(crate) priority: Option<i32>,
-    pub(crate) max_retries: Option<u32>,
-    pub(crate) on_cluster_loss: Option<OnClusterLoss>,
-    /// The job it is submitted from, and the cluster that runs there.
-    pub(crate) parent: Option<(String, String)>,
+    pub(crate) wishes: Wishes,
 }
 
 /// Right in itself; its packages are not looked up yet.
@@ -79,7 +70,7 @@ impl JobRequest {
     /// Checks all that can be checked without asking anybody.
     pub(crate) fn check_alone(mut self) -> Result<Checked, Problem> {
         hints::fill(&mut self)?;
-        let JobRequest { id, entrypoint, runtime_env, metadata, reserve, home, .. } = self;
+        let JobRequest { id, entrypoint, runtime_env, metadata, reserve, home, wishes } = self;
         let id = id.map(JobId::new).transpose().map_err(|error| Problem::told(codes::BAD_JOB, &error))?;
         check_entrypoint(&entrypoint)?;
         check_texts("metadata", &metadata)?;
@@ -87,15 +78,6 @@ impl JobRequest {
         check_home(home.as_deref())?;
         let size = runtime_env::check(&runtime_env)?;
         let uris = runtime_env::packages(&runtime_env)?;
-        let wishes = Wishes {
-            preferred_cluster: self.preferred_cluster,
-            required: self.required,
-            tags: self.tags,
-            priority: self.priority,
-            max_retries: self.max_retries,
-            on_cluster_loss: self.on_cluster_loss,
-            parent: self.parent,
-        };
         let (work, parent) = wishes.check(Kind::Job, demand(&reserve)?)?;
         let payload = Payload { entrypoint, runtime_env, metadata, reserve, home, packages: BTreeMap::new() };
         check_size(size, &payload)?;

@@ -319,20 +319,19 @@ impl Turn {
 
     /// A lane for this cluster; a new one if it is to be reached in another way.
     fn open_lane(&mut self, spec: Arc<ClusterSpec>) {
-        if let Some((known, generation)) = self.clusters.get_mut(&spec.name) {
-            if Arc::ptr_eq(known, &spec) || **known == *spec {
-                return;
-            }
-            if known.dashboard == spec.dashboard && known.connection == spec.connection {
-                let generation = *generation;
-                *known = Arc::clone(&spec);
-                self.refresh_homes();
-                self.outbox.lanes.push(LaneChange::Open { spec, generation });
-                return;
-            }
+        let known = self.clusters.get(&spec.name);
+        if known.is_some_and(|(known, _)| Arc::ptr_eq(known, &spec) || **known == *spec) {
+            return;
         }
-        self.generation += 1;
-        let generation = self.generation;
+        let reached_alike =
+            |known: &ClusterSpec| known.dashboard == spec.dashboard && known.connection == spec.connection;
+        let generation = match known {
+            Some((known, generation)) if reached_alike(known) => *generation,
+            _ => {
+                self.generation += 1;
+                self.generation
+            }
+        };
         self.clusters.insert(spec.name.clone(), (Arc::clone(&spec), generation));
         self.refresh_homes();
         self.outbox.lanes.push(LaneChange::Open { spec, generation });

@@ -53,16 +53,11 @@ impl Lane {
         let pushed = tokio::time::timeout_at(leave_by.into(), self.push_packages(&resolved)).await;
         pushed.map_err(|_| late())??;
         let request = SubmitRequest {
-            entrypoint: resolved.entrypoint,
-            submission_id: resolved.submission_id.as_str().to_owned(),
             runtime_env: resolved.runtime_env,
             metadata: resolved.metadata,
-            entrypoint_num_cpus: resolved.reserve.num_cpus,
-            entrypoint_num_gpus: resolved.reserve.num_gpus,
-            entrypoint_memory: resolved.reserve.memory,
-            entrypoint_resources: resolved.reserve.resources,
-            entrypoint_label_selector: resolved.reserve.label_selector,
-        };
+            ..SubmitRequest::new(resolved.submission_id.as_str(), resolved.entrypoint)
+        }
+        .reserving(&resolved.reserve);
         if Instant::now() > leave_by {
             return Err(late());
         }

@@ -35,25 +35,25 @@ pub(super) fn fill(job: &mut JobRequest) -> Result<(), Problem> {
     for (name, value) in hints {
         match name {
             "preferred_cluster" => {
-                job.preferred_cluster.get_or_insert_with(|| value.to_owned());
+                job.wishes.preferred_cluster.get_or_insert_with(|| value.to_owned());
             }
-            "required" => job.required |= flag(name, value)?,
-            "tags" if job.tags.is_empty() => {
-                job.tags =
+            "required" => job.wishes.required |= flag(name, value)?,
+            "tags" if job.wishes.tags.is_empty() => {
+                job.wishes.tags =
                     value.split(',').map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned).collect();
             }
             "tags" => {}
             "priority" => {
                 let priority = number(name, value, "a whole number; higher goes first")?;
-                job.priority.get_or_insert(priority);
+                job.wishes.priority.get_or_insert(priority);
             }
             "max_retries" => {
                 let retries = number(name, value, "a whole number from 0")?;
-                job.max_retries.get_or_insert(retries);
+                job.wishes.max_retries.get_or_insert(retries);
             }
             "on_cluster_loss" => {
                 let loss = on_cluster_loss(value).ok_or_else(|| bad(name, value, "wait or requeue"))?;
-                job.on_cluster_loss.get_or_insert(loss);
+                job.wishes.on_cluster_loss.get_or_insert(loss);
             }
             "home" => {
                 job.home.get_or_insert_with(|| value.to_owned());
@@ -65,7 +65,7 @@ pub(super) fn fill(job: &mut JobRequest) -> Result<(), Problem> {
     }
     match (parent_job, parent_cluster) {
         (Some(parent), Some(cluster)) => {
-            job.parent.get_or_insert((parent, cluster));
+            job.wishes.parent.get_or_insert((parent, cluster));
         }
         (None, None) => {}
         _ => {

@@ -1,4 +1,4 @@
-use multicluster_types::Tag;
+use multicluster_types::{OnClusterLoss, Tag};
 use serde_json::json;
 
 use super::*;
@@ -45,7 +45,8 @@ fn hints_in_the_metadata_say_what_the_fields_leave_out() {
     assert_eq!(checked.payload.home.as_deref(), Some("/home/zorro"));
     assert_eq!(checked.payload.metadata.len(), 11, "the metadata stays as it was");
 
-    let job = JobRequest { priority: Some(3), preferred_cluster: Some("centos".into()), ..job };
+    let wishes = Wishes { priority: Some(3), preferred_cluster: Some("centos".into()), ..Wishes::default() };
+    let job = JobRequest { wishes, ..job };
     let checked = job.check_alone().unwrap();
     assert_eq!(checked.work.priority.0, 3, "a field goes before a hint");
     assert_eq!(checked.work.preference.unwrap().cluster.as_str(), "centos");
@@ -161,5 +162,6 @@ fn a_job_is_bounded() {
     for home in ["home", "~", ""] {
         assert_eq!(refused(JobRequest { home: Some(home.into()), ..a_job() }).code, "bad_job");
     }
-    assert!(refused(JobRequest { max_retries: Some(5000), ..a_job() }).message.contains("at most 1000"));
+    let wishes = Wishes { max_retries: Some(5000), ..Wishes::default() };
+    assert!(refused(JobRequest { wishes, ..a_job() }).message.contains("at most 1000"));
 }

@@ -24,6 +24,12 @@ pub(crate) struct Wishes {
     pub(crate) parent: Option<(String, String)>,
 }
 
+/// The two names of a parent belong together; one without the other is refused later, as
+/// a name that is empty.
+pub(crate) fn parent_names(job: Option<String>, cluster: Option<String>) -> Option<(String, String)> {
+    (job.is_some() || cluster.is_some()).then(|| (job.unwrap_or_default(), cluster.unwrap_or_default()))
+}
+
 impl Wishes {
     /// As the scheduler takes it.
     pub(crate) fn check(self, kind: Kind, demand: Resources) -> Result<(Work, Option<Parent>), Problem> {

@@ -17,7 +17,13 @@ use super::{
     request::{self, Job, Params},
     views,
 };
-use crate::{Plane, driver::Failure, http::error::Problem, logs, submission::JobRequest};
+use crate::{
+    Plane,
+    driver::Failure,
+    http::error::Problem,
+    logs,
+    submission::{JobRequest, Wishes, parent_names},
+};
 
 /// The longest a request is kept waiting.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -30,11 +36,6 @@ const READ_AT_ONCE: usize = 25;
 
 impl From<api::JobRequest> for JobRequest {
     fn from(sent: api::JobRequest) -> Self {
-        let parent = match (sent.parent_job, sent.parent_cluster) {
-            (None, None) => None,
-            // One without the other is refused as a name that is empty.
-            (job, cluster) => Some((job.unwrap_or_default(), cluster.unwrap_or_default())),
-        };
         JobRequest {
             id: sent.id,
             entrypoint: sent.entrypoint,
@@ -48,13 +49,15 @@ impl From<api::JobRequest> for JobRequest {
                 label_selector: sent.entrypoint_label_selector,
             },
             home: sent.home,
-            preferred_cluster: sent.preferred_cluster,
-            required: sent.required,
-            tags: sent.tags,
-            priority: sent.priority,
-            max_retries: sent.max_retries,
-            on_cluster_loss: sent.on_cluster_loss,
-            parent,
+            wishes: Wishes {
+                preferred_cluster: sent.preferred_cluster,
+                required: sent.required,
+                tags: sent.tags,
+                priority: sent.priority,
+                max_retries: sent.max_retries,
+                on_cluster_loss: sent.on_cluster_loss,
+                parent: parent_names(sent.parent_job, sent.parent_cluster),
+            },
         }
     }
 }

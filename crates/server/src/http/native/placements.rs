@@ -25,7 +25,7 @@ use crate::{
     Plane,
     driver::{Failure, NewJob},
     http::error::Problem,
-    submission::Wishes,
+    submission::{Wishes, parent_names},
 };
 
 /// The longest a request is kept waiting.
@@ -38,10 +38,6 @@ pub(super) fn new_placement(sent: api::PlacementRequest) -> Result<NewJob, Probl
         return Err(problem.hint("submit jobs with POST /v1/jobs"));
     }
     let id = sent.id.map(JobId::new).transpose().map_err(|error| Problem::told(codes::BAD_JOB, &error))?;
-    let parent = match (sent.parent_job, sent.parent_cluster) {
-        (None, None) => None,
-        (job, cluster) => Some((job.unwrap_or_default(), cluster.unwrap_or_default())),
-    };
     let wishes = Wishes {
         preferred_cluster: sent.preferred_cluster,
         required: sent.required,
@@ -49,7 +45,7 @@ pub(super) fn new_placement(sent: api::PlacementRequest) -> Result<NewJob, Probl
         priority: sent.priority,
         max_retries: sent.max_retries,
         on_cluster_loss: sent.on_cluster_loss,
-        parent,
+        parent: parent_names(sent.parent_job, sent.parent_cluster),
     };
     let (work, parent) = wishes.check(sent.kind, sent.demand)?;
     Ok(NewJob::placement(id, work, parent))
