@@ -1,0 +1,73 @@
+"""Where this code runs, and where what it submits should run.
+
+Two things, found in this order by :func:`current_cluster`:
+
+1. ``with cluster_context("mac"):`` in this thread;
+2. the scheduled job this process belongs to, if any.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+_thread = threading.local()
+
+
+@dataclass(frozen=True)
+class JobContext:
+    """What the control plane told the job it is running in."""
+
+    job_id: str
+    cluster: str
+    attempt: int
+    #: Where the control plane can be reached from this cluster, if it can.
+    address: str | None
+
+
+def current_context(env: Mapping[str, str] | None = None) -> JobContext | None:
+    """The job this process runs in; ``None`` outside of any scheduled job."""
+    env = os.environ if env is None else env
+    job_id = env.get("RAY_MULTICLUSTER_JOB_ID")
+    cluster = env.get("RAY_MULTICLUSTER_CURRENT_CLUSTER")
+    if not job_id or not cluster:
+        return None
+    return JobContext(
+        job_id=job_id,
+        cluster=cluster,
+        attempt=int(env.get("RAY_MULTICLUSTER_ATTEMPT", "1")),
+        address=env.get("RAY_MULTICLUSTER_ADDRESS") or None,
+    )
+
+
+@contextlib.contextmanager
+def cluster_context(cluster: str | None) -> Iterator[None]:
+    """What this thread submits within goes to this cluster, unless a call says otherwise."""
+    before = chosen_cluster()
+    choose_cluster(cluster)
+    try:
+        yield
+    finally:
+        choose_cluster(before)
+
+
+def choose_cluster(cluster: str | None) -> None:
+    """The same without an end; ``None`` undoes it."""
+    _thread.cluster = cluster
+
+
+def chosen_cluster() -> str | None:
+    """What :func:`cluster_context` says in this thread."""
+    return getattr(_thread, "cluster", None)
+
+
+def current_cluster() -> str | None:
+    """Where work of this thread goes if nothing else is said."""
+    chosen = chosen_cluster()
+    if chosen is not None:
+        return chosen
+    context = current_context()
+    return context.cluster if context else None

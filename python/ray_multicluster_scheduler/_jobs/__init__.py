@@ -1,0 +1,1 @@
+"""Jobs: submitting, packing, waiting, following, stopping."""

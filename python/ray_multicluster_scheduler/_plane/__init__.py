@@ -1,0 +1,1 @@
+"""Reaching the control plane: which one, starting it, talking to it."""

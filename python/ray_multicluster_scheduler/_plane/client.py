@@ -1,0 +1,158 @@
+"""One control plane over HTTP: requests, and its errors as exceptions."""
+
+from __future__ import annotations
+
+import json as jsons
+import threading
+from typing import Any, Callable, Union
+from urllib.parse import quote, urlencode
+
+import urllib3
+
+from .. import errors
+
+#: For requests that the control plane answers at once.
+TIMEOUT = 30.0
+
+#: Exceptions by the control plane's error codes; others are SchedulerError.
+BY_CODE: dict[str, type[errors.SchedulerError]] = {
+    "bad_job": errors.TaskSubmissionError,
+    "bad_hint": errors.TaskSubmissionError,
+    "bad_body": errors.TaskSubmissionError,
+    "bad_id": errors.TaskSubmissionError,
+    "missing_package": errors.TaskSubmissionError,
+    "not_inside": errors.TaskSubmissionError,
+    "infeasible": errors.TaskSubmissionError,
+    "too_large": errors.TaskSubmissionError,
+    "conflict": errors.IdConflictError,
+    "unknown_cluster": errors.ConfigurationError,
+    "bad_config": errors.ConfigurationError,
+    "bad_cluster": errors.ConfigurationError,
+    "bad_policy": errors.PolicyEvaluationError,
+    "unknown_job": errors.UnknownJobError,
+    "queue_full": errors.QueueFullError,
+    "no_clusters": errors.NoHealthyClusterError,
+    "stopping": errors.ControlPlaneError,
+    "store_failed": errors.ControlPlaneError,
+    "store_full": errors.ControlPlaneError,
+    "internal": errors.ControlPlaneError,
+}
+
+Body = Union[None, dict[str, Any], list[Any], bytes]
+
+
+class ControlPlane:
+    """Safe to use from any thread.
+
+    `reattach` is asked for the address when nothing answers any more: a control plane that
+    this user's programs share ends when it is idle, and is replaced by a newer one.
+    """
+
+    def __init__(self, address: str, reattach: Callable[[], str] | None = None) -> None:
+        self.address = address.rstrip("/")
+        self._reattach = reattach
+        self._lock = threading.Lock()
+        # Waiting requests keep a connection each, so many may be open at once.
+        self._http = urllib3.PoolManager(maxsize=32, retries=False)
+
+    def get(self, path: str, *, timeout: float = TIMEOUT, **query: Any) -> Any:
+        """A GET; `query` without what is None."""
+        return self.request("GET", path, query=query, timeout=timeout)
+
+    def post(self, path: str, body: Body = None, *, timeout: float = TIMEOUT, **query: Any) -> Any:
+        """A POST of JSON."""
+        return self.request("POST", path, body, query=query, timeout=timeout)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Body = None,
+        *,
+        query: dict[str, Any] | None = None,
+        timeout: float = TIMEOUT,
+    ) -> Any:
+        """The answer's JSON, `None` if it has none; errors are raised."""
+        answer = self.open(method, path, body, query=query, timeout=timeout)
+        return jsons.loads(answer.data) if answer.data else None
+
+    def open(
+        self,
+        method: str,
+        path: str,
+        body: Body = None,
+        *,
+        query: dict[str, Any] | None = None,
+        timeout: float = TIMEOUT,
+        stream: bool = False,
+        headers: dict[str, str] | None = None,
+    ) -> urllib3.BaseHTTPResponse:
+        """The answer itself; with `stream`, its body is still to be read and released.
+
+        A connection that could not be made is tried once more after `reattach`. One that broke
+        later is not: the request may have been heard. Those who may ask twice do so themselves.
+        """
+        given = {key: value for key, value in (query or {}).items() if value is not None}
+        target = path + ("?" + urlencode(given, doseq=True) if given else "")
+        sent = {"Accept": "application/json", **(headers or {})}
+        data = body
+        if body is not None and not isinstance(body, bytes):
+            data = jsons.dumps(body).encode()
+            sent["Content-Type"] = "application/json"
+
+        def ask(address: str) -> urllib3.BaseHTTPResponse:
+            return self._http.request(
+                method,
+                address + target,
+                body=data,
+                headers=sent,
+                preload_content=not stream,
+                timeout=urllib3.Timeout(connect=min(timeout, 10.0), read=timeout),
+            )
+
+        address = self.address
+        try:
+            try:
+                answer = ask(address)
+            except urllib3.exceptions.NewConnectionError:
+                if self._reattach is None:
+                    raise
+                answer = ask(self._attached_again(address))
+        except urllib3.exceptions.HTTPError as error:
+            raise errors.ControlPlaneError(
+                f"the control plane at {self.address} does not answer: {error}",
+                hint="is it running? RAY_MULTICLUSTER_ADDRESS names the one to use",
+            ) from error
+        if answer.status >= 400:
+            raise self._refusal(answer)
+        return answer
+
+    def close(self) -> None:
+        """Ends the connections; work goes on."""
+        self._http.clear()
+
+    def _attached_again(self, failed: str) -> str:
+        with self._lock:
+            # Another thread may have been here meanwhile.
+            if self.address == failed and self._reattach is not None:
+                self.address = self._reattach().rstrip("/")
+            return self.address
+
+    def _refusal(self, answer: urllib3.BaseHTTPResponse) -> errors.SchedulerError:
+        text = answer.data.decode("utf-8", "replace")
+        answer.release_conn()
+        try:
+            said = jsons.loads(text)
+            message, code = str(said["message"]), str(said["code"])
+        except (ValueError, KeyError, TypeError):
+            return errors.ControlPlaneError(
+                f"{self.address} answered {answer.status}: {text[:500].strip()}",
+                hint="is that the address of a control plane?",
+            )
+        kind = BY_CODE.get(code, errors.SchedulerError)
+        return kind(message, hint=said.get("hint"), code=code)
+
+
+def segment(name: str) -> str:
+    """A name as one part of a path."""
+    return quote(name, safe="")

@@ -1,0 +1,148 @@
+"""Everything that can go wrong, as one tree.
+
+    SchedulerError
+    ├── ConfigurationError           the configuration, a setting or an argument cannot be used
+    ├── ControlPlaneError            the control plane cannot be started or reached
+    ├── NoHealthyClusterError        there is no cluster that could take the work
+    ├── PolicyEvaluationError        a placement policy cannot be used
+    ├── QueueFullError               too much waits already: submit later
+    ├── TaskSubmissionError          a job, task or actor was refused
+    │   ├── IdConflictError          the id belongs to other work
+    │   └── ActorNameTakenError      an actor of that name lives on the chosen cluster
+    ├── UnknownJobError              there is no such job (any more)
+    ├── JobFailedError               a job that was waited for failed or was stopped
+    ├── ClusterConnectionError       a cluster cannot be reached; also a ConnectionError
+    │   └── VersionMismatchError     Ray or Python differ between here and the cluster
+    ├── ForeignHandleError           an actor handle was sent to another cluster than its own
+    └── PlacementTimeoutError        no cluster took the work in time; also a TimeoutError
+
+Each names the job and the cluster where there is one, and says what to do (``hint``).
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ActorNameTakenError",
+    "ClusterConnectionError",
+    "ConfigurationError",
+    "ControlPlaneError",
+    "ForeignHandleError",
+    "IdConflictError",
+    "JobFailedError",
+    "NoHealthyClusterError",
+    "PlacementTimeoutError",
+    "PolicyEvaluationError",
+    "QueueFullError",
+    "SchedulerError",
+    "TaskSubmissionError",
+    "UnknownJobError",
+    "VersionMismatchError",
+]
+
+
+class SchedulerError(Exception):
+    """What every error of this package is."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        code: str | None = None,
+        job_id: str | None = None,
+        cluster: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        #: What to do about it.
+        self.hint = hint
+        #: The control plane's stable word for it, such as ``queue_full``.
+        self.code = code
+        self.job_id = job_id
+        self.cluster = cluster
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message
+
+    def __reduce__(self) -> tuple:
+        # Errors cross processes when a task raises them; the default forgets keywords.
+        return (_rebuild, (type(self), self.message, dict(self.__dict__)))
+
+
+def _rebuild(kind: type, message: str, state: dict) -> SchedulerError:
+    error = kind.__new__(kind, message)
+    Exception.__init__(error, message)
+    error.__dict__.update(state)
+    return error
+
+
+class ConfigurationError(SchedulerError):
+    """The configuration, a setting or an argument cannot be used."""
+
+
+class ControlPlaneError(SchedulerError):
+    """The control plane cannot be started or reached."""
+
+
+class NoHealthyClusterError(SchedulerError):
+    """There is no cluster that could take the work."""
+
+
+class PolicyEvaluationError(SchedulerError):
+    """A placement policy cannot be used."""
+
+
+class QueueFullError(SchedulerError):
+    """Too much waits already: submit later."""
+
+
+class TaskSubmissionError(SchedulerError):
+    """A job, task or actor was refused."""
+
+
+class IdConflictError(TaskSubmissionError):
+    """The id belongs to a job with other content."""
+
+
+class ActorNameTakenError(TaskSubmissionError):
+    """An actor of that name lives on the chosen cluster."""
+
+
+class UnknownJobError(SchedulerError):
+    """There is no such job; ended jobs are forgotten after a while."""
+
+
+class JobFailedError(SchedulerError, RuntimeError):
+    """A job that was waited for failed or was stopped."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: str = "FAILED",
+        status_message: str | None = None,
+        last_lines: str = "",
+        **about: str | None,
+    ) -> None:
+        super().__init__(message, **about)
+        #: ``FAILED`` or ``STOPPED``.
+        self.status = status
+        self.status_message = status_message
+        #: The end of its log.
+        self.last_lines = last_lines
+
+
+class ClusterConnectionError(SchedulerError, ConnectionError):
+    """A cluster cannot be reached, or was lost."""
+
+
+class VersionMismatchError(ClusterConnectionError):
+    """Ray or Python differ between here and the cluster."""
+
+
+class ForeignHandleError(SchedulerError, ValueError):
+    """An actor handle was sent to another cluster than its own."""
+
+
+class PlacementTimeoutError(SchedulerError, TimeoutError):
+    """No cluster took the work in time."""
