@@ -71,7 +71,7 @@ RETIRED = {
 ACTOR_READY_TIMEOUT = float("300")
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def settings() -> Settings:
     """This program's settings, read at first use."""
     return read(given())
@@ -91,9 +91,8 @@ def given(env: Mapping[str, str] | None = None, home: Path | None = None) -> dic
 
 def settings_file(home: Path | None = None) -> Path:
     """Where the prototype kept its settings."""
-    return (
-        Path(os.path.expanduser("~") if home is None else home) / ".ray_scheduler" / "settings.yaml"
-    )
+    base = Path(os.path.expanduser("~")) if home is None else home
+    return base / ".ray_scheduler" / "settings.yaml"
 
 
 def read(given: Mapping[str, str]) -> Settings:
@@ -107,7 +106,7 @@ def read(given: Mapping[str, str]) -> Settings:
 
 
 def plane_environment(given: Mapping[str, str]) -> dict[str, str]:
-    """The part that is for a control plane which this program starts: it would not know the rest."""
+    """The part for a control plane that this program starts; it would not know the rest."""
     ours = {variable(setting.name) for setting in fields(Settings)}
     gone = {variable(name) for name in RETIRED}
     return {key: text for key, text in given.items() if key not in ours | gone}
@@ -194,6 +193,6 @@ def _from_file(path: Path) -> dict[str, str]:
     return found
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _say_once(line: str) -> None:
     _log.warning(line)
