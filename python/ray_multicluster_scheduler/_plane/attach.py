@@ -1,0 +1,69 @@
+"""Which control plane this program uses.
+
+1. ``RAY_MULTICLUSTER_ADDRESS``, also what a scheduled job is given where it can reach it.
+2. Inside a scheduled job without an address: none. What it submits stays on its cluster.
+3. This user's own for the configuration, started in the background if none runs (`local`).
+"""
+
+from __future__ import annotations
+
+import os
+from urllib.parse import urlsplit
+
+from .. import _settings
+from .._context import current_context
+from ..errors import ConfigurationError, ControlPlaneError
+from . import config
+from .client import ControlPlane
+from .probe import who_answers
+
+VARIABLE = "RAY_MULTICLUSTER_ADDRESS"
+
+
+def attach(config_file_path: str | os.PathLike[str] | None = None) -> ControlPlane | None:
+    """The control plane to use; ``None`` inside a job that was given none."""
+    given = os.environ.get(VARIABLE)
+    if given:
+        plane = ControlPlane(_checked(given))
+    elif current_context() is not None:
+        return None
+    else:
+        # Not needed by those who name an address; needs a Unix.
+        from . import local
+
+        file = config.find(config_file_path)
+        plane = ControlPlane(local.address(file), reattach=lambda: local.address(file))
+    _warn_of_settings_not_in_force(plane)
+    return plane
+
+
+def _checked(given: str) -> str:
+    address = (given if "://" in given else f"http://{given}").rstrip("/")
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigurationError(
+            f"{VARIABLE}={given} is not the address of a control plane",
+            hint="write http://host:port",
+        )
+    try:
+        who_answers(address)
+    except OSError as error:
+        raise ControlPlaneError(
+            f"no control plane answers at {address}: {error}",
+            hint=f"is it running, and can it be reached from here? {VARIABLE} names it; "
+            "unset it to use this machine's own",
+        ) from error
+    except ValueError as error:
+        raise ControlPlaneError(
+            f"what answers at {address} is not a control plane: {error}",
+            hint=f"{VARIABLE} names the control plane, not a Ray cluster: correct it, or unset it "
+            "to use this machine's own",
+        ) from error
+    return address
+
+
+def _warn_of_settings_not_in_force(plane: ControlPlane) -> None:
+    """A control plane has the settings it was started with, for all programs that use it."""
+    given = _settings.given()
+    if given:
+        _settings.warn(given, plane.get("/v1/settings")["items"])

@@ -1,0 +1,273 @@
+"""This user's control plane for one configuration, shared by all programs on this machine.
+
+    ~/.ray_scheduler/planes/<hash>/    one folder for each configuration
+        plane.json                     where it is; written by the control plane while it serves
+        plane.log, plane.log.1         what it said, and what it said before
+        start.lock                     held by the program that starts or replaces it
+        state.db, packages/, …         its own: docs/operating.md
+
+It is nobody's child: it outlives the program that started it, and ends by itself when it was
+idle for a while. The next request starts it again and finds everything as it was. It has the
+environment of the program that started it, `SCHEDULER_*` settings and token variables
+included, until it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import _settings
+from .._version import __version__
+from ..errors import ConfigurationError, ControlPlaneError, SchedulerError
+from . import binary, config
+from .probe import who_answers
+
+#: Names the folder of the folders, by default ``~/.ray_scheduler/planes``. A local disk.
+ROOT_VARIABLE = "RAY_MULTICLUSTER_PLANES_DIR"
+#: After how long with nothing to do it ends; by default 10 minutes.
+IDLE_VARIABLE = "RAY_MULTICLUSTER_EXIT_WHEN_IDLE"
+#: What `ray-multicluster serve` goes by; see docs/operating.md.
+SERVED_VARIABLE = "RAY_MULTICLUSTER_STATE_DIR"
+
+IDLE = "10m"
+START_TIMEOUT = 60.0
+STOP_TIMEOUT = 20.0
+#: One that takes longer to say who it is counts as hung.
+ANSWER_TIMEOUT = 5.0
+LOG_LIMIT = 1 << 20
+
+
+def address(file: Path) -> str:
+    """Of the control plane for this configuration; started or brought up to date if need be."""
+    return LocalPlane(file).attach().address
+
+
+@dataclass(frozen=True)
+class Running:
+    """A control plane that answers."""
+
+    address: str
+    pid: int
+    version: str
+    config: Path
+
+
+class LocalPlane:
+    """The one for `file`, whether it runs or not."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.folder = _root() / hashlib.sha256(os.fsencode(file)).hexdigest()[:16]
+        self.log = self.folder / "plane.log"
+
+    def attach(self) -> Running:
+        """The one that runs; else a new one."""
+        served = self._served_by_hand()
+        if served is not None:
+            return served
+        found = running(self.folder)
+        if found is None or self._is_outdated(found):
+            found = self._start_or_replace()
+        return found
+
+    def _served_by_hand(self) -> Running | None:
+        """`ray-multicluster serve` for the same file. Not ours to replace."""
+        given = os.environ.get(SERVED_VARIABLE)
+        found = running(Path(given) if given else _home() / "state")
+        if found is None or config.identity(found.config) != self.file:
+            return None
+        if binary.is_older(found.version, __version__):
+            warnings.warn(
+                f"the control plane at {found.address} (process {found.pid}) has version "
+                f"{found.version}, this package {__version__}; restart it to bring it up to date",
+                stacklevel=2,
+            )
+        return found
+
+    def _is_outdated(self, found: Running) -> bool:
+        try:
+            return binary.is_older(found.version, binary.version(binary.find()))
+        except ControlPlaneError:
+            return False  # No program, nothing newer: the one that runs will do.
+
+    def _start_or_replace(self) -> Running:
+        program = binary.find()
+        self._make_folder()
+        with self._starting():
+            # Another program may have been quicker.
+            found = running(self.folder)
+            if found is not None and not self._is_outdated(found):
+                return found
+            if found is not None:
+                self._end(found)
+            return self._start(program)
+
+    def _make_folder(self) -> None:
+        root = self.folder.parent
+        try:
+            root.parent.mkdir(parents=True, exist_ok=True)
+            for folder in (root, self.folder):
+                folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise ControlPlaneError(
+                f"cannot make {self.folder} for the control plane's state: {error.strerror}",
+                hint=f"set {ROOT_VARIABLE} to a folder on a local disk that you may write to",
+            ) from error
+
+    @contextlib.contextmanager
+    def _starting(self) -> Iterator[None]:
+        """One program at a time, and one thread."""
+        deadline = time.monotonic() + START_TIMEOUT + STOP_TIMEOUT
+        with (self.folder / "start.lock").open("a") as lock:
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise ControlPlaneError(
+                            f"another program is starting the control plane for {self.file}, and "
+                            "does not come to an end",
+                            hint=f"its log: {self.log}; `fuser {lock.name}` names the program",
+                        ) from None
+                    time.sleep(0.05)
+            try:
+                yield
+            finally:
+                # Not left to close(): a process that was forked meanwhile has the file too.
+                fcntl.flock(lock, fcntl.LOCK_UN)
+
+    def _start(self, program: Path) -> Running:
+        deadline = time.monotonic() + START_TIMEOUT
+        process, begin = self._spawn(program)
+        while True:
+            found = running(self.folder)
+            code = process.poll()
+            if found is not None or (code is None and time.monotonic() > deadline):
+                # Whoever its parent is must hear of its end, or it stays as a zombie.
+                threading.Thread(target=process.wait, daemon=True).start()
+            if found is not None:
+                return found
+            said = self._said_since(begin)
+            if code is not None:
+                # One that is ending still has the folder; one that hangs keeps it.
+                if " is in use by " not in said or time.monotonic() > deadline:
+                    raise self._failure(said, code)
+                time.sleep(0.3)
+                process, begin = self._spawn(program)
+            elif time.monotonic() > deadline:
+                raise ControlPlaneError(
+                    f"the control plane for {self.file} (process {process.pid}) is not ready "
+                    f"after {START_TIMEOUT:.0f} s; it said:\n{_indented(said)}",
+                    hint=f"it goes on starting: try again; its log: {self.log}",
+                )
+            time.sleep(0.02)
+
+    def _spawn(self, program: Path) -> tuple[subprocess.Popen[bytes], int]:
+        """The process, and where in the log it begins."""
+        with contextlib.suppress(FileNotFoundError):
+            if self.log.stat().st_size > LOG_LIMIT:
+                self.log.replace(self.log.with_name("plane.log.1"))
+        command = [str(program), "serve", "--config", str(self.file)]
+        command += ["--listen", "127.0.0.1:0", "--state-dir", str(self.folder)]
+        command += ["--exit-when-idle", os.environ.get(IDLE_VARIABLE) or IDLE]
+        others = {k: v for k, v in os.environ.items() if not k.startswith(_settings.PREFIX)}
+        with self.log.open("ab") as log:
+            begin = log.tell()
+            process = subprocess.Popen(
+                command,
+                env={**others, **_settings.plane_environment(_settings.given())},
+                # No folder that somebody wants to unmount, no terminal, no share in Ctrl-C.
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        return process, begin
+
+    def _said_since(self, begin: int) -> str:
+        with self.log.open("rb") as log:
+            log.seek(max(begin, os.fstat(log.fileno()).st_size - 16_384))
+            return log.read().decode("utf-8", "replace").strip()
+
+    def _failure(self, said: str, code: int) -> SchedulerError:
+        # The reader's own words, with line and caret.
+        if said.startswith((f"error: {self.file}", f"error: {_settings.PREFIX}")):
+            return ConfigurationError(said[len("error: ") :])
+        return ControlPlaneError(
+            f"the control plane for {self.file} could not be started (exit code {code}); it "
+            f"said:\n{_indented(said)}",
+            hint=f"its log: {self.log}; {ROOT_VARIABLE} moves its state elsewhere",
+        )
+
+    def _end(self, found: Running) -> None:
+        """Work on the clusters goes on, and what is queued is kept."""
+        if str(self.folder) not in _command_line(found.pid):
+            raise ControlPlaneError(
+                f"the control plane at {found.address} has the older version {found.version}, and "
+                f"process {found.pid} does not look like it",
+                hint="stop it by hand; the next program starts the new one",
+            )
+        os.kill(found.pid, signal.SIGTERM)
+        deadline = time.monotonic() + STOP_TIMEOUT
+        while running(self.folder) == found:
+            if time.monotonic() > deadline:
+                raise ControlPlaneError(
+                    f"the control plane at {found.address} (process {found.pid}) has the older "
+                    f"version {found.version} and does not end",
+                    hint=f"its log: {self.log}",
+                )
+            time.sleep(0.05)
+
+
+def running(folder: Path) -> Running | None:
+    """The control plane that has this state directory, if it answers."""
+    try:
+        said = json.loads((folder / "plane.json").read_bytes())
+        found = Running(
+            str(said["address"]), int(said["pid"]), str(said["version"]), Path(said["config"])
+        )
+        # One that was killed leaves its plane.json; the port may be somebody else's by now.
+        os.kill(found.pid, 0)
+        answer = who_answers(found.address, ANSWER_TIMEOUT)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if answer["version"] == found.version else None
+
+
+def _root() -> Path:
+    given = os.environ.get(ROOT_VARIABLE)
+    return Path(given).absolute() if given else _home() / "planes"
+
+
+def _home() -> Path:
+    return Path.home() / config.HOME_DIRECTORY
+
+
+def _command_line(pid: int) -> str:
+    """Of a process; empty if there is none."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        # No Linux.
+        command = ["ps", "-ww", "-o", "command=", "-p", str(pid)]
+        with contextlib.suppress(OSError):
+            return subprocess.run(command, capture_output=True, text=True).stdout
+        return ""
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.splitlines()[-20:])

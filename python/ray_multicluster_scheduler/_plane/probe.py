@@ -1,0 +1,35 @@
+"""Who answers at an address."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import urllib3
+
+
+def who_answers(address: str, timeout: float = 10.0) -> dict[str, Any]:
+    """``/v1/version`` of a control plane.
+
+    OSError: nothing answers there. ValueError: something else does.
+    """
+    http = urllib3.PoolManager(retries=False)
+    try:
+        answer = http.request("GET", address + "/v1/version", timeout=timeout)
+    except urllib3.exceptions.HTTPError as error:
+        raise OSError(_plain(error)) from error
+    finally:
+        http.clear()
+    try:
+        said = json.loads(answer.data)
+    except ValueError:
+        said = None
+    if answer.status != 200 or not isinstance(said, dict) or not {"version", "plane"} <= set(said):
+        raise ValueError(f"its answer to GET /v1/version is {answer.status} {answer.data[:40]!r}")
+    return said
+
+
+def _plain(error: Exception) -> str:
+    """What happened, without the object it happened to."""
+    return re.sub(r"^(<.* object at 0x\w+>|HTTPS?Connection\w*\(.*?\)): ", "", str(error))
