@@ -153,6 +153,10 @@ impl Jobs {
         self.ended.first().map(|&(at, _, key)| (at, key, self.ended.len()))
     }
 
+    pub(crate) fn ended_count(&self) -> usize {
+        self.ended.len()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (JobKey, &Job)> {
         #[expect(clippy::cast_possible_truncation, reason = "keys are handed out as u32")]
         self.table.iter().map(|(key, job)| (JobKey(key as u32), job))

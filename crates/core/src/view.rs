@@ -108,6 +108,12 @@ impl Core {
         self.jobs.len()
     }
 
+    /// Is there anything that waits or is on a cluster?
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        self.jobs.len() > self.jobs.ended_count()
+    }
+
     /// How many wait in each queue.
     pub fn queues(&self) -> impl Iterator<Item = (&QueueName, u32)> {
         self.queue.lengths()

@@ -29,6 +29,7 @@ use self::{error::Problem, host::Hosts, route::Routes};
 use crate::{
     Plane,
     metrics::{self, Metrics},
+    usage::Usage,
 };
 
 /// All routes, for a listener at this address.
@@ -38,6 +39,7 @@ pub(crate) fn router(plane: Plane, address: SocketAddr) -> Router {
         hosts: Arc::new(Hosts::at(address)),
         routes: Arc::new(Routes::new(paths)),
         metrics: plane.metrics.clone(),
+        usage: plane.usage.clone(),
     };
     native
         .merge(ray_jobs::routes().merge(metrics::routes()).with_state(plane))
@@ -51,13 +53,18 @@ struct Guard {
     hosts: Arc<Hosts>,
     routes: Arc<Routes>,
     metrics: Metrics,
+    usage: Usage,
 }
 
 /// Every request passes here.
 async fn watch(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     let started = Instant::now();
     let (method, uri) = (request.method().clone(), request.uri().clone());
-    let allowed = guard.hosts.check(request.headers(), request.uri());
+    let using = guard.usage.enter();
+    let allowed = match &using {
+        Some(_) => guard.hosts.check(request.headers(), request.uri()),
+        None => Err(Problem::new(codes::STOPPING, "the control plane ends, for nobody needed it")),
+    };
     let (request, rest) = body::watched(request);
     let mut response = match allowed {
         Err(problem) => {
@@ -73,7 +80,7 @@ async fn watch(State(guard): State<Guard>, request: Request, next: Next) -> Resp
             }
         },
     };
-    if !rest.drain().await {
+    if !rest.drain().await || using.is_none() {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     let route = guard.routes.find(uri.path());
@@ -122,6 +129,7 @@ mod tests {
             hosts: Arc::new(Hosts::at(([127, 0, 0, 1], 1).into())),
             routes: Arc::new(Routes::new([])),
             metrics: Metrics::default(),
+            usage: Usage::new(),
         };
         let bug = || async { panic!("a bug") as StatusCode };
         let router = Router::new().route("/v1/bug", get(bug)).route("/api/bug", get(bug));

@@ -7,7 +7,7 @@
 //! - `logs` what a job printed, from its cluster or from our copy
 //! - `plane` all of it together, as the HTTP routes see it
 //! - `http` both APIs · `events`, `metrics` what is told
-//! - `serve` start, reload, stop
+//! - `serve` start, reload, stop · `usage` whether anybody needs us
 
 mod clock;
 mod driver;
@@ -21,7 +21,9 @@ pub mod resolve;
 mod sdk;
 mod serve;
 mod submission;
+mod usage;
 
 pub use driver::{Driver, Failure, NewJob};
+pub use multicluster_types::Span;
 pub use plane::Plane;
 pub use serve::{LogFormat, Options, Reloaded, Reloader, Started, serve, start, start_logging};

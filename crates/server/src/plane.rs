@@ -11,6 +11,7 @@ use crate::{
     lanes::Lanes,
     metrics::Metrics,
     serve::Reloader,
+    usage::Usage,
 };
 
 /// Everything a route needs. Cheap to clone.
@@ -32,6 +33,8 @@ pub struct Plane {
     pub id: Arc<str>,
     /// Since when.
     pub started_at: Timestamp,
+    /// Who is being served.
+    pub(crate) usage: Usage,
     pub(crate) reader: Arc<dyn Reader>,
 }
 

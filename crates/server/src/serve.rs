@@ -1,15 +1,24 @@
 //! Start, reload, stop.
 
+mod idle;
 mod listen;
 mod logging;
+mod notice;
 mod reload;
 
-use std::{io::Write, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    io::Write,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::{Context as _, bail};
 use multicluster_config::Config;
 use multicluster_core::{Core, Input};
 use multicluster_store::{Opened, StoreError};
+use multicluster_types::Span;
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -18,6 +27,7 @@ use tokio::{
 pub use logging::{LogFormat, start_logging};
 pub use reload::{Reloaded, Reloader};
 
+use self::notice::Notice;
 use crate::{
     Plane,
     clock::Clock,
@@ -26,6 +36,7 @@ use crate::{
     http,
     lanes::{Lanes, Shared},
     metrics::Metrics,
+    usage::Usage,
 };
 
 /// How to serve.
@@ -39,6 +50,8 @@ pub struct Options {
     pub state_dir: PathBuf,
     /// Let anybody who can reach the address do anything.
     pub insecure: bool,
+    /// End when nobody needed us for so long.
+    pub exit_when_idle: Option<Span>,
 }
 
 /// A control plane that runs, without a listener.
@@ -76,6 +89,7 @@ pub fn start(config: Config, mut opened: Opened, config_path: Option<PathBuf>) -
         packages: opened.packages,
         id,
         started_at: clock.now(),
+        usage: Usage::new(),
         reader: opened.reader,
     };
     let parts =
@@ -99,7 +113,7 @@ impl Started {
     }
 }
 
-/// Serves until a signal says to stop.
+/// Serves until a signal says to stop, or nobody needs us any more.
 ///
 /// # Errors
 /// When it cannot start, or the store fails for good.
@@ -116,26 +130,63 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
         .await
         .with_context(|| format!("cannot listen on {}", options.listen))?;
     let address = listener.local_addr()?;
-    let opened = multicluster_store::sqlite::open(&options.state_dir, multicluster_store::Options::default())
-        .with_context(|| format!("cannot use the state directory {}", options.state_dir.display()))?;
+    let opened = open_state(&options.state_dir)?;
+    Notice::take_down_old(&options.state_dir)?;
     config.warnings.iter().for_each(|warning| tracing::warn!(%warning, "configuration"));
     let clusters = counted(config.clusters.len(), "cluster");
     let started = start(config, opened, Some(options.config.clone()))?;
     let plane = started.plane.clone();
     let jobs = counted(plane.driver.read(Core::job_count).await?, "job");
     let _watch = reload::watch(&options.config, plane.reloader.clone());
+    let signal = stop_signal();
+    let notice = Notice::of(address, &options.config)?.put_up(&options.state_dir)?;
     // Whoever reads our output may have gone: that is no reason to stop.
     drop(writeln!(
         std::io::stdout(),
         "ray-multicluster is ready at http://{address} ({clusters}, {jobs}, state in {})",
         options.state_dir.display()
     ));
-    let serving = listen::serve(listener, http::router(plane.clone(), address), stop_signal());
+    let stop = async {
+        end(&plane, signal, options.exit_when_idle).await;
+        // Before the listener closes: who finds the notice finds us.
+        notice.take_down();
+    };
     tokio::select! {
-        () = serving => tracing::info!("stopping; jobs on the clusters go on"),
-        () = failed(&started.running) => {}
+        () = listen::serve(listener, http::router(plane.clone(), address), stop) => {}
+        () = failed(&started.running) => notice.take_down(),
     }
     started.stop().await.context("what was not yet answered is lost; what was answered is kept")
+}
+
+/// One control plane per directory; a second one is told where the first is.
+fn open_state(dir: &Path) -> anyhow::Result<Opened> {
+    let opened = multicluster_store::sqlite::open(dir, multicluster_store::Options::default());
+    if let (Err(StoreError::InUse { path }), Some(Notice { address, pid, .. })) = (&opened, Notice::read(dir))
+    {
+        bail!(
+            "{} is in use by the control plane at {address}, process {pid}\n  \
+             hint: use that one, stop it, or choose another --state-dir",
+            path.display()
+        );
+    }
+    opened.with_context(|| format!("cannot use the state directory {}", dir.display()))
+}
+
+/// Comes to an end when we should.
+async fn end(plane: &Plane, signal: impl Future<Output = ()>, exit_when_idle: Option<Span>) {
+    let unused = async {
+        match exit_when_idle {
+            Some(span) => idle::unused_for(plane, Duration::from_millis(span.0)).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = signal => tracing::info!("stopping; jobs on the clusters go on"),
+        () = unused => {
+            let idle = exit_when_idle.unwrap_or_default();
+            tracing::info!(%idle, "stopping: nothing waits, nothing runs and nobody asks");
+        }
+    }
 }
 
 fn counted(count: usize, what: &str) -> String {
@@ -149,14 +200,14 @@ async fn failed(running: &Running) {
     }
 }
 
-async fn stop_signal() {
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+/// Signals are ours to take from the moment this returns; the future ends with the first.
+fn stop_signal() -> impl Future<Output = ()> {
+    let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    async {
+        let (Ok(mut terminate), Ok(mut interrupt)) = signals else { return std::future::pending().await };
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::Context;
-use multicluster_server::{LogFormat, Options};
+use multicluster_server::{LogFormat, Options, Span};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -23,6 +23,9 @@ pub(crate) struct Args {
     /// Listen on an address that other machines can reach, without any protection.
     #[arg(long)]
     insecure: bool,
+    /// End when for so long nothing waited or ran and nobody asked anything: 10m, 90s.
+    #[arg(long, value_name = "DURATION")]
+    exit_when_idle: Option<Span>,
     /// How log lines look: text or json.
     #[arg(long, value_name = "FORMAT", default_value = "text", env = "RAY_MULTICLUSTER_LOG_FORMAT")]
     log_format: LogFormat,
@@ -39,7 +42,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         None => PathBuf::from(env("HOME").context("no HOME: say --state-dir")?).join(".ray_scheduler/state"),
     };
     let config = find_config(args.config.as_deref())?;
-    let options = Options { config, listen: args.listen, state_dir, insecure: args.insecure };
+    let options = Options {
+        config,
+        listen: args.listen,
+        state_dir,
+        insecure: args.insecure,
+        exit_when_idle: args.exit_when_idle,
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(multicluster_server::serve(options))
 }

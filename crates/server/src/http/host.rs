@@ -5,7 +5,7 @@
 //! rebinding). So on loopback we answer to loopback's names only, and a request that a
 //! page made must come from a page of ours.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use axum::http::{HeaderMap, HeaderName, Uri, header};
 use multicluster_api::codes;
@@ -16,7 +16,7 @@ use super::error::Problem;
 #[derive(Debug)]
 pub(super) struct Hosts {
     /// `None`: any. Whoever opened the address to a network knows its names.
-    names: Option<&'static [&'static str]>,
+    names: Option<Vec<String>>,
 }
 
 /// What leads to loopback without asking anybody.
@@ -25,13 +25,19 @@ const LOOPBACK: &[&str] = &["localhost", "127.0.0.1", "[::1]"];
 impl Hosts {
     /// What a listener at this address answers to.
     pub(super) fn at(address: SocketAddr) -> Self {
-        Self { names: address.ip().is_loopback().then_some(LOOPBACK) }
+        // 127.0.0.2 is loopback too.
+        let own = match address.ip() {
+            IpAddr::V4(ip) => ip.to_string(),
+            IpAddr::V6(ip) => format!("[{ip}]"),
+        };
+        let names = || LOOPBACK.iter().map(|&name| name.to_owned()).chain([own]).collect();
+        Self { names: address.ip().is_loopback().then(names) }
     }
 
     pub(super) fn check(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
         let host = text(headers, &header::HOST).or_else(|| uri.authority().map(|a| a.as_str().to_owned()));
         let host = host.unwrap_or_default();
-        if let Some(names) = self.names
+        if let Some(names) = &self.names
             && !names.iter().any(|known| known.eq_ignore_ascii_case(name(&host)))
         {
             let shown: String = host.chars().take(80).collect();
@@ -88,6 +94,12 @@ mod tests {
         {
             assert_eq!(check("[::1]:8700", host, None), Err("host_not_allowed"), "{host}");
         }
+    }
+
+    #[test]
+    fn another_address_of_loopback_answers_to_itself() {
+        assert_eq!(check("127.0.0.2:1", "127.0.0.2:1", None), Ok(()));
+        assert_eq!(check("127.0.0.1:1", "127.0.0.2:1", None), Err("host_not_allowed"));
     }
 
     #[test]

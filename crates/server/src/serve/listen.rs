@@ -8,7 +8,10 @@ use hyper_util::{
     server::{conn::auto, graceful::GracefulShutdown},
     service::TowerToHyperService,
 };
-use tokio::{net::TcpListener, sync::Semaphore};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+};
 
 /// Connections at a time; more wait to be accepted.
 const CONNECTIONS: usize = 4096;
@@ -16,6 +19,9 @@ const CONNECTIONS: usize = 4096;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 /// What is under way when we are told to stop gets this long.
 const LAST_REQUESTS: Duration = Duration::from_secs(5);
+
+/// The kernel may have taken connections that we have not: they get an answer too.
+const LAST_CONNECTIONS: Duration = Duration::from_millis(1);
 
 /// Serves until `stop` comes to an end; then what is under way is finished.
 pub(super) async fn serve(listener: TcpListener, router: Router, stop: impl Future<Output = ()>) {
@@ -31,28 +37,36 @@ pub(super) async fn serve(listener: TcpListener, router: Router, stop: impl Futu
             accepted = listener.accept() => accepted.map(|(stream, _)| stream),
             () = &mut stop => break,
         };
-        let stream = match stream {
-            Ok(stream) => stream,
-            Err(error) => {
+        match (stream, permit) {
+            (Ok(stream), Ok(permit)) => attend(stream, permit, &router, &graceful),
+            (Err(error), _) => {
                 // Out of file descriptors, most likely: others will be closed.
                 tracing::warn!(%error, "cannot take a connection");
                 tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
             }
-        };
-        drop(stream.set_nodelay(true));
-        let service = TowerToHyperService::new(router.clone());
-        let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
-        let connection = graceful.watch(connection);
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection ended badly");
-            }
-            drop(permit);
-        });
+            (_, Err(_)) => break,
+        }
+    }
+    while let Ok(permit) = Arc::clone(&connections).try_acquire_owned()
+        && let Ok(Ok((stream, _))) = tokio::time::timeout(LAST_CONNECTIONS, listener.accept()).await
+    {
+        attend(stream, permit, &router, &graceful);
     }
     drop(listener);
     drop(tokio::time::timeout(LAST_REQUESTS, graceful.shutdown()).await);
+}
+
+fn attend(stream: TcpStream, permit: OwnedSemaphorePermit, router: &Router, graceful: &GracefulShutdown) {
+    drop(stream.set_nodelay(true));
+    let service = TowerToHyperService::new(router.clone());
+    let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
+    let connection = graceful.watch(connection);
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a connection ended badly");
+        }
+        drop(permit);
+    });
 }

@@ -18,7 +18,7 @@ use super::{
     request::{Job, Params},
     wait::stored,
 };
-use crate::{Plane, http::error::Problem};
+use crate::{Plane, http::error::Problem, usage::Using};
 
 /// Read from the store at a time.
 const PAGE: usize = 500;
@@ -88,6 +88,7 @@ fn after(params: &Params) -> Result<Option<u64>, Problem> {
 /// slower than what happens reads from the store, not from memory.
 struct Tail {
     plane: Plane,
+    _using: Option<Using>,
     job: Option<JobId>,
     live: broadcast::Receiver<Arc<StoredEvent>>,
     /// The latest that was told or passed over; `None` before the first.
@@ -103,7 +104,16 @@ impl Tail {
         // Watched before the first read, so that nothing falls in between.
         let live = plane.events.watch();
         let catching_up = after.is_some();
-        Self { plane: plane.clone(), job, live, last: after, missed: 0, page: VecDeque::new(), catching_up }
+        Self {
+            plane: plane.clone(),
+            _using: plane.usage.enter(),
+            job,
+            live,
+            last: after,
+            missed: 0,
+            page: VecDeque::new(),
+            catching_up,
+        }
     }
 
     /// `None` when there will be no more.

@@ -65,7 +65,7 @@ pub(super) async fn tail(
         let text = "too many logs are followed at once\n  hint: read it with GET …/logs, or try again later";
         return Err(Sorry::new(StatusCode::SERVICE_UNAVAILABLE, text));
     };
-    let counted = plane.metrics.tailing();
+    let counted = (plane.metrics.tailing(), plane.usage.enter());
     let upgrade = upgrade.max_message_size(MAX_INCOMING).max_frame_size(MAX_INCOMING);
     Ok(upgrade.on_upgrade(move |socket| async move {
         serve(plane, id, socket, Arc::clone(&desk.readers)).await;

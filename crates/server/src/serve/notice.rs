@@ -1,0 +1,93 @@
+//! `plane.json` in the state directory: where the control plane of this directory is, for
+//! programs of the same user. It is there while we serve.
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+
+const NAME: &str = "plane.json";
+
+/// What it says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Notice {
+    pub(super) address: String,
+    pub(super) pid: u32,
+    version: String,
+    config: PathBuf,
+}
+
+/// A notice that was put up by us.
+pub(super) struct PutUp {
+    path: PathBuf,
+    text: String,
+}
+
+impl Notice {
+    pub(super) fn of(address: SocketAddr, config: &Path) -> anyhow::Result<Self> {
+        Ok(Self {
+            address: format!("http://{}", reachable(address)),
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            config: std::path::absolute(config)?,
+        })
+    }
+
+    /// What the control plane that has this directory said, if it says anything.
+    pub(super) fn read(state_dir: &Path) -> Option<Self> {
+        serde_json::from_slice(&fs::read(state_dir.join(NAME)).ok()?).ok()
+    }
+
+    /// One that was left behind by a life that ended badly leads nowhere, or to somebody else.
+    pub(super) fn take_down_old(state_dir: &Path) -> anyhow::Result<()> {
+        let path = state_dir.join(NAME);
+        remove(&path).with_context(|| format!("cannot remove {}", path.display()))
+    }
+
+    /// Whole or not at all, and only for our user's eyes.
+    pub(super) fn put_up(&self, state_dir: &Path) -> anyhow::Result<PutUp> {
+        let (path, draft) = (state_dir.join(NAME), state_dir.join(".plane.json.new"));
+        let text = serde_json::to_string(self)? + "\n";
+        let write = || {
+            remove(&draft)?;
+            let mut options = fs::OpenOptions::new();
+            std::os::unix::fs::OpenOptionsExt::mode(options.write(true).create_new(true), 0o600);
+            options.open(&draft)?.write_all(text.as_bytes())?;
+            fs::rename(&draft, &path)
+        };
+        write().with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(PutUp { path, text })
+    }
+}
+
+impl PutUp {
+    /// Takes it down, unless it is somebody else's by now.
+    pub(super) fn take_down(&self) {
+        if fs::read(&self.path).is_ok_and(|found| found == self.text.as_bytes()) {
+            drop(fs::remove_file(&self.path));
+        }
+    }
+}
+
+/// Removes a file that may not be there.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// "Every address" is not one that anybody can go to.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
