@@ -99,6 +99,9 @@ pub struct Cluster {
     /// E.g. `2.60.0`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ray_version: Option<String>,
+    /// The head's Python, e.g. `3.11.7`; older Rays do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub python_version: Option<String>,
     /// When these facts were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot_at: Option<u64>,
@@ -130,6 +133,35 @@ pub struct Cluster {
     pub limits: LimitsView,
     /// How its dashboard is reached.
     pub connection: ConnectionView,
+}
+
+/// All that a program needs to connect to a cluster and run code on it. The one answer that
+/// carries secrets: whoever runs code on a cluster has what is in its `runtime_env` anyhow.
+/// Not `Debug`, so that it does not get into a log.
+#[derive(Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ClusterConnection {
+    /// Its name in the pool.
+    pub name: String,
+    /// Ray Client address, `host:port`.
+    pub head_address: String,
+    /// What the cluster asks for as a bearer token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// The base of every runtime_env that runs here: all of it, secrets too.
+    #[schema(schema_with = schema::runtime_env)]
+    pub runtime_env: RuntimeEnv,
+    /// The home directory on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home_dir: Option<String>,
+    /// E.g. `2.60.0`; absent until it has answered once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ray_version: Option<String>,
+    /// The head's Python, e.g. `3.11.7`; older Rays do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub python_version: Option<String>,
+    /// Which life of its head answered last: another one knows nothing of what ran before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incarnation: Option<String>,
 }
 
 /// Does a cluster answer?

@@ -15,8 +15,8 @@ mod schema;
 mod submit;
 
 pub use clusters::{
-    Breaker, Cluster, ClusterList, ClusterRequest, ConnectionView, Health, LimitsView, NoteRequest, Pool,
-    Removed, Utilisation,
+    Breaker, Cluster, ClusterConnection, ClusterList, ClusterRequest, ConnectionView, Health, LimitsView,
+    NoteRequest, Pool, Removed, Utilisation,
 };
 pub use decisions::{ClusterVerdict, Decision, Explanation, PolicyScore, WhatIf};
 pub use error::{Code, ErrorBody, codes};

@@ -252,6 +252,7 @@ fn polled(now: Timestamp, n: u32, used: f64, cpus: f64) -> Input {
         physical: Load::default(),
         nodes: 4,
         ray_version: "2.60.0".into(),
+        python_version: Some("3.11.7".into()),
         incarnation: Some(Incarnation::new("session_1").unwrap()),
     };
     Input::Polled { cluster: ClusterName::new(format!("cluster-{n}")).unwrap(), snapshot: Box::new(snapshot) }

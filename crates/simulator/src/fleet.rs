@@ -153,6 +153,7 @@ impl Cluster {
             physical: Load::default(),
             nodes: 1,
             ray_version: "virtual".to_owned(),
+            python_version: None,
             incarnation: None,
         }
     }

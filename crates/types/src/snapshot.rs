@@ -20,6 +20,8 @@ pub struct Snapshot {
     pub nodes: u32,
     /// E.g. `2.60.0`.
     pub ray_version: String,
+    /// The head's Python, e.g. `3.11.7`; `None` if this Ray does not say.
+    pub python_version: Option<String>,
     /// Which life of the head answered; `None` if this Ray does not say.
     pub incarnation: Option<Incarnation>,
 }

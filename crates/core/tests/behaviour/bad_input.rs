@@ -413,7 +413,16 @@ fn snapshot() -> impl Strategy<Value = Box<Snapshot>> {
         |(taken_at, total, used, nodes, incarnation)| {
             let (physical, ray_version) =
                 (Load { cpu: Some(Share::percent(90)), ..Load::default() }, String::new());
-            Box::new(Snapshot { taken_at, total, used, physical, nodes, ray_version, incarnation })
+            Box::new(Snapshot {
+                taken_at,
+                total,
+                used,
+                physical,
+                nodes,
+                ray_version,
+                python_version: None,
+                incarnation,
+            })
         },
     )
 }

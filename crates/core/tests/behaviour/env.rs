@@ -349,6 +349,7 @@ impl TestEnv {
             physical: fake.physical,
             nodes: 1,
             ray_version: "2.60.0".into(),
+            python_version: Some("3.11.7".into()),
             incarnation: Some(Incarnation::new(&fake.session).unwrap()),
         };
         Input::Polled { cluster, snapshot: Box::new(snapshot) }

@@ -148,6 +148,7 @@ impl FakeRay {
             physical: Load { cpu: Some(share), gpu: None, memory: None },
             nodes: 1,
             ray_version: "2.60.0".into(),
+            python_version: Some("3.11.7".into()),
             incarnation: self.incarnation(),
         }
     }

@@ -84,6 +84,7 @@ impl Facts {
             physical: self.physical,
             nodes: u32::try_from(self.nodes.len()).unwrap_or(u32::MAX),
             ray_version: self.version.ray_version.clone(),
+            python_version: self.python_version.clone(),
             incarnation: self.version.session_name.clone(),
         }
     }

@@ -106,6 +106,7 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(placements::release))
         .routes(routes!(clusters::list, clusters::register))
         .routes(routes!(clusters::get, clusters::replace, clusters::remove))
+        .routes(routes!(clusters::connection))
         .routes(routes!(clusters::cordon))
         .routes(routes!(clusters::uncordon))
         .routes(routes!(clusters::drain))

@@ -23,6 +23,7 @@ impl World {
             physical: multicluster_types::Load::default(),
             nodes: 1,
             ray_version: "2.60.0".into(),
+            python_version: Some("3.11.7".into()),
             incarnation: None,
         };
         snapshot.physical.cpu = Some(Share::percent(40));

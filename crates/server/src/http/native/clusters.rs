@@ -5,10 +5,11 @@ mod view;
 use axum::{
     Json,
     extract::State,
-    http::{StatusCode, Uri},
+    http::{StatusCode, Uri, header},
+    response::{IntoResponse, Response},
 };
 use multicluster_api::{self as api, codes};
-use multicluster_core::{Core, Input, Refusal};
+use multicluster_core::{ClusterView, Core, Input, Refusal};
 use multicluster_types::{ClusterName, ClusterSpec, Message};
 use serde_json::{Map, Value, json};
 
@@ -36,16 +37,31 @@ pub(super) async fn get(
 }
 
 async fn shown(plane: &Plane, name: ClusterName) -> Result<Json<api::Cluster>, Problem> {
-    let look = move |core: &Core| match core.cluster(&name) {
-        Some(cluster) => Ok((cluster, core.settings().clone(), core.now())),
-        None => Err(unknown(name, core)),
-    };
+    let look = move |core: &Core| Ok((find(core, name)?, core.settings().clone(), core.now()));
     let (cluster, settings, now) = plane.driver.read(look).await?.map_err(Failure::Refused)?;
     Ok(Json(view::cluster(&cluster, &settings, now)))
 }
 
-fn unknown(cluster: ClusterName, core: &Core) -> Refusal {
-    Refusal::UnknownCluster { cluster, known: core.clusters().map(|known| known.spec.name.clone()).collect() }
+fn find(core: &Core, cluster: ClusterName) -> Result<ClusterView, Refusal> {
+    let known = || core.clusters().map(|known| known.spec.name.clone()).collect();
+    core.cluster(&cluster).ok_or_else(|| Refusal::UnknownCluster { cluster, known: known() })
+}
+
+/// Get what it takes to connect to a cluster
+///
+/// The one answer that carries secrets: the token, and the whole `runtime_env`. Whoever asks
+/// is about to run code on that cluster, where both are anyhow; and Ray needs them unchanged.
+/// Everywhere else they are redacted. Do not log or keep this answer.
+#[utoipa::path(get, path = "/v1/clusters/{name}/connection", tag = "clusters", operation_id = "get_cluster_connection", params(("name" = String, Path)),
+    responses((status = 200, body = api::ClusterConnection), (status = 404, body = api::ErrorBody)))]
+pub(super) async fn connection(
+    State(plane): State<Plane>,
+    Cluster(name): Cluster,
+) -> Result<Response, Problem> {
+    let look = move |core: &Core| find(core, name);
+    let cluster = plane.driver.read(look).await?.map_err(Failure::Refused)?;
+    let never_kept = [(header::CACHE_CONTROL, "no-store")];
+    Ok((never_kept, Json(view::to_connect(&cluster))).into_response())
 }
 
 /// Register a cluster

@@ -89,6 +89,7 @@ impl World {
             physical: Load::default(),
             nodes: 1,
             ray_version: "2.60.0".into(),
+            python_version: Some("3.11.7".into()),
             incarnation: Some(Incarnation::new("session_1").unwrap()),
         };
         let cluster = ClusterName::new(cluster).unwrap();

@@ -39,6 +39,7 @@ pub(super) fn cluster(view: &ClusterView, settings: &Settings, now: Timestamp) -
         physical: snapshot.map(|snapshot| physical(snapshot.physical)).unwrap_or_default(),
         nodes: snapshot.map(|snapshot| snapshot.nodes),
         ray_version: snapshot.map(|snapshot| snapshot.ray_version.clone()),
+        python_version: snapshot.and_then(|snapshot| snapshot.python_version.clone()),
         snapshot_at: snapshot.map(|snapshot| snapshot.taken_at.0),
         snapshot_age_seconds: snapshot.map(|snapshot| now.since(snapshot.taken_at).as_seconds()),
         live: view.live,
@@ -51,6 +52,21 @@ pub(super) fn cluster(view: &ClusterView, settings: &Settings, now: Timestamp) -
         plane_address: spec.plane_address.as_deref().map(redact_text),
         limits: limits(spec, settings),
         connection: connection(spec),
+    }
+}
+
+/// Secrets and all, for whoever is about to run code there.
+pub(super) fn to_connect(view: &ClusterView) -> api::ClusterConnection {
+    let (spec, snapshot) = (&view.spec, view.snapshot.as_ref());
+    api::ClusterConnection {
+        name: spec.name.to_string(),
+        head_address: spec.head_address.to_string(),
+        token: spec.connection.token.as_ref().map(|token| token.expose().to_owned()),
+        runtime_env: (*spec.runtime_env).clone(),
+        home_dir: spec.home().map(str::to_owned),
+        ray_version: snapshot.map(|snapshot| snapshot.ray_version.clone()),
+        python_version: snapshot.and_then(|snapshot| snapshot.python_version.clone()),
+        incarnation: snapshot.and_then(|snapshot| snapshot.incarnation.as_ref().map(ToString::to_string)),
     }
 }
 

@@ -32,6 +32,31 @@ async fn clusters_are_shown_with_their_facts_and_without_their_secrets() {
 }
 
 #[tokio::test]
+async fn whoever_connects_gets_all_it_takes_and_nobody_else_does() {
+    let world = World::new().await;
+    let connection = world.get("/v1/clusters/centos/connection").await;
+    assert_eq!(connection.headers["cache-control"], "no-store");
+    assert_eq!(
+        connection.expect(200),
+        json!({
+            "name": "centos", "head_address": "127.0.0.1:1", "token": "s3cret", "home_dir": "/home/zorro",
+            "runtime_env": {"conda": "ts", "env_vars": {"home_dir": "/home/zorro", "API_TOKEN": "s3cret"}},
+        })
+    );
+    world.polled("mac", 8.0).await;
+    assert_eq!(
+        world.get("/v1/clusters/mac/connection").await.expect(200),
+        json!({
+            "name": "mac", "head_address": "127.0.0.1:2", "runtime_env": {},
+            "ray_version": "2.60.0", "python_version": "3.11.7", "incarnation": "session_1",
+        })
+    );
+    assert_eq!(world.get("/v1/clusters/mac").await.expect(200)["python_version"], "3.11.7");
+    world.get("/v1/clusters/none/connection").await.refused(404, "unknown_cluster");
+    assert!(!world.get("/v1/clusters/centos").await.text.contains("s3cret"));
+}
+
+#[tokio::test]
 async fn a_cluster_is_registered_described_anew_and_removed() {
     let world = World::new().await;
     let gpu = json!({
