@@ -3,7 +3,7 @@
 Two things, found in this order by :func:`current_cluster`:
 
 1. ``with cluster_context("mac"):`` in this thread;
-2. the scheduled job this process belongs to, if any.
+2. the scheduled work this process belongs to, if any.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ _thread = threading.local()
 
 @dataclass(frozen=True)
 class JobContext:
-    """What the control plane told the job it is running in."""
+    """Where the work that this process belongs to was placed."""
 
-    job_id: str
+    #: None for a task or an actor that was placed by itself.
+    job_id: str | None
     cluster: str
     attempt: int
     #: Where the control plane can be reached from this cluster, if it can.
@@ -29,14 +30,13 @@ class JobContext:
 
 
 def current_context(env: Mapping[str, str] | None = None) -> JobContext | None:
-    """The job this process runs in; ``None`` outside of any scheduled job."""
+    """The scheduled work this process runs in; ``None`` outside of any."""
     env = os.environ if env is None else env
-    job_id = env.get("RAY_MULTICLUSTER_JOB_ID")
     cluster = env.get("RAY_MULTICLUSTER_CURRENT_CLUSTER")
-    if not job_id or not cluster:
+    if not cluster:
         return None
     return JobContext(
-        job_id=job_id,
+        job_id=env.get("RAY_MULTICLUSTER_JOB_ID") or None,
         cluster=cluster,
         attempt=int(env.get("RAY_MULTICLUSTER_ATTEMPT", "1")),
         address=env.get("RAY_MULTICLUSTER_ADDRESS") or None,

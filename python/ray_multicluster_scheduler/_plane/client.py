@@ -142,15 +142,18 @@ class ControlPlane:
         text = answer.data.decode("utf-8", "replace")
         answer.release_conn()
         try:
-            said = jsons.loads(text)
-            message, code = str(said["message"]), str(said["code"])
+            return refusal(jsons.loads(text))
         except (ValueError, KeyError, TypeError):
             return errors.ControlPlaneError(
                 f"{self.address} answered {answer.status}: {text[:500].strip()}",
                 hint="is that the address of a control plane?",
             )
-        kind = BY_CODE.get(code, errors.SchedulerError)
-        return kind(message, hint=said.get("hint"), code=code)
+
+
+def refusal(said: dict[str, Any]) -> errors.SchedulerError:
+    """The control plane's error as an exception."""
+    kind = BY_CODE.get(said["code"], errors.SchedulerError)
+    return kind(said["message"], hint=said.get("hint"), code=said["code"])
 
 
 def segment(name: str) -> str:

@@ -1,0 +1,46 @@
+"""The methods of this program's :class:`Scheduler` as functions."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any, Callable, TypeVar, cast
+
+from ._scheduler import Scheduler, current_scheduler
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _of_current(method: F) -> F:
+    """With the method's own signature and text, and without `self`."""
+    name = method.__name__
+
+    @functools.wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return getattr(current_scheduler(), name)(*args, **kwargs)
+
+    signature = inspect.signature(method)
+    call.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=list(signature.parameters.values())[1:]
+    )
+    return cast(F, call)
+
+
+submit_job = _of_current(Scheduler.submit_job)
+get_job_status = _of_current(Scheduler.get_job_status)
+get_job_info = _of_current(Scheduler.get_job_info)
+get_job_logs = _of_current(Scheduler.get_job_logs)
+tail_job_logs = _of_current(Scheduler.tail_job_logs)
+list_jobs = _of_current(Scheduler.list_jobs)
+stop_job = _of_current(Scheduler.stop_job)
+wait_for_all_jobs = _of_current(Scheduler.wait_for_all_jobs)
+submit_task = _of_current(Scheduler.submit_task)
+submit_task_async = _of_current(Scheduler.submit_task_async)
+submit_tasks = _of_current(Scheduler.submit_tasks)
+submit_tasks_async = _of_current(Scheduler.submit_tasks_async)
+submit_actor = _of_current(Scheduler.submit_actor)
+submit_actor_async = _of_current(Scheduler.submit_actor_async)
+get_task_result = _of_current(Scheduler.get_task_result)
+get_task_status = _of_current(Scheduler.get_task_status)
+get_actor_status = _of_current(Scheduler.get_actor_status)
+list_clusters = _of_current(Scheduler.list_clusters)

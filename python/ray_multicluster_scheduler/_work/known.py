@@ -1,0 +1,79 @@
+"""The tasks and actors this program submitted, by the id that it was given for each."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..errors import UnknownJobError
+
+#: A result stays in the memory of its cluster for as long as its reference is kept here.
+MOST_KEPT = 1000
+#: Where a reference carries its id.
+MARK = "_multicluster_id"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One task or actor: where it is, what to ask there, or why it is nowhere."""
+
+    cluster: str | None = None
+    #: A reference, several, or a handle; None while it waits for a place.
+    value: Any = None
+    error: BaseException | None = None
+    #: The same, if it is the caller's to keep.
+    weak: weakref.ref[Any] | None = None
+
+
+class Known:
+    """The latest of them, for callers that kept only the id. Safe to use from any thread."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[str, Entry] = OrderedDict()
+
+    def put(self, id: str, entry: Entry) -> None:
+        """Remembers it, or what became of it."""
+        if hasattr(entry.value, "__dict__"):
+            entry.value.__dict__[MARK] = id
+        with self._lock:
+            self._entries[id] = entry
+            while len(self._entries) > MOST_KEPT:
+                self._entries.popitem(last=False)
+
+    def get(self, id: str) -> Entry:
+        """What is known of it.
+
+        Raises:
+            UnknownJobError: not of this program, or too long ago.
+        """
+        with self._lock:
+            entry = self._entries.get(id)
+        if entry is not None and entry.weak is not None:
+            entry = replace(entry, value=entry.weak()) if entry.weak() is not None else None
+        if entry is None:
+            raise UnknownJobError(
+                f"this program knows no {self._what} {id}",
+                hint=f"keep what submit_{self._what} returns: by the id alone the last {MOST_KEPT} "
+                "are known, until their result was fetched",
+                job_id=id,
+            )
+        return entry
+
+    def fade(self, refs: list[Any]) -> None:
+        """Their results were fetched: known from now on only while the caller keeps them."""
+        for ref in refs:
+            id = ref.__dict__.pop(MARK, None)
+            with self._lock:
+                entry = self._entries.get(id)
+                if entry is not None and entry.value is ref:
+                    self._entries[id] = Entry(entry.cluster, weak=weakref.ref(ref))
+
+    def clear(self) -> None:
+        """Forgets all."""
+        with self._lock:
+            self._entries.clear()

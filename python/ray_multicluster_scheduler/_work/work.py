@@ -1,0 +1,298 @@
+"""Tasks and actors on any cluster: find the place, then hand them to Ray there."""
+
+from __future__ import annotations
+
+import logging
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Callable, TypeVar
+
+from .._context import JobContext, chosen_cluster, cluster_context, current_cluster
+from .._plane.client import ControlPlane
+from ..errors import (
+    ClusterConnectionError,
+    ConfigurationError,
+    ControlPlaneError,
+    VersionMismatchError,
+)
+from . import resources
+from .known import Known
+from .leases import Lease, Leases, new_id
+from .running import Running
+
+if TYPE_CHECKING:
+    from .._ray import Connection, Connections
+
+log = logging.getLogger("ray_multicluster_scheduler")
+T = TypeVar("T")
+
+#: Submissions that may wait for a place at the same time, of those that return a future.
+MOST_WAITING = 64
+#: A batch asks for at most this many places; its tasks share those it gets. Enough to see how
+#: much room each cluster has beside the others.
+MOST_PLACES = 16
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """Where and how a task or actor should run."""
+
+    resource_requirements: Mapping[str, Any] | None = None
+    tags: Sequence[str] | None = None
+    name: str = ""
+    preferred_cluster: str | None = None
+    required: bool = False
+    priority: int | None = None
+    timeout: float | None = None
+    #: Ray's own: num_returns, max_restarts, lifetime, ….
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        resource_requirements: Mapping[str, Any] | None,
+        tags: Sequence[str] | None,
+        name: str,
+        preferred_cluster: str | None,
+        more: Mapping[str, Any],
+    ) -> Wishes:
+        """Takes from `more` what is ours; the rest is for Ray."""
+        options = dict(more)
+        ours = {key: options.pop(key) for key in ("required", "priority", "timeout") if key in more}
+        return cls(resource_requirements, tags, name, preferred_cluster, options=options, **ours)
+
+
+class Work:
+    """All tasks and actors of this program. Safe to use from any thread."""
+
+    def __init__(
+        self,
+        plane: ControlPlane | None,
+        context: JobContext | None,
+        connections: Connections,
+        tasks: Known,
+    ) -> None:
+        self._plane = plane
+        self._context = context
+        self._connections = connections
+        self._leases = Leases(plane, self._asked_to_stop) if plane is not None else None
+        self._running = Running(self._leases) if self._leases is not None else None
+        self._actors: dict[Lease, weakref.ref[Any]] = {}
+        self._threads: ThreadPoolExecutor | None = None
+        self._tasks = tasks
+        connections.fetched = self._fetched
+        connections.killed = self._killed
+
+    def task(
+        self, id: str, function: Any, args: Any, kwargs: Any, wishes: Wishes
+    ) -> tuple[Any, str]:
+        """The reference, and the cluster."""
+        options, demand = _options("task", function, wishes)
+
+        def hand_over(connection: Connection) -> Any:
+            return connection.submit_task(function, args, kwargs, options)
+
+        ref, lease, connection = self._place("task", id, demand, wishes, hand_over)
+        if lease is not None:
+            self._running.add(lease, connection, _flat([ref]))
+        return ref, connection.name
+
+    def tasks(
+        self, function: Any, calls: list[tuple[Any, Any]], wishes: Wishes
+    ) -> list[tuple[Any, str]]:
+        """The references and clusters of many calls of one function, in their order.
+
+        The whole batch is one submission. It is shared out over the places that are free now,
+        and Ray queues on each cluster what does not run at once.
+        """
+        options, demand = _options("task", function, wishes)
+        here = self._inside(wishes)
+        if here is not None:
+            return [(here.submit_task(function, *call, options), here.name) for call in calls]
+        places = self._places(len(calls), demand, wishes) if calls else []
+        submitted: list[tuple[Any, str]] = [(None, "")] * len(calls)
+        for number, lease in enumerate(places):
+            # Every place gets the same number, and neighbours go to different ones.
+            share = range(number, len(calls), len(places))
+
+            def hand_over(connection: Connection, share: range = share) -> list[Any]:
+                return [connection.submit_task(function, *calls[n], options) for n in share]
+
+            try:
+                refs, lease, connection = self._hand_over(lease, wishes.timeout, hand_over)
+            except BaseException:
+                for unused in places[number + 1 :]:
+                    self._asked_leases().give_back(unused, "stopped")
+                raise
+            for n, ref in zip(share, refs):
+                submitted[n] = ref, connection.name
+            self._running.add(lease, connection, _flat(refs))
+        return submitted
+
+    def actor(self, id: str, cls: Any, args: Any, kwargs: Any, wishes: Wishes) -> tuple[Any, str]:
+        """The handle, and the cluster."""
+        options, demand = _options("actor", cls, wishes)
+
+        def hand_over(connection: Connection) -> Any:
+            return connection.submit_actor(cls, args, kwargs, options)
+
+        handle, lease, connection = self._place("actor", id, demand, wishes, hand_over)
+        if lease is not None:
+            self._actors[lease] = weakref.ref(handle)
+            weakref.finalize(handle, self._asked_leases().dropped.append, lease).atexit = False
+        return handle, connection.name
+
+    def later(self, submit: Callable[[], T]) -> Future[T]:
+        """The same in a thread of ours, with the cluster that this thread chose."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(MOST_WAITING, "ray-multicluster-submit")
+        chosen = chosen_cluster()
+
+        def submit_there() -> T:
+            with cluster_context(chosen):
+                return submit()
+
+        return self._threads.submit(submit_there)
+
+    def close(self) -> None:
+        """Gives all places back and closes the connections."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._running is not None and self._leases is not None:
+            self._running.close()
+            self._leases.close()
+        self._connections.close()
+
+    # -- where
+
+    def _place(
+        self,
+        kind: str,
+        id: str,
+        demand: resources.Demand,
+        wishes: Wishes,
+        hand_over: Callable[[Connection], T],
+    ) -> tuple[T, Lease | None, Connection]:
+        here = self._inside(wishes)
+        if here is not None:
+            return hand_over(here), None, here
+        lease = self._asked_leases().obtain(self._request(kind, id, demand, wishes), wishes.timeout)
+        return self._hand_over(lease, wishes.timeout, hand_over)
+
+    def _places(self, tasks: int, demand: resources.Demand, wishes: Wishes) -> list[Lease]:
+        requests = [
+            self._request("task", new_id("task"), demand, wishes)
+            for _ in range(min(tasks, MOST_PLACES))
+        ]
+        return self._asked_leases().obtain_some(requests, wishes.timeout)
+
+    def _inside(self, wishes: Wishes) -> Connection | None:
+        """The job's own cluster: what a job starts stays there, and nobody need be asked."""
+        if self._context is None:
+            return None
+        wanted = wishes.preferred_cluster or current_cluster()
+        if wanted != self._context.cluster:
+            return None
+        return self._connections.native(self._context.cluster)
+
+    def _hand_over(
+        self, lease: Lease, timeout: float | None, hand_over: Callable[[Connection], T]
+    ) -> tuple[T, Lease, Connection]:
+        leases = self._asked_leases()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            try:
+                connection = self._connections.get(lease.cluster)
+                return hand_over(connection), lease, connection
+            except VersionMismatchError:
+                leases.give_back(lease, "stopped")
+                raise
+            except ClusterConnectionError as error:
+                log.warning("%s cannot run on %s: %s", lease.id, lease.cluster, error.message)
+                left = None if deadline is None else max(0.0, deadline - time.monotonic())
+                lease = leases.obtain_elsewhere(lease, error.message, left)
+            except BaseException as error:
+                leases.give_back(lease, "failed", f"{type(error).__name__}: {error}")
+                raise
+
+    def _request(
+        self, kind: str, id: str, demand: resources.Demand, wishes: Wishes
+    ) -> dict[str, Any]:
+        asked: dict[str, Any] = {"id": id, "kind": kind, "demand": demand.demand()}
+        cluster = wishes.preferred_cluster or current_cluster()
+        if cluster:
+            asked["preferred_cluster"] = cluster
+        if wishes.required:
+            asked["required"] = True
+        if wishes.tags:
+            asked["tags"] = list(wishes.tags)
+        if wishes.priority is not None:
+            asked["priority"] = wishes.priority
+        if self._context is not None and self._context.job_id is not None:
+            asked["parent_job"] = self._context.job_id
+            asked["parent_cluster"] = self._context.cluster
+        return asked
+
+    def _asked_leases(self) -> Leases:
+        if self._leases is None:
+            raise ControlPlaneError(
+                "this job cannot reach the control plane, so it can only use its own cluster",
+                hint="give its cluster a `plane_address` in cluster.yaml",
+                cluster=self._context.cluster if self._context else None,
+            )
+        return self._leases
+
+    # -- the end
+
+    def _fetched(self, refs: list[Any], error: BaseException | None = None) -> None:
+        """Somebody has the results of these, or what one of them raised."""
+        if self._running is not None:
+            self._running.fetched(refs, error)
+        self._tasks.fade(refs)
+
+    def _killed(self, handle: Any) -> None:
+        for lease, known in list(self._actors.items()):
+            if known() is handle:
+                self._actors.pop(lease, None)
+                self._asked_leases().give_back(lease)
+
+    def _asked_to_stop(self, lease: Lease) -> None:
+        import ray
+
+        known = self._actors.get(lease)
+        handle = known() if known is not None else None
+        if handle is not None:
+            ray.kill(handle)
+        for ref in self._running.of(lease) if self._running is not None else []:
+            ray.cancel(ref)
+
+
+def _options(kind: str, function: Any, wishes: Wishes) -> tuple[dict[str, Any], resources.Demand]:
+    """Ray's options for the call, and what it asks of a cluster."""
+    options = dict(wishes.options)
+    if wishes.name:
+        options["name"] = wishes.name
+    both = sorted({"num_cpus", "num_gpus", "memory", "resources"} & options.keys())
+    if both and wishes.resource_requirements:
+        raise ConfigurationError(
+            f"{both[0]} and resource_requirements are both given", hint="say it once"
+        )
+    if options.get("memory") is not None:
+        options["memory"] = resources.memory(options["memory"])
+    asked = resources.parse(wishes.resource_requirements).or_else(resources.of_options(options))
+    options.update(asked.ray_options())
+    carried = getattr(function, "_default_options", None)
+    if isinstance(carried, Mapping):
+        asked = asked.or_else(resources.of_options(carried))
+    if asked.cpus is None and kind == "task":
+        # What Ray gives a task that asks for nothing. An actor holds no CPU by default.
+        asked = asked.or_else(resources.Demand(cpus=1))
+    return options, asked
+
+
+def _flat(refs: list[Any]) -> list[Any]:
+    """A task may return several."""
+    return [one for ref in refs for one in (ref if isinstance(ref, list) else [ref])]
