@@ -12,7 +12,6 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Callable
 
@@ -195,10 +194,11 @@ class Leases:
                 self._keeper.start()
         return lease
 
-    def _withdraw(self, ids: Iterable[str]) -> None:
-        for id in ids:
+    def _withdraw(self, ids: list[str]) -> None:
+        """Queued or just granted: nobody will use them. What is not heard expires."""
+        if ids:
             with contextlib.suppress(SchedulerError):
-                self._plane.post(f"/v1/placements/{segment(id)}/stop")
+                self._plane.post("/v1/placements/stop", {"ids": ids})
 
     # -- keeping
 

@@ -1,0 +1,215 @@
+"""Places of tasks and actors: asked for, kept alive, given back. The control plane is made up."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ray_multicluster_scheduler._work import leases as module
+from ray_multicluster_scheduler._work.leases import Lease, Leases
+from ray_multicluster_scheduler.errors import (
+    ControlPlaneError,
+    PlacementTimeoutError,
+    TaskSubmissionError,
+)
+
+
+class MadeUpPlane:
+    """Grants in order what `grants` says: a cluster, or None for "wait"."""
+
+    def __init__(self) -> None:
+        self.grants: deque[str | None] = deque()
+        self.lease_seconds = 30.0
+        self.calls: list[tuple[str, Any]] = []
+        self.said: dict[str, str] = {}
+        self.fails = False
+
+    def post(self, path: str, body: Any = None, **query: Any) -> Any:
+        self.calls.append((path, body))
+        if self.fails:
+            raise ControlPlaneError("nobody answers")
+        if path == "/v1/placements":
+            return self._placement(body["id"])
+        if path == "/v1/placements/batch":
+            found = [self._placement(asked["id"]) for asked in body["placements"]]
+            return {"results": [{"placement": one} for one in found]}
+        if path.endswith("/heartbeat"):
+            status = [self.said.get(lease["id"], "alive") for lease in body["leases"]]
+            return {"leases": [{**a, "status": s} for a, s in zip(body["leases"], status)]}
+        return None
+
+    def get(self, path: str, **query: Any) -> Any:
+        self.calls.append((path, None))
+        return self._placement(path.rsplit("/", 1)[1])
+
+    def sent(self, ending: str) -> list[Any]:
+        return [body for path, body in list(self.calls) if path.endswith(ending)]
+
+    def _placement(self, id: str) -> dict[str, Any]:
+        cluster = self.grants.popleft() if self.grants else None
+        if cluster is None:
+            time.sleep(0.01)
+            why = {"summary": "centos: over 70 % CPU"}
+            return {"id": id, "status": "queued", "why": why}
+        if cluster == "ended":
+            return {"id": id, "status": "ended", "message": "stopped by an operator"}
+        granted = {"cluster": cluster, "attempt": 1, "lease_seconds": self.lease_seconds}
+        return {"id": id, "status": "granted", "granted": granted}
+
+
+@pytest.fixture
+def plane() -> MadeUpPlane:
+    return MadeUpPlane()
+
+
+@pytest.fixture
+def wanted_back() -> list[Lease]:
+    return []
+
+
+@pytest.fixture
+def leases(plane: MadeUpPlane, wanted_back: list[Lease]) -> Iterator[Leases]:
+    leases = Leases(plane, wanted_back.append)  # type: ignore[arg-type]
+    yield leases
+    leases.close()
+
+
+def until(condition: Any) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.01)
+
+
+def ask(id: str = "task-1") -> dict[str, Any]:
+    return {"id": id, "kind": "task"}
+
+
+def test_a_free_place_costs_one_request(plane: MadeUpPlane, leases: Leases) -> None:
+    plane.grants.append("mac")
+    assert leases.obtain(ask(), None) == Lease("task-1", 1, "mac")
+    assert len(plane.calls) == 1
+
+
+def test_what_waits_is_asked_for_until_it_is_granted(plane: MadeUpPlane, leases: Leases) -> None:
+    plane.grants.extend([None, None, "mac"])
+    assert leases.obtain(ask(), timeout=30).cluster == "mac"
+    assert [path for path, _ in plane.calls][1:] == ["/v1/placements/task-1"] * 2
+
+
+def test_a_place_that_is_not_found_in_time_is_an_error_that_says_why_and_is_withdrawn(
+    plane: MadeUpPlane, leases: Leases
+) -> None:
+    with pytest.raises(PlacementTimeoutError, match="centos: over 70 % CPU") as late:
+        leases.obtain(ask(), timeout=0.05)
+    assert late.value.job_id == "task-1"
+    assert isinstance(late.value, TimeoutError)
+    assert plane.sent("/stop") == [{"ids": ["task-1"]}]
+
+
+def test_an_ask_that_is_interrupted_is_withdrawn(
+    plane: MadeUpPlane, leases: Leases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(plane, "get", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        leases.obtain(ask(), None)
+    assert plane.sent("/stop") == [{"ids": ["task-1"]}]
+    assert not leases.held_up()
+
+
+def test_work_that_was_stopped_while_it_waited_says_so(plane: MadeUpPlane, leases: Leases) -> None:
+    plane.grants.extend([None, "ended"])
+    with pytest.raises(TaskSubmissionError, match="stopped by an operator"):
+        leases.obtain(ask(), None)
+
+
+def test_a_batch_takes_the_places_there_are_and_withdraws_the_rest(
+    plane: MadeUpPlane, leases: Leases
+) -> None:
+    plane.grants.extend(["mac", "centos", None, None])
+    asked = [ask(f"task-{n}") for n in range(4)]
+    assert [lease.cluster for lease in leases.obtain_some(asked, None)] == ["mac", "centos"]
+    assert plane.sent("/stop") == [{"ids": ["task-2", "task-3"]}]
+
+
+def test_a_batch_without_a_free_place_waits_for_one(plane: MadeUpPlane, leases: Leases) -> None:
+    plane.grants.extend([None, None, None, "mac"])
+    places = leases.obtain_some([ask(f"task-{n}") for n in range(3)], None)
+    assert places == [Lease("task-0", 1, "mac")]
+
+
+def test_what_is_given_back_is_told_in_few_requests(plane: MadeUpPlane, leases: Leases) -> None:
+    plane.grants.extend(["mac"] * 100)
+    held = [leases.obtain(ask(f"task-{n}"), None) for n in range(100)]
+    for lease in held:
+        leases.give_back(lease)
+        leases.give_back(lease)  # Twice is once.
+    until(lambda: sum(len(body["leases"]) for body in plane.sent("/release")) == 100)
+    assert len(plane.sent("/release")) < 20
+
+
+def test_what_is_given_back_survives_a_control_plane_that_is_away(
+    plane: MadeUpPlane, leases: Leases
+) -> None:
+    plane.grants.append("mac")
+    lease = leases.obtain(ask(), None)
+    plane.fails = True
+    leases.give_back(lease, "failed", "ValueError: no")
+    until(lambda: plane.sent("/release"))
+    plane.fails = False
+    tries = len(plane.sent("/release"))
+    until(lambda: len(plane.sent("/release")) > tries)
+    assert plane.sent("/release")[-1]["leases"] == [
+        {"id": "task-1", "attempt": 1, "outcome": "failed", "message": "ValueError: no"}
+    ]
+
+
+def test_heartbeats_tell_what_is_held_and_hear_what_is_wanted_back(
+    plane: MadeUpPlane, leases: Leases, wanted_back: list[Lease]
+) -> None:
+    plane.lease_seconds = 0.3
+    plane.grants.extend(["mac", "mac", "centos"])
+    alive, stopping, gone = [leases.obtain(ask(f"task-{n}"), None) for n in range(3)]
+    plane.said = {stopping.id: "stopping", gone.id: "gone"}
+    until(lambda: len(plane.sent("/heartbeat")) >= 2)
+    assert set(wanted_back) == {stopping}
+    last = [lease["id"] for lease in plane.sent("/heartbeat")[-1]["leases"]]
+    assert last == [alive.id, stopping.id]
+
+
+def test_what_nobody_has_any_more_is_given_back(plane: MadeUpPlane, leases: Leases) -> None:
+    plane.grants.append("mac")
+    leases.dropped.append(leases.obtain(ask(), None))
+    until(lambda: plane.sent("/release"))
+
+
+def test_the_end_gives_everything_back(plane: MadeUpPlane, leases: Leases) -> None:
+    plane.grants.extend(["mac", "mac"])
+    for n in range(2):
+        leases.obtain(ask(f"task-{n}"), None)
+    leases.close()
+    (told,) = plane.sent("/release")
+    assert [lease["outcome"] for lease in told["leases"]] == ["stopped", "stopped"]
+    threads = [thread.name for thread in threading.enumerate()]
+    assert "ray-multicluster-leases" not in threads
+
+
+def test_what_waits_long_says_why_but_not_all_the_time(
+    plane: MadeUpPlane,
+    leases: Leases,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(module, "FIRST_WORD", 0.02)
+    plane.grants.extend([None] * 20 + ["mac"])
+    leases.obtain(ask(), None)
+    (line,) = caplog.messages
+    assert line == "task-1 waits for 0 s: centos: over 70 % CPU"
