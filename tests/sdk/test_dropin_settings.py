@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import Field, fields
 from pathlib import Path
 
 import pytest
 
 from ray_multicluster_scheduler import _settings
 from ray_multicluster_scheduler.errors import ConfigurationError
+from support.plane import REPOSITORY
 
 # The prototype's list, with its defaults.
 PROTOTYPE = {
@@ -134,3 +136,24 @@ def test_the_setting_replaces_the_default_of_submit_actor_but_not_what_a_caller_
         assert _settings.actor_timeout(None) is None
     finally:
         _settings.settings.cache_clear()
+
+
+@pytest.mark.parametrize("setting", fields(_settings.Settings), ids=lambda setting: setting.name)
+def test_the_guide_has_each_setting_as_it_is_declared(setting: Field[float]) -> None:
+    name, meaning = _settings.variable(setting.name), setting.metadata["meaning"]
+    row = f"| `{name}` | {setting.default:g} | {meaning} |"
+    assert row in (REPOSITORY / "docs/sdk.md").read_text().splitlines()
+
+
+@pytest.mark.parametrize("name", PROTOTYPE)
+def test_the_guide_says_what_became_of_each(name: str) -> None:
+    rows = (REPOSITORY / "docs/sdk.md").read_text().partition("Its settings, as")[2].splitlines()
+    assert any(f"`{name}`" in row for row in rows)
+
+
+@pytest.mark.parametrize("name", PROTOTYPE)
+def test_each_can_be_read(name: str) -> None:
+    from ray_multicluster_scheduler.common.config import settings
+
+    assert name in dir(settings)
+    assert getattr(settings, name) is not None

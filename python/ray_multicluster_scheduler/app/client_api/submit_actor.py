@@ -1,0 +1,86 @@
+"""Actors, as the earlier prototype had them.
+
+Deprecated: the same names are in ``ray_multicluster_scheduler``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..._scheduler import Scheduler, current_scheduler
+from ..._settings import ACTOR_READY_TIMEOUT
+from .submit_task import get_current_cluster_context, set_current_cluster_context
+
+__all__ = [
+    "get_actor_result",
+    "get_actor_status",
+    "get_current_cluster_context",
+    "initialize_actor_scheduler",
+    "set_current_cluster_context",
+    "submit_actor",
+    "submit_actor_async",
+]
+
+
+def initialize_actor_scheduler(lifecycle_manager: Scheduler) -> None:
+    """Deprecated: ``initialize_scheduler_environment`` has done it."""
+    lifecycle_manager.start()
+
+
+def submit_actor(
+    actor_class: type,
+    args: tuple = (),
+    kwargs: Mapping[str, Any] | None = None,
+    resource_requirements: Mapping[str, Any] | None = None,
+    tags: Iterable[str] | None = None,
+    name: str = "",
+    preferred_cluster: str | None = None,
+    timeout: float | None = ACTOR_READY_TIMEOUT,
+) -> tuple[str, Any]:
+    """Deprecated: use ``ray_multicluster_scheduler.submit_actor``."""
+    return current_scheduler().submit_actor(
+        actor_class,
+        args,
+        kwargs,
+        resource_requirements=resource_requirements,
+        tags=tags,
+        name=name,
+        preferred_cluster=preferred_cluster,
+        timeout=timeout,
+    )
+
+
+def submit_actor_async(
+    actor_class: type,
+    args: tuple = (),
+    kwargs: Mapping[str, Any] | None = None,
+    resource_requirements: Mapping[str, Any] | None = None,
+    tags: Iterable[str] | None = None,
+    name: str = "",
+    preferred_cluster: str | None = None,
+) -> tuple[str, Any]:
+    """Deprecated, and not what its name says: `submit_actor` that waits however long it takes.
+
+    ``ray_multicluster_scheduler.submit_actor_async`` gives a future at once.
+    """
+    return submit_actor(
+        actor_class,
+        args,
+        kwargs,
+        resource_requirements,
+        tags,
+        name,
+        preferred_cluster,
+        timeout=None,
+    )
+
+
+def get_actor_result(actor_id: str) -> Any:
+    """Deprecated: the handle that `submit_actor` returned."""
+    return current_scheduler().get_actor_result(actor_id)
+
+
+def get_actor_status(actor_id: str) -> str:
+    """Deprecated: use ``ray_multicluster_scheduler.get_actor_status``."""
+    return current_scheduler().get_actor_status(actor_id)

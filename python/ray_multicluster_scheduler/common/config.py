@@ -1,0 +1,79 @@
+"""The earlier prototype's settings, for reading.
+
+Deprecated: ``GET /v1/settings`` of the control plane has all of its own.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from .. import _scheduler, _settings
+
+__all__ = ["ExecutionMode", "settings"]
+
+#: Of the control plane, for when none is attached: names as here, then its default.
+PLANE_DEFAULTS = {
+    "EXECUTION_MODE": "parallel",
+    "SUBMISSION_WAIT_TIME": "40s",
+    "RESOURCE_THRESHOLD": "0.7",
+    "RESOURCE_CHECK_INTERVAL": "5s",
+    "TASK_QUEUE_MAX_SIZE": "100000",
+    "CIRCUIT_BREAKER_FAILURE_THRESHOLD": "5",
+    "CIRCUIT_BREAKER_RECOVERY_TIMEOUT": "60s",
+    "BACKOFF_TIME": "5m",
+}
+
+#: The prototype's that are the SDK's now.
+SDK_NAMES = ("ACTOR_READY_TIMEOUT", "CONNECTION_TIMEOUT", "JOB_CLIENT_TIMEOUT")
+
+
+class ExecutionMode(str, Enum):
+    """How many top-level jobs run on one cluster."""
+
+    SERIAL = "serial"
+    PARALLEL = "parallel"
+
+
+class EffectiveSettings:
+    """The prototype's names as attributes; lengths of time are seconds.
+
+    What the control plane decides is asked of the one in use. What means nothing any more is
+    what was set, or the prototype's default: for programs that use it themselves.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        key = name.lower()
+        if name in PLANE_DEFAULTS:
+            return _value(_of_the_plane(name))
+        if key in _settings.RETIRED:
+            text = _settings.given().get(_settings.variable(key))
+            return _settings.RETIRED[key][0] if text is None else _value(text)
+        if name in SDK_NAMES:
+            return getattr(_settings.settings(), key)
+        raise AttributeError(f"there is no setting {name}")
+
+    def __dir__(self) -> list[str]:
+        return sorted([*PLANE_DEFAULTS, *SDK_NAMES, *map(str.upper, _settings.RETIRED)])
+
+
+settings = EffectiveSettings()
+
+
+def _of_the_plane(name: str) -> str:
+    proper = _settings.RENAMED.get(name.lower(), name.lower())
+    # Reading a setting is no reason to start a control plane.
+    scheduler = _scheduler._current
+    if scheduler is not None and scheduler._plane is not None:
+        in_force = scheduler.plane.get("/v1/settings")["items"]
+        return next(each["value"] for each in in_force if each["name"] == proper)
+    given = _settings.given()
+    old = given.get(_settings.variable(name), PLANE_DEFAULTS[name])
+    return given.get(_settings.variable(proper), old)
+
+
+def _value(text: str) -> Any:
+    number = _settings.seconds(text)
+    if number is None:
+        return ExecutionMode(text) if text in [mode.value for mode in ExecutionMode] else text
+    return int(number) if number == int(number) else number
