@@ -32,9 +32,9 @@ class Scheduler:
     go on. It is a context manager, which stops at the end.
     """
 
-    def __init__(self, plane: ControlPlane | None, context: JobContext | None) -> None:
-        self._plane = plane
-        self._context = context
+    def __init__(self, config_file_path: str | os.PathLike[str] | None = None) -> None:
+        self._plane: ControlPlane | None = attach(config_file_path)
+        self._context: JobContext | None = current_context()
         self._lock = threading.Lock()
         self._jobs: Jobs | None = None
         self._work: Work | None = None
@@ -263,8 +263,8 @@ class Scheduler:
             return "FAILED"
         return "SUCCEEDED"
 
-    def get_actor_result(self, actor_id: str) -> Any:
-        """The actor's handle."""
+    def get_actor_handle(self, actor_id: str) -> Any:
+        """The handle, while somebody has it."""
         return _placed(actor_id, self._actors.get(actor_id))
 
     def get_actor_status(self, actor_id: str) -> str:
@@ -400,7 +400,7 @@ def _placed(id: str, entry: Entry) -> Any:
 
 
 _current: Scheduler | None = None
-_current_lock = threading.Lock()
+_current_lock = threading.RLock()
 
 
 def initialize_scheduler_environment(
@@ -410,12 +410,11 @@ def initialize_scheduler_environment(
 
     In this order: ``RAY_MULTICLUSTER_ADDRESS``; inside a scheduled job, what that was told;
     the control plane of this user for that configuration, started in the background if none
-    runs.
+    runs. What this program used before is stopped.
     """
-    global _current
-    scheduler = Scheduler(attach(config_file_path), current_context())
-    with _current_lock:
-        before, _current = _current, scheduler
+    scheduler = Scheduler(config_file_path)
+    before = attached()
+    use_scheduler(scheduler)
     if before is not None:
         before.stop()
     return scheduler
@@ -424,6 +423,16 @@ def initialize_scheduler_environment(
 def current_scheduler() -> Scheduler:
     """This program's; found with the defaults at first use."""
     with _current_lock:
-        if _current is not None:
-            return _current
-    return initialize_scheduler_environment()
+        return _current if _current is not None else initialize_scheduler_environment()
+
+
+def attached() -> Scheduler | None:
+    """This program's, if it has one."""
+    return _current
+
+
+def use_scheduler(scheduler: Scheduler) -> None:
+    """Makes it this program's."""
+    global _current
+    with _current_lock:
+        _current = scheduler

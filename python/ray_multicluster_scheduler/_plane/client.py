@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as jsons
 import threading
-from typing import Any, Callable, Union
+from typing import Any, BinaryIO, Callable, Union
 from urllib.parse import quote, urlencode
 
 import urllib3
@@ -38,7 +38,8 @@ BY_CODE: dict[str, type[errors.SchedulerError]] = {
     "internal": errors.ControlPlaneError,
 }
 
-Body = Union[None, dict[str, Any], list[Any], bytes]
+#: JSON, or bytes as they are; a file is sent from where it stands, with a Content-Length.
+Body = Union[None, dict[str, Any], list[Any], bytes, BinaryIO]
 
 
 class ControlPlane:
@@ -95,10 +96,12 @@ class ControlPlane:
         given = {key: value for key, value in (query or {}).items() if value is not None}
         target = path + ("?" + urlencode(given, doseq=True) if given else "")
         sent = {"Accept": "application/json", **(headers or {})}
-        data = body
-        if body is not None and not isinstance(body, bytes):
+        data: bytes | BinaryIO | None
+        if isinstance(body, (dict, list)):
             data = jsons.dumps(body).encode()
             sent["Content-Type"] = "application/json"
+        else:
+            data = body
 
         def ask(address: str) -> urllib3.BaseHTTPResponse:
             return self._http.request(
@@ -147,6 +150,7 @@ class ControlPlane:
             return errors.ControlPlaneError(
                 f"{self.address} answered {answer.status}: {text[:500].strip()}",
                 hint="is that the address of a control plane?",
+                code=f"http_{answer.status}",
             )
 
 
