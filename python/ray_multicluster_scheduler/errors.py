@@ -11,6 +11,7 @@
     │   └── ActorNameTakenError      an actor of that name lives on the chosen cluster
     ├── UnknownJobError              there is no such job (any more)
     ├── JobFailedError               a job that was waited for failed or was stopped
+    ├── JobTimeoutError              jobs have not ended in time; also a TimeoutError
     ├── ClusterConnectionError       a cluster cannot be reached; also a ConnectionError
     │   └── VersionMismatchError     Ray or Python differ between here and the cluster
     ├── ForeignHandleError           an actor handle was sent to another cluster than its own
@@ -29,6 +30,7 @@ __all__ = [
     "ForeignHandleError",
     "IdConflictError",
     "JobFailedError",
+    "JobTimeoutError",
     "NoHealthyClusterError",
     "PlacementTimeoutError",
     "PolicyEvaluationError",
@@ -130,6 +132,10 @@ class JobFailedError(SchedulerError, RuntimeError):
         self.status_message = status_message
         #: The end of its log.
         self.last_lines = last_lines
+
+
+class JobTimeoutError(SchedulerError, TimeoutError):
+    """Jobs that were waited for have not ended in time. They go on."""
 
 
 class ClusterConnectionError(SchedulerError, ConnectionError):

@@ -1,0 +1,35 @@
+"""A job's log, followed to its end over connections that break."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from .._plane.client import ControlPlane
+from .._plane.events import EventStream
+
+
+def follow(plane: ControlPlane, path: str) -> Iterator[str]:
+    """Pieces of the log, each once.
+
+    A connection that is made again begins with the present attempt; what of it was passed on
+    already is left out.
+    """
+    # Not by characters: the control plane counts bytes.
+    attempt, passed = 0, 0
+    told: set[str] = set()
+    with contextlib.closing(EventStream(plane, path, resume=False)) as stream:
+        for event in stream:
+            if event.kind == "end":
+                return
+            if event.kind == "note" and event.data["text"] not in told:
+                told.add(event.data["text"])
+                yield event.data["text"]
+            elif event.kind == "log":
+                if event.data["attempt"] != attempt:
+                    attempt, passed = event.data["attempt"], 0
+                piece = event.data["text"].encode()
+                fresh = piece[max(passed - event.data["from"], 0) :]
+                passed = max(passed, event.data["from"] + len(piece))
+                if fresh:
+                    yield fresh.decode("utf-8", "replace")

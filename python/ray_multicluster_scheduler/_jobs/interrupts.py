@@ -1,0 +1,150 @@
+"""Ctrl-C and SIGTERM stop what this program has submitted."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import queue
+import signal
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Callable, TypeVar
+
+from ..errors import SchedulerError, UnknownJobError
+from .progress import say
+
+if TYPE_CHECKING:
+    from .info import JobInfo
+    from .jobs import Jobs
+
+#: A control plane that does not answer holds up the end of a program no longer than this.
+PATIENCE = 10.0
+
+#: So many are stopped at the same time.
+AT_ONCE = 8
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_all: weakref.WeakSet[Jobs] = weakref.WeakSet()
+_is_guarded = False
+
+
+class Terminated(SystemExit):
+    """SIGTERM, as an exception: what is under way is left in order, and the exit code is right."""
+
+    def __init__(self) -> None:
+        super().__init__(128 + signal.SIGTERM)
+
+
+def remember(jobs: Jobs) -> None:
+    """What these have submitted is stopped too."""
+    _all.add(jobs)
+
+
+def graceful_shutdown_on_keyboard_interrupt(function: F | None = None, **_: Any) -> Any:
+    """For a program's main function: Ctrl-C and SIGTERM stop the jobs it has submitted.
+
+    Both ``@graceful_shutdown_on_keyboard_interrupt`` and ``@…()`` work. While a program waits for
+    jobs, the same happens without it.
+    """
+    if function is None:
+        return graceful_shutdown_on_keyboard_interrupt
+
+    @functools.wraps(function)
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        with stopping_on_interrupt():
+            return function(*args, **kwargs)
+
+    return guarded
+
+
+@contextlib.contextmanager
+def stopping_on_interrupt() -> Iterator[None]:
+    """Within, an interrupt stops what this program has submitted, and then does what it always
+    does. Only in the main thread, the only one that hears of it; the outermost one counts.
+    """
+    global _is_guarded
+    if _is_guarded or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    # Somebody wants it ignored, or has installed something that Python cannot call.
+    hears_it = before is not signal.SIG_IGN and before is not None
+    if hears_it:
+        signal.signal(signal.SIGTERM, _terminate)
+    _is_guarded = True
+    try:
+        yield
+    except KeyboardInterrupt:
+        stop_what_was_submitted()
+        raise
+    except Terminated:
+        stop_what_was_submitted()
+        if callable(before):
+            before(signal.SIGTERM, None)
+        raise
+    finally:
+        _is_guarded = False
+        if hears_it:
+            signal.signal(signal.SIGTERM, before)
+
+
+def stop_what_was_submitted() -> None:
+    """Says of each job what becomes of it. A second interrupt ends it at once."""
+    todo: queue.SimpleQueue[tuple[Jobs, str]] = queue.SimpleQueue()
+    left: dict[str, str] = {}
+    for jobs in list(_all):
+        # A forked process has submitted nothing of what its parent has.
+        if jobs.process == os.getpid():
+            for job_id in jobs.submitted:
+                todo.put((jobs, job_id))
+                left[job_id] = ""
+    if not left:
+        return
+    count = "1 job" if len(left) == 1 else f"{len(left)} jobs"
+    say(f"interrupted: stopping {count} of this program (once more: leave them running)")
+    done: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+    for _ in range(min(AT_ONCE, len(left))):
+        threading.Thread(target=_stop_each, args=(todo, done), daemon=True).start()
+    deadline = time.monotonic() + PATIENCE
+    try:
+        while left:
+            with contextlib.suppress(queue.Empty):
+                job_id, what = done.get(timeout=max(deadline - time.monotonic(), 0.01))
+                left.pop(job_id, None)
+                say(f"  {job_id}: {what}")
+            if time.monotonic() >= deadline:
+                break
+    finally:
+        if left:
+            say(f"not stopped, and perhaps still running: {', '.join(left)}")
+            say("  stop them with stop_job(…) or `ray-multicluster jobs stop ID`")
+
+
+def _stop_each(
+    todo: queue.SimpleQueue[tuple[Jobs, str]], done: queue.SimpleQueue[tuple[str, str]]
+) -> None:
+    with contextlib.suppress(queue.Empty):
+        while True:
+            jobs, job_id = todo.get_nowait()
+            try:
+                job = jobs.ask_to_stop(job_id, timeout=PATIENCE / 2)
+            except UnknownJobError:
+                done.put((job_id, "is not there any more"))
+            except SchedulerError as error:
+                done.put((job_id, f"NOT stopped: {error.message}"))
+            else:
+                done.put((job_id, _words(job)))
+
+
+def _words(job: JobInfo | None) -> str:
+    if job is None:
+        return "had ended already"
+    return "stopped" if job.has_ended else f"is being stopped on {job.cluster}"
+
+
+def _terminate(number: int, frame: object) -> None:
+    raise Terminated

@@ -1,0 +1,198 @@
+"""Jobs: what a program says to the control plane about them."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from .._plane.client import TIMEOUT, ControlPlane, segment
+from .._work import resources
+from ..errors import ConfigurationError, SchedulerError
+from . import following, interrupts, runtime_env, submission, waiting
+from .info import JobInfo, native_states
+from .packages import Packages
+
+#: What the control plane gives at once.
+PAGE = 1000
+
+
+class Jobs:
+    """The jobs of one control plane. Safe to use from any thread."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+        self._packages = Packages(plane)
+        self._of_clusters = runtime_env.OfClusters(plane, self._packages)
+        self._lock = threading.Lock()
+        self._submitted: dict[str, None] = {}
+        #: Which process submits through this: a forked one starts with nothing of its own.
+        self.process = os.getpid()
+        interrupts.remember(self)
+
+    @property
+    def submitted(self) -> builtins.list[str]:
+        """The ids that this program has submitted and not seen the end of."""
+        with self._lock:
+            return [*self._submitted]
+
+    def submit(
+        self,
+        entrypoint: str,
+        *,
+        runtime_env: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        submission_id: str | None = None,
+        preferred_cluster: str | None = None,
+        required: bool = False,
+        resource_requirements: Mapping[str, Any] | None = None,
+        tags: str | Iterable[str] | None = None,
+        priority: int | None = None,
+        max_retries: int | None = None,
+        on_cluster_loss: str | None = None,
+    ) -> str:
+        """Hands a job over; it is safe when this returns its id.
+
+        With a `submission_id`, submitting the same again is the same job. Without one, a job that
+        is identical and still waits is returned instead of a second one.
+
+        Raises:
+            ConfigurationError: something in it cannot be meant.
+            TaskSubmissionError: the control plane refuses it; IdConflictError: its id is taken.
+            QueueFullError: too much waits already.
+        """
+        job = submission.body(
+            entrypoint,
+            submission_id=submission_id,
+            metadata=metadata,
+            tags=tags,
+            preferred_cluster=preferred_cluster,
+            required=required,
+            priority=priority,
+            max_retries=max_retries,
+            on_cluster_loss=on_cluster_loss,
+            **resources.parse(resource_requirements).entrypoint(),
+        )
+        job.update(self._brought_along(runtime_env))
+        job_id, is_new = submission.send(self._plane, job)
+        if is_new:
+            with self._lock:
+                self._submitted[job_id] = None
+        return job_id
+
+    def status(self, job_id: str) -> str:
+        """PENDING, RUNNING, SUCCEEDED, FAILED or STOPPED."""
+        return self.info(job_id).status
+
+    def info(self, job_id: str) -> JobInfo:
+        """Everything that is known about it, and why it waits.
+
+        Raises:
+            UnknownJobError: there is none.
+        """
+        info = JobInfo.of(self._plane.get(_path(job_id)))
+        if info.has_ended:
+            self._forget(job_id)
+        return info
+
+    def logs(self, job_id: str, *, lines: int | None = None) -> str:
+        """What it printed, or the last lines of it; of more than 16 MiB, the end."""
+        if lines is not None:
+            return str(self._plane.get(_path(job_id) + "/logs", lines=lines)["text"])
+        try:
+            return str(self._plane.get(f"/api/jobs/{segment(job_id)}/logs")["logs"])
+        except SchedulerError:
+            # Ray's API has words instead of codes: if there is no such job, ours says so.
+            self.info(job_id)
+            raise
+
+    def tail(self, job_id: str) -> Iterator[str]:
+        """What it prints, as it is printed, in pieces, to its end: over attempts, over clusters
+        and control planes that are away for a while.
+        """
+        return following.follow(self._plane, _path(job_id) + "/logs/follow")
+
+    def list(
+        self,
+        *,
+        state: str | Iterable[str] | None = None,
+        cluster: str | None = None,
+        tags: str | Iterable[str] | None = None,
+        limit: int = 100,
+    ) -> builtins.list[JobInfo]:
+        """The latest first. `state` in Ray's words or the control plane's; all of the `tags`."""
+        query: dict[str, Any] = {
+            "kind": "job",
+            "state": None if state is None else native_states(state),
+            "cluster": cluster,
+            "tag": tags,
+        }
+        found: builtins.list[JobInfo] = []
+        while len(found) < limit:
+            page = self._plane.get("/v1/jobs", limit=min(limit - len(found), PAGE), **query)
+            found += map(JobInfo.of, page["items"])
+            query["cursor"] = page.get("next_cursor")
+            if query["cursor"] is None:
+                break
+        return found
+
+    def stop(self, job_id: str) -> bool:
+        """False if it had ended already. One that waits never runs."""
+        return self.ask_to_stop(job_id) is not None
+
+    def wait(
+        self,
+        job_ids: str | Iterable[str],
+        *,
+        check_interval: float = 5,
+        timeout: float | None = None,
+    ) -> bool:
+        """Until all have succeeded.
+
+        Their ends are told as they happen; `check_interval` is how often is looked besides, should
+        that fail. Ctrl-C and SIGTERM stop what this program has submitted.
+
+        Raises:
+            JobFailedError: one failed or was stopped; also a RuntimeError. The others go on.
+            JobTimeoutError: not all have ended in time; also a TimeoutError. They go on.
+            UnknownJobError: there is no such job.
+        """
+        with interrupts.stopping_on_interrupt():
+            waiting.wait(
+                self._plane,
+                job_ids,
+                check_interval=check_interval,
+                timeout=timeout,
+                on_end=self._forget,
+            )
+        return True
+
+    def ask_to_stop(self, job_id: str, *, timeout: float = TIMEOUT) -> JobInfo | None:
+        """The job as it is then: stopped if it waited, else about to be. None: it had ended."""
+        stopped = None
+        try:
+            stopped = JobInfo.of(self._plane.post(_path(job_id) + "/stop", timeout=timeout))
+        except SchedulerError as error:
+            if error.code != "wrong_state":
+                raise
+        self._forget(job_id)
+        return stopped
+
+    def _brought_along(self, env: Mapping[str, Any] | None) -> dict[str, Any]:
+        fields = {
+            "runtime_env": runtime_env.portable(env, self._packages),
+            "packages": self._of_clusters.packages(),
+        }
+        return {name: field for name, field in fields.items() if field}
+
+    def _forget(self, job_id: str) -> None:
+        with self._lock:
+            self._submitted.pop(job_id, None)
+
+
+def _path(job_id: str) -> str:
+    if not isinstance(job_id, str) or not job_id:
+        raise ConfigurationError(f"{job_id!r:.80} is not the id of a job")
+    return "/v1/jobs/" + segment(job_id)

@@ -1,0 +1,169 @@
+"""How waiting looks: a live line per job on a terminal, a line per change in a log file."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from typing import Protocol, TextIO
+
+from .watched import Watched
+
+_COLOURS = {
+    "queued": "33",
+    "starting": "36",
+    "running": "36",
+    "unreachable": "35",
+    "succeeded": "32",
+    "failed": "31",
+    "stopped": "31",
+}
+#: What a person wants to see first, if not all can be shown.
+_FIRST = ["failed", "stopped", "unreachable", "running", "starting", "queued", "succeeded"]
+
+
+def say(text: str, stream: TextIO | None = None) -> None:
+    """A line of our own, where the program's results are not."""
+    stream = stream or sys.stderr
+    try:
+        stream.write(f"ray-multicluster: {text}\n")
+        stream.flush()
+    except (OSError, ValueError):
+        # Nobody listens: the terminal was closed. That must not end what we are doing.
+        return
+
+
+class Progress(Protocol):
+    #: So often it is to be shown even if nothing has changed; None: never.
+    every: float | None
+
+    def show(self, jobs: Sequence[Watched]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def on(stream: TextIO) -> Progress:
+    """What suits this stream."""
+    try:
+        is_terminal = stream.isatty() and os.get_terminal_size(stream.fileno()).columns > 0
+    except (AttributeError, OSError, ValueError):
+        is_terminal = False
+    if is_terminal and os.environ.get("TERM", "") not in ("", "dumb"):
+        return Live(stream)
+    return Log(stream)
+
+
+class Log:
+    """One line for each change, with the time."""
+
+    every: float | None = None
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._told: dict[str, tuple[object, ...]] = {}
+
+    def show(self, jobs: Sequence[Watched]) -> None:
+        for job in jobs:
+            # Not the words of why it waits: they count the seconds.
+            change = (job.word, job.cluster, job.attempt, job.reasons)
+            if self._told.get(job.id) == change:
+                continue
+            self._told[job.id] = change
+            where = f" on {job.cluster}" if job.cluster else ""
+            again = f", attempt {job.attempt}" if job.attempt > 1 else ""
+            after = f" after {duration(job.elapsed())}" if job.has_ended else ""
+            why = f": {plain(job.why)}" if job.why else ""
+            now = time.strftime("%Y-%m-%d %H:%M:%S")
+            say(f"{now} {job.id} {job.word}{where}{again}{after}{why}", self._stream)
+
+    def close(self) -> None:
+        """There is nothing to tidy up."""
+
+
+class Live:
+    """A line for each job, drawn again in place."""
+
+    every: float | None = 1.0
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._drawn = 0
+        self._colours = not os.environ.get("NO_COLOR")
+        self._write("\x1b[?25l")
+
+    def show(self, jobs: Sequence[Watched]) -> None:
+        size = os.get_terminal_size(self._stream.fileno())
+        lines = self._lines(jobs, max(size.columns - 1, 20), max(size.lines - 1, 2))
+        # One write, each line cleared as it is replaced: no flicker.
+        up = f"\x1b[{self._drawn}F" if self._drawn else ""
+        self._write(up + "".join(f"\x1b[2K{line}\n" for line in lines) + "\x1b[J")
+        self._drawn = len(lines)
+
+    def close(self) -> None:
+        """What was drawn last stays; the cursor is there again."""
+        self._write("\x1b[?25h")
+
+    def _lines(self, jobs: Sequence[Watched], columns: int, rows: int) -> list[str]:
+        shown = list(jobs)
+        rest: list[Watched] = []
+        if len(shown) > rows:
+            shown.sort(key=lambda job: _FIRST.index(job.word))
+            shown, rest = shown[: rows - 1], shown[rows - 1 :]
+        ids = min(max(len(job.id) for job in shown), max(columns // 3, 12))
+        clusters = max(len(job.cluster or "") for job in shown)
+        lines = []
+        for job in shown:
+            head = f"{cut(job.id, ids):<{ids}}  "
+            state = f"{job.word:<11}"
+            tail = f" {job.cluster or '':<{clusters}} {duration(job.elapsed()):>8}"
+            if job.attempt > 1:
+                tail += f"  attempt {job.attempt}"
+            if job.why:
+                tail += f"  {plain(job.why)}"
+            tail = cut(tail, max(columns - len(head) - len(state), 0))
+            lines.append(head + self._coloured(state, job.word) + tail)
+        if rest:
+            counts = Counter(job.word for job in rest)
+            told = ", ".join(f"{counts[word]} {word}" for word in _FIRST if counts[word])
+            lines.append(cut(f"… and {len(rest)} more: {told}", columns))
+        return lines
+
+    def _coloured(self, text: str, word: str) -> str:
+        return f"\x1b[{_COLOURS[word]}m{text}\x1b[0m" if self._colours else text
+
+    def _write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError):
+            return
+
+
+def duration(seconds: float) -> str:
+    """``42 s``, ``3:07 min``, ``5:03 h``."""
+    whole = max(int(seconds), 0)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60}:{whole % 60:02} min"
+    return f"{whole // 3600}:{whole // 60 % 60:02} h"
+
+
+def plain(text: str) -> str:
+    """One line without anything that could move the cursor."""
+    joined = "; ".join(line.strip() for line in text.splitlines() if line.strip())
+    return "".join(letter if letter.isprintable() else " " for letter in joined)
+
+
+def cut(text: str, columns: int) -> str:
+    """As much as fits; letters of East Asia take two columns."""
+    width = 0
+    for at, letter in enumerate(text):
+        width += 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+        if width > columns:
+            # Room for the dots.
+            return cut(text[:at], columns - 1) + "…" if columns > 1 else ""
+    return text

@@ -1,0 +1,173 @@
+"""A runtime_env as the control plane takes it: what means something only on this machine is
+read or packed here, as Ray's own client does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+from .._plane.client import ControlPlane
+from ..errors import ConfigurationError
+from .packages import Packages
+
+#: For so long the clusters are taken to be described as they were.
+CLUSTERS_ARE_KNOWN = 10.0
+
+
+def portable(env: Mapping[str, Any] | None, packages: Packages) -> dict[str, Any]:
+    """A copy without anything local.
+
+    Raises:
+        ConfigurationError: it names something that is not there, or cannot be sent.
+    """
+    if env is None:
+        return {}
+    if not isinstance(env, Mapping):
+        raise ConfigurationError(
+            f"runtime_env is {env!r:.80}", hint='write a dict, such as {"working_dir": "."}'
+        )
+    sent = dict(env)
+    excludes = _excludes(sent)
+    if sent.get("working_dir") is not None:
+        sent["working_dir"] = _working_dir(sent["working_dir"], excludes, packages)
+    if sent.get("py_modules") is not None:
+        if not isinstance(sent["py_modules"], (list, tuple)):
+            raise ConfigurationError(
+                f"py_modules is {sent['py_modules']!r:.80}", hint="write a list of folders or URIs"
+            )
+        sent["py_modules"] = [_module(each, excludes, packages) for each in sent["py_modules"]]
+    # They have done their work.
+    sent.pop("excludes", None)
+    for tool in ("pip", "uv"):
+        if isinstance(sent.get(tool), str):
+            sent[tool] = _text(tool, sent[tool]).strip().split("\n")
+    if str(sent.get("conda", "")).endswith((".yaml", ".yml")):
+        sent["conda"] = _yaml(_text("conda", str(sent["conda"])))
+    try:
+        json.dumps(sent)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"runtime_env cannot be sent: {error}", hint="use texts, numbers, lists and dicts"
+        ) from error
+    return sent
+
+
+class OfClusters:
+    """Folders of this machine that a cluster's own runtime_env names, as packages.
+
+    The control plane knows the paths and we have the files; which cluster will run the job is not
+    known yet, so what any of them names goes along.
+    """
+
+    def __init__(self, plane: ControlPlane, packages: Packages) -> None:
+        self._plane = plane
+        self._packages = packages
+        self._takes_packages: bool | None = None
+        self._clusters: tuple[float, list[Any]] | None = None
+
+    def packages(self) -> dict[str, str]:
+        """By path, their URIs."""
+        if not self._are_taken():
+            return {}
+        found: dict[str, str] = {}
+        for env in self._runtime_envs():
+            excludes = _excludes(env)
+            folder, modules = env.get("working_dir"), env.get("py_modules")
+            if _is_here(folder):
+                found[folder] = self._packages.working_dir(_absolute(folder), excludes)
+            for module in filter(_is_here, modules if isinstance(modules, list) else []):
+                found[module] = self._packages.py_module(_absolute(module), excludes)
+        return found
+
+    def _runtime_envs(self) -> list[Any]:
+        known, now = self._clusters, time.monotonic()
+        if known is None or now > known[0]:
+            items = self._plane.get("/v1/clusters")["items"]
+            known = (now + CLUSTERS_ARE_KNOWN, [item.get("runtime_env") or {} for item in items])
+            self._clusters = known
+        return known[1]
+
+    def _are_taken(self) -> bool:
+        if self._takes_packages is None:
+            schemas = self._plane.get("/v1/openapi.json")["components"]["schemas"]
+            self._takes_packages = "packages" in schemas["JobRequest"]["properties"]
+        return self._takes_packages
+
+
+def _working_dir(given: Any, excludes: list[str], packages: Packages) -> str:
+    path = _path("working_dir", given)
+    return packages.working_dir(path, excludes) if _is_here(path) else path
+
+
+def _module(given: Any, excludes: list[str], packages: Packages) -> str:
+    if isinstance(given, ModuleType):
+        folders = list(getattr(given, "__path__", []))
+        if len(folders) > 1:
+            raise ConfigurationError(
+                f"py_modules: {given.__name__} is spread over {len(folders)} folders",
+                hint="name the folders instead of the module",
+            )
+        given = folders[0] if folders else given.__file__
+    path = _path("py_modules", given)
+    return packages.py_module(path, excludes) if _is_here(path) else path
+
+
+def _path(field: str, given: Any) -> str:
+    """A URI as it is, a path as an absolute one."""
+    if not isinstance(given, (str, os.PathLike)):
+        raise ConfigurationError(f"{field} is {given!r:.80}", hint="write a path or a URI")
+    text = os.fspath(given)
+    if not isinstance(text, str) or "://" in text:
+        return str(text)
+    path = _absolute(text)
+    # An absolute path may be one on the clusters; a relative one is meant here.
+    if not os.path.exists(path) and not os.path.isabs(os.path.expanduser(text)):
+        raise ConfigurationError(
+            f"{field} {text} does not exist here",
+            hint=f"it stands for {path}; a path on the clusters must be absolute",
+        )
+    return path
+
+
+def _is_here(path: Any) -> bool:
+    return isinstance(path, str) and "://" not in path and os.path.exists(_absolute(path))
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(os.path.expanduser(path))
+
+
+def _excludes(env: Mapping[str, Any]) -> list[str]:
+    excludes = env.get("excludes") or []
+    if not isinstance(excludes, (list, tuple)) or not all(isinstance(e, str) for e in excludes):
+        raise ConfigurationError(
+            f"excludes is {excludes!r:.80}", hint='write a list of patterns, such as ["data/"]'
+        )
+    return list(excludes)
+
+
+def _text(field: str, path: str) -> str:
+    try:
+        with open(os.path.expanduser(path), encoding="utf-8") as file:
+            return file.read()
+    except OSError as error:
+        raise ConfigurationError(
+            f"{field} names the file {path}, which cannot be read: {error.strerror}",
+            hint=f"it is looked for in {os.getcwd()}; a list can be given too",
+        ) from error
+
+
+def _yaml(text: str) -> Any:
+    try:
+        import yaml
+    except ImportError as error:
+        raise ConfigurationError(
+            "conda names a YAML file, and PyYAML is not installed here",
+            hint="pip install pyyaml, or give the environment as a dict",
+        ) from error
+    return yaml.safe_load(text)

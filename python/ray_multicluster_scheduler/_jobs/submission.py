@@ -1,0 +1,139 @@
+"""A job on its way to the control plane."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import urllib3
+
+from .. import _context
+from .._plane.client import ControlPlane
+from .._plane.events import may_pass
+from ..errors import ConfigurationError, ControlPlaneError, SchedulerError
+
+logger = logging.getLogger(__name__)
+
+#: For so long a job with an id is sent again when its answer is lost.
+PATIENCE = 30.0
+
+
+def body(
+    entrypoint: object,
+    *,
+    submission_id: str | None,
+    metadata: Mapping[str, Any] | None,
+    tags: str | Iterable[str] | None,
+    preferred_cluster: str | None,
+    **fields: Any,
+) -> dict[str, Any]:
+    """What is sent, without what was not said.
+
+    Raises:
+        ConfigurationError: something cannot be meant.
+    """
+    context = _context.current_context()
+    wanted = {
+        "id": _id(submission_id),
+        "entrypoint": _entrypoint(entrypoint),
+        "metadata": _metadata(metadata),
+        "tags": [tags] if isinstance(tags, str) else list(tags or ()),
+        "preferred_cluster": preferred_cluster or _context.chosen_cluster(),
+        "home": _home(),
+        # Work of a job stays on that job's cluster, if nothing else is said.
+        "parent_job": context.job_id if context else None,
+        "parent_cluster": context.cluster if context else None,
+        **fields,
+    }
+    return {key: value for key, value in wanted.items() if _is_said(value)}
+
+
+def send(plane: ControlPlane, job: Mapping[str, Any]) -> tuple[str, bool]:
+    """The job's id, and whether it is new.
+
+    With an id, a job may be sent again until there is an answer: it is one job. Without one,
+    nobody could tell whether the first was heard.
+    """
+    deadline = time.monotonic() + PATIENCE
+    pause, was_lost = 0.2, False
+    while True:
+        try:
+            accepted = plane.post("/v1/jobs", dict(job))
+            break
+        except SchedulerError as error:
+            lost = _is_lost(error)
+            if lost and "id" not in job:
+                raise ControlPlaneError(
+                    f"it is not known whether the job was accepted: {error.message}",
+                    hint="look for it with list_jobs(); "
+                    "a job with a submission_id is sent again by itself, and never runs twice",
+                ) from error
+            if not may_pass(error) or time.monotonic() > deadline:
+                raise
+            was_lost = was_lost or lost
+        time.sleep(pause)
+        pause = min(pause * 2, 3.0)
+    job_id = accepted["id"]
+    duplicate = accepted.get("duplicate")
+    if duplicate == "same_content":
+        logger.warning(
+            "an identical job still waits, so none was added: %s "
+            "(give a submission_id to run it once more)",
+            job_id,
+        )
+    # If an answer was lost, what is there already is most likely what we sent before.
+    return job_id, duplicate is None or (duplicate == "same_id" and was_lost)
+
+
+def _is_said(value: object) -> bool:
+    # No CPUs at all is something to say.
+    return value is not None and value is not False and value != [] and value != {}
+
+
+def _is_lost(error: SchedulerError) -> bool:
+    """True if the request may have been heard, although there was no answer."""
+    cause = error.__cause__
+    never_sent = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)
+    return isinstance(cause, urllib3.exceptions.HTTPError) and not isinstance(cause, never_sent)
+
+
+def _id(given: object) -> str | None:
+    if given is None or isinstance(given, str):
+        # An empty one is as good as none.
+        return given or None
+    raise ConfigurationError(f"submission_id is {given!r:.80}", hint="write it as text")
+
+
+def _entrypoint(given: object) -> str:
+    if isinstance(given, str) and given.strip():
+        return given
+    shown = "empty" if isinstance(given, str) else f"{given!r:.80}"
+    hint = 'give the shell command to run, such as "python train.py"'
+    if isinstance(given, (list, tuple)):
+        hint = 'give one text, such as shlex.join(["python", "train.py"])'
+    raise ConfigurationError(f"the entrypoint is {shown}", hint=hint)
+
+
+def _metadata(given: Mapping[str, Any] | None) -> dict[str, str]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ConfigurationError(f"metadata is {given!r:.80}", hint='write {"name": "text"}')
+    texts = {}
+    for key, value in given.items():
+        if not isinstance(key, str) or not isinstance(value, (str, int, float)):
+            raise ConfigurationError(
+                f"metadata {key!r} is {value!r:.80}: names and values are texts",
+                hint="json.dumps(…) makes a text of anything",
+            )
+        texts[key] = value if isinstance(value, str) else str(value)
+    return texts
+
+
+def _home() -> str | None:
+    """The submitter's: paths below it mean the same folder on every cluster."""
+    home = os.path.expanduser("~")
+    return home if os.path.isabs(home) else None

@@ -1,0 +1,240 @@
+"""Waiting for jobs.
+
+The end of a job is told by the control plane as it happens. What is told can be missed, when a
+connection breaks or the control plane is restarted; so the jobs are looked at whenever the
+connection is there again, and a few of them every `check_interval` anyhow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from typing import Callable
+
+from .._plane.client import ControlPlane, segment
+from .._plane.events import CONNECTED, Event, EventStream, may_pass
+from ..errors import (
+    ConfigurationError,
+    JobFailedError,
+    JobTimeoutError,
+    SchedulerError,
+)
+from . import progress
+from .progress import duration, plain, say
+from .watched import Watched
+
+logger = logging.getLogger(__name__)
+
+#: Up to so many jobs are named to the control plane, which then tells of nothing else.
+MOST_NAMED = 1
+
+#: So many are looked at every `check_interval`, the one that was not looked at the longest first.
+LOOKED_AT = 50
+
+#: A control plane that is away for longer is worth a word.
+WORTH_TELLING = 10.0
+
+LAST_LINES = 20
+
+
+def wait(
+    plane: ControlPlane,
+    job_ids: str | Iterable[str],
+    *,
+    check_interval: float,
+    timeout: float | None,
+    on_end: Callable[[str], None],
+) -> None:
+    """Returns when all have succeeded; `on_end` hears of each that has ended.
+
+    Raises:
+        JobFailedError: as soon as one failed or was stopped. The others go on.
+        JobTimeoutError: some have not ended in time. They go on.
+        UnknownJobError: there is no such job; nothing was waited for.
+    """
+    if isinstance(job_ids, str):
+        job_ids = [job_ids]
+    jobs = {job_id: Watched(job_id) for job_id in job_ids}
+    for job_id in jobs:
+        if not isinstance(job_id, str) or not job_id:
+            raise ConfigurationError(f"{job_id!r:.80} is not the id of a job")
+    if not jobs:
+        return
+    deadline = None if timeout is None else time.monotonic() + timeout
+    with _news(plane, list(jobs)) as news, contextlib.closing(progress.on(sys.stderr)) as shown:
+        Waiting(plane, jobs, news, shown, on_end).run(max(check_interval, 0.1), deadline)
+
+
+class Waiting:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        jobs: dict[str, Watched],
+        news: queue.Queue[Event],
+        shown: progress.Progress,
+        on_end: Callable[[str], None],
+    ) -> None:
+        self._plane = plane
+        self._jobs = jobs
+        self._news = news
+        self._shown = shown
+        self._on_end = on_end
+        self._live = dict(jobs)
+        self._away_since: float | None = None
+        self._told_away = False
+
+    def run(self, check_interval: float, deadline: float | None) -> None:
+        # What happens from the connection on is told, so the first look is after it. Without one
+        # (its like is tried again in the background) there is still the look.
+        with contextlib.suppress(queue.Empty):
+            self._take(self._news.get(timeout=3.0))
+        for job in list(self._live.values()):
+            self._look(job)
+        self._judge()
+        check_at = time.monotonic() + check_interval
+        while self._live:
+            now = time.monotonic()
+            if deadline is not None and now >= deadline:
+                raise self._timed_out()
+            ends = [check_at, now + (self._shown.every or check_interval)]
+            ends += [] if deadline is None else [deadline]
+            self._hear(max(min(ends) - now, 0.0))
+            if time.monotonic() >= check_at:
+                self._look_at(list(self._live.values())[:LOOKED_AT])
+                check_at = time.monotonic() + check_interval
+            self._judge()
+
+    def _hear(self, patience: float) -> None:
+        """Waits for news, and takes all there are."""
+        must_look = False
+        with contextlib.suppress(queue.Empty):
+            must_look = self._take(self._news.get(timeout=patience))
+            while True:
+                must_look = self._take(self._news.get_nowait()) or must_look
+        if must_look:
+            self._look_at(list(self._live.values()))
+
+    def _take(self, news: Event) -> bool:
+        """True if something may have been missed."""
+        if news.kind == CONNECTED:
+            return True
+        job = self._live.get(news.data.get("job", ""))
+        if job is not None:
+            before = job.state
+            job.hear(news.data)
+            # Only a look says what it waits for.
+            return job.state == "queued" and before != "queued"
+        return False
+
+    def _look_at(self, jobs: list[Watched]) -> None:
+        """A control plane that is away comes back; until then there is nothing to see."""
+        try:
+            for job in jobs:
+                self._look(job)
+        except SchedulerError as error:
+            if not may_pass(error):
+                raise
+            now = time.monotonic()
+            self._away_since = self._away_since or now
+            if now - self._away_since > WORTH_TELLING and not self._told_away:
+                self._told_away = True
+                say(f"{error.message}; the jobs go on, and so does waiting")
+        else:
+            self._away_since, self._told_away = None, False
+
+    def _look(self, job: Watched) -> None:
+        job.look(self._plane.get(f"/v1/jobs/{segment(job.id)}"))
+        # To the end of those that are looked at next.
+        self._live[job.id] = self._live.pop(job.id)
+
+    def _judge(self) -> None:
+        """Shows how it stands, and lets go of what has ended."""
+        self._shown.show(list(self._jobs.values()))
+        ended = [job for job in self._live.values() if job.has_ended]
+        for job in ended:
+            del self._live[job.id]
+            self._on_end(job.id)
+        failed = [job for job in self._jobs.values() if job in ended and job.state != "succeeded"]
+        if failed:
+            raise self._failed(failed)
+
+    def _failed(self, failed: list[Watched]) -> JobFailedError:
+        job = failed[0]
+        where = f" on {job.cluster}" if job.cluster else ""
+        # Ray appends the log, which follows below.
+        status = (job.message or "").split(", last available logs", 1)[0].strip()
+        verb = "failed" if job.state == "failed" else "was stopped"
+        text = f"job {job.id} {verb}{where}" + (f": {status}" if status else "")
+        lines = self._last_lines(job)
+        if lines:
+            text += "\n  the end of its log:\n" + "\n".join(f"    {x}" for x in lines.splitlines())
+        for others, words in ((failed[1:], "failed too"), (self._live.values(), "not ended yet")):
+            if others:
+                text += f"\n  {words}: {_listed(others)}"
+        return JobFailedError(
+            text,
+            hint=f"get_job_logs({job.id!r}) has all it printed",
+            status="FAILED" if job.state == "failed" else "STOPPED",
+            status_message=job.message,
+            last_lines=lines,
+            job_id=job.id,
+            cluster=job.cluster,
+        )
+
+    def _last_lines(self, job: Watched) -> str:
+        """Nothing, if they cannot be had: the failure itself matters more."""
+        if not job.cluster:
+            return ""
+        with contextlib.suppress(SchedulerError):
+            path = f"/v1/jobs/{segment(job.id)}/logs"
+            return str(self._plane.get(path, lines=LAST_LINES, timeout=10.0)["text"])
+        return ""
+
+    def _timed_out(self) -> JobTimeoutError:
+        jobs = list(self._live.values())
+        self._look_at(jobs[:LOOKED_AT])
+        return JobTimeoutError(
+            f"{len(jobs)} of {len(self._jobs)} jobs have not ended in time\n"
+            + "\n".join(f"  {_told(job)}" for job in jobs[:LOOKED_AT])
+            + (f"\n  … and {len(jobs) - LOOKED_AT} more" if len(jobs) > LOOKED_AT else ""),
+            hint="they go on: wait again, or stop them with stop_job(…)",
+            job_id=jobs[0].id,
+            cluster=jobs[0].cluster,
+        )
+
+
+@contextlib.contextmanager
+def _news(plane: ControlPlane, ids: list[str]) -> Iterator[queue.Queue[Event]]:
+    """What is told of these jobs, read in the background."""
+    stream = EventStream(plane, "/v1/events", job=ids if len(ids) <= MOST_NAMED else None)
+    news: queue.Queue[Event] = queue.Queue()
+
+    def read() -> None:
+        try:
+            for event in stream:
+                news.put(event)
+        except SchedulerError as error:
+            # Then there is still the look every `check_interval`.
+            logger.warning("the control plane does not tell what happens: %s", error)
+
+    threading.Thread(target=read, name="ray-multicluster-events", daemon=True).start()
+    try:
+        yield news
+    finally:
+        stream.close()
+
+
+def _listed(jobs: Iterable[Watched]) -> str:
+    told = [f"{job.id} ({job.word}{' on ' + job.cluster if job.cluster else ''})" for job in jobs]
+    return ", ".join(told[:10]) + (f" and {len(told) - 10} more" if len(told) > 10 else "")
+
+
+def _told(job: Watched) -> str:
+    where = f" on {job.cluster}" if job.cluster else ""
+    why = f": {plain(job.why)}" if job.why else ""
+    return f"{job.id} {job.word}{where} for {duration(job.elapsed())}{why}"

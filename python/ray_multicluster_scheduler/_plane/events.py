@@ -1,0 +1,114 @@
+"""Server-Sent Events of the control plane, read over connections that break."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import urllib3
+
+from ..errors import SchedulerError
+from .client import ControlPlane
+
+#: The control plane says something every 15 s, if only that it is there.
+SILENCE = 45.0
+
+#: Between tries to connect: doubled each time.
+SHORTEST_PAUSE = 0.1
+LONGEST_PAUSE = 5.0
+
+#: What :class:`EventStream` says itself, each time it is connected: what happened before is
+#: to be looked up, what happens from now on will be told.
+CONNECTED = "connected"
+
+
+@dataclass(frozen=True)
+class Event:
+    kind: str
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+class EventStream:
+    """``for event in stream``: without an end, until :meth:`close` is called by any thread.
+
+    A control plane that goes away and comes back is connected to again. With `resume`, it is
+    told the number of the last event and goes on from there.
+
+    Raises:
+        SchedulerError: the control plane refuses; asking again would not help.
+    """
+
+    def __init__(
+        self, plane: ControlPlane, path: str, *, resume: bool = True, **query: Any
+    ) -> None:
+        self._plane = plane
+        self._path = path
+        self._query = query
+        self._resume = resume
+        self._last_id: str | None = None
+        self._closed = threading.Event()
+        self._answer: urllib3.BaseHTTPResponse | None = None
+
+    def __iter__(self) -> Iterator[Event]:
+        pause = SHORTEST_PAUSE
+        while not self._closed.is_set():
+            try:
+                answer = self._connect()
+            except SchedulerError as error:
+                if not may_pass(error):
+                    raise
+            else:
+                self._answer = answer
+                yield Event(CONNECTED)
+                # What breaks a connection is of no interest: the next one is.
+                with contextlib.suppress(urllib3.exceptions.HTTPError, OSError, ValueError):
+                    for event in self._read(answer):
+                        pause = SHORTEST_PAUSE
+                        yield event
+                with contextlib.suppress(urllib3.exceptions.HTTPError, OSError, ValueError):
+                    answer.close()
+            self._closed.wait(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    def close(self) -> None:
+        self._closed.set()
+        # Ends the read that is under way. Older urllib3 cannot; it ends with the next sign of life.
+        shutdown = getattr(self._answer, "shutdown", None)
+        if shutdown is not None:
+            with contextlib.suppress(OSError, ValueError):
+                shutdown()
+
+    def _connect(self) -> urllib3.BaseHTTPResponse:
+        headers = {"Accept": "text/event-stream"}
+        if self._resume and self._last_id is not None:
+            headers["Last-Event-ID"] = self._last_id
+        return self._plane.open(
+            "GET", self._path, query=self._query, timeout=SILENCE, stream=True, headers=headers
+        )
+
+    def _read(self, answer: urllib3.BaseHTTPResponse) -> Iterator[Event]:
+        fields: dict[str, str] = {}
+        for raw in answer:
+            if self._closed.is_set():
+                return
+            line = raw.decode("utf-8", "replace").rstrip("\r\n")
+            if line:
+                name, _, value = line.partition(":")
+                fields[name] = value[1:] if value.startswith(" ") else value
+                continue
+            # An empty line ends an event; half an event, at the end of a connection, is none.
+            if "data" in fields:
+                self._last_id = fields.get("id", self._last_id)
+                yield Event(fields.get("event", "message"), json.loads(fields["data"]))
+            fields = {}
+
+
+def may_pass(error: SchedulerError) -> bool:
+    """True if the same request may succeed later, as when the control plane is restarted."""
+    if isinstance(error.__cause__, urllib3.exceptions.HTTPError):
+        return True
+    return error.code in ("busy", "stopping", "http_502", "http_503", "http_504")
