@@ -199,11 +199,11 @@ class Recorder:
     """Stands in for the scheduler: remembers what it was asked, answers with the name of it."""
 
     def __init__(self) -> None:
-        self.calls: list[tuple[str, tuple, dict[str, Any]]] = []
+        self.calls: list[tuple[str, tuple]] = []
 
     def __getattr__(self, name: str) -> Any:
-        def call(*args: Any, **kwargs: Any) -> str:
-            self.calls.append((name, args, {k: v for k, v in kwargs.items() if v is not None}))
+        def call(*args: Any) -> str:
+            self.calls.append((name, args))
             return name
 
         return call
@@ -220,85 +220,42 @@ def work() -> None:
     """Something to submit."""
 
 
+# Arguments in the order that they are given, and handed on.
+GIVEN_JOB = ("true", {"pip": []}, "j", {"k": "v"}, "s", "mac", {"CPU": 1}, ["x"])
+GIVEN_TASK = (work, (1,), {"b": 2}, {"CPU": 1}, ["x"], "n", "mac")
+
+
 @pytest.mark.parametrize(
-    ("module", "name", "args", "wanted"),
+    ("module", "name", "given", "handed_on"),
     [
-        ("submit_job", "get_job_status", ("a", "mac"), ("get_job_status", ("a",), {})),
-        ("submit_job", "get_job_info", ("a", "mac"), ("get_job_info", ("a",), {})),
-        ("submit_job", "stop_job", ("a", "mac"), ("stop_job", ("a",), {})),
-        (
-            "submit_job",
-            "wait_for_all_jobs",
-            (["a", "b"], 1, 9),
-            ("wait_for_all_jobs", (["a", "b"],), {"check_interval": 1, "timeout": 9}),
-        ),
-        (
-            "submit_job",
-            "submit_job",
-            ("true", {"pip": []}, "j", {"k": "v"}, "s", "mac", {"CPU": 1}, ["x"]),
-            (
-                "submit_job",
-                ("true",),
-                {
-                    "runtime_env": {"pip": []},
-                    "job_id": "j",
-                    "metadata": {"k": "v"},
-                    "submission_id": "s",
-                    "preferred_cluster": "mac",
-                    "resource_requirements": {"CPU": 1},
-                    "tags": ["x"],
-                },
-            ),
-        ),
-        (
-            "submit_task",
-            "submit_task",
-            (work, (1,), {"b": 2}, {"CPU": 1}, ["x"], "n", "mac"),
-            (
-                "submit_task",
-                (work, (1,), {"b": 2}),
-                {
-                    "resource_requirements": {"CPU": 1},
-                    "tags": ["x"],
-                    "name": "n",
-                    "preferred_cluster": "mac",
-                },
-            ),
-        ),
-        ("submit_task", "get_task_result", ("t",), ("get_task_result", ("t",), {})),
-        ("submit_task", "get_task_status", ("t",), ("get_task_status", ("t",), {})),
-        (
-            "submit_actor",
-            "submit_actor",
-            (Recorder, (1,), {"b": 2}, {"CPU": 1}, ["x"], "n", "mac", 7),
-            (
-                "submit_actor",
-                (Recorder, (1,), {"b": 2}),
-                {
-                    "resource_requirements": {"CPU": 1},
-                    "tags": ["x"],
-                    "name": "n",
-                    "preferred_cluster": "mac",
-                    "timeout": 7,
-                },
-            ),
-        ),
-        (
-            "submit_actor",
-            "submit_actor_async",
-            (Recorder,),
-            ("submit_actor", (Recorder, (), None), {"name": ""}),
-        ),
-        ("submit_actor", "get_actor_status", ("a",), ("get_actor_status", ("a",), {})),
-        ("submit_actor", "get_actor_result", ("a",), ("get_actor_result", ("a",), {})),
+        ("submit_job", "submit_job", GIVEN_JOB, GIVEN_JOB),
+        ("submit_job", "get_job_status", ("a", "mac"), ("a", "mac")),
+        ("submit_job", "get_job_info", ("a", "mac"), ("a", "mac")),
+        ("submit_job", "stop_job", ("a", "mac"), ("a", "mac")),
+        ("submit_job", "wait_for_all_jobs", (["a", "b"], 1, 9), (["a", "b"], 1, 9)),
+        ("submit_task", "submit_task", GIVEN_TASK, GIVEN_TASK),
+        ("submit_task", "get_task_result", ("t",), ("t",)),
+        ("submit_task", "get_task_status", ("t",), ("t",)),
+        ("submit_actor", "submit_actor", (*GIVEN_TASK, 7), (*GIVEN_TASK, 7)),
+        ("submit_actor", "get_actor_result", ("a",), ("a",)),
+        ("submit_actor", "get_actor_status", ("a",), ("a",)),
     ],
 )
 def test_a_call_goes_to_this_programs_scheduler_whole(
-    recorder: Recorder, module: str, name: str, args: tuple, wanted: tuple
+    recorder: Recorder, module: str, name: str, given: tuple, handed_on: tuple
 ) -> None:
-    answer = getattr(importlib.import_module(f"{API}.{module}"), name)(*args)
-    assert recorder.calls == [wanted]
-    assert answer == wanted[0]
+    answer = getattr(importlib.import_module(f"{API}.{module}"), name)(*given)
+    assert recorder.calls == [(name, handed_on)]
+    assert answer == name
+
+
+def test_an_actor_submitted_without_a_timeout_waits_however_long_it_takes(
+    recorder: Recorder,
+) -> None:
+    from ray_multicluster_scheduler.app.client_api.submit_actor import submit_actor_async
+
+    assert submit_actor_async(*GIVEN_TASK) == "submit_actor"
+    assert recorder.calls == [("submit_actor", (*GIVEN_TASK, None))]
 
 
 def test_the_unified_scheduler_is_this_programs_scheduler(recorder: Recorder) -> None:
@@ -315,7 +272,7 @@ def test_the_unified_scheduler_is_this_programs_scheduler(recorder: Recorder) ->
     assert unified.submit_actor(Recorder) == unified_submit_actor(Recorder) == "submit_actor"
     assert unified.list_clusters() == "list_clusters"
     unified.cleanup()
-    assert recorder.calls[-1] == ("stop", (), {})
+    assert recorder.calls[-1] == ("stop", ())
 
 
 def test_a_settings_object_shows_defaults_and_what_was_set(monkeypatch: pytest.MonkeyPatch) -> None:

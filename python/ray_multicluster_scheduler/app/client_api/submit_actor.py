@@ -5,9 +5,10 @@ Deprecated: the same names are in ``ray_multicluster_scheduler``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ... import get_actor_status
 from ..._scheduler import Scheduler, current_scheduler
 from ..._settings import ACTOR_READY_TIMEOUT
 from .submit_task import get_current_cluster_context, set_current_cluster_context
@@ -33,21 +34,21 @@ def submit_actor(
     args: tuple = (),
     kwargs: Mapping[str, Any] | None = None,
     resource_requirements: Mapping[str, Any] | None = None,
-    tags: Iterable[str] | None = None,
+    tags: Sequence[str] | None = None,
     name: str = "",
     preferred_cluster: str | None = None,
     timeout: float | None = ACTOR_READY_TIMEOUT,
 ) -> tuple[str, Any]:
-    """Deprecated: use ``ray_multicluster_scheduler.submit_actor``."""
+    """Deprecated: use ``ray_multicluster_scheduler.submit_actor``, which takes more."""
     return current_scheduler().submit_actor(
         actor_class,
         args,
         kwargs,
-        resource_requirements=resource_requirements,
-        tags=tags,
-        name=name,
-        preferred_cluster=preferred_cluster,
-        timeout=timeout,
+        resource_requirements,
+        tags,
+        name,
+        preferred_cluster,
+        timeout,
     )
 
 
@@ -56,7 +57,7 @@ def submit_actor_async(
     args: tuple = (),
     kwargs: Mapping[str, Any] | None = None,
     resource_requirements: Mapping[str, Any] | None = None,
-    tags: Iterable[str] | None = None,
+    tags: Sequence[str] | None = None,
     name: str = "",
     preferred_cluster: str | None = None,
 ) -> tuple[str, Any]:
@@ -65,22 +66,10 @@ def submit_actor_async(
     ``ray_multicluster_scheduler.submit_actor_async`` gives a future at once.
     """
     return submit_actor(
-        actor_class,
-        args,
-        kwargs,
-        resource_requirements,
-        tags,
-        name,
-        preferred_cluster,
-        timeout=None,
+        actor_class, args, kwargs, resource_requirements, tags, name, preferred_cluster, None
     )
 
 
 def get_actor_result(actor_id: str) -> Any:
     """Deprecated: the handle that `submit_actor` returned."""
     return current_scheduler().get_actor_result(actor_id)
-
-
-def get_actor_status(actor_id: str) -> str:
-    """Deprecated: use ``ray_multicluster_scheduler.get_actor_status``."""
-    return current_scheduler().get_actor_status(actor_id)

@@ -5,9 +5,10 @@ Deprecated: the same names are in ``ray_multicluster_scheduler``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Callable
 
+from ... import get_task_result, get_task_status
 from ..._context import choose_cluster, current_cluster
 from ..._scheduler import Scheduler, current_scheduler
 
@@ -31,30 +32,14 @@ def submit_task(
     args: tuple = (),
     kwargs: Mapping[str, Any] | None = None,
     resource_requirements: Mapping[str, Any] | None = None,
-    tags: Iterable[str] | None = None,
+    tags: Sequence[str] | None = None,
     name: str = "",
     preferred_cluster: str | None = None,
 ) -> tuple[str, Any]:
-    """Deprecated: use ``ray_multicluster_scheduler.submit_task``."""
+    """Deprecated: use ``ray_multicluster_scheduler.submit_task``, which takes more."""
     return current_scheduler().submit_task(
-        func,
-        args,
-        kwargs,
-        resource_requirements=resource_requirements,
-        tags=tags,
-        name=name,
-        preferred_cluster=preferred_cluster,
+        func, args, kwargs, resource_requirements, tags, name, preferred_cluster
     )
-
-
-def get_task_result(task_id: str) -> Any:
-    """Deprecated: use ``ray_multicluster_scheduler.get_task_result``."""
-    return current_scheduler().get_task_result(task_id)
-
-
-def get_task_status(task_id: str) -> str:
-    """Deprecated: use ``ray_multicluster_scheduler.get_task_status``."""
-    return current_scheduler().get_task_status(task_id)
 
 
 def get_current_cluster_context() -> str | None:
