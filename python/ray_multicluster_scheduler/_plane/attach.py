@@ -52,13 +52,13 @@ def _checked(given: str) -> str:
             f"no control plane answers at {address}: {error}",
             hint=f"is it running, and can it be reached from here? {VARIABLE} names it; "
             "unset it to use this machine's own",
-        ) from error
+        ) from None
     except ValueError as error:
         raise ControlPlaneError(
             f"what answers at {address} is not a control plane: {error}",
             hint=f"{VARIABLE} names the control plane, not a Ray cluster: correct it, or unset it "
             "to use this machine's own",
-        ) from error
+        ) from None
     return address
 
 

@@ -1,0 +1,248 @@
+"""Both wheels, built from these sources, installed into fresh environments, and used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from email.message import Message
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from ray_multicluster_scheduler import __version__
+from support.jobs import unique_id, wait_for
+from support.plane import REPOSITORY, MakePlane, Plane
+from support.pool import Pool
+from support.ray_cluster import Clusters, where
+from support.user import User
+from support.waiting import PATIENCE
+
+PACKAGE = "ray_multicluster_scheduler"
+
+# What a user writes. There is no Ray in these environments: jobs need none.
+SUBMITS_A_JOB = """
+import sys
+from ray_multicluster_scheduler.app.client_api import (
+    get_job_status, initialize_scheduler_environment, submit_job, wait_for_all_jobs,
+)
+
+with initialize_scheduler_environment(*sys.argv[2:]):
+    job = submit_job(entrypoint="echo hello", submission_id=sys.argv[1])
+    wait_for_all_jobs([job], timeout=120)
+    print(job, get_job_status(job))
+assert "ray" not in sys.modules
+"""
+
+ATTACHES = f"import sys, {PACKAGE}.app.client_api as a; a.initialize_scheduler_environment()"
+
+# What a job does that was given the SDK.
+INSIDE_A_JOB = f"""
+import {PACKAGE} as sdk
+context = sdk.current_context()
+print("context", context.cluster, context.job_id, context.attempt, context.address)
+print("version", sdk.__version__)
+with sdk.initialize_scheduler_environment() as scheduler:
+    print("status", scheduler.get_job_status(context.job_id))
+"""
+
+
+class Environment:
+    """A fresh virtualenv, and a user who works in it."""
+
+    def __init__(self, directory: Path, *requirements: object):
+        self.bin = directory / "bin"
+        run(sys.executable, "-m", "venv", "--without-pip", directory)
+        run(sys.executable, "-m", "pip", "--python", directory, "install", "-q", *requirements)
+
+    def run(self, user: User, *command: object, **env: str) -> subprocess.CompletedProcess[str]:
+        """One of its programs, found by its own name alone."""
+        program, *arguments = map(str, command)
+        for name in ("PYTHONPATH", "RAY_MULTICLUSTER_BIN"):
+            user.environment.pop(name, None)
+        return subprocess.run(
+            [str(self.bin / program), *arguments],
+            env={**user.environment, "PATH": f"{self.bin}:/usr/bin:/bin", **env},
+            cwd=user.home,
+            capture_output=True,
+            text=True,
+            timeout=180 * PATIENCE,
+        )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("wheels")
+
+
+@pytest.fixture(scope="module")
+def platform_wheel(folder: Path) -> Path:
+    """With the profile and flags of `make build`, so that nothing is compiled twice."""
+    tags = ("--compatibility", "linux") if sys.platform == "linux" else ()
+    command = ["maturin", "build", "--quiet", "--locked", "--profile", "dev", *tags]
+    run(*command, "--out", folder / "platform", cwd=REPOSITORY)
+    (wheel,) = (folder / "platform").iterdir()
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def client_wheel(folder: Path) -> Path:
+    command = ["hatchling", "build", "--target", "wheel", "--directory", folder / "client"]
+    run(*command, cwd=REPOSITORY / "python")
+    (wheel,) = (folder / "client").iterdir()
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def with_program(folder: Path, platform_wheel: Path) -> Environment:
+    return Environment(folder / "with_program", platform_wheel)
+
+
+@pytest.fixture(scope="module")
+def client_only(folder: Path, client_wheel: Path) -> Environment:
+    """With the oldest line of urllib3 that we say we take: some environments pin it."""
+    return Environment(folder / "client_only", client_wheel, "urllib3<2")
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Iterator[User]:
+    user = User(tmp_path)
+    yield user
+    user.leave()
+
+
+def test_both_wheels_are_one_package_of_one_version(
+    platform_wheel: Path, client_wheel: Path
+) -> None:
+    name, _, tag = client_wheel.stem.partition(f"-{__version__}-")
+    assert (name, tag) == (PACKAGE, "py3-none-any")
+    name, _, tag = platform_wheel.stem.partition(f"-{__version__}-")
+    assert name == PACKAGE
+    assert tag.startswith("py3-none-")
+    assert not tag.endswith("any")
+    cargo = (REPOSITORY / "Cargo.toml").read_text()
+    assert f'[workspace.package]\nversion = "{__version__}"\n' in cargo
+
+    assert sources(platform_wheel) == sources(client_wheel)
+    assert f"{PACKAGE}/py.typed" in sources(client_wheel)
+    assert described(platform_wheel) == described(client_wheel)
+
+
+def test_the_metadata_says_what_is_needed(client_wheel: Path) -> None:
+    said = described(client_wheel)
+    assert said["Name"] == [PACKAGE]
+    assert said["Requires-Python"] == [">=3.9"]
+    assert said["License-Expression"] == ["Apache-2.0"]
+    for minor in range(9, 14):
+        assert f"Programming Language :: Python :: 3.{minor}" in said["Classifier"]
+    assert "Typing :: Typed" in said["Classifier"]
+    needs = {Requirement(text).name: Requirement(text) for text in said["Requires-Dist"]}
+    assert set(needs) == {"urllib3", "pathspec", "ray"}
+    assert str(needs["ray"].marker) == 'extra == "ray"', "Ray is optional"
+    assert needs["ray"].specifier.contains("2.60.0"), "the version of tests/requirements.txt"
+    assert needs["urllib3"].specifier.contains("1.26.20")
+
+
+def test_the_platform_wheel_brings_the_program(with_program: Environment, user: User) -> None:
+    for script in ("ray-multicluster", "ray-multicluster-scheduler"):
+        ran = with_program.run(user, script, "--version")
+        assert (ran.stdout, ran.stderr) == (f"ray-multicluster {__version__}\n", "")
+        ran = with_program.run(user, script, "serve", "--no-such-flag")
+        assert ran.returncode == 2, "exit codes are the program's"
+
+
+def test_with_the_platform_wheel_a_job_runs_by_a_control_plane_of_the_user_s_own(
+    with_program: Environment, user: User, clusters: Clusters
+) -> None:
+    file = user.home / "cluster.yaml"
+    Pool(list(clusters.values())).write(file)
+    job = unique_id("wheel")
+    ran = with_program.run(user, "python", "-c", SUBMITS_A_JOB, job)
+    assert ran.stdout.splitlines()[-1:] == [f"{job} SUCCEEDED"], ran.stderr
+    assert len(where(clusters, job)) == 1
+    (plane,) = user.planes()
+    assert str(user.notice(plane)["config"]) == str(file)
+
+
+def test_the_client_only_wheel_says_that_there_is_no_program(
+    client_only: Environment, user: User
+) -> None:
+    user.config()
+    (user.home / "pool/cluster.yaml").rename(user.home / "cluster.yaml")
+    for script in ("ray-multicluster", "ray-multicluster-scheduler"):
+        ran = client_only.run(user, script, "--version")
+        assert ran.returncode == 1
+        assert "error: the control plane's program ray-multicluster is not on" in ran.stderr
+        assert "install the wheel for this platform" in ran.stderr
+    ran = client_only.run(user, "python", "-c", ATTACHES)
+    assert f"{PACKAGE}.errors.ControlPlaneError: the control plane's program" in ran.stderr
+    assert "RAY_MULTICLUSTER_ADDRESS" in ran.stderr
+
+
+def test_the_client_only_wheel_runs_a_program_that_is_elsewhere(
+    client_only: Environment, user: User
+) -> None:
+    program = user.environment["RAY_MULTICLUSTER_BIN"]
+    for script in ("ray-multicluster", "ray-multicluster-scheduler"):
+        ran = client_only.run(user, script, "--version", RAY_MULTICLUSTER_BIN=program)
+        assert ran.stdout == f"ray-multicluster {__version__}\n"
+
+
+def test_with_the_client_only_wheel_a_job_runs_by_a_control_plane_elsewhere(
+    client_only: Environment, user: User, plane: Plane, clusters: Clusters
+) -> None:
+    job = unique_id("wheel")
+    ran = client_only.run(
+        user, "python", "-c", SUBMITS_A_JOB, job, RAY_MULTICLUSTER_ADDRESS=plane.address
+    )
+    assert ran.stdout.splitlines()[-1:] == [f"{job} SUCCEEDED"], ran.stderr
+    assert len(where(clusters, job)) == 1
+    assert user.planes() == []
+
+
+def test_a_job_is_given_the_package_on_a_cluster_that_has_none(
+    make_plane: MakePlane, client_wheel: Path, tmp_path: Path
+) -> None:
+    def on_mac(pool: Pool) -> None:
+        pool["mac"]["inject_sdk"] = True
+
+    plane = make_plane(on_mac)
+    script = tmp_path / "inside.py"
+    script.write_text(INSIDE_A_JOB)
+    job = unique_id("inside")
+    request = {"id": job, "entrypoint": f"python {script}", "preferred_cluster": "mac"}
+    plane.post("/v1/jobs", {**request, "required": True})
+    wait_for(plane.client, job, "SUCCEEDED")
+    said = plane.client.get_job_logs(job).splitlines()
+    assert f"context mac {job} 1 {plane.address}" in said
+    assert f"version {__version__}" in said
+    assert "status RUNNING" in said
+
+
+def run(*command: object, cwd: Path | None = None) -> None:
+    ran = subprocess.run(
+        list(map(str, command)), cwd=cwd, capture_output=True, text=True, timeout=600
+    )
+    assert ran.returncode == 0, f"{command}:\n{ran.stdout}{ran.stderr}"
+
+
+def sources(wheel: Path) -> list[str]:
+    """The package itself."""
+    with zipfile.ZipFile(wheel) as file:
+        return sorted(name for name in file.namelist() if name.startswith(f"{PACKAGE}/"))
+
+
+def described(wheel: Path) -> dict[str, list[str]]:
+    """What the metadata says, whichever way the builder writes it."""
+    with zipfile.ZipFile(wheel) as file:
+        name = f"{PACKAGE}-{__version__}.dist-info/METADATA"
+        said: Message = Parser().parsestr(file.read(name).decode())
+    fields = {key: sorted(said.get_all(key, [])) for key in set(said.keys())}
+    fields["Requires-Dist"] = sorted(str(Requirement(text)) for text in fields["Requires-Dist"])
+    fields["Keywords"] = sorted(",".join(fields["Keywords"]).split(","))
+    fields["Description"] = [str(said.get_payload()).strip()]
+    del fields["Description-Content-Type"]
+    return fields
