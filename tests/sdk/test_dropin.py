@@ -237,7 +237,6 @@ GIVEN_TASK = (work, (1,), {"b": 2}, {"CPU": 1}, ["x"], "n", "mac")
         ("submit_task", "get_task_result", ("t",), ("t",)),
         ("submit_task", "get_task_status", ("t",), ("t",)),
         ("submit_actor", "submit_actor", (*GIVEN_TASK, 7), (*GIVEN_TASK, 7)),
-        ("submit_actor", "get_actor_result", ("a",), ("a",)),
         ("submit_actor", "get_actor_status", ("a",), ("a",)),
     ],
 )
@@ -249,6 +248,12 @@ def test_a_call_goes_to_this_programs_scheduler_whole(
     assert answer == name
 
 
+def test_the_result_of_an_actor_is_its_handle(recorder: Recorder) -> None:
+    from ray_multicluster_scheduler.app.client_api.submit_actor import get_actor_result
+
+    assert get_actor_result("a") == "get_actor_handle"
+
+
 def test_an_actor_submitted_without_a_timeout_waits_however_long_it_takes(
     recorder: Recorder,
 ) -> None:
@@ -256,6 +261,15 @@ def test_an_actor_submitted_without_a_timeout_waits_however_long_it_takes(
 
     assert submit_actor_async(*GIVEN_TASK) == "submit_actor"
     assert recorder.calls == [("submit_actor", (*GIVEN_TASK, None))]
+
+
+@pytest.mark.parametrize("what", ["scheduler", "actor_scheduler", "job_scheduler"])
+def test_what_is_initialised_with_a_scheduler_uses_it(recorder: Recorder, what: str) -> None:
+    api = importlib.import_module(API)
+    other = Recorder()
+    getattr(api, f"initialize_{what}")(other)
+    api.submit_job("true")
+    assert (len(other.calls), len(recorder.calls)) == (1, 0)
 
 
 def test_the_unified_scheduler_is_this_programs_scheduler(recorder: Recorder) -> None:

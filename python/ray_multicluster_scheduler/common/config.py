@@ -8,7 +8,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from .. import _scheduler, _settings
+from .. import _settings
+from .._scheduler import attached
 
 __all__ = ["ExecutionMode", "settings"]
 
@@ -63,7 +64,7 @@ settings = EffectiveSettings()
 def _of_the_plane(name: str) -> str:
     proper = _settings.RENAMED.get(name.lower(), name.lower())
     # Reading a setting is no reason to start a control plane.
-    scheduler = _scheduler._current
+    scheduler = attached()
     if scheduler is not None and scheduler._plane is not None:
         in_force = scheduler.plane.get("/v1/settings")["items"]
         return next(each["value"] for each in in_force if each["name"] == proper)

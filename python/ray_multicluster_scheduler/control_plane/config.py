@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from .._context import current_context
-from .._plane.attach import attach
 from .._scheduler import Scheduler
 
 __all__ = ["ConfigManager"]
@@ -23,6 +21,5 @@ class ConfigManager:
 
     def get_cluster_configs(self) -> list[dict[str, Any]]:
         """Name, addresses, tags, weight, runtime_env and more of each; secrets left out."""
-        plane = attach(self.config_file_path)
-        with Scheduler(plane, current_context()) as scheduler:
+        with Scheduler(self.config_file_path) as scheduler:
             return scheduler.list_clusters()

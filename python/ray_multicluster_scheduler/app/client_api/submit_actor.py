@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ... import get_actor_status
-from ..._scheduler import Scheduler, current_scheduler
+from ..._scheduler import Scheduler, current_scheduler, use_scheduler
 from ..._settings import ACTOR_READY_TIMEOUT
 from .submit_task import get_current_cluster_context, set_current_cluster_context
 
@@ -26,7 +26,7 @@ __all__ = [
 
 def initialize_actor_scheduler(lifecycle_manager: Scheduler) -> None:
     """Deprecated: ``initialize_scheduler_environment`` has done it."""
-    lifecycle_manager.start()
+    use_scheduler(lifecycle_manager)
 
 
 def submit_actor(
@@ -72,4 +72,4 @@ def submit_actor_async(
 
 def get_actor_result(actor_id: str) -> Any:
     """Deprecated: the handle that `submit_actor` returned."""
-    return current_scheduler().get_actor_result(actor_id)
+    return current_scheduler().get_actor_handle(actor_id)

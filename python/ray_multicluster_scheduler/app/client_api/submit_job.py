@@ -16,7 +16,7 @@ from ... import (
     stop_job,
     wait_for_all_jobs,
 )
-from ..._scheduler import Scheduler, current_scheduler
+from ..._scheduler import Scheduler, current_scheduler, use_scheduler
 
 __all__ = [
     "get_job_info",
@@ -31,7 +31,7 @@ __all__ = [
 
 def initialize_job_scheduler(lifecycle_manager: Scheduler) -> None:
     """Deprecated: ``initialize_scheduler_environment`` has done it."""
-    lifecycle_manager.start()
+    use_scheduler(lifecycle_manager)
 
 
 def submit_job(

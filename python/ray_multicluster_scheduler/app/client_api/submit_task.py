@@ -10,7 +10,7 @@ from typing import Any, Callable
 
 from ... import get_task_result, get_task_status
 from ..._context import choose_cluster, current_cluster
-from ..._scheduler import Scheduler, current_scheduler
+from ..._scheduler import Scheduler, current_scheduler, use_scheduler
 
 __all__ = [
     "get_current_cluster_context",
@@ -24,7 +24,7 @@ __all__ = [
 
 def initialize_scheduler(lifecycle_manager: Scheduler) -> None:
     """Deprecated: ``initialize_scheduler_environment`` has done it."""
-    lifecycle_manager.start()
+    use_scheduler(lifecycle_manager)
 
 
 def submit_task(

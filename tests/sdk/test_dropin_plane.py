@@ -1,0 +1,141 @@
+"""What the earlier prototype's objects tell, over a real control plane without a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ray_multicluster_scheduler.app.client_api import (
+    UnifiedScheduler,
+    initialize_actor_scheduler,
+    initialize_job_scheduler,
+    initialize_scheduler,
+    initialize_scheduler_environment,
+)
+from ray_multicluster_scheduler.app.client_api.submit_job import (
+    get_job_info,
+    get_job_status,
+    stop_job,
+    submit_job,
+    wait_for_all_jobs,
+)
+from ray_multicluster_scheduler.common.config import PLANE_DEFAULTS, ExecutionMode, settings
+from ray_multicluster_scheduler.common.exception import ConfigurationError
+from ray_multicluster_scheduler.control_plane.admin_api import AdminAPI
+from ray_multicluster_scheduler.control_plane.config import ConfigManager
+from support import ports
+from support.plane import Plane
+from support.pool import Pool
+
+
+@pytest.fixture(scope="module")
+def lonely(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+    """A plane above a cluster that nobody has started: jobs are taken, and wait."""
+    pool = Pool([], {"submission_interval": "25s", "execution_mode": "serial"})
+    pool.clusters.append(
+        {
+            "name": "centos",
+            "head_address": f"127.0.0.1:{ports.a_port()}",
+            "dashboard": f"http://127.0.0.1:{ports.a_port()}",
+            "tags": ["linux"],
+            "runtime_env": {"env_vars": {"home_dir": "/home/zorro/"}},
+        }
+    )
+    plane = Plane(tmp_path_factory.mktemp("lonely"), pool)
+    try:
+        yield plane.start()
+    finally:
+        plane.close()
+
+
+@pytest.fixture(autouse=True)
+def initialised(lonely: Plane, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("RAY_MULTICLUSTER_ADDRESS", lonely.address)
+    scheduler = initialize_scheduler_environment()
+    for initialize in (initialize_scheduler, initialize_actor_scheduler, initialize_job_scheduler):
+        initialize(scheduler)
+    yield
+    scheduler.stop()
+
+
+def test_a_job_that_waits_is_pending_under_its_own_id_and_can_be_stopped() -> None:
+    job_id = submit_job("python train.py", submission_id="mine", tags=["tradebot"])
+    assert job_id == "mine"
+    assert get_job_status("mine") == get_job_status("mine", "centos") == "PENDING"
+    assert get_job_info("mine", "centos").tags == ("tradebot",)
+    with pytest.raises(TimeoutError):
+        wait_for_all_jobs(["mine"], check_interval=1, timeout=0.2)
+    assert stop_job("mine", "centos") is True
+    assert get_job_status("mine") == "STOPPED"
+    with pytest.raises(RuntimeError, match="mine"):
+        wait_for_all_jobs(["mine"])
+
+
+def test_a_cluster_that_does_not_exist_is_refused_at_once() -> None:
+    with pytest.raises(ConfigurationError, match="moc"):
+        UnifiedScheduler().submit_job("true", preferred_cluster="moc")
+
+
+def test_the_admin_api_tells_of_clusters_health_queue_and_pool() -> None:
+    submit_job("true", submission_id="waits")
+    admin = AdminAPI()
+    assert admin.get_cluster_status()["centos"]["tags"] == ["linux"]
+    assert admin.get_health_status()["centos"] != "healthy"
+    assert admin.get_queue_status()["waiting"] == 1
+    assert admin.get_scheduler_stats()["clusters"] == 1
+    stop_job("waits", "centos")
+    assert admin.get_queue_status()["waiting"] == 0
+
+
+def test_the_clusters_of_a_configuration_are_told(lonely: Plane) -> None:
+    (cluster,) = ConfigManager(str(lonely.config)).get_cluster_configs()
+    assert cluster["name"] == "centos"
+    assert cluster["runtime_env"]["env_vars"]["home_dir"] == "/home/zorro/"
+    assert UnifiedScheduler().list_clusters()[0]["dashboard"] == cluster["dashboard"]
+
+
+def test_settings_are_those_in_force() -> None:
+    assert settings.SUBMISSION_WAIT_TIME == 25
+    assert settings.EXECUTION_MODE is ExecutionMode.SERIAL
+    assert settings.RESOURCE_CHECK_INTERVAL == 1
+
+
+@pytest.mark.parametrize("name", PLANE_DEFAULTS)
+def test_the_defaults_are_the_control_planes(lonely: Plane, name: str) -> None:
+    from ray_multicluster_scheduler._settings import RENAMED
+
+    proper = RENAMED.get(name.lower(), name.lower())
+    told = {setting["name"]: setting["default"] for setting in lonely.get("/v1/settings")["items"]}
+    assert told[proper] == PLANE_DEFAULTS[name]
+
+
+def test_a_setting_that_the_control_plane_does_not_have_is_warned_about(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("SCHEDULER_SUBMISSION_WAIT_TIME", "61")
+    monkeypatch.setenv("SCHEDULER_CACHE_TIMEOUT", "61")
+    initialize_scheduler_environment().stop()
+    text = caplog.text
+    assert "SCHEDULER_SUBMISSION_WAIT_TIME=61 is not in force" in text
+    assert "SCHEDULER_CACHE_TIMEOUT has no effect any more" in text
+
+
+def test_the_prototypes_file_is_honoured_by_the_control_plane_that_is_started(
+    lonely: Plane, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from ray_multicluster_scheduler._plane import local
+    from support.plane import binary
+
+    (tmp_path / ".ray_scheduler").mkdir()
+    (tmp_path / ".ray_scheduler/settings.yaml").write_text("TASK_QUEUE_MAX_SIZE: 77\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("RAY_MULTICLUSTER_BIN", str(binary()))
+    monkeypatch.delenv("RAY_MULTICLUSTER_ADDRESS")
+    with initialize_scheduler_environment(lonely.config):
+        try:
+            assert settings.TASK_QUEUE_MAX_SIZE == 77
+        finally:
+            started = local.LocalPlane(lonely.config)
+            started._end(local.running(started.folder))
