@@ -9,6 +9,7 @@ use crate::{
     driver::{Driver, Failure},
     events::Events,
     lanes::Lanes,
+    logs::Turns,
     metrics::Metrics,
     serve::Reloader,
     usage::Usage,
@@ -33,6 +34,8 @@ pub struct Plane {
     pub id: Arc<str>,
     /// Since when.
     pub started_at: Timestamp,
+    /// Who may read logs.
+    pub(crate) logs: Turns,
     /// Who is being served.
     pub(crate) usage: Usage,
     pub(crate) reader: Arc<dyn Reader>,

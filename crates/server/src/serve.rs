@@ -35,6 +35,7 @@ use crate::{
     events::Events,
     http,
     lanes::{Lanes, Shared},
+    logs::Turns,
     metrics::Metrics,
     usage::Usage,
 };
@@ -89,6 +90,7 @@ pub fn start(config: Config, mut opened: Opened, config_path: Option<PathBuf>) -
         packages: opened.packages,
         id,
         started_at: clock.now(),
+        logs: Turns::default(),
         usage: Usage::new(),
         reader: opened.reader,
     };

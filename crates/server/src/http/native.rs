@@ -2,13 +2,14 @@
 //! document.
 //!
 //! - `jobs`, `batch`, `placements`, `clusters`, `plane` the routes, by subject
-//! - `events` what happens, as it happens · `wait` long polls
+//! - `events` what happens, as it happens · `follow` a log, likewise · `wait` long polls
 //! - `views` how things are shown · `request` how requests are read
 
 mod batch;
 mod clusters;
 mod decisions;
 mod events;
+mod follow;
 mod jobs;
 mod placements;
 mod plane;
@@ -91,6 +92,7 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(jobs::rerun))
         .routes(routes!(jobs::attempts))
         .routes(routes!(jobs::logs))
+        .routes(routes!(follow::follow))
         .routes(routes!(jobs::wait))
         .routes(routes!(decisions::explain))
         .routes(routes!(decisions::of_job))

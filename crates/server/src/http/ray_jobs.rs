@@ -36,18 +36,11 @@ use crate::{driver::Failure, plane::Plane};
 
 /// The largest request but for packages: a job may have 1 MiB as we store it.
 const MAX_BODY: usize = 4 << 20;
-/// Logs followed at once.
-const MAX_FOLLOWERS: usize = 1000;
-/// Whole logs being read at once, of up to 16 MiB each; more wait.
-const MAX_READERS: usize = 8;
 /// Packages uploaded at once, each holding a megabyte.
 const MAX_UPLOADS: usize = 64;
 
 /// What the routes share.
 struct Desk {
-    followers: Arc<Semaphore>,
-    /// Of whole logs.
-    readers: Arc<Semaphore>,
     uploads: Semaphore,
     drivers: driver::Drivers,
     version: version::Cache,
@@ -55,8 +48,6 @@ struct Desk {
 
 pub(crate) fn routes() -> Router<Plane> {
     let desk = Arc::new(Desk {
-        followers: Arc::new(Semaphore::new(MAX_FOLLOWERS)),
-        readers: Arc::new(Semaphore::new(MAX_READERS)),
         uploads: Semaphore::new(MAX_UPLOADS),
         drivers: driver::Drivers::default(),
         version: version::Cache::default(),

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use multicluster_ray::LogTail;
 use multicluster_types::{JobId, SubmissionId};
 use tokio::{
-    sync::{Semaphore, mpsc},
+    sync::mpsc,
     time::{Instant, sleep, timeout},
 };
 
@@ -37,21 +37,32 @@ pub(crate) enum Ended {
     Unheard,
 }
 
+/// Some of a log, as it is passed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// Of what an attempt printed, `from` this many bytes on.
+    Log { run: Run, from: u64, text: String },
+    /// A word of our own: whole lines.
+    Note(String),
+}
+
+impl Piece {
+    /// As it is printed.
+    pub(crate) fn into_text(self) -> String {
+        match self {
+            Self::Log { text, .. } | Self::Note(text) => text,
+        }
+    }
+}
+
 /// Passes a job's log on as it is written, until the job has ended and everything it
 /// printed was passed on, or the job is forgotten.
 ///
-/// Whole logs are read, if need be, one per permit of `readers`: they are large.
-///
 /// # Errors
 /// When it cannot go on; a cluster that does not answer is waited for.
-pub(crate) async fn follow(
-    plane: Plane,
-    job: JobId,
-    out: mpsc::Sender<String>,
-    readers: Arc<Semaphore>,
-) -> Result<(), Ended> {
+pub(crate) async fn follow(plane: Plane, job: JobId, out: mpsc::Sender<Piece>) -> Result<(), Ended> {
     let (sent, pause) = (Sent::default(), SHORTEST_PAUSE);
-    let mut follower = Follower { plane, job, out, readers, run: None, sent, closed: false, pause };
+    let mut follower = Follower { plane, job, out, run: None, sent, closed: false, pause };
     loop {
         match follower.look().await? {
             None | Some(Place::Ended { run: None }) => return follower.leave().await,
@@ -72,8 +83,7 @@ pub(crate) async fn follow(
 struct Follower {
     plane: Plane,
     job: JobId,
-    out: mpsc::Sender<String>,
-    readers: Arc<Semaphore>,
+    out: mpsc::Sender<Piece>,
     /// The attempt that is being passed on.
     run: Option<Run>,
     /// What of it was.
@@ -175,7 +185,7 @@ impl Follower {
         if self.closed && self.sent.bytes() > LONGEST as u64 {
             return Ok(());
         }
-        let readers = Arc::clone(&self.readers);
+        let readers = Arc::clone(&self.plane.logs.readers);
         let reading = async {
             let _turn = readers.acquire().await;
             timeout(CLOSES_WITHIN * 2, read(&self.plane, &self.job, run.clone(), LONGEST)).await
@@ -212,15 +222,17 @@ impl Follower {
 
     /// A word of our own, on a line of its own.
     async fn tell(&mut self, note: &str) -> Result<(), Ended> {
-        self.out.send(note.to_owned()).await.map_err(|_| Ended::Unheard)
+        self.out.send(Piece::Note(note.to_owned())).await.map_err(|_| Ended::Unheard)
     }
 
     async fn pass(&mut self, text: &str) -> Result<(), Ended> {
+        let Some(run) = self.run.clone() else { return Ok(()) };
         let mut left = text;
         while !left.is_empty() {
-            let (piece, rest) = left.split_at(left.floor_char_boundary(LONGEST_PIECE));
-            self.out.send(piece.to_owned()).await.map_err(|_| Ended::Unheard)?;
-            self.sent.add(piece);
+            let (text, rest) = left.split_at(left.floor_char_boundary(LONGEST_PIECE));
+            let piece = Piece::Log { run: run.clone(), from: self.sent.bytes(), text: text.to_owned() };
+            self.out.send(piece).await.map_err(|_| Ended::Unheard)?;
+            self.sent.add(text);
             self.pause = SHORTEST_PAUSE;
             left = rest;
         }

@@ -24,7 +24,7 @@ use crate::{Plane, http::error::Problem, usage::Using};
 const PAGE: usize = 500;
 const MOST_LISTED: usize = 1000;
 /// A comment this often tells proxies and clients that we are alive.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// List the events of a job, in order
 #[utoipa::path(get, path = "/v1/jobs/{id}/events", tag = "events", operation_id = "list_job_events",

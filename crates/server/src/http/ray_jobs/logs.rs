@@ -6,7 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{
-    Extension, Json,
+    Json,
     extract::{
         Path, State, WebSocketUpgrade,
         ws::{CloseFrame, Message, WebSocket, close_code, rejection::WebSocketUpgradeRejection},
@@ -17,12 +17,12 @@ use axum::{
 use multicluster_types::JobId;
 use serde_json::json;
 use tokio::{
-    sync::{Semaphore, mpsc},
+    sync::mpsc,
     task::JoinSet,
     time::{Instant, interval, timeout},
 };
 
-use super::{Desk, Sorry, jobs::known};
+use super::{Sorry, jobs::known};
 use crate::{
     logs::{LONGEST, follow, last_lines},
     plane::Plane,
@@ -40,13 +40,9 @@ const ON_THE_WAY: usize = 4;
 const MAX_INCOMING: usize = 64 << 10;
 
 /// `GET …/logs`: all of it, or the end of a very long one.
-pub(super) async fn whole(
-    State(plane): State<Plane>,
-    Extension(desk): Extension<Arc<Desk>>,
-    Path(id): Path<String>,
-) -> Result<Response, Sorry> {
+pub(super) async fn whole(State(plane): State<Plane>, Path(id): Path<String>) -> Result<Response, Sorry> {
     let id = known(&plane, &id).await?;
-    let _turn = desk.readers.acquire().await;
+    let _turn = plane.logs.readers.acquire().await;
     let lines = last_lines(&plane, &id, None, LONGEST).await?;
     Ok(Json(json!({ "logs": lines.text })).into_response())
 }
@@ -54,37 +50,36 @@ pub(super) async fn whole(
 /// `GET …/logs/tail`
 pub(super) async fn tail(
     State(plane): State<Plane>,
-    Extension(desk): Extension<Arc<Desk>>,
     Path(id): Path<String>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Sorry> {
     let id = known(&plane, &id).await?;
     let upgrade =
         upgrade.map_err(|no| Sorry::new(no.status(), format!("{}; this is a WebSocket", no.body_text())))?;
-    let Ok(place) = Arc::clone(&desk.followers).try_acquire_owned() else {
+    let Ok(place) = Arc::clone(&plane.logs.followers).try_acquire_owned() else {
         let text = "too many logs are followed at once\n  hint: read it with GET …/logs, or try again later";
         return Err(Sorry::new(StatusCode::SERVICE_UNAVAILABLE, text));
     };
     let counted = (plane.metrics.tailing(), plane.usage.enter());
     let upgrade = upgrade.max_message_size(MAX_INCOMING).max_frame_size(MAX_INCOMING);
     Ok(upgrade.on_upgrade(move |socket| async move {
-        serve(plane, id, socket, Arc::clone(&desk.readers)).await;
+        serve(plane, id, socket).await;
         drop((place, counted));
     }))
 }
 
-async fn serve(plane: Plane, job: JobId, mut socket: WebSocket, readers: Arc<Semaphore>) {
+async fn serve(plane: Plane, job: JobId, mut socket: WebSocket) {
     let (sender, mut pieces) = mpsc::channel(ON_THE_WAY);
     // Dropped with this function: whatever ends it ends the relay too.
     let mut relay = JoinSet::new();
-    relay.spawn(follow(plane, job.clone(), sender, readers));
+    relay.spawn(follow(plane, job.clone(), sender));
     let mut pings = interval(PING);
     pings.reset();
     let mut heard = Instant::now();
     loop {
         let message = tokio::select! {
             piece = pieces.recv() => match piece {
-                Some(text) => Message::text(text),
+                Some(piece) => Message::text(piece.into_text()),
                 None => break,
             },
             said = socket.recv() => match said {

@@ -150,3 +150,29 @@ async fn who_leaves_is_not_followed_for_and_a_stopped_plane_breaks_off() {
     let error = read_all(following).await.unwrap_err();
     assert!(error.contains("broke") || error.contains("1006"), "{error}");
 }
+
+/// The same log over the native API.
+#[tokio::test]
+async fn a_log_is_followed_as_events_too() {
+    let fake = a_fake("mac").await;
+    let stage = Stage::over(&[&fake]).await;
+    fake.fault_next(At::Tail, Fault::TailBreak(2), 1);
+    stage.submit("j", "lines 30; sleep 0.5; echo end").await;
+    let (status, told) = stage.get("/v1/jobs/j/logs/follow").await;
+    assert_eq!(status, 200);
+    let (mut text, mut kinds) = (String::new(), Vec::new());
+    for event in told.split("\n\n").filter(|event| !event.is_empty() && !event.starts_with(':')) {
+        let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        let data: serde_json::Value = serde_json::from_str(field("data: ")).unwrap();
+        kinds.push(field("event: ").to_owned());
+        if kinds.last().unwrap() == "log" {
+            assert_eq!((&data["attempt"], &data["cluster"]), (&json!(1), &json!("mac")));
+            assert_eq!(data["from"], json!(text.len()), "each piece says where it belongs");
+            text += data["text"].as_str().unwrap();
+        }
+    }
+    let expected: String = (1..=30).map(|i| format!("line {i}\n")).chain(["end\n".to_owned()]).collect();
+    assert_eq!(printed(&text), expected);
+    assert_eq!(kinds.last().unwrap(), "end", "the log is complete");
+    assert_eq!(stage.get("/v1/jobs/nobody/logs/follow").await.0, 404);
+}
