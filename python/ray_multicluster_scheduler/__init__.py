@@ -1,12 +1,81 @@
 """One front door to many Ray clusters.
 
-Inside a job that the control plane placed, :func:`current_context` says which job it
-is, on which cluster it runs and where the control plane is.
+    from ray_multicluster_scheduler import initialize_scheduler_environment, submit_job
+
+    with initialize_scheduler_environment("cluster.yaml"):
+        job = submit_job("python train.py", resource_requirements={"CPU": 2})
+        wait_for_all_jobs([job])
+
+Every function here is a method of the :class:`Scheduler` that `initialize_scheduler_environment`
+returns, and uses this program's. Ray is imported when a task or an actor is submitted, and not
+before.
 """
 
 from __future__ import annotations
 
-from ._context import JobContext, cluster_context, current_context
+from . import errors
+from ._calls import (
+    get_actor_status,
+    get_job_info,
+    get_job_logs,
+    get_job_status,
+    get_task_result,
+    get_task_status,
+    list_clusters,
+    list_jobs,
+    stop_job,
+    submit_actor,
+    submit_actor_async,
+    submit_job,
+    submit_task,
+    submit_task_async,
+    submit_tasks,
+    submit_tasks_async,
+    tail_job_logs,
+    wait_for_all_jobs,
+)
+from ._context import JobContext, cluster_context, current_cluster, current_context
+from ._jobs.info import JobInfo
+from ._jobs.interrupts import graceful_shutdown_on_keyboard_interrupt
+from ._scheduler import (
+    Scheduler,
+    Submission,
+    current_scheduler,
+    initialize_scheduler_environment,
+)
 from ._version import __version__
+from .errors import *  # noqa: F403
 
-__all__ = ["JobContext", "__version__", "cluster_context", "current_context"]
+__all__ = [
+    "JobContext",
+    "JobInfo",
+    "Scheduler",
+    "Submission",
+    "__version__",
+    "cluster_context",
+    "current_cluster",
+    "current_context",
+    "current_scheduler",
+    "errors",
+    "get_actor_status",
+    "get_job_info",
+    "get_job_logs",
+    "get_job_status",
+    "get_task_result",
+    "get_task_status",
+    "graceful_shutdown_on_keyboard_interrupt",
+    "initialize_scheduler_environment",
+    "list_clusters",
+    "list_jobs",
+    "stop_job",
+    "submit_actor",
+    "submit_actor_async",
+    "submit_job",
+    "submit_task",
+    "submit_task_async",
+    "submit_tasks",
+    "submit_tasks_async",
+    "tail_job_logs",
+    "wait_for_all_jobs",
+    *errors.__all__,
+]

@@ -1,0 +1,149 @@
+"""`make bench`: what the SDK adds to a plain Ray Client connection, side by side in one run.
+
+Two real clusters and a control plane. Rounds alternate between plain Ray Client on one cluster
+and the SDK on the pool, so that a busy moment of the machine hits both. Each side has a process
+of its own, which answers to lines on its standard input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+os.environ["RAY_AUTH_MODE"] = "disabled"
+
+from support.plane import REPOSITORY, Plane
+from support.pool import Pool
+from support.program import environment
+from support.ray_cluster import RayCluster, remove_abandoned
+
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "12"))
+CALLS = 50
+BATCH = 1000
+TARGET = REPOSITORY / "target" / "bench" / "sdk.json"
+
+PLAIN = """
+import sys, time, ray
+ray.init(sys.argv[1])
+@ray.remote
+def f(n):
+    return n
+def one(n):
+    return ray.get(f.remote(n))
+def many(n):
+    return ray.get([f.remote(i) for i in range(n)])
+"""
+
+ROUTED = """
+import sys, time, ray
+import ray_multicluster_scheduler as rms
+rms.initialize_scheduler_environment()
+def f(n):
+    return n
+def one(n):
+    return ray.get(rms.submit_task(f, (n,))[1])
+def many(n):
+    return ray.get([ref for _, ref in rms.submit_tasks(f, range(n))])
+"""
+
+LOOP = """
+one(0), many(10), print("ready", flush=True)
+for line in sys.stdin:
+    what, count = line.split()
+    times = []
+    if what == "one":
+        for n in range(int(count)):
+            began = time.perf_counter()
+            assert one(n) == n
+            times.append(time.perf_counter() - began)
+    else:
+        began = time.perf_counter()
+        assert many(int(count)) == list(range(int(count)))
+        times.append(time.perf_counter() - began)
+    print(*times, flush=True)
+"""
+
+
+class Side:
+    """One of the two, in a process of its own."""
+
+    def __init__(self, code: str, env: dict[str, str], *arguments: str) -> None:
+        self.times: dict[str, list[float]] = {"one": [], "many": []}
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", code + LOOP, *arguments],
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        while self._line().strip() != "ready":
+            pass
+
+    def measure(self, what: str, count: int) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{what} {count}\n")
+        self._process.stdin.flush()
+        self.times[what] += [float(word) for word in self._line().split()]
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, "the program ended"
+        return line
+
+
+def main() -> int:
+    remove_abandoned()
+    clusters = [RayCluster("centos"), RayCluster("mac")]
+    with tempfile.TemporaryDirectory(prefix="multicluster-bench-") as directory:
+        plane = Plane(Path(directory), Pool(clusters))
+        sides: list[Side] = []
+        try:
+            with ThreadPoolExecutor() as threads:
+                list(threads.map(RayCluster.start, clusters))
+            plane.start()
+            plane.wait_healthy()
+            env = environment(plane, Path(directory))
+            sides.append(Side(PLAIN, env, f"ray://{clusters[0].head_address}"))
+            sides.append(Side(ROUTED, env))
+            for number in range(ROUNDS):
+                for side in sides if number % 2 else sides[::-1]:
+                    side.measure("one", CALLS)
+                for side in sides if number % 2 else sides[::-1]:
+                    side.measure("many", BATCH)
+            report(*sides)
+        finally:
+            for side in sides:
+                side.close()
+            plane.close()
+            for cluster in clusters:
+                cluster.remove()
+    return 0
+
+
+def report(plain: Side, routed: Side) -> None:
+    found = {}
+    for what, name in (("one", "submit_task + ray.get"), ("many", f"{BATCH} tasks")):
+        ours, theirs = statistics.median(routed.times[what]), statistics.median(plain.times[what])
+        found[what] = {"sdk_p50_s": ours, "plain_p50_s": theirs, "ratio": ours / theirs}
+        print(
+            f"{name:22} p50 {ours * 1000:8.2f} ms, plain Ray Client {theirs * 1000:8.2f} ms: "
+            f"{ours / theirs:.2f} x"
+        )
+    TARGET.parent.mkdir(parents=True, exist_ok=True)
+    TARGET.write_text(json.dumps({"rounds": ROUNDS, "calls": CALLS, **found}, indent=2))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
