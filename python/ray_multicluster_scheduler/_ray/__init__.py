@@ -1,1 +1,10 @@
-"""Several Ray clusters behind the plain `ray` API. All use of Ray's internals is in here."""
+"""Several Ray clusters in one program, behind the plain `ray` functions.
+
+Importing this does not import Ray: that happens with the first connection.
+"""
+
+from __future__ import annotations
+
+from .connections import ClusterAddress, Connection, Connections
+
+__all__ = ["ClusterAddress", "Connection", "Connections"]

@@ -1,0 +1,202 @@
+"""A connection over Ray Client: of a program that runs outside of the cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any
+
+from ray.exceptions import RayError
+
+from ..errors import ActorNameTakenError, ClusterConnectionError, TaskSubmissionError
+from . import internals
+from .connections import Connection
+from .routing import ClusterContext
+from .worker import ClusterWorker
+
+#: Functions and classes that are kept on a cluster for the next call. Lambdas come and go.
+STUBS = 512
+
+#: How long a polite end may take before it is cut short.
+CLOSE_TIMEOUT = 5.0
+
+
+class ClientConnection(Connection):
+    """One server process on the cluster's head is ours, for as long as this is open."""
+
+    is_native = False
+
+    def __init__(self, name: str, address: str) -> None:
+        self.name = name
+        self.address = address
+        self.job_id: str | None = None
+        self.session: str | None = None
+        self._ended: str | None = None
+        self._stubs: OrderedDict[tuple[int, int], tuple[Any, Any, Any]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def attach(self, worker: ClusterWorker) -> None:
+        self.worker = worker
+        self.context = ClusterContext(worker)
+
+    def submit_task(
+        self, function: Any, args: tuple, kwargs: dict[str, Any], options: dict[str, Any]
+    ) -> Any:
+        return self._call(internals.ClientRemoteFunc, function, args, kwargs, options)
+
+    def submit_actor(
+        self, actor_class: Any, args: tuple, kwargs: dict[str, Any], options: dict[str, Any]
+    ) -> internals.ClientActorHandle:
+        handle = self.start_actor(actor_class, args, kwargs, options)
+        try:
+            with self.worker.answering():
+                internals.actor_id(handle)
+        except Exception as error:
+            if is_name_taken(error):
+                raise name_taken(self.name, options, error) from error
+            raise
+        return handle
+
+    def start_actor(
+        self, actor_class: Any, args: tuple, kwargs: dict[str, Any], options: dict[str, Any]
+    ) -> internals.ClientActorHandle:
+        """The same as Ray does it: what is wrong shows at the first use."""
+        return self._call(internals.ClientActorClass, actor_class, args, kwargs, options)
+
+    def put(self, *args: Any, **kwargs: Any) -> internals.ClientObjectRef:
+        return self.worker.put(*args, **kwargs)
+
+    def get_actor(self, name: str, namespace: str | None) -> internals.ClientActorHandle:
+        """ValueError if there is none."""
+        return self.worker.get_actor(name, namespace)
+
+    def ready(self, refs: list[Any]) -> list[bool]:
+        if not refs:
+            return []
+        unique = list({ref.binary(): ref for ref in refs}.values())
+        found, _ = self.worker.wait(unique, num_returns=len(unique), timeout=0)
+        ids = {ref.binary() for ref in found}
+        return [ref.binary() in ids for ref in refs]
+
+    def alive(self) -> bool:
+        return self._ended is None and self.worker.is_connected()
+
+    def close(self) -> None:
+        if not self.alive():
+            return
+        self._ended = "was closed"
+        polite = threading.Thread(target=self._close_politely, daemon=True)
+        polite.start()
+        polite.join(CLOSE_TIMEOUT)
+        internals.abort(self.worker)
+
+    def lose(self, why: str) -> None:
+        """Gives the connection up: everything that waits for the cluster fails now."""
+        if self._ended is None:
+            self._ended = f"was lost: {why}"
+        internals.abort(self.worker)
+
+    @contextlib.contextmanager
+    def current(self) -> Iterator[None]:
+        """Refs and handles that this thread makes within belong to this cluster."""
+        before = internals.STUB.set_context(self.context)
+        try:
+            yield
+        finally:
+            internals.STUB.set_context(before)
+
+    def gone(self, error: Exception | None = None) -> ClusterConnectionError:
+        """What to say to those who use it, or what was made by it, from now on."""
+        if isinstance(error, ClusterConnectionError):
+            return error
+        cause = error or internals.last_error(self.worker)
+        ended = self._ended or ("was lost" if not self.worker.is_connected() else "failed")
+        detail = f": {_first_line(cause)}" if cause is not None and ":" not in ended else ""
+        return ClusterConnectionError(
+            f"the connection to cluster {self.name!r} at {self.address} {ended}{detail}",
+            hint="its objects and actors are not reachable any more; submit the work again: "
+            "the next submit connects anew, and other clusters are not affected",
+            cluster=self.name,
+        )
+
+    def refused(self, detail: str) -> ClusterConnectionError:
+        return ClusterConnectionError(
+            f"cluster {self.name!r} at {self.address} refused the connection: {detail}",
+            hint="check the cluster's token in the configuration",
+            cluster=self.name,
+        )
+
+    def _call(
+        self, kind: type, thing: Any, args: tuple, kwargs: dict[str, Any], options: dict[str, Any]
+    ) -> Any:
+        body, decorated, given = internals.unwrap(thing)
+        options = {**given, **options}
+        with self.worker.answering():
+            stub = self._stub(kind, body, decorated)
+            return (stub.options(**options) if options else stub).remote(*args, **kwargs)
+
+    def _stub(self, kind: type, body: Any, decorated: Any) -> Any:
+        # By identity; both are held by the entry, so that no other object can have theirs.
+        key = (id(body), id(decorated))
+        with self._lock:
+            entry = self._stubs.get(key)
+            if entry is not None:
+                self._stubs.move_to_end(key)
+                return entry[2]
+        check_kind(kind is internals.ClientActorClass, body)
+        # What stands in @ray.remote(...) goes along once; some of it is no option of a call.
+        stub = kind(body, options=internals.default_options(decorated) if decorated else None)
+        # Before it is kept: one whose upload failed can never be used.
+        internals.upload(stub)
+        with self._lock:
+            self._stubs[key] = (body, decorated, stub)
+            while len(self._stubs) > STUBS:
+                self._stubs.popitem(last=False)
+        return stub
+
+    def _close_politely(self) -> None:
+        # The cluster may vanish meanwhile; then there is nothing left to be polite to.
+        with contextlib.suppress(Exception):
+            self.worker.close()
+
+
+def own_connection(worker: internals.Worker) -> ClientConnection:
+    """Of a worker that the user's own `ray.init("ray://...")` made."""
+    address = internals.address(worker)
+    connection = ClientConnection(f"ray://{address}", address)
+    ClusterWorker.adopt(worker, connection)
+    connection.attach(worker)
+    with contextlib.suppress(Exception):
+        # Lost already: then nothing can be mistaken for its refs.
+        connection.job_id, connection.session = internals.session(worker, CLOSE_TIMEOUT)
+    return connection
+
+
+def check_kind(is_actor: bool, body: Any) -> None:
+    """Ray would say so later, and less clearly."""
+    if is_actor != isinstance(body, type) or not callable(body):
+        wanted = "submit_actor takes a class" if is_actor else "submit_task takes a function"
+        raise TaskSubmissionError(
+            f"{wanted}, not {body!r}",
+            hint="functions and classes may be plain or decorated with @ray.remote",
+        )
+
+
+def is_name_taken(error: Exception) -> bool:
+    return isinstance(error, (ValueError, RayError)) and "already taken" in str(error)
+
+
+def name_taken(cluster: str, options: dict[str, Any], error: Exception) -> ActorNameTakenError:
+    return ActorNameTakenError(
+        f"an actor named {options.get('name')!r} already lives on cluster {cluster!r}: "
+        f"{_first_line(error)}",
+        hint="choose another name, end that actor (ray.kill), or pass get_if_exists=True",
+        cluster=cluster,
+    )
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].strip() if lines else type(error).__name__

@@ -1,0 +1,149 @@
+"""A connection without Ray Client: of a job, task or actor on the cluster it runs on."""
+
+from __future__ import annotations
+
+import functools
+import signal
+import threading
+from typing import Any
+
+import ray
+
+from . import internals
+from .client import check_kind, is_name_taken, name_taken
+from .connections import Connection
+from .pickling import NATIVE, foreign, name_of
+
+
+class NativeConnection(Connection):
+    """Nothing is started on the cluster for it."""
+
+    is_native = True
+
+    def __init__(self, name: str, *, ours: bool = False) -> None:
+        self.name = name
+        # A driver that somebody else connected is not ours to disconnect.
+        self._ours = ours
+        notice_foreign_values(name)
+
+    @classmethod
+    def connect(cls, name: str) -> NativeConnection:
+        """As a driver, unless this process is one, or a worker, already."""
+        with internals.disable_client_hook():
+            if ray.is_initialized():
+                return cls(name)
+            main = threading.current_thread() is threading.main_thread()
+            before = signal.getsignal(signal.SIGTERM) if main else None
+            # No runtime_env: the job has one, and Ray refuses to merge another into it.
+            ray.init(address="auto")
+            if before is not None and before is not signal.SIG_DFL:
+                # Ray puts its own in place of one that the program has set.
+                signal.signal(signal.SIGTERM, before)
+        return cls(name, ours=True)
+
+    @classmethod
+    def present(cls) -> NativeConnection:
+        """The driver or worker that this process is."""
+        return cls(NATIVE)
+
+    def submit_task(
+        self, function: Any, args: tuple, kwargs: dict[str, Any], options: dict[str, Any]
+    ) -> Any:
+        return self._call(False, function, args, kwargs, options)
+
+    def submit_actor(
+        self, actor_class: Any, args: tuple, kwargs: dict[str, Any], options: dict[str, Any]
+    ) -> Any:
+        try:
+            return self.start_actor(actor_class, args, kwargs, options)
+        except Exception as error:
+            if is_name_taken(error):
+                raise name_taken(self.name, options, error) from error
+            raise
+
+    def start_actor(
+        self, actor_class: Any, args: tuple, kwargs: dict[str, Any], options: dict[str, Any]
+    ) -> Any:
+        return self._call(True, actor_class, args, kwargs, options)
+
+    def put(self, *args: Any, **kwargs: Any) -> Any:
+        with internals.disable_client_hook():
+            return ray.put(*args, **kwargs)
+
+    def get_actor(self, name: str, namespace: str | None) -> Any:
+        with internals.disable_client_hook():
+            return ray.get_actor(name, namespace)
+
+    def ready(self, refs: list[Any]) -> list[bool]:
+        if not refs:
+            return []
+        unique = list({ref.binary(): ref for ref in refs}.values())
+        with internals.disable_client_hook():
+            found, _ = ray.wait(unique, num_returns=len(unique), timeout=0, fetch_local=False)
+        ids = {ref.binary() for ref in found}
+        return [ref.binary() in ids for ref in refs]
+
+    def alive(self) -> bool:
+        with internals.disable_client_hook():
+            return ray.is_initialized()
+
+    def close(self) -> None:
+        if self._ours and self.alive():
+            with internals.disable_client_hook():
+                ray.shutdown()
+
+    def _call(
+        self,
+        is_actor: bool,
+        thing: Any,
+        args: tuple,
+        kwargs: dict[str, Any],
+        options: dict[str, Any],
+    ) -> Any:
+        body, decorated, given = internals.unwrap(thing)
+        check_kind(is_actor, body)
+        if decorated is None:
+            decorated = _decorated(body)
+        # Ray takes a ref that is an argument itself for one of its own, by its id.
+        args = tuple(_native(value, self.name) for value in args)
+        kwargs = {key: _native(value, self.name) for key, value in kwargs.items()}
+        return internals.call_natively(decorated, args, kwargs, {**given, **options})
+
+
+@functools.lru_cache(maxsize=512)
+def _decorated(body: Any) -> Any:
+    """One for all calls, so that Ray sends the function out once."""
+    return ray.remote(body)
+
+
+def notice_foreign_values(cluster: str) -> None:
+    """Refs of other clusters inside of values: moved here; handles: refused."""
+
+    def refuse(handle: internals.ClientActorHandle) -> Any:
+        raise foreign(name_of(internals.owner(handle)), cluster)
+
+    ray.util.register_serializer(
+        internals.ClientObjectRef,
+        serializer=lambda ref: _native(ref, cluster),
+        deserializer=_same,
+    )
+    ray.util.register_serializer(internals.ClientActorHandle, serializer=refuse, deserializer=_same)
+
+
+def _native(value: Any, cluster: str) -> Any:
+    """A ref of another cluster as one of this: by value, once there is one."""
+    worker = internals.owner(value)
+    if worker is None:
+        return value
+    if isinstance(value, internals.ClientActorHandle):
+        raise foreign(name_of(worker), cluster)
+    # Kept by the ref: passed to a thousand tasks it moves once, and goes when it goes.
+    moved = value.__dict__.setdefault("_moved", {})
+    if None not in moved:
+        with internals.disable_client_hook():
+            moved[None] = ray.put(worker.get(value))
+    return moved[None]
+
+
+def _same(value: Any) -> Any:
+    return value

@@ -1,0 +1,209 @@
+"""Opening a connection: the right versions, the right cluster, ids of its own, in bounded time."""
+
+from __future__ import annotations
+
+import copy
+import os
+import socket
+import sys
+import threading
+import time
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Callable
+
+import grpc
+import ray
+
+from ..errors import ClusterConnectionError, SchedulerError, VersionMismatchError
+from . import internals, mixed
+from .client import ClientConnection
+from .connections import ClusterAddress
+from .routing import ROUTER
+from .watching import watch
+from .worker import ClusterWorker
+
+if TYPE_CHECKING:
+    from .connections import Connections
+
+#: Connections made for one that can be used: starts fail, ids collide.
+ATTEMPTS = 8
+
+#: The same session so often is no accident: the cluster was restarted, and we know it late.
+SAME_SESSION = 3
+
+#: What a head says when it failed to start our server process; the next try mostly succeeds.
+FLAKY = (
+    "Starting Ray client server failed",
+    "ZombieProcess",
+    "NoSuchProcess",
+    "Proxy failed to Connect",
+    "the stream ended",
+)
+
+#: Heads on one host choose ports from the same range for our server processes. One at a time,
+#: but nobody waits for another longer than this.
+HOST_PATIENCE = 10.0
+
+_hosts: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+
+
+def open_connection(
+    describe: Callable[[], ClusterAddress],
+    *,
+    owner: Connections,
+    call_timeout: float,
+    namespace: str | None,
+) -> ClientConnection:
+    """A connection that nothing else in this program can be mistaken for."""
+    address = describe()
+    check_versions(address.name, address.ray_version, address.python_version)
+    ROUTER.install(owner)
+    sessions: Counter[str | None] = Counter()
+    dropped: list[ClientConnection] = []
+    try:
+        for attempt in range(1, ATTEMPTS + 1):
+            _reach(address, call_timeout)
+            try:
+                connection = _connect(address, call_timeout, namespace)
+            except ClusterConnectionError as error:
+                if attempt == ATTEMPTS or not any(text in str(error) for text in FLAKY):
+                    raise
+                time.sleep(0.2 * attempt)
+                continue
+            dropped.append(connection)
+            sessions[connection.session] += 1
+            if _is_elsewhere(connection, address) and sessions[connection.session] < SAME_SESSION:
+                address = describe()
+            elif ROUTER.add(connection):
+                dropped.remove(connection)
+                return connection
+    finally:
+        for one in dropped:
+            mixed.start(one.close)
+    raise ClusterConnectionError(
+        f"no usable connection to cluster {address.name!r} at {address.head_address} "
+        f"in {ATTEMPTS} attempts",
+        hint="do several clusters share that host? give their heads different ports",
+        cluster=address.name,
+    )
+
+
+def check_versions(cluster: str, ray_version: str | None, python_version: str | None) -> None:
+    """Ray Client works between equals only."""
+    here = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    there = ".".join(python_version.split(".")[:2]) if python_version else here
+    if "RAY_IGNORE_VERSION_MISMATCH" in os.environ or (
+        (ray_version or ray.__version__) == ray.__version__ and there == here
+    ):
+        return
+    raise VersionMismatchError(
+        f"cluster {cluster!r} has Ray {ray_version or '?'} with Python {python_version or '?'}, "
+        f"but this program has Ray {ray.__version__} with Python "
+        f"{'.'.join(map(str, sys.version_info[:3]))}: tasks and actors need the same version of "
+        "Ray and the same Python 3.x on both sides",
+        hint="submit it as a job (submit_job), for which versions may differ, or run this "
+        f"program in an environment with ray=={ray_version or ray.__version__} and Python {there}",
+        cluster=cluster,
+    )
+
+
+def _reach(address: ClusterAddress, call_timeout: float) -> None:
+    """A port where nobody listens says so at once, unlike Ray Client."""
+    host, port = _host_and_port(address)
+    try:
+        socket.create_connection((host, port), timeout=call_timeout / 3).close()
+    except OSError as error:
+        raise _unreachable(address, error) from error
+
+
+def _connect(
+    address: ClusterAddress, call_timeout: float, namespace: str | None
+) -> ClientConnection:
+    host, port = _host_and_port(address)
+    connection = ClientConnection(address.name, f"{host}:{port}")
+    metadata = [("authorization", f"Bearer {address.token}")] if address.token else None
+    try:
+        worker = ClusterWorker(
+            connection, f"{host}:{port}", metadata=metadata, connection_retries=1
+        )
+    except ConnectionError as error:
+        if isinstance(error, SchedulerError):
+            raise
+        raise _unreachable(address, error) from error
+    connection.attach(worker)
+    # Setting up the cluster's runtime_env may take minutes: what bounds it is the watch.
+    watch(connection, call_timeout)
+    alone = _hosts[host].acquire(timeout=HOST_PATIENCE)
+    try:
+        _start(connection, address, call_timeout, namespace)
+    except BaseException:
+        mixed.start(connection.close)
+        raise
+    finally:
+        if alone:
+            _hosts[host].release()
+    return connection
+
+
+def _start(
+    connection: ClientConnection,
+    address: ClusterAddress,
+    call_timeout: float,
+    namespace: str | None,
+) -> None:
+    worker = connection.worker
+    # Both sides give up a broken connection before the watch does.
+    internals.set_grace(worker, max(1, int(call_timeout * 2 / 3)))
+    config = internals.JobConfig()
+    if address.runtime_env:
+        # Ray changes it; it is this cluster's own and is used again.
+        config.set_runtime_env(copy.deepcopy(address.runtime_env))
+    if namespace:
+        config.set_ray_namespace(namespace)
+    try:
+        with connection.current():
+            internals.start_server(worker, config)
+            info = worker.connection_info()
+            connection.job_id, connection.session = internals.session(worker, call_timeout)
+    except SchedulerError:
+        raise
+    except (ConnectionError, grpc.RpcError) as error:
+        raise ClusterConnectionError(
+            f"cluster {address.name!r} at {connection.address} did not start a server for this "
+            f"program: {error}",
+            hint="is its runtime_env right? ray_client_server*.err on its head tells more",
+            cluster=address.name,
+        ) from error
+    check_versions(address.name, info["ray_version"], info["python_version"])
+
+
+def _is_elsewhere(connection: ClientConnection, address: ClusterAddress) -> bool:
+    """Heads on one host can hand out each other's server processes."""
+    if connection.session is None:
+        return False
+    if address.incarnation is not None and connection.session != address.incarnation:
+        return True
+    return any(
+        other.session == connection.session and other.address != connection.address
+        for other in ROUTER.connected()
+    )
+
+
+def _unreachable(address: ClusterAddress, error: Exception) -> ClusterConnectionError:
+    return ClusterConnectionError(
+        f"cluster {address.name!r} cannot be reached at {address.head_address}: {error}",
+        hint="is its Ray Client port (head_address) open from this machine? jobs need only its "
+        "dashboard: submit_job may still work",
+        cluster=address.name,
+    )
+
+
+def _host_and_port(address: ClusterAddress) -> tuple[str, int]:
+    host, _, port = address.head_address.rpartition("://")[2].rpartition(":")
+    if not host or not port.isdigit():
+        raise ClusterConnectionError(
+            f"the head_address of cluster {address.name!r}, {address.head_address!r}, is not "
+            "host:port",
+            cluster=address.name,
+        )
+    return host.strip("[]"), int(port)

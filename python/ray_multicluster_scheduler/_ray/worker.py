@@ -1,0 +1,176 @@
+"""Ray Client's worker of one cluster, as one of several.
+
+What differs from Ray's: refs of other clusters in what is sent are noticed, new refs belong to
+this cluster whatever thread they come up in, errors name the cluster, and losing this
+connection leaves the others alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Callable
+
+import grpc
+from ray.exceptions import GetTimeoutError, RayError
+
+from ..errors import SchedulerError
+from . import internals
+from .pickling import dumps
+
+if TYPE_CHECKING:
+    from .client import ClientConnection
+
+#: For the first sign of life of a head; Ray itself waits forever here.
+PING_TIMEOUT = 5.0
+
+REFUSED = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
+
+
+class ClusterWorker(internals.Worker):
+    """Knows its connection; `connection` is there before anything else happens."""
+
+    connection: ClientConnection
+    #: When the cluster last answered anything, by the monotonic clock.
+    heard: float
+
+    def __init__(self, connection: ClientConnection, *args: Any, **kwargs: Any) -> None:
+        self.connection = connection
+        self.heard = time.monotonic()
+        self.channel = None
+        try:
+            super().__init__(*args, **kwargs)
+        except BaseException:
+            if self.channel is not None:
+                self.channel.close()
+            raise
+        internals.check_worker(self)
+        internals.data(self).__class__ = ClusterDataClient
+
+    @classmethod
+    def adopt(cls, worker: internals.Worker, connection: ClientConnection) -> None:
+        """Makes a worker that Ray made one of these."""
+        worker.__class__ = cls
+        worker.connection = connection
+        worker.heard = time.monotonic()
+        internals.data(worker).__class__ = ClusterDataClient
+
+    def ping_server(self, timeout: float | None = None) -> bool:
+        try:
+            return super().ping_server(timeout or PING_TIMEOUT)
+        except grpc.RpcError as error:
+            if error.code() in REFUSED:
+                raise self.connection.refused(error.details()) from error
+            raise
+
+    def call_remote(self, instance: Any, *args: Any, **kwargs: Any) -> list:
+        with self.answering():
+            task = instance._prepare_client_task()
+            task.data, kept = dumps((args, kwargs), self)
+            num_returns = instance._num_returns()
+            if num_returns == "streaming":
+                raise RuntimeError('num_returns="streaming" is not supported over Ray Client')
+            futures = self._call_schedule_for_task(
+                task, -1 if num_returns == "dynamic" else num_returns
+            )
+            # Only now may what was moved for this call be let go: requests stay in order.
+            del kept
+            return futures
+
+    def put(self, val: Any, *, client_ref_id: bytes | None = None) -> internals.ClientObjectRef:
+        if isinstance(val, internals.ClientObjectRef):
+            raise TypeError("ray.put of an ObjectRef is not allowed; put it into a list first")
+        with self.answering():
+            data, kept = dumps(val, self)
+            ref = self._put_pickled(data, client_ref_id)
+            del kept
+            return ref
+
+    def _dumps_from_client(self, val: Any) -> bytes:
+        return dumps(val, self)[0]
+
+    def _get(self, ref: list, timeout: float) -> Any:
+        with self.answering():
+            return super()._get(ref, timeout)
+
+    def wait(self, object_refs: list, **how: Any) -> tuple[list, list]:
+        with self.answering():
+            return super().wait(object_refs, **how)
+
+    def get_actor(self, name: str, namespace: str | None = None) -> internals.ClientActorHandle:
+        with self.answering():
+            return super().get_actor(name, namespace)
+
+    def terminate_actor(self, actor: Any, no_restart: bool) -> None:
+        with self.answering():
+            super().terminate_actor(actor, no_restart)
+
+    def terminate_task(self, obj: Any, force: bool, recursive: bool) -> None:
+        with self.answering():
+            super().terminate_task(obj, force, recursive)
+
+    @contextlib.contextmanager
+    def answering(self) -> Iterator[None]:
+        """For the time of one request: new refs are this cluster's, and errors name it."""
+        if not self.is_connected():
+            raise self.connection.gone()
+        try:
+            with self.connection.current():
+                yield
+        except GetTimeoutError:
+            self.heard = time.monotonic()
+            raise
+        except (RayError, SchedulerError):
+            # A task may fail with any error, a ConnectionError of its own included.
+            raise
+        except Exception as error:
+            if isinstance(error, (ConnectionError, grpc.RpcError)) or not self.is_connected():
+                raise self.connection.gone(error) from error
+            raise
+        self.heard = time.monotonic()
+
+
+class ClusterDataClient(internals.DataClient):
+    """The stream below a worker: its losses are its own, and told by the cluster's name."""
+
+    client_worker: ClusterWorker
+
+    def _check_shutdown(self) -> None:
+        # Ray's own closes every connection of the program here.
+        if self._in_shutdown and threading.current_thread() is not self.data_thread:
+            raise self.client_worker.connection.gone()
+
+    def _shutdown(self) -> None:
+        super()._shutdown()
+        # Ray would notice with the next request only, and repeat the present ones for ever.
+        self.client_worker.connection.lose(f"the stream ended: {self._last_exception}")
+
+    def _process_response(self, response: Any) -> None:
+        self.client_worker.heard = time.monotonic()
+        super()._process_response(response)
+
+    def Schedule(self, request: Any, callback: Callable[[Any], None]) -> None:
+        super().Schedule(request, self._named(callback))
+
+    def RegisterGetCallback(
+        self, request: Any, callback: Callable[[Any], None]
+    ) -> None:
+        connection = self.client_worker.connection
+
+        def deserialize(response: Any) -> None:
+            with connection.current():
+                callback(response)
+
+        super().RegisterGetCallback(request, self._named(deserialize))
+
+    def _named(self, callback: Callable[[Any], None]) -> Callable[[Any], None]:
+        connection = self.client_worker.connection
+
+        def answer(response: Any) -> None:
+            if isinstance(response, ConnectionError):
+                response = connection.gone(response)
+            callback(response)
+
+        return answer
