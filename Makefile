@@ -3,9 +3,10 @@
 CARGO ?= cargo
 SECONDS ?= 600
 SEEDS ?=
+PROFILE ?= dist
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test rust-test ray-test lint bench simulate soak fmt
+.PHONY: help demo build test rust-test ray-test lint wheels bench simulate soak fmt
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -29,6 +30,11 @@ lint: ## Check formatting and lints
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	scripts/python-env ruff check tests python examples
 	scripts/python-env ruff format --check tests python examples
+	scripts/python-env mypy
+
+wheels: ## Build both wheels into target/wheels (PROFILE=dev: quick, not for others)
+	scripts/python-env maturin build --locked --profile $(PROFILE) --strip --out target/wheels
+	cd python && ../scripts/python-env hatchling build --target wheel --directory ../target/wheels
 
 bench: ## Measure core, store and server; writes target/bench/*.json
 	$(CARGO) bench -p multicluster-core --bench core

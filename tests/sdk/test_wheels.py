@@ -204,7 +204,7 @@ def test_with_the_client_only_wheel_a_job_runs_by_a_control_plane_elsewhere(
 
 
 def test_a_job_is_given_the_package_on_a_cluster_that_has_none(
-    make_plane: MakePlane, client_wheel: Path, tmp_path: Path
+    make_plane: MakePlane, tmp_path: Path
 ) -> None:
     def on_mac(pool: Pool) -> None:
         pool["mac"]["inject_sdk"] = True
@@ -219,7 +219,8 @@ def test_a_job_is_given_the_package_on_a_cluster_that_has_none(
     said = plane.client.get_job_logs(job).splitlines()
     assert f"context mac {job} 1 {plane.address}" in said
     assert f"version {__version__}" in said
-    assert "status RUNNING" in said
+    # Over the control plane, which may not have heard yet that it runs.
+    assert {"status PENDING", "status RUNNING"} & set(said)
 
 
 def run(*command: object, cwd: Path | None = None) -> None:
