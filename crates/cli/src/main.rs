@@ -18,11 +18,14 @@ struct Cli {
 enum Command {
     /// Run the control plane.
     Serve(commands::serve::Args),
+    /// Ray clusters on this machine, to try things on.
+    Sandbox(commands::sandbox::Args),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Serve(args) => commands::serve::run(args),
+        Command::Sandbox(args) => commands::sandbox::run(args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
