@@ -9,7 +9,6 @@ import queue
 import signal
 import threading
 import time
-import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
@@ -28,7 +27,7 @@ AT_ONCE = 8
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_all: weakref.WeakSet[Jobs] = weakref.WeakSet()
+_all: list[Jobs] = []
 _is_guarded = False
 
 
@@ -41,7 +40,7 @@ class Terminated(SystemExit):
 
 def remember(jobs: Jobs) -> None:
     """What these have submitted is stopped too."""
-    _all.add(jobs)
+    _all.append(jobs)
 
 
 def graceful_shutdown_on_keyboard_interrupt(function: F | None = None, **_: Any) -> Any:

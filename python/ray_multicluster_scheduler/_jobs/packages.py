@@ -34,7 +34,8 @@ class Packages:
 
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
-        self._lock = threading.Lock()
+        # One at a time: threads that bring the same folder along upload it once.
+        self._packing = threading.Lock()
         # By what was asked for: how it looked, and the URI it then had.
         self._known: dict[tuple[str, ...], tuple[object, str]] = {}
 
@@ -68,26 +69,27 @@ class Packages:
         return self._tree(("folder", path, below, *excludes), tree)
 
     def _tree(self, key: tuple[str, ...], tree: archive.Tree) -> str:
-        uri = self._remembered(key, tree.entries)
-        if uri is None:
-            if tree.size > archive.HOPELESS_BYTES:
-                raise tree.too_large()
-            if tree.size > WORTH_TELLING:
-                size = archive.mebibytes(tree.size)
-                say(f"packing {tree.path}: {len(tree.entries)} files, {size}")
-            uri = _uri(tree.digest(), ".zip")
-        if not self._is_there(uri):
-            with tempfile.TemporaryFile() as package:
-                uri = _uri(tree.write(package), ".zip")
-                self._upload(uri, package, tree.path)
-        self._remember(key, tree.entries, uri)
-        return uri
+        with self._packing:
+            uri = self._remembered(key, tree.entries)
+            if uri is None:
+                if tree.size > archive.HOPELESS_BYTES:
+                    raise tree.too_large()
+                if tree.size > WORTH_TELLING:
+                    size = archive.mebibytes(tree.size)
+                    say(f"packing {tree.path}: {len(tree.entries)} files, {size}")
+                uri = _uri(tree.digest(), ".zip")
+            if not self._is_there(uri):
+                with tempfile.TemporaryFile() as package:
+                    uri = _uri(tree.write(package), ".zip")
+                    self._upload(uri, package, tree.path)
+            self._known[key] = (tree.entries, uri)
+            return uri
 
     def _file(self, path: str) -> str:
         """A file that is a package already goes as it is."""
         if not os.access(path, os.R_OK):
             raise archive.unreadable(path, PermissionError(errno.EACCES, "Permission denied"))
-        with open(path, "rb") as file:
+        with self._packing, open(path, "rb") as file:
             about = os.fstat(file.fileno())
             looks = (about.st_size, about.st_mtime_ns, about.st_ino)
             if about.st_size > archive.MAX_BYTES:
@@ -100,17 +102,12 @@ class Packages:
                 uri = _file_uri(path, digest.hexdigest())
             if not self._is_there(uri):
                 self._upload(uri, file, path)
-        self._remember(("as it is", path), looks, uri)
-        return uri
+            self._known["as it is", path] = (looks, uri)
+            return uri
 
     def _remembered(self, key: tuple[str, ...], looks: object) -> str | None:
-        with self._lock:
-            known = self._known.get(key)
+        known = self._known.get(key)
         return known[1] if known and known[0] == looks else None
-
-    def _remember(self, key: tuple[str, ...], looks: object, uri: str) -> None:
-        with self._lock:
-            self._known[key] = (looks, uri)
 
     def _is_there(self, uri: str) -> bool:
         """Asked each time: a package that no job needs is dropped after a while."""
@@ -118,7 +115,7 @@ class Packages:
             try:
                 self._plane.open("GET", _address(uri))
             except SchedulerError as error:
-                if "does not exist" in error.message:
+                if error.code == "http_404":
                     return False
                 if last or not may_pass(error):
                     raise
@@ -136,12 +133,12 @@ class Packages:
                 self._plane.open(
                     "PUT",
                     _address(uri),
-                    package.read(),
+                    package,
                     timeout=UPLOAD_TIMEOUT,
                     headers={"Content-Length": str(size)},
                 )
             except SchedulerError as error:
-                if last or not may_pass(error) or "Maximum request body" in error.message:
+                if last or not may_pass(error):
                     raise TaskSubmissionError(
                         f"{path} could not be uploaded: {error.message}", hint=error.hint
                     ) from error

@@ -160,10 +160,11 @@ def plain(text: str) -> str:
 
 def cut(text: str, columns: int) -> str:
     """As much as fits; letters of East Asia take two columns."""
-    width = 0
+    width, fits_with_dots = 0, 0
     for at, letter in enumerate(text):
         width += 2 if unicodedata.east_asian_width(letter) in "WF" else 1
         if width > columns:
-            # Room for the dots.
-            return cut(text[:at], columns - 1) + "…" if columns > 1 else ""
+            return text[:fits_with_dots] + "…" if columns > 0 else ""
+        if width < columns:
+            fits_with_dots = at + 1
     return text

@@ -221,6 +221,7 @@ def _news(plane: ControlPlane, ids: list[str]) -> Iterator[queue.Queue[Event]]:
         except SchedulerError as error:
             # Then there is still the look every `check_interval`.
             logger.warning("the control plane does not tell what happens: %s", error)
+            news.put(Event("refused"))
 
     threading.Thread(target=read, name="ray-multicluster-events", daemon=True).start()
     try:

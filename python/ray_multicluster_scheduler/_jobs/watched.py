@@ -48,10 +48,10 @@ class Watched:
         self.message = told.get("message")
         why = told.get("why") or {}
         verdicts = why.get("clusters") or []
-        self.reasons = tuple((each["cluster"], each.get("reason", "")) for each in verdicts)
-        self.why = None
+        self.why, self.reasons = None, ()
         if self.state == "queued":
             self.cluster = None
+            self.reasons = tuple((each["cluster"], each.get("reason", "")) for each in verdicts)
             self.why = "; ".join(f"{each['cluster']}: {each['text']}" for each in verdicts)
             self.why = self.why or why.get("summary")
         elif self.state == "unknown":

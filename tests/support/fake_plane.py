@@ -1,0 +1,235 @@
+"""A control plane that does nothing but answer, and fails as it is told to.
+
+For what the real one cannot be made to do at a given moment: lose an answer, break a stream, go
+away and come back having moved on.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+ENDED = {"succeeded", "failed", "stopped"}
+
+
+class FakePlane:
+    """``with FakePlane() as plane``: `jobs` and `packages` are what it knows."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, dict[str, Any]] = {}
+        self.packages: dict[str, bytes] = {}
+        self.clusters: list[dict[str, Any]] = []
+        self.log_events: list[list[tuple[str, dict[str, Any]]]] = []
+        #: Every request, as (method, path with query, body).
+        self.requests: list[tuple[str, str, bytes]] = []
+        #: So many of the next submissions are heard, and their answers lost.
+        self.lose_answers = 0
+        #: Answers nothing at all, but accepts connections.
+        self.frozen = threading.Event()
+        self.tells_events = True
+        self.port = 0
+        self._seq = 0
+        self._events: list[dict[str, Any]] = []
+        self._changed = threading.Condition()
+        self._streams: set[socket.socket] = set()
+        self._server: ThreadingHTTPServer | None = None
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> FakePlane:
+        self.come_back()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.frozen.clear()
+        self.go_away()
+
+    def come_back(self) -> None:
+        plane = self
+
+        class Bound(Handler):
+            fake = plane
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Bound)
+        self._server.daemon_threads = True
+        self.port = self._server.server_address[1]
+        threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        ).start()
+
+    def go_away(self) -> None:
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
+        self.break_streams()
+
+    def break_streams(self) -> None:
+        with self._changed:
+            streams, self._streams = self._streams, set()
+        for stream in streams:
+            try:
+                stream.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue
+
+    def add(self, job_id: str, state: str = "queued", **fields: Any) -> str:
+        now = int(time.time() * 1000)
+        job = {"id": job_id, "state": state, "attempts": 0, "submitted_at": now, **fields}
+        self.jobs[job_id] = {"kind": "job", "ray_status": "", "demand": {}, "priority": 0, **job}
+        return job_id
+
+    def change(self, job_id: str, state: str, *, tell: bool = True, **fields: Any) -> None:
+        """Without `tell` nobody hears of it, as if it had happened while the plane was away."""
+        now = int(time.time() * 1000)
+        with self._changed:
+            job = self.jobs[job_id]
+            job.update(state=state, **fields)
+            if state in ENDED:
+                job["ended_at"] = now
+            if tell:
+                self._seq += 1
+                told = {key: fields[key] for key in ("cluster", "message") if key in fields}
+                told["attempt"] = job["attempts"]
+                event = {"type": "job", "seq": self._seq, "at": now, "job": job_id, "state": state}
+                self._events.append({**event, **told})
+                self._changed.notify_all()
+
+    def asked(self, method: str, pattern: str) -> list[str]:
+        """The requests that match, in order."""
+        return [
+            path for verb, path, _ in self.requests if verb == method and re.match(pattern, path)
+        ]
+
+    def watchers(self) -> int:
+        return len(self._streams)
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    # Head and body in one piece: two would wait for each other's acknowledgement.
+    wbufsize = -1
+    fake: FakePlane
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Quiet."""
+
+    def do_GET(self) -> None:
+        self._serve()
+
+    do_POST = do_PUT = do_GET
+
+    def _serve(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.fake.requests.append((self.command, self.path, body))
+        while self.fake.frozen.is_set():
+            time.sleep(0.05)
+        parts = urlsplit(self.path)
+        steps = [unquote(step) for step in parts.path.strip("/").split("/")]
+        query = parse_qs(parts.query)
+        if steps[:2] == ["api", "packages"]:
+            self._package(steps[-1], body)
+        elif steps == ["v1", "events"] and self.fake.tells_events:
+            self._stream(set(query.get("job", [])))
+        elif steps == ["v1", "jobs"] and self.command == "POST":
+            self._submit(json.loads(body))
+        elif steps == ["v1", "clusters"]:
+            self._answer(200, {"items": self.fake.clusters})
+        elif steps == ["v1", "openapi.json"]:
+            schemas = {"JobRequest": {"properties": {"packages": {}}}}
+            self._answer(200, {"components": {"schemas": schemas}})
+        elif steps[:2] == ["v1", "jobs"] and len(steps) > 2:
+            self._job(steps[2], steps[3:])
+        else:
+            self._answer(404, {"code": "not_found", "message": "there is nothing"})
+
+    def _package(self, name: str, body: bytes) -> None:
+        if self.command == "PUT":
+            self.fake.packages[name] = body
+        there = name in self.fake.packages
+        self._answer(200 if there else 404, b"" if there else b"Package does not exist")
+
+    def _submit(self, sent: dict[str, Any]) -> None:
+        fresh = sent.get("id") not in self.fake.jobs
+        job_id = sent.get("id") or f"raysubmit_{len(self.fake.jobs)}"
+        if fresh:
+            self.fake.add(job_id, sent=sent)
+        if self.fake.lose_answers > 0:
+            self.fake.lose_answers -= 1
+            self.connection.shutdown(socket.SHUT_RDWR)
+            self.close_connection = True
+            return
+        answer = {"id": job_id} if fresh else {"id": job_id, "duplicate": "same_id"}
+        self._answer(201 if fresh else 200, answer)
+
+    def _job(self, job_id: str, rest: list[str]) -> None:
+        job = self.fake.jobs.get(job_id)
+        if job is None:
+            self._answer(404, {"code": "unknown_job", "message": f"job {job_id} does not exist"})
+        elif rest == ["stop"] and job["state"] in ENDED:
+            self._answer(409, {"code": "wrong_state", "message": "it has ended"})
+        elif rest == ["stop"]:
+            self.fake.change(job_id, "stopped" if job["state"] == "queued" else job["state"])
+            self._answer(202, job)
+        elif rest == ["logs"]:
+            self._answer(200, {"text": "".join(f"line {n}\n" for n in range(3))})
+        elif rest == ["logs", "follow"]:
+            self._follow()
+        else:
+            self._answer(200, job)
+
+    def _answer(self, status: int, content: dict[str, Any] | bytes) -> None:
+        data = content if isinstance(content, bytes) else json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _stream(self, jobs: set[str]) -> None:
+        last = self.headers.get("Last-Event-ID")
+        with self.fake._changed:
+            seen = int(last) if last else self.fake._seq
+            self.fake._streams.add(self.connection)
+        self._begin_events()
+        try:
+            while self.connection in self.fake._streams:
+                with self.fake._changed:
+                    news = [event for event in self.fake._events if event["seq"] > seen]
+                    if not news:
+                        self.fake._changed.wait(0.1)
+                for event in news:
+                    seen = event["seq"]
+                    if not jobs or event["job"] in jobs:
+                        self._event("job", event, event["seq"])
+        except OSError:
+            pass
+        self.close_connection = True
+
+    def _follow(self) -> None:
+        """What was prepared for this connection, and then it breaks."""
+        self._begin_events()
+        for kind, data in self.fake.log_events.pop(0):
+            self._event(kind, data)
+        self.connection.shutdown(socket.SHUT_RDWR)
+        self.close_connection = True
+
+    def _begin_events(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self.wfile.flush()
+
+    def _event(self, kind: str, data: dict[str, Any], number: int | None = None) -> None:
+        text = f"event: {kind}\ndata: {json.dumps(data)}\n\n"
+        text = text if number is None else f"id: {number}\n{text}"
+        self.wfile.write(f"{len(text.encode()):x}\r\n{text}\r\n".encode())
+        self.wfile.flush()
