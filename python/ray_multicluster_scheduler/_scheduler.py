@@ -183,11 +183,7 @@ class Scheduler:
         wishes = Wishes.of(resource_requirements, tags, name, preferred_cluster, more)
         common = dict(kwargs or {})
         calls = [(each if isinstance(each, tuple) else (each,), common) for each in args_list]
-        submitted = []
-        for ref, cluster in self._on_work().tasks(func, calls, wishes):
-            submitted.append((new_id("task"), ref))
-            self._tasks.put(submitted[-1][0], Entry(cluster, ref))
-        return submitted
+        return self._on_work().tasks(func, calls, wishes)
 
     def submit_tasks_async(
         self, func: Any, args_list: Iterable[Any], *args: Any, **more: Any
@@ -274,7 +270,9 @@ class Scheduler:
             return "DEAD"
         if entry.value is None:
             return "PENDING"
-        return self._on_work().actor_state(entry.value)
+        from ._ray import actors
+
+        return actors.state(entry.value)
 
     # -- the pool
 
@@ -334,7 +332,6 @@ class Scheduler:
                 connections = Connections(
                     self._describe,
                     call_timeout=settings().call_timeout,
-                    connect_timeout=settings().connection_timeout,
                 )
                 self._work = Work(self._plane, self._context, connections, self._tasks)
             return self._work
@@ -358,9 +355,7 @@ class Scheduler:
         )
 
     def _task(self, id: str, func: Any, args: Any, kwargs: Any, wishes: Wishes) -> tuple[str, Any]:
-        ref, cluster = self._on_work().task(id, func, tuple(args), dict(kwargs or {}), wishes)
-        self._tasks.put(id, Entry(cluster, ref))
-        return id, ref
+        return id, self._on_work().task(id, func, tuple(args), dict(kwargs or {}), wishes)
 
     def _actor(self, id: str, cls: Any, args: Any, kwargs: Any, wishes: Wishes) -> tuple[str, Any]:
         handle, cluster = self._on_work().actor(id, cls, tuple(args), dict(kwargs or {}), wishes)

@@ -6,5 +6,6 @@ Importing this does not import Ray: that happens with the first connection.
 from __future__ import annotations
 
 from .connections import ClusterAddress, Connection, Connections
+from .done import when_done
 
-__all__ = ["ClusterAddress", "Connection", "Connections"]
+__all__ = ["ClusterAddress", "Connection", "Connections", "when_done"]

@@ -8,6 +8,7 @@ needed, and is reached through here: with a Ray that lacks one, the error says w
 from __future__ import annotations
 
 import importlib
+import inspect
 from typing import Any
 
 from ..errors import ConfigurationError
@@ -268,3 +269,10 @@ def call_natively(
 def default_options(decorated: Any) -> dict[str, Any]:
     """What stands in `@ray.remote(...)`."""
     return dict(decorated._default_options)
+
+
+def ping(handle: Any) -> Any:
+    """A ref that is there once the actor runs: Ray gives every actor this method."""
+    if isinstance(handle, ClientActorHandle):
+        return ClientRemoteMethod(handle, "__ray_ready__", 1, inspect.Signature()).remote()
+    return handle.__ray_ready__.remote()

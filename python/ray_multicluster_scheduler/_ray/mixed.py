@@ -13,6 +13,7 @@ from ray.exceptions import GetTimeoutError
 
 from ..errors import ClusterConnectionError
 from . import internals
+from .done import done
 
 #: One round trip of a wait, at most: a server thread is blocked for as long.
 ROUND = 2.0
@@ -38,9 +39,9 @@ def get(refs: list[Any], timeout: float | None) -> list[Any]:
         for worker, places in groups.items()
     }
     limit = None if timeout is None else timeout + SLACK
-    done, pending = wait(running, timeout=limit, return_when=FIRST_EXCEPTION)
+    ended, pending = wait(running, timeout=limit, return_when=FIRST_EXCEPTION)
     values: list[Any] = [None] * len(refs)
-    for future in done:
+    for future in ended:
         for place, value in zip(running[future], future.result()):
             values[place] = value
     if pending:
@@ -68,8 +69,8 @@ def wait_for(
     ready: set[int] = set()
     running: dict[Future[list[int]], Any] = {}
 
-    def collect(done: set[Future[list[int]]]) -> None:
-        for future in done:
+    def collect(ended: set[Future[list[int]]]) -> None:
+        for future in ended:
             worker = running.pop(future)
             ready.update(future.result())
             left[worker] = [place for place in left[worker] if place not in ready]
@@ -127,7 +128,16 @@ def _get_of(worker: Any, refs: list[Any], timeout: float | None) -> list[Any]:
     if worker is None:
         with internals.disable_client_hook():
             return ray.get(refs, timeout=timeout)
-    return worker.get(refs, timeout=timeout)
+    try:
+        values = worker.get(refs, timeout=timeout)
+    except (GetTimeoutError, ClusterConnectionError):
+        raise
+    except Exception as error:
+        if len(refs) == 1:
+            done(refs, error)
+        raise
+    done(refs)
+    return values
 
 
 def _ready_of(

@@ -20,6 +20,7 @@ from ray.experimental import internal_kv
 from .._context import chosen_cluster
 from ..errors import ClusterConnectionError
 from . import internals, mixed
+from .done import done
 
 if TYPE_CHECKING:
     from .client import ClientConnection
@@ -134,6 +135,8 @@ class RoutingAPI(internals.ClientAPI):
             _natively(ray.kill, actor, no_restart=no_restart)
         else:
             ROUTER.adopt(worker).worker.terminate_actor(actor, no_restart)
+            if no_restart:
+                done([actor])
 
     def cancel(self, obj: Any, *, force: bool = False, recursive: bool = True) -> None:
         worker = internals.owner(obj)

@@ -12,8 +12,6 @@ from ..errors import UnknownJobError
 
 #: A result stays in the memory of its cluster for as long as its reference is kept here.
 MOST_KEPT = 1000
-#: Where a reference carries its id.
-MARK = "_multicluster_id"
 
 
 @dataclass(frozen=True)
@@ -38,8 +36,6 @@ class Known:
 
     def put(self, id: str, entry: Entry) -> None:
         """Remembers it, or what became of it."""
-        if hasattr(entry.value, "__dict__"):
-            entry.value.__dict__[MARK] = id
         with self._lock:
             self._entries[id] = entry
             while len(self._entries) > MOST_KEPT:
@@ -64,14 +60,12 @@ class Known:
             )
         return entry
 
-    def fade(self, refs: list[Any]) -> None:
-        """Their results were fetched: known from now on only while the caller keeps them."""
-        for ref in refs:
-            id = ref.__dict__.pop(MARK, None)
-            with self._lock:
-                entry = self._entries.get(id)
-                if entry is not None and entry.value is ref:
-                    self._entries[id] = Entry(entry.cluster, weak=weakref.ref(ref))
+    def fade(self, id: str) -> None:
+        """Its result was fetched: known from now on only while the caller keeps the reference."""
+        with self._lock:
+            entry = self._entries.get(id)
+            if entry is not None and not isinstance(entry.value, (list, type(None))):
+                self._entries[id] = Entry(entry.cluster, weak=weakref.ref(entry.value))
 
     def clear(self) -> None:
         """Forgets all."""

@@ -1,8 +1,7 @@
 """Which tasks of this program still run, so that their places are given back when they end.
 
-Ray tells nobody that a task has ended. So whoever fetches a result tells us (`fetched`), and a
-thread asks Ray about the rest: often while something of this program waits for a place, seldom
-otherwise.
+Ray tells nobody that a task has ended. So whoever fetches a result tells us, and a thread asks
+Ray about the rest: often while something of this program waits for a place, seldom otherwise.
 """
 
 from __future__ import annotations
@@ -27,8 +26,6 @@ EAGER, CALM = 0.05, 0.5
 SHARE = 0.1
 #: References of one look.
 MOST_AT_ONCE = 1000
-#: Where a reference carries what we know of it.
-MARK = "_multicluster_share"
 
 
 @dataclass(eq=False)
@@ -51,11 +48,9 @@ class Running:
         self._watcher: threading.Thread | None = None
         self._closed = False
 
-    def add(self, lease: Lease, connection: Connection, refs: list[Any]) -> None:
+    def add(self, lease: Lease, connection: Connection, refs: list[Any]) -> Share:
         """Takes care of a place, in which these run, from now on."""
         share = Share(lease, connection, {id(ref): ref for ref in refs})
-        for ref in refs:
-            ref.__dict__[MARK] = share
         with self._changed:
             self._shares[share] = None
             if self._watcher is None and not self._closed:
@@ -64,21 +59,18 @@ class Running:
                 )
                 self._watcher.start()
             self._changed.notify_all()
+        return share
 
-    def fetched(self, refs: list[Any], error: BaseException | None = None) -> None:
-        """These have ended: somebody has their results, or what they raised."""
-        for ref in refs:
-            share = ref.__dict__.pop(MARK, None)
-            if share is None:
-                continue
-            with self._changed:
-                share.refs.pop(id(ref), None)
-                if share.refs or self._shares.pop(share, self) is self:
-                    continue
-            if error is None:
-                self._leases.give_back(share.lease)
-            else:
-                self._leases.give_back(share.lease, "failed", f"{type(error).__name__}: {error}")
+    def ended(self, share: Share, ref: int, error: BaseException | None = None) -> None:
+        """The task of the reference with this `id()` has."""
+        with self._changed:
+            share.refs.pop(ref, None)
+            if share.refs or self._shares.pop(share, self) is self:
+                return
+        if error is None:
+            self._leases.give_back(share.lease)
+        else:
+            self._leases.give_back(share.lease, "failed", f"{type(error).__name__}: {error}")
 
     def of(self, lease: Lease) -> list[Any]:
         """What runs in this place."""
@@ -90,6 +82,8 @@ class Running:
         """Looks no more."""
         with self._changed:
             self._closed = True
+            for share in self._shares:
+                share.refs.clear()
             self._shares.clear()
             self._changed.notify_all()
 
@@ -100,9 +94,7 @@ class Running:
                     self._changed.wait()
                 if self._closed:
                     return
-                running = [
-                    (share.connection, ref) for share in self._shares for ref in share.refs.values()
-                ]
+                running = [(share, ref) for share in self._shares for ref in share.refs.values()]
             began = time.monotonic()
             try:
                 self._look(running)
@@ -118,16 +110,18 @@ class Running:
             if self._leases.held_up():
                 pause = least
 
-    def _look(self, running: list[tuple[Connection, Any]]) -> None:
-        by_connection: dict[Connection, list[Any]] = {}
-        for connection, ref in running:
-            by_connection.setdefault(connection, []).append(ref)
-        for connection, refs in by_connection.items():
-            for start in range(0, len(refs), MOST_AT_ONCE):
-                some = refs[start : start + MOST_AT_ONCE]
+    def _look(self, running: list[tuple[Share, Any]]) -> None:
+        by_connection: dict[Connection, list[tuple[Share, Any]]] = {}
+        for share, ref in running:
+            by_connection.setdefault(share.connection, []).append((share, ref))
+        for connection, entries in by_connection.items():
+            for start in range(0, len(entries), MOST_AT_ONCE):
+                some = entries[start : start + MOST_AT_ONCE]
+                error = None
                 try:
-                    ended = connection.ready(some)
-                except ClusterConnectionError as error:
-                    self.fetched(refs, error)
-                    break
-                self.fetched([ref for ref, has_ended in zip(some, ended) if has_ended])
+                    found = connection.ready([ref for _, ref in some])
+                except ClusterConnectionError as lost:
+                    found, error = [True] * len(some), lost
+                for (share, ref), has_ended in zip(some, found):
+                    if has_ended:
+                        self.ended(share, id(ref), error)

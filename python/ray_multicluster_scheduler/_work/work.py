@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import builtins
 import logging
 import time
 import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
 from .._context import JobContext, chosen_cluster, cluster_context, current_cluster
 from .._plane.client import ControlPlane
+from .._ray import when_done
 from ..errors import (
     ClusterConnectionError,
     ConfigurationError,
@@ -19,9 +22,9 @@ from ..errors import (
     VersionMismatchError,
 )
 from . import resources
-from .known import Known
+from .known import Entry, Known
 from .leases import Lease, Leases, new_id
-from .running import Running
+from .running import Running, Share
 
 if TYPE_CHECKING:
     from .._ray import Connection, Connections
@@ -83,53 +86,49 @@ class Work:
         self._actors: dict[Lease, weakref.ref[Any]] = {}
         self._threads: ThreadPoolExecutor | None = None
         self._tasks = tasks
-        connections.fetched = self._fetched
-        connections.killed = self._killed
 
-    def task(
-        self, id: str, function: Any, args: Any, kwargs: Any, wishes: Wishes
-    ) -> tuple[Any, str]:
-        """The reference, and the cluster."""
+    def task(self, id: str, function: Any, args: Any, kwargs: Any, wishes: Wishes) -> Any:
+        """The reference."""
         options, demand = _options("task", function, wishes)
 
         def hand_over(connection: Connection) -> Any:
             return connection.submit_task(function, args, kwargs, options)
 
         ref, lease, connection = self._place("task", id, demand, wishes, hand_over)
-        if lease is not None:
-            self._running.add(lease, connection, _flat([ref]))
-        return ref, connection.name
+        self._keep(lease, connection, [(id, ref)])
+        return ref
 
     def tasks(
         self, function: Any, calls: list[tuple[Any, Any]], wishes: Wishes
-    ) -> list[tuple[Any, str]]:
-        """The references and clusters of many calls of one function, in their order.
+    ) -> list[tuple[str, Any]]:
+        """Ids and references of many calls of one function, in their order.
 
         The whole batch is one submission. It is shared out over the places that are free now,
         and Ray queues on each cluster what does not run at once.
         """
         options, demand = _options("task", function, wishes)
         here = self._inside(wishes)
-        if here is not None:
-            return [(here.submit_task(function, *call, options), here.name) for call in calls]
-        places = self._places(len(calls), demand, wishes) if calls else []
-        submitted: list[tuple[Any, str]] = [(None, "")] * len(calls)
+        places = [None] if here is not None else self._places(len(calls), demand, wishes)
+        submitted: list[tuple[str, Any]] = [("", None)] * len(calls)
         for number, lease in enumerate(places):
-            # Every place gets the same number, and neighbours go to different ones.
+            # Every place gets as many, and neighbours go to different ones.
             share = range(number, len(calls), len(places))
 
             def hand_over(connection: Connection, share: range = share) -> list[Any]:
                 return [connection.submit_task(function, *calls[n], options) for n in share]
 
             try:
-                refs, lease, connection = self._hand_over(lease, wishes.timeout, hand_over)
+                if here is not None:
+                    refs, connection = hand_over(here), here
+                else:
+                    refs, lease, connection = self._hand_over(lease, wishes.timeout, hand_over)
             except BaseException:
                 for unused in places[number + 1 :]:
                     self._asked_leases().give_back(unused, "stopped")
                 raise
             for n, ref in zip(share, refs):
-                submitted[n] = ref, connection.name
-            self._running.add(lease, connection, _flat(refs))
+                submitted[n] = new_id("task"), ref
+            self._keep(lease, connection, [submitted[n] for n in share])
         return submitted
 
     def actor(self, id: str, cls: Any, args: Any, kwargs: Any, wishes: Wishes) -> tuple[Any, str]:
@@ -141,8 +140,10 @@ class Work:
 
         handle, lease, connection = self._place("actor", id, demand, wishes, hand_over)
         if lease is not None:
+            leases = self._asked_leases()
             self._actors[lease] = weakref.ref(handle)
-            weakref.finalize(handle, self._asked_leases().dropped.append, lease).atexit = False
+            when_done(handle, lambda _: leases.give_back(lease))
+            weakref.finalize(handle, leases.dropped.append, lease).atexit = False
         return handle, connection.name
 
     def later(self, submit: Callable[[], T]) -> Future[T]:
@@ -183,6 +184,8 @@ class Work:
         return self._hand_over(lease, wishes.timeout, hand_over)
 
     def _places(self, tasks: int, demand: resources.Demand, wishes: Wishes) -> list[Lease]:
+        if not tasks:
+            return []
         requests = [
             self._request("task", new_id("task"), demand, wishes)
             for _ in range(min(tasks, MOST_PLACES))
@@ -247,17 +250,23 @@ class Work:
 
     # -- the end
 
-    def _fetched(self, refs: list[Any], error: BaseException | None = None) -> None:
-        """Somebody has the results of these, or what one of them raised."""
-        if self._running is not None:
-            self._running.fetched(refs, error)
-        self._tasks.fade(refs)
+    def _keep(
+        self, lease: Lease | None, connection: Connection, submitted: list[tuple[str, Any]]
+    ) -> None:
+        """Knows the tasks by their ids, and gives their place back once all have ended."""
+        refs = [one for _, ref in submitted for one in _several(ref)]
+        share = self._running.add(lease, connection, refs) if lease is not None else None
+        for id, ref in submitted:
+            self._tasks.put(id, Entry(connection.name, ref))
+            if share is not None:
+                for one in _several(ref):
+                    # By its `id()`: with the reference itself they would keep each other alive.
+                    tell = partial(self._fetched, share, builtins.id(one), id)
+                    when_done(one, tell)
 
-    def _killed(self, handle: Any) -> None:
-        for lease, known in list(self._actors.items()):
-            if known() is handle:
-                self._actors.pop(lease, None)
-                self._asked_leases().give_back(lease)
+    def _fetched(self, share: Share, ref: int, id: str, error: BaseException | None) -> None:
+        self._running.ended(share, ref, error)
+        self._tasks.fade(id)
 
     def _asked_to_stop(self, lease: Lease) -> None:
         import ray
@@ -293,6 +302,6 @@ def _options(kind: str, function: Any, wishes: Wishes) -> tuple[dict[str, Any], 
     return options, asked
 
 
-def _flat(refs: list[Any]) -> list[Any]:
+def _several(ref: Any) -> list[Any]:
     """A task may return several."""
-    return [one for ref in refs for one in (ref if isinstance(ref, list) else [ref])]
+    return ref if isinstance(ref, list) else [ref]

@@ -1,0 +1,32 @@
+"""How an actor is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ray
+from ray.exceptions import GetTimeoutError, RayActorError
+
+from ..errors import ClusterConnectionError
+from . import internals
+
+#: One that runs answers within this time, unless it is busy.
+PATIENCE = 1.0
+
+_PING, _RAN = "_multicluster_ping", "_multicluster_ran"
+
+
+def state(handle: Any) -> str:
+    """STARTING, ALIVE (also if it is busy) or DEAD."""
+    known = handle.__dict__
+    # One that was not answered yet will do: they shall not pile up at a busy actor.
+    ping = known.pop(_PING, None) or internals.ping(handle)
+    try:
+        ray.get(ping, timeout=PATIENCE)
+    except GetTimeoutError:
+        known[_PING] = ping
+        return "ALIVE" if _RAN in known else "STARTING"
+    except (RayActorError, ClusterConnectionError):
+        return "DEAD"
+    known[_RAN] = True
+    return "ALIVE"
