@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import stat
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +33,25 @@ if len(sys.argv) > 2:
     plane.post("/v1/jobs", {"id": sys.argv[2], "entrypoint": "true"})
 print(plane.address, flush=True)
 time.sleep(300)
+"""
+
+# A control plane of old, as far as anybody can tell.
+OLD_PLANE = """
+import http.server, json, os, sys
+folder = sys.argv[sys.argv.index("--state-dir") + 1]
+config = sys.argv[sys.argv.index("--config") + 1]
+
+class Answers(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"version": "0.0.1", "plane": "old"}).encode())
+
+server = http.server.HTTPServer(("127.0.0.1", 0), Answers)
+notice = {"address": f"http://127.0.0.1:{server.server_port}", "pid": os.getpid()}
+with open(folder + "/plane.json", "w") as file:
+    json.dump({**notice, "version": "0.0.1", "config": config}, file)
+server.serve_forever()
 """
 
 
@@ -167,6 +187,24 @@ def test_an_older_one_is_replaced_and_a_newer_one_is_not(
     assert plane.address == newer.address
 
 
+def test_eight_newer_programs_at_once_replace_an_older_one_once(
+    user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, script = user.config(), user.home / "old.py"
+    script.write_text(OLD_PLANE)
+    use(monkeypatch, a_program(user, "0.0.1", serves=f'exec {sys.executable} {script} "$@"'))
+    old = attached(file)
+    (pid,) = user.planes()
+    programs = [user.program(PROGRAM, file) for _ in range(8)]
+    addresses = {program.stdout.readline().strip() for program in programs if program.stdout}
+    assert len(addresses) == 1
+    (replaced,) = user.planes()
+    assert replaced != pid
+    assert addresses == {str(user.notice(replaced)["address"])} != {old.address}
+    log = (user.state(replaced) / "plane.log").read_text()
+    assert log.count("is ready at") == 1
+
+
 def test_an_older_one_will_do_where_there_is_no_program(
     user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,13 +214,19 @@ def test_an_older_one_will_do_where_there_is_no_program(
     assert attached(file).address == plane.address
 
 
-def test_one_that_is_served_by_hand_is_used_for_its_file(user: User) -> None:
+def test_one_that_is_served_by_hand_is_used_for_its_file(
+    user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = user.config()
     address = user.serve(file.relative_to(user.home))
     assert attached(file).address == address
     assert len(user.planes()) == 1
     assert attached(user.config("other")).address != address
     assert len(user.planes()) == 2
+    # It is the user's own to bring up to date.
+    monkeypatch.setattr(local, "__version__", "99.0.0")
+    with pytest.warns(UserWarning, match=f"the control plane at {address} .* restart it"):
+        assert attached(file).address == address
 
 
 def test_the_one_that_holds_the_folder_is_waited_for(
@@ -198,7 +242,7 @@ def test_the_one_that_holds_the_folder_is_waited_for(
     assert attached(file).address == plane.address
 
     notice.rename(hidden)
-    monkeypatch.setattr(local, "START_TIMEOUT", 1.0)
+    monkeypatch.setattr(local, "STOP_TIMEOUT", 1.0)
     with pytest.raises(ControlPlaneError, match="is in use by another control plane"):
         attached(file)
     hidden.rename(notice)
@@ -248,6 +292,16 @@ def test_a_program_that_fails_is_told_with_what_it_said(
         attach(user.config())
     assert "    the disk is on fire" in str(raised.value)
     assert "plane.log" in str(raised.value)
+
+
+def test_a_program_that_is_none_is_told(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = user.home / "ray-multicluster"
+    program.write_bytes(b"\x7fELF of another world")
+    program.chmod(0o755)
+    use(monkeypatch, program)
+    with pytest.raises(ControlPlaneError, match="Exec format error") as raised:
+        attach(user.config())
+    assert "is it built for this platform?" in str(raised.value)
 
 
 def test_a_program_that_never_gets_ready_is_not_waited_for_for_ever(

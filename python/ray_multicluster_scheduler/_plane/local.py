@@ -150,27 +150,26 @@ class LocalPlane:
                 fcntl.flock(lock, fcntl.LOCK_UN)
 
     def _start(self, program: Path) -> Running:
-        deadline = time.monotonic() + START_TIMEOUT
+        began = time.monotonic()
         process, begin = self._spawn(program)
         while True:
             found = running(self.folder)
-            code = process.poll()
-            if found is not None or (code is None and time.monotonic() > deadline):
-                # Whoever its parent is must hear of its end, or it stays as a zombie.
-                threading.Thread(target=process.wait, daemon=True).start()
             if found is not None:
+                _reap(process)
                 return found
-            said = self._said_since(begin)
+            code, waited = process.poll(), time.monotonic() - began
             if code is not None:
+                said = self._said_since(begin)
                 # One that is ending still has the folder; one that hangs keeps it.
-                if " is in use by " not in said or time.monotonic() > deadline:
+                if " is in use by " not in said or waited > STOP_TIMEOUT:
                     raise self._failure(said, code)
                 time.sleep(0.3)
                 process, begin = self._spawn(program)
-            elif time.monotonic() > deadline:
+            elif waited > START_TIMEOUT:
+                _reap(process)
                 raise ControlPlaneError(
-                    f"the control plane for {self.file} (process {process.pid}) is not ready "
-                    f"after {START_TIMEOUT:.0f} s; it said:\n{_indented(said)}",
+                    f"the control plane for {self.file} (process {process.pid}) is not ready after "
+                    f"{START_TIMEOUT:.0f} s; it said:\n{_indented(self._said_since(begin))}",
                     hint=f"it goes on starting: try again; its log: {self.log}",
                 )
             time.sleep(0.02)
@@ -186,16 +185,22 @@ class LocalPlane:
         others = {k: v for k, v in os.environ.items() if not k.startswith(_settings.PREFIX)}
         with self.log.open("ab") as log:
             begin = log.tell()
-            process = subprocess.Popen(
-                command,
-                env={**others, **_settings.plane_environment(_settings.given())},
-                # No folder that somebody wants to unmount, no terminal, no share in Ctrl-C.
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            try:
+                process = subprocess.Popen(
+                    command,
+                    env={**others, **_settings.plane_environment(_settings.given())},
+                    # No folder that somebody wants to unmount, no terminal, no share in Ctrl-C.
+                    cwd="/",
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise ControlPlaneError(
+                    f"{program} cannot be run: {error.strerror}",
+                    hint="is it built for this platform? Install the wheel again",
+                ) from error
         return process, begin
 
     def _said_since(self, begin: int) -> str:
@@ -267,6 +272,11 @@ def _command_line(pid: int) -> str:
         with contextlib.suppress(OSError):
             return subprocess.run(command, capture_output=True, text=True).stdout
         return ""
+
+
+def _reap(process: subprocess.Popen[bytes]) -> None:
+    """Somebody must hear of the end of a child, or it stays as a zombie."""
+    threading.Thread(target=process.wait, name="control plane", daemon=True).start()
 
 
 def _indented(text: str) -> str:
