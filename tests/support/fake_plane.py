@@ -30,6 +30,8 @@ class FakePlane:
         self.requests: list[tuple[str, str, bytes]] = []
         #: So many of the next submissions are heard, and their answers lost.
         self.lose_answers = 0
+        #: So many of the next uploads break off.
+        self.break_uploads = 0
         #: Answers nothing at all, but accepts connections.
         self.frozen = threading.Event()
         self.tells_events = True
@@ -152,6 +154,10 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(404, {"code": "not_found", "message": "there is nothing"})
 
     def _package(self, name: str, body: bytes) -> None:
+        if self.command == "PUT" and self.fake.break_uploads > 0:
+            self.fake.break_uploads -= 1
+            self._break_off()
+            return
         if self.command == "PUT":
             self.fake.packages[name] = body
         there = name in self.fake.packages
@@ -164,8 +170,7 @@ class Handler(BaseHTTPRequestHandler):
             self.fake.add(job_id, sent=sent)
         if self.fake.lose_answers > 0:
             self.fake.lose_answers -= 1
-            self.connection.shutdown(socket.SHUT_RDWR)
-            self.close_connection = True
+            self._break_off()
             return
         answer = {"id": job_id} if fresh else {"id": job_id, "duplicate": "same_id"}
         self._answer(201 if fresh else 200, answer)
@@ -218,6 +223,9 @@ class Handler(BaseHTTPRequestHandler):
         self._begin_events()
         for kind, data in self.fake.log_events.pop(0):
             self._event(kind, data)
+        self._break_off()
+
+    def _break_off(self) -> None:
         self.connection.shutdown(socket.SHUT_RDWR)
         self.close_connection = True
 

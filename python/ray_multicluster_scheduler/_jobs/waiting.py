@@ -31,7 +31,7 @@ from .watched import Watched
 logger = logging.getLogger(__name__)
 
 #: Up to so many jobs are named to the control plane, which then tells of nothing else.
-MOST_NAMED = 1
+MOST_NAMED = 200
 
 #: So many are looked at every `check_interval`, the one that was not looked at the longest first.
 LOOKED_AT = 50

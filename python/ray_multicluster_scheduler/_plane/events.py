@@ -63,13 +63,14 @@ class EventStream:
                     raise
             else:
                 self._answer = answer
-                yield Event(CONNECTED)
-                # What breaks a connection is of no interest: the next one is.
-                with contextlib.suppress(urllib3.exceptions.HTTPError, OSError, ValueError):
-                    for event in self._read(answer):
-                        pause = SHORTEST_PAUSE
-                        yield event
-                with contextlib.suppress(urllib3.exceptions.HTTPError, OSError, ValueError):
+                try:
+                    yield Event(CONNECTED)
+                    # What breaks a connection is of no interest: the next one is.
+                    with contextlib.suppress(urllib3.exceptions.HTTPError, OSError, ValueError):
+                        for event in self._read(answer):
+                            pause = SHORTEST_PAUSE
+                            yield event
+                finally:
                     answer.close()
             self._closed.wait(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
@@ -79,7 +80,7 @@ class EventStream:
         # Ends the read that is under way. Older urllib3 cannot; it ends with the next sign of life.
         shutdown = getattr(self._answer, "shutdown", None)
         if shutdown is not None:
-            with contextlib.suppress(OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError, RuntimeError):
                 shutdown()
 
     def _connect(self) -> urllib3.BaseHTTPResponse:

@@ -1,0 +1,188 @@
+"""Jobs, as a program asks for them: what is sent, and what is asked again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ray_multicluster_scheduler import cluster_context, errors
+from ray_multicluster_scheduler._jobs.info import JobInfo, native_states
+from ray_multicluster_scheduler._jobs.jobs import Jobs
+from ray_multicluster_scheduler._plane.client import ControlPlane
+from support.fake_plane import FakePlane
+
+
+@pytest.fixture
+def fake() -> Iterator[FakePlane]:
+    with FakePlane() as plane:
+        yield plane
+
+
+@pytest.fixture
+def jobs(fake: FakePlane) -> Jobs:
+    return Jobs(ControlPlane(fake.address))
+
+
+def sent(fake: FakePlane) -> dict[str, Any]:
+    """What the latest submission said."""
+    bodies = [body for verb, path, body in fake.requests if (verb, path) == ("POST", "/v1/jobs")]
+    return json.loads(bodies[-1])
+
+
+def test_a_job_is_sent_with_what_was_said_and_nothing_else(
+    fake: FakePlane, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    job = jobs.submit("python x.py")
+    assert sent(fake) == {"entrypoint": "python x.py", "home": "/home/me"}
+    assert jobs.submitted == [job]
+    given = jobs.submit(
+        "python x.py",
+        submission_id="mine",
+        metadata={"run": 7, "share": 0.5, "dry": True, "who": "me"},
+        runtime_env={"env_vars": {"A": "1"}},
+        preferred_cluster="mac",
+        required=True,
+        resource_requirements={"CPU": 0, "memory": "1GiB", "disk": 1},
+        tags=["linux", "fund"],
+        priority=3,
+        max_retries=2,
+        on_cluster_loss="requeue",
+    )
+    assert given == "mine"
+    assert sent(fake) == {
+        "id": "mine",
+        "entrypoint": "python x.py",
+        "metadata": {"run": "7", "share": "0.5", "dry": "True", "who": "me"},
+        "runtime_env": {"env_vars": {"A": "1"}},
+        "preferred_cluster": "mac",
+        "required": True,
+        "entrypoint_num_cpus": 0,
+        "entrypoint_memory": 1 << 30,
+        "entrypoint_resources": {"disk": 1},
+        "tags": ["linux", "fund"],
+        "priority": 3,
+        "max_retries": 2,
+        "on_cluster_loss": "requeue",
+        "home": "/home/me",
+    }
+
+
+def test_from_inside_a_job_the_parent_is_named(
+    fake: FakePlane, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_MULTICLUSTER_JOB_ID", "outer")
+    monkeypatch.setenv("RAY_MULTICLUSTER_CURRENT_CLUSTER", "centos")
+    jobs.submit("true")
+    assert (sent(fake)["parent_job"], sent(fake)["parent_cluster"]) == ("outer", "centos")
+    assert "preferred_cluster" not in sent(fake)
+    with cluster_context("mac"):
+        jobs.submit("true")
+        assert sent(fake)["preferred_cluster"] == "mac"
+        jobs.submit("true", preferred_cluster="gpu")
+        assert sent(fake)["preferred_cluster"] == "gpu"
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ({"entrypoint": None}, "the entrypoint is None"),
+        ({"entrypoint": 3}, "the entrypoint is 3"),
+        ({"entrypoint": "  "}, "the entrypoint is empty"),
+        ({"entrypoint": ["python", "x.py"]}, "the entrypoint is .'python', 'x.py'."),
+        ({"entrypoint": "x", "metadata": {"a": ["b"]}}, r"metadata 'a' is \['b'\]"),
+        ({"entrypoint": "x", "metadata": {1: "b"}}, "metadata 1 is 'b'"),
+        ({"entrypoint": "x", "metadata": "b"}, "metadata is 'b'"),
+        ({"entrypoint": "x", "submission_id": 7}, "submission_id is 7"),
+        ({"entrypoint": "x", "resource_requirements": {"memory": 16}}, "memory"),
+    ],
+)
+def test_what_cannot_be_meant_is_not_sent(
+    call: dict[str, Any], said: str, fake: FakePlane, jobs: Jobs
+) -> None:
+    with pytest.raises(errors.ConfigurationError, match=said) as refused:
+        jobs.submit(**call)
+    assert refused.value.hint
+    assert not fake.requests
+
+
+def test_a_lost_answer_is_asked_for_again_and_it_is_one_job(fake: FakePlane, jobs: Jobs) -> None:
+    fake.lose_answers = 2
+    assert jobs.submit("true", submission_id="mine") == "mine"
+    assert list(fake.jobs) == ["mine"]
+    assert len(fake.asked("POST", "/v1/jobs")) == 3
+    assert jobs.submitted == ["mine"], "it is this program's"
+
+
+def test_without_an_id_a_lost_answer_is_an_error_that_says_so(fake: FakePlane, jobs: Jobs) -> None:
+    fake.lose_answers = 1
+    with pytest.raises(errors.ControlPlaneError, match="not known whether the job was") as raised:
+        jobs.submit("true")
+    assert "submission_id" in str(raised.value)
+    assert len(fake.asked("POST", "/v1/jobs")) == 1, "a second one might run twice"
+
+
+def test_a_job_that_was_there_before_is_not_this_programs(fake: FakePlane, jobs: Jobs) -> None:
+    fake.add("mine", "running", cluster="mac")
+    assert jobs.submit("true", submission_id="mine") == "mine"
+    assert jobs.submitted == []
+
+
+def test_what_has_ended_is_forgotten(fake: FakePlane, jobs: Jobs) -> None:
+    ended = jobs.submit("true", submission_id="ended")
+    stopped = jobs.submit("true", submission_id="stopped")
+    fake.change(ended, "succeeded")
+    assert jobs.status(ended) == "SUCCEEDED"
+    assert jobs.submitted == [stopped]
+    assert jobs.stop(stopped) is True
+    assert jobs.stop(stopped) is False, "it had ended"
+    assert jobs.submitted == []
+    with pytest.raises(errors.UnknownJobError):
+        jobs.stop("nope")
+
+
+def test_states_in_rays_words() -> None:
+    told = {"id": "a", "ray_status": "?", "submitted_at": 0}
+    words = {
+        state: JobInfo.of({**told, "state": state}).status
+        for state in ("queued", "dispatching", "pending", "running", "unknown", "stopped")
+    }
+    assert words == {
+        "queued": "PENDING",
+        "dispatching": "PENDING",
+        "pending": "PENDING",
+        "running": "RUNNING",
+        "unknown": "RUNNING",
+        "stopped": "STOPPED",
+    }
+    assert native_states("PENDING") == ["queued", "dispatching", "pending"]
+    assert native_states(["queued", "RUNNING"]) == ["queued", "running", "unknown"]
+    with pytest.raises(errors.ConfigurationError, match="'gone' is not a state"):
+        native_states("gone")
+
+
+def log(attempt: int, start: int, text: str) -> tuple[str, dict[str, Any]]:
+    return "log", {"attempt": attempt, "cluster": "mac", "from": start, "text": text}
+
+
+def test_a_followed_log_comes_once_over_broken_connections(fake: FakePlane, jobs: Jobs) -> None:
+    fake.add("a", "running")
+    note = ("note", {"text": "[attempt 2]\n"})
+    fake.log_events = [
+        [log(1, 0, "one\n"), log(1, 4, "zwei ü\n")],
+        # From the beginning, in other pieces, and further.
+        [log(1, 0, "one\nzwei"), log(1, 8, " ü\nthree\n"), note, log(2, 0, "again\n")],
+        [log(2, 0, "again\n"), log(2, 6, "end\n"), ("end", {})],
+    ]
+    text = "".join(jobs.tail("a"))
+    assert text == "one\nzwei ü\nthree\n[attempt 2]\nagain\nend\n"
+
+
+def test_an_unknown_jobs_log_cannot_be_followed(jobs: Jobs) -> None:
+    with pytest.raises(errors.UnknownJobError):
+        list(jobs.tail("nope"))
+    with pytest.raises(errors.UnknownJobError):
+        jobs.logs("nope")
