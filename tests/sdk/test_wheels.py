@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -39,6 +41,17 @@ assert "ray" not in sys.modules
 
 ATTACHES = f"import sys, {PACKAGE}.app.client_api as a; a.initialize_scheduler_environment()"
 
+# Every module that needs no Ray, and a job that stays queued.
+IMPORTS_EVERYTHING = f"""
+import importlib, pkgutil, sys
+import {PACKAGE} as sdk
+for module in pkgutil.walk_packages(sdk.__path__, sdk.__name__ + "."):
+    if "._ray." not in module.name:
+        importlib.import_module(module.name)
+with sdk.initialize_scheduler_environment(sys.argv[1]) as scheduler:
+    print(scheduler.get_job_status(scheduler.submit_job("true")))
+"""
+
 # What a job does that was given the SDK.
 INSIDE_A_JOB = f"""
 import {PACKAGE} as sdk
@@ -53,9 +66,9 @@ with sdk.initialize_scheduler_environment() as scheduler:
 class Environment:
     """A fresh virtualenv, and a user who works in it."""
 
-    def __init__(self, directory: Path, *requirements: object):
+    def __init__(self, directory: Path, *requirements: object, python: str = sys.executable):
         self.bin = directory / "bin"
-        run(sys.executable, "-m", "venv", "--without-pip", directory)
+        run(python, "-m", "venv", "--without-pip", directory)
         run(sys.executable, "-m", "pip", "--python", directory, "install", "-q", *requirements)
 
     def run(self, user: User, *command: object, **env: str) -> subprocess.CompletedProcess[str]:
@@ -191,6 +204,21 @@ def test_the_client_only_wheel_runs_a_program_that_is_elsewhere(
         assert ran.stdout == f"ray-multicluster {__version__}\n"
 
 
+@pytest.mark.parametrize("version", ["3.9", "3.13"])
+def test_the_oldest_and_the_newest_python_will_do(
+    client_wheel: Path, user: User, tmp_path: Path, version: str
+) -> None:
+    python = interpreter(version)
+    if python is None:
+        pytest.skip(f"there is no Python {version} on this machine")
+    environment = Environment(tmp_path / "environment", client_wheel, python=python)
+    program = user.environment["RAY_MULTICLUSTER_BIN"]
+    ran = environment.run(
+        user, "python", "-c", IMPORTS_EVERYTHING, user.config(), RAY_MULTICLUSTER_BIN=program
+    )
+    assert (ran.stdout, ran.stderr) == ("PENDING\n", "")
+
+
 def test_with_the_client_only_wheel_a_job_runs_by_a_control_plane_elsewhere(
     client_only: Environment, user: User, plane: Plane, clusters: Clusters
 ) -> None:
@@ -221,6 +249,16 @@ def test_a_job_is_given_the_package_on_a_cluster_that_has_none(
     assert f"version {__version__}" in said
     # Over the control plane, which may not have heard yet that it runs.
     assert {"status PENDING", "status RUNNING"} & set(said)
+
+
+def interpreter(version: str) -> str | None:
+    """A Python of that version: on `PATH`, or one of pyenv's."""
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+    candidates = [shutil.which(f"python{version}"), *versions.glob(f"{version}.*/bin/python")]
+    for candidate in filter(None, candidates):
+        if subprocess.run([candidate, "-c", "import venv"], capture_output=True).returncode == 0:
+            return str(candidate)
+    return None
 
 
 def run(*command: object, cwd: Path | None = None) -> None:
