@@ -143,6 +143,10 @@ class Handler(BaseHTTPRequestHandler):
             self._stream(set(query.get("job", [])))
         elif steps == ["v1", "jobs"] and self.command == "POST":
             self._submit(json.loads(body))
+        elif steps == ["v1", "version"]:
+            self._answer(200, {"version": "0.1.0", "api": "v1", "plane": "fake", "started_at": 0})
+        elif steps == ["v1", "settings"]:
+            self._answer(200, {"items": []})
         elif steps == ["v1", "clusters"]:
             self._answer(200, {"items": self.fake.clusters})
         elif steps == ["v1", "openapi.json"]:
