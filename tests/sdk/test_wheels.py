@@ -23,6 +23,9 @@ from support.ray_cluster import Clusters, where
 from support.user import User
 from support.waiting import PATIENCE
 
+# Where it was not built before, the program is compiled first.
+pytestmark = pytest.mark.timeout(900)
+
 PACKAGE = "ray_multicluster_scheduler"
 
 # What a user writes. There is no Ray in these environments: jobs need none.
@@ -263,7 +266,7 @@ def interpreter(version: str) -> str | None:
 
 def run(*command: object, cwd: Path | None = None) -> None:
     ran = subprocess.run(
-        list(map(str, command)), cwd=cwd, capture_output=True, text=True, timeout=600
+        list(map(str, command)), cwd=cwd, capture_output=True, text=True, timeout=800
     )
     assert ran.returncode == 0, f"{command}:\n{ran.stdout}{ran.stderr}"
 
