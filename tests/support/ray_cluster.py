@@ -65,8 +65,13 @@ class RayCluster:
 
     @property
     def head_address(self) -> str:
-        """Of Ray Client. Nothing in these tests connects to it; no one may because of us."""
+        """Of Ray Client. Only programs with tasks and actors of their own connect to it."""
         return f"127.0.0.1:{self._port('client')}"
+
+    @property
+    def gcs_address(self) -> str:
+        """For drivers on this machine: what a job has in RAY_ADDRESS."""
+        return f"127.0.0.1:{self._port('gcs')}"
 
     @property
     def pids(self) -> list[int]:

@@ -138,6 +138,7 @@ class ClientConnection(Connection):
             return (stub.options(**options) if options else stub).remote(*args, **kwargs)
 
     def _stub(self, kind: type, body: Any, decorated: Any) -> Any:
+        check_kind(kind is internals.ClientActorClass, body)
         # By identity; both are held by the entry, so that no other object can have theirs.
         key = (id(body), id(decorated))
         with self._lock:
@@ -145,7 +146,6 @@ class ClientConnection(Connection):
             if entry is not None:
                 self._stubs.move_to_end(key)
                 return entry[2]
-        check_kind(kind is internals.ClientActorClass, body)
         # What stands in @ray.remote(...) goes along once; some of it is no option of a call.
         stub = kind(body, options=internals.default_options(decorated) if decorated else None)
         # Before it is kept: one whose upload failed can never be used.

@@ -8,7 +8,7 @@ import socket
 import sys
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from typing import TYPE_CHECKING, Callable
 
 import grpc
@@ -44,7 +44,7 @@ FLAKY = (
 #: but nobody waits for another longer than this.
 HOST_PATIENCE = 10.0
 
-_hosts: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+_hosts: dict[str, threading.Lock] = {}
 
 
 def open_connection(
@@ -133,7 +133,8 @@ def _connect(
     connection.attach(worker)
     # Setting up the cluster's runtime_env may take minutes: what bounds it is the watch.
     watch(connection, call_timeout)
-    alone = _hosts[host].acquire(timeout=HOST_PATIENCE)
+    turn = _hosts.setdefault(host, threading.Lock())
+    alone = turn.acquire(timeout=HOST_PATIENCE)
     try:
         _start(connection, address, call_timeout, namespace)
     except BaseException:
@@ -141,7 +142,7 @@ def _connect(
         raise
     finally:
         if alone:
-            _hosts[host].release()
+            turn.release()
     return connection
 
 

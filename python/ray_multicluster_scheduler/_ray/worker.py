@@ -154,9 +154,7 @@ class ClusterDataClient(internals.DataClient):
     def Schedule(self, request: Any, callback: Callable[[Any], None]) -> None:
         super().Schedule(request, self._named(callback))
 
-    def RegisterGetCallback(
-        self, request: Any, callback: Callable[[Any], None]
-    ) -> None:
+    def RegisterGetCallback(self, request: Any, callback: Callable[[Any], None]) -> None:
         connection = self.client_worker.connection
 
         def deserialize(response: Any) -> None:
