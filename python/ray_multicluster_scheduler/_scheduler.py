@@ -190,7 +190,9 @@ class Scheduler:
     ) -> Future[list[tuple[str, Any]]]:
         """The same without waiting: a future of what :meth:`submit_tasks` returns."""
         calls = list(args_list)
-        return self._on_work().later(lambda: self.submit_tasks(func, calls, *args, **more))
+        future: Future[list[tuple[str, Any]]] = Future()
+        self._on_work().later(lambda: self.submit_tasks(func, calls, *args, **more), future)
+        return future
 
     def submit_actor(
         self,
@@ -372,16 +374,18 @@ class Scheduler:
                 known.put(id, Entry(error=error))
                 raise
 
-        future: Submission = self._on_work().later(kept)
-        future.id = id
+        future = Submission(id)
+        self._on_work().later(kept, future)
         return future
 
 
-class Submission(Future):  # type: ignore[type-arg]
+class Submission(Future):
     """A future of an id and what `ray.get` takes, or a handle."""
 
-    #: The id, known from the start.
-    id: str
+    def __init__(self, id: str) -> None:
+        super().__init__()
+        #: The same id, from the start.
+        self.id = id
 
 
 def _placed(id: str, entry: Entry) -> Any:

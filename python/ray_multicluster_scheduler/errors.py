@@ -71,7 +71,7 @@ class SchedulerError(Exception):
         return (_rebuild, (type(self), self.message, dict(self.__dict__)))
 
 
-def _rebuild(kind: type, message: str, state: dict) -> SchedulerError:
+def _rebuild(kind: type[SchedulerError], message: str, state: dict) -> SchedulerError:
     error = kind.__new__(kind, message)
     Exception.__init__(error, message)
     error.__dict__.update(state)

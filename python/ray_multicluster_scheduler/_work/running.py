@@ -42,7 +42,7 @@ class Running:
     """Safe to use from any thread."""
 
     def __init__(self, leases: Leases) -> None:
-        self._leases = leases
+        self.leases = leases
         self._changed = threading.Condition()
         self._shares: dict[Share, None] = {}
         self._watcher: threading.Thread | None = None
@@ -68,9 +68,9 @@ class Running:
             if share.refs or self._shares.pop(share, self) is self:
                 return
         if error is None:
-            self._leases.give_back(share.lease)
+            self.leases.give_back(share.lease)
         else:
-            self._leases.give_back(share.lease, "failed", f"{type(error).__name__}: {error}")
+            self.leases.give_back(share.lease, "failed", f"{type(error).__name__}: {error}")
 
     def of(self, lease: Lease) -> list[Any]:
         """What runs in this place."""
@@ -107,7 +107,7 @@ class Running:
         pause = max(CALM, least)
         while time.monotonic() - began < pause and not self._closed:
             time.sleep(EAGER)
-            if self._leases.held_up():
+            if self.leases.held_up():
                 pause = least
 
     def _look(self, running: list[tuple[Share, Any]]) -> None:

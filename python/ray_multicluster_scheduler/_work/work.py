@@ -81,8 +81,9 @@ class Work:
         self._plane = plane
         self._context = context
         self._connections = connections
-        self._leases = Leases(plane, self._asked_to_stop) if plane is not None else None
-        self._running = Running(self._leases) if self._leases is not None else None
+        self._running: Running | None = None
+        if plane is not None:
+            self._running = Running(Leases(plane, self._asked_to_stop))
         self._actors: dict[Lease, weakref.ref[Any]] = {}
         self._threads: ThreadPoolExecutor | None = None
         self._tasks = tasks
@@ -108,8 +109,13 @@ class Work:
         """
         options, demand = _options("task", function, wishes)
         here = self._inside(wishes)
-        places = [None] if here is not None else self._places(len(calls), demand, wishes)
-        submitted: list[tuple[str, Any]] = [("", None)] * len(calls)
+        if here is not None:
+            refs = [here.submit_task(function, *call, options) for call in calls]
+            submitted = [(new_id("task"), ref) for ref in refs]
+            self._keep(None, here, submitted)
+            return submitted
+        places = self._places(len(calls), demand, wishes)
+        found: dict[int, tuple[str, Any]] = {}
         for number, lease in enumerate(places):
             # Every place gets as many, and neighbours go to different ones.
             share = range(number, len(calls), len(places))
@@ -118,18 +124,15 @@ class Work:
                 return [connection.submit_task(function, *calls[n], options) for n in share]
 
             try:
-                if here is not None:
-                    refs, connection = hand_over(here), here
-                else:
-                    refs, lease, connection = self._hand_over(lease, wishes.timeout, hand_over)
+                refs, lease, connection = self._hand_over(lease, wishes.timeout, hand_over)
             except BaseException:
                 for unused in places[number + 1 :]:
-                    self._asked_leases().give_back(unused, "stopped")
+                    self._outside().leases.give_back(unused, "stopped")
                 raise
-            for n, ref in zip(share, refs):
-                submitted[n] = new_id("task"), ref
-            self._keep(lease, connection, [submitted[n] for n in share])
-        return submitted
+            submitted = [(new_id("task"), ref) for ref in refs]
+            self._keep(lease, connection, submitted)
+            found.update(zip(share, submitted))
+        return [found[n] for n in range(len(calls))]
 
     def actor(self, id: str, cls: Any, args: Any, kwargs: Any, wishes: Wishes) -> tuple[Any, str]:
         """The handle, and the cluster."""
@@ -140,31 +143,37 @@ class Work:
 
         handle, lease, connection = self._place("actor", id, demand, wishes, hand_over)
         if lease is not None:
-            leases = self._asked_leases()
+            leases = self._outside().leases
             self._actors[lease] = weakref.ref(handle)
             when_done(handle, lambda _: leases.give_back(lease))
             weakref.finalize(handle, leases.dropped.append, lease).atexit = False
         return handle, connection.name
 
-    def later(self, submit: Callable[[], T]) -> Future[T]:
+    def later(self, submit: Callable[[], T], future: Future[T]) -> None:
         """The same in a thread of ours, with the cluster that this thread chose."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(MOST_WAITING, "ray-multicluster-submit")
         chosen = chosen_cluster()
 
-        def submit_there() -> T:
-            with cluster_context(chosen):
-                return submit()
+        def run() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                with cluster_context(chosen):
+                    future.set_result(submit())
+            except BaseException as error:
+                future.set_exception(error)
 
-        return self._threads.submit(submit_there)
+        running = self._threads.submit(run)
+        running.add_done_callback(lambda end: end.cancelled() and future.cancel())
 
     def close(self) -> None:
         """Gives all places back and closes the connections."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
-        if self._running is not None and self._leases is not None:
+        if self._running is not None:
             self._running.close()
-            self._leases.close()
+            self._running.leases.close()
         self._connections.close()
 
     # -- where
@@ -180,7 +189,9 @@ class Work:
         here = self._inside(wishes)
         if here is not None:
             return hand_over(here), None, here
-        lease = self._asked_leases().obtain(self._request(kind, id, demand, wishes), wishes.timeout)
+        lease = self._outside().leases.obtain(
+            self._request(kind, id, demand, wishes), wishes.timeout
+        )
         return self._hand_over(lease, wishes.timeout, hand_over)
 
     def _places(self, tasks: int, demand: resources.Demand, wishes: Wishes) -> list[Lease]:
@@ -190,7 +201,7 @@ class Work:
             self._request("task", new_id("task"), demand, wishes)
             for _ in range(min(tasks, MOST_PLACES))
         ]
-        return self._asked_leases().obtain_some(requests, wishes.timeout)
+        return self._outside().leases.obtain_some(requests, wishes.timeout)
 
     def _inside(self, wishes: Wishes) -> Connection | None:
         """The job's own cluster: what a job starts stays there, and nobody need be asked."""
@@ -204,7 +215,7 @@ class Work:
     def _hand_over(
         self, lease: Lease, timeout: float | None, hand_over: Callable[[Connection], T]
     ) -> tuple[T, Lease, Connection]:
-        leases = self._asked_leases()
+        leases = self._outside().leases
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             try:
@@ -239,14 +250,19 @@ class Work:
             asked["parent_cluster"] = self._context.cluster
         return asked
 
-    def _asked_leases(self) -> Leases:
-        if self._leases is None:
+    def _outside(self) -> Running:
+        """What is asked of the control plane.
+
+        Raises:
+            ControlPlaneError: it cannot be reached from this job.
+        """
+        if self._running is None:
             raise ControlPlaneError(
                 "this job cannot reach the control plane, so it can only use its own cluster",
                 hint="give its cluster a `plane_address` in cluster.yaml",
                 cluster=self._context.cluster if self._context else None,
             )
-        return self._leases
+        return self._running
 
     # -- the end
 
@@ -255,7 +271,7 @@ class Work:
     ) -> None:
         """Knows the tasks by their ids, and gives their place back once all have ended."""
         refs = [one for _, ref in submitted for one in _several(ref)]
-        share = self._running.add(lease, connection, refs) if lease is not None else None
+        share = self._outside().add(lease, connection, refs) if lease is not None else None
         for id, ref in submitted:
             self._tasks.put(id, Entry(connection.name, ref))
             if share is not None:
@@ -265,7 +281,7 @@ class Work:
                     when_done(one, tell)
 
     def _fetched(self, share: Share, ref: int, id: str, error: BaseException | None) -> None:
-        self._running.ended(share, ref, error)
+        self._outside().ended(share, ref, error)
         self._tasks.fade(id)
 
     def _asked_to_stop(self, lease: Lease) -> None:
