@@ -99,7 +99,11 @@ def test_a_dead_control_plane_does_not_hold_up_the_end(fake: FakePlane, tmp_path
     assert running.returncode == 143
 
 
-def test_handlers_are_as_before_and_the_programs_own_is_called(fake: FakePlane) -> None:
+def test_handlers_are_as_before_and_the_programs_own_is_called(
+    fake: FakePlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Not what other tests have submitted.
+    monkeypatch.setattr(interrupts, "_all", [])
     jobs = Jobs(ControlPlane(fake.address))
     jobs.submit("true", submission_id="mine")
     called: list[int] = []

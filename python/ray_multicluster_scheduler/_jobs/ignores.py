@@ -9,16 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-
-try:
-    from pathspec import PathSpec
-
-    STYLE = "gitignore"
-except ImportError:
-    # The SDK was put into a job without what it needs; Ray, which is there, has a copy.
-    from ray._private.thirdparty.pathspec import PathSpec
-
-    STYLE = "gitwildmatch"
+from typing import Any
 
 #: Ray's, for a working_dir.
 DEFAULT_EXCLUDES = ".git,.venv,venv,__pycache__"
@@ -37,7 +28,7 @@ class Ignores:
         self._base = base
         # A lone slash matches nothing in git, and everything in a version of pathspec.
         lines = [line.rstrip("\r\n") for line in patterns if line.strip() != "/"]
-        self._spec = PathSpec.from_lines(STYLE, lines)
+        self._spec = _spec(lines)
         self._takes_back = any(pattern.include is False for pattern in self._spec.patterns)
 
     def match(self, name: str, is_folder: bool) -> bool:
@@ -61,3 +52,14 @@ def of_folder(path: str, name: str) -> list[Ignores]:
             with open(file, encoding="utf-8", errors="surrogateescape") as lines:
                 found.append(Ignores(name, lines))
     return found
+
+
+def _spec(lines: list[str]) -> Any:
+    try:
+        from pathspec import PathSpec
+    except ImportError:
+        # The SDK was put into a job without what it needs; Ray, which is there, has a copy.
+        from ray._private.thirdparty.pathspec import PathSpec as Copy
+
+        return Copy.from_lines("gitwildmatch", lines)
+    return PathSpec.from_lines("gitignore", lines)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .info import JobInfo
     from .jobs import Jobs
 
+    _Job = tuple[Jobs, str]
+
 #: A control plane that does not answer holds up the end of a program no longer than this.
 PATIENCE = 10.0
 
@@ -93,50 +95,44 @@ def stopping_on_interrupt() -> Iterator[None]:
 
 def stop_what_was_submitted() -> None:
     """Says of each job what becomes of it. A second interrupt ends it at once."""
-    todo: queue.SimpleQueue[tuple[Jobs, str]] = queue.SimpleQueue()
-    left: dict[str, str] = {}
-    for jobs in list(_all):
-        # A forked process has submitted nothing of what its parent has.
-        if jobs.process == os.getpid():
-            for job_id in jobs.submitted:
-                todo.put((jobs, job_id))
-                left[job_id] = ""
+    # A forked process has submitted nothing of what its parent has.
+    mine = [jobs for jobs in _all if jobs.process == os.getpid()]
+    left = {(jobs, job_id) for jobs in mine for job_id in jobs.submitted}
     if not left:
         return
     count = "1 job" if len(left) == 1 else f"{len(left)} jobs"
     say(f"interrupted: stopping {count} of this program (once more: leave them running)")
-    done: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+    todo: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+    done: queue.SimpleQueue[tuple[_Job, str]] = queue.SimpleQueue()
+    for job in left:
+        todo.put(job)
     for _ in range(min(AT_ONCE, len(left))):
         threading.Thread(target=_stop_each, args=(todo, done), daemon=True).start()
     deadline = time.monotonic() + PATIENCE
     try:
-        while left:
+        while left and time.monotonic() < deadline:
             with contextlib.suppress(queue.Empty):
-                job_id, what = done.get(timeout=max(deadline - time.monotonic(), 0.01))
-                left.pop(job_id, None)
-                say(f"  {job_id}: {what}")
-            if time.monotonic() >= deadline:
-                break
+                job, what = done.get(timeout=max(deadline - time.monotonic(), 0.01))
+                left.discard(job)
+                say(f"  {job[1]}: {what}")
     finally:
         if left:
-            say(f"not stopped, and perhaps still running: {', '.join(left)}")
-            say("  stop them with stop_job(…) or `ray-multicluster jobs stop ID`")
+            ids = ", ".join(sorted(job_id for _, job_id in left))
+            say(f"not stopped, and perhaps still running: {ids}")
 
 
-def _stop_each(
-    todo: queue.SimpleQueue[tuple[Jobs, str]], done: queue.SimpleQueue[tuple[str, str]]
-) -> None:
+def _stop_each(todo: queue.SimpleQueue[_Job], done: queue.SimpleQueue[tuple[_Job, str]]) -> None:
     with contextlib.suppress(queue.Empty):
         while True:
-            jobs, job_id = todo.get_nowait()
+            job = todo.get_nowait()
+            jobs, job_id = job
             try:
-                job = jobs.ask_to_stop(job_id, timeout=PATIENCE / 2)
+                what = _words(jobs.ask_to_stop(job_id, timeout=PATIENCE / 2))
             except UnknownJobError:
-                done.put((job_id, "is not there any more"))
+                what = "is not there any more"
             except SchedulerError as error:
-                done.put((job_id, f"NOT stopped: {error.message}"))
-            else:
-                done.put((job_id, _words(job)))
+                what = f"NOT stopped: {error.message}"
+            done.put((job, what))
 
 
 def _words(job: JobInfo | None) -> str:

@@ -127,7 +127,7 @@ class Jobs:
             "kind": "job",
             "state": None if state is None else native_states(state),
             "cluster": cluster,
-            "tag": tags,
+            "tag": tags if tags is None or isinstance(tags, str) else [*tags],
         }
         found: builtins.list[JobInfo] = []
         while len(found) < limit:
@@ -183,7 +183,7 @@ class Jobs:
     def _brought_along(self, env: Mapping[str, Any] | None) -> dict[str, Any]:
         fields = {
             "runtime_env": runtime_env.portable(env, self._packages),
-            "packages": self._of_clusters.packages(),
+            "packages": self._of_clusters.packages(env or {}),
         }
         return {name: field for name, field in fields.items() if field}
 

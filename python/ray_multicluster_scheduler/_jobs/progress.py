@@ -95,8 +95,12 @@ class Live:
         self._write("\x1b[?25l")
 
     def show(self, jobs: Sequence[Watched]) -> None:
-        size = os.get_terminal_size(self._stream.fileno())
-        lines = self._lines(jobs, max(size.columns - 1, 20), max(size.lines - 1, 2))
+        try:
+            columns, rows = os.get_terminal_size(self._stream.fileno())
+        except (OSError, ValueError):
+            # It was closed. That is no reason not to wait.
+            return
+        lines = self._lines(jobs, max(columns - 1, 20), max(rows - 1, 2))
         # One write, each line cleared as it is replaced: no flicker.
         up = f"\x1b[{self._drawn}F" if self._drawn else ""
         self._write(up + "".join(f"\x1b[2K{line}\n" for line in lines) + "\x1b[J")

@@ -70,15 +70,15 @@ class OfClusters:
         self._takes_packages: bool | None = None
         self._clusters: tuple[float, list[Any]] | None = None
 
-    def packages(self) -> dict[str, str]:
-        """By path, their URIs."""
+    def packages(self, of_job: Mapping[str, Any]) -> dict[str, str]:
+        """By path, their URIs. A job that has a working_dir of its own needs no cluster's."""
         if not self._are_taken():
             return {}
         found: dict[str, str] = {}
         for env in self._runtime_envs():
             excludes = _excludes(env)
             folder, modules = env.get("working_dir"), env.get("py_modules")
-            if _is_here(folder):
+            if of_job.get("working_dir") is None and _is_here(folder):
                 found[folder] = self._packages.working_dir(_absolute(folder), excludes)
             for module in filter(_is_here, modules if isinstance(modules, list) else []):
                 found[module] = self._packages.py_module(_absolute(module), excludes)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import queue
 import sys
 import threading
@@ -35,6 +36,9 @@ MOST_NAMED = 200
 
 #: So many are looked at every `check_interval`, the one that was not looked at the longest first.
 LOOKED_AT = 50
+
+#: A look takes milliseconds, or the control plane is away.
+LOOK_TIMEOUT = 10.0
 
 #: A control plane that is away for longer is worth a word.
 WORTH_TELLING = 10.0
@@ -67,10 +71,12 @@ def wait(
         return
     deadline = None if timeout is None else time.monotonic() + timeout
     with _news(plane, list(jobs)) as news, contextlib.closing(progress.on(sys.stderr)) as shown:
-        Waiting(plane, jobs, news, shown, on_end).run(max(check_interval, 0.1), deadline)
+        Waiting(plane, jobs, news, shown, on_end, deadline).run(max(check_interval, 0.1))
 
 
 class Waiting:
+    """One call of :func:`wait`."""
+
     def __init__(
         self,
         plane: ControlPlane,
@@ -78,19 +84,22 @@ class Waiting:
         news: queue.Queue[Event],
         shown: progress.Progress,
         on_end: Callable[[str], None],
+        deadline: float | None,
     ) -> None:
         self._plane = plane
         self._jobs = jobs
         self._news = news
         self._shown = shown
         self._on_end = on_end
+        self._deadline = math.inf if deadline is None else deadline
+        #: Those that have not ended; the one that was not looked at the longest first.
         self._live = dict(jobs)
         self._away_since: float | None = None
         self._told_away = False
 
-    def run(self, check_interval: float, deadline: float | None) -> None:
+    def run(self, check_interval: float) -> None:
         # What happens from the connection on is told, so the first look is after it. Without one
-        # (its like is tried again in the background) there is still the look.
+        # (it is tried again in the background) there is still the look.
         with contextlib.suppress(queue.Empty):
             self._take(self._news.get(timeout=3.0))
         for job in list(self._live.values()):
@@ -99,11 +108,10 @@ class Waiting:
         check_at = time.monotonic() + check_interval
         while self._live:
             now = time.monotonic()
-            if deadline is not None and now >= deadline:
+            if now >= self._deadline:
                 raise self._timed_out()
-            ends = [check_at, now + (self._shown.every or check_interval)]
-            ends += [] if deadline is None else [deadline]
-            self._hear(max(min(ends) - now, 0.0))
+            until = min(check_at, self._deadline, now + (self._shown.every or check_interval))
+            self._hear(max(until - now, 0.0))
             if time.monotonic() >= check_at:
                 self._look_at(list(self._live.values())[:LOOKED_AT])
                 check_at = time.monotonic() + check_interval
@@ -111,25 +119,23 @@ class Waiting:
 
     def _hear(self, patience: float) -> None:
         """Waits for news, and takes all there are."""
-        must_look = False
+        unclear: dict[str, Watched] = {}
         with contextlib.suppress(queue.Empty):
-            must_look = self._take(self._news.get(timeout=patience))
+            unclear.update(self._take(self._news.get(timeout=patience)))
             while True:
-                must_look = self._take(self._news.get_nowait()) or must_look
-        if must_look:
-            self._look_at(list(self._live.values()))
+                unclear.update(self._take(self._news.get_nowait()))
+        self._look_at([job for job in unclear.values() if job.id in self._live])
 
-    def _take(self, news: Event) -> bool:
-        """True if something may have been missed."""
+    def _take(self, news: Event) -> dict[str, Watched]:
+        """Gives those that must be looked at."""
         if news.kind == CONNECTED:
-            return True
+            return dict(self._live)
         job = self._live.get(news.data.get("job", ""))
-        if job is not None:
-            before = job.state
-            job.hear(news.data)
-            # Only a look says what it waits for.
-            return job.state == "queued" and before != "queued"
-        return False
+        if job is None:
+            return {}
+        job.hear(news.data)
+        # Only a look says what it waits for.
+        return {job.id: job} if job.state == "queued" else {}
 
     def _look_at(self, jobs: list[Watched]) -> None:
         """A control plane that is away comes back; until then there is nothing to see."""
@@ -148,7 +154,9 @@ class Waiting:
             self._away_since, self._told_away = None, False
 
     def _look(self, job: Watched) -> None:
-        job.look(self._plane.get(f"/v1/jobs/{segment(job.id)}"))
+        left = max(self._deadline - time.monotonic(), 1.0)
+        path = f"/v1/jobs/{segment(job.id)}"
+        job.look(self._plane.get(path, timeout=min(left, LOOK_TIMEOUT)))
         # To the end of those that are looked at next.
         self._live[job.id] = self._live.pop(job.id)
 
@@ -159,7 +167,7 @@ class Waiting:
         for job in ended:
             del self._live[job.id]
             self._on_end(job.id)
-        failed = [job for job in self._jobs.values() if job in ended and job.state != "succeeded"]
+        failed = [job for job in ended if job.state != "succeeded"]
         if failed:
             raise self._failed(failed)
 
