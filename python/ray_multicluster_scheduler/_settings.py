@@ -33,12 +33,6 @@ class Settings:
     call_timeout: float = _seconds(
         15.0, "How long a call to a cluster that does not answer any more may take."
     )
-    connection_timeout: float = _seconds(
-        30.0, "How long opening a connection to a cluster may take, further tries included."
-    )
-    job_client_timeout: float = _seconds(
-        30.0, "How long the control plane may take to answer a request."
-    )
     actor_ready_timeout: float = _seconds(
         300.0, "How long submit_actor waits for a cluster, where the call does not say."
     )
@@ -59,6 +53,8 @@ RETIRED = {
     "job_completion_timeout": (600, "pass `timeout` to wait_for_all_jobs"),
     "task_completion_timeout": (600, "pass `timeout` to ray.get"),
     "default_task_timeout": (300, "pass `timeout` to ray.get"),
+    "connection_timeout": (300, "set SCHEDULER_CALL_TIMEOUT: a cluster may take that to answer"),
+    "job_client_timeout": (300, "nothing: a request to the control plane takes 30 s at most"),
     "job_status_check_interval": (15, "nothing: the end of a job is told, not asked for"),
     "health_check_interval": (30, "set poll_interval and unhealthy_after in cluster.yaml"),
     "cache_timeout": (5, "set snapshot_max_age in cluster.yaml"),

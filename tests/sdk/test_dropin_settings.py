@@ -33,7 +33,7 @@ PROTOTYPE = {
     "BACKOFF_TIME": 30,
     "CLUSTER_WEIGHT_DEFAULT": 1.0,
 }
-SDK = {"ACTOR_READY_TIMEOUT", "CONNECTION_TIMEOUT", "JOB_CLIENT_TIMEOUT"}
+SDK = {"ACTOR_READY_TIMEOUT"}
 GONE = {name.upper() for name in _settings.RETIRED}
 PLANE = set(PROTOTYPE) - SDK - GONE
 
@@ -91,16 +91,16 @@ def test_the_prototypes_file_counts_where_the_environment_says_nothing(tmp_path:
     file.parent.mkdir()
     file.write_text(
         "---\n# ours\nSUBMISSION_WAIT_TIME: 60  # a minute\n"
-        'EXECUTION_MODE: "serial"\nconnection_timeout: 20\n\nACTOR_READY_TIMEOUT: 100\n'
+        'EXECUTION_MODE: "serial"\ncall_timeout: 20\n\nACTOR_READY_TIMEOUT: 100\n'
     )
     given = _settings.given({"SCHEDULER_ACTOR_READY_TIMEOUT": "5", "HOME": "x"}, tmp_path)
     assert given == {
         "SCHEDULER_SUBMISSION_WAIT_TIME": "60",
         "SCHEDULER_EXECUTION_MODE": "serial",
-        "SCHEDULER_CONNECTION_TIMEOUT": "20",
+        "SCHEDULER_CALL_TIMEOUT": "20",
         "SCHEDULER_ACTOR_READY_TIMEOUT": "5",
     }
-    assert _settings.read(given).connection_timeout == 20
+    assert _settings.read(given).call_timeout == 20
     assert set(_settings.plane_environment(given)) == {
         "SCHEDULER_SUBMISSION_WAIT_TIME",
         "SCHEDULER_EXECUTION_MODE",

@@ -26,7 +26,7 @@ PLANE_DEFAULTS = {
 }
 
 #: The prototype's that are the SDK's now.
-SDK_NAMES = ("ACTOR_READY_TIMEOUT", "CONNECTION_TIMEOUT", "JOB_CLIENT_TIMEOUT")
+SDK_NAMES = ("ACTOR_READY_TIMEOUT",)
 
 
 class ExecutionMode(str, Enum):
