@@ -23,7 +23,8 @@ pub use error::{Code, ErrorBody, codes};
 pub use jobs::{Attempt, Job, JobDetail, Logs};
 pub use lists::{EventList, Page};
 pub use placements::{
-    Alive, Granted, Placement, PlacementBatch, PlacementRequest, PlacementState, ReleaseRequest, Released,
+    Alive, Granted, Placement, PlacementAnswer, PlacementAnswers, PlacementBatch, PlacementRequest,
+    PlacementState, ReleaseRequest, Released,
 };
 pub use plane::{Policy, Queue, Queues, Reloaded, Setting, Settings, Version};
 pub use submit::{Accepted, BatchAnswer, BatchItem, BatchRequest, Duplicate, JobRequest};

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::{
-    Explanation, schema,
+    ErrorBody, Explanation, schema,
     submit::{MAX_ITEMS, is_false, items, or_default},
 };
 
@@ -62,6 +62,27 @@ pub struct PlacementBatch {
 impl PlacementBatch {
     /// The most placements of one request.
     pub const MAX: usize = MAX_ITEMS;
+}
+
+/// What became of each of many.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlacementAnswers {
+    /// How many were accepted, duplicates included.
+    pub accepted: usize,
+    /// How many were refused.
+    pub refused: usize,
+    /// One for each, in order.
+    pub results: Vec<PlacementAnswer>,
+}
+
+/// What became of one of many: a placement, or an error.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PlacementAnswer {
+    /// It was accepted, and stands like this. Why it waits is told where one is asked for.
+    Placement(Box<Placement>),
+    /// It was not.
+    Error(ErrorBody),
 }
 
 /// Where a placement stands.

@@ -125,6 +125,12 @@ impl Core {
         self.pool.find(name).map(|key| self.view_of(&self.pool[key]))
     }
 
+    /// Where Ray's own clients find this cluster.
+    #[must_use]
+    pub fn head_address(&self, name: &ClusterName) -> Option<&str> {
+        self.pool.find(name).map(|key| &*self.pool[key].record.spec.head_address)
+    }
+
     /// Every cluster, in the order of decisions' rosters.
     pub fn clusters(&self) -> impl Iterator<Item = ClusterView> + '_ {
         self.pool.iter().map(|(_, cluster)| self.view_of(cluster))

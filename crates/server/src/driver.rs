@@ -6,6 +6,8 @@
 //! disk the driver goes on: whatever it produced meanwhile shares the next transaction.
 
 mod outbox;
+#[cfg(test)]
+mod tests;
 mod turn;
 mod writer;
 
@@ -17,8 +19,9 @@ use multicluster_types::{ClusterName, ContentHash, JobId, Kind, Payload, Work};
 use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use outbox::{Errand, LaneChange, Outbox, Run};
-pub(crate) use turn::{Parts, Running, start};
+pub(crate) use turn::{Parts, Running, Turn, start};
 
+use self::outbox::Answer;
 use crate::lanes::Report;
 
 /// How much may wait for the driver before callers are held up: backpressure.
@@ -32,15 +35,13 @@ pub struct Driver {
 
 /// What the driver is asked to do.
 pub(crate) enum Command {
-    /// Feed this, and answer.
-    Act(Box<Input>, oneshot::Sender<Result<Reply, Refusal>>),
-    /// Accept these jobs, each on its own or not.
-    Submit { jobs: Vec<NewJob>, batch: bool, reply: oneshot::Sender<Vec<Result<Accepted, Refusal>>> },
+    /// Do this between two other things, and answer when what came of it is durable.
+    Do(Box<dyn FnOnce(&mut Turn) -> Answer + Send>),
     /// A lane reports. Void if the lane was replaced meanwhile.
     Report { cluster: ClusterName, generation: u64, report: Report },
     /// Keep this copy.
     Logs(Box<LogCopy>),
-    /// Look at the core.
+    /// Look at the core, which may be ahead of the disk.
     Read(Box<dyn FnOnce(&Core) + Send>),
     /// Commit what there is, and end.
     Stop,
@@ -84,9 +85,9 @@ impl Driver {
     /// # Errors
     /// The core's refusal, or [`Failure::Stopping`].
     pub async fn act(&self, input: Input) -> Result<Reply, Failure> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Command::Act(Box::new(input), reply)).await?;
-        Ok(answer.await.map_err(|_| Failure::Stopping)??)
+        // Completions have no answer; callers do not make them.
+        let input = Box::new(input);
+        Ok(self.turn(move |turn| turn.feed(*input).unwrap_or(Ok(Reply::Done))).await??)
     }
 
     /// Accepts one job: durable when this returns.
@@ -94,8 +95,7 @@ impl Driver {
     /// # Errors
     /// The core's refusal, or [`Failure::Stopping`].
     pub async fn submit(&self, job: NewJob) -> Result<Accepted, Failure> {
-        let mut each = self.send_jobs(vec![job], false).await?;
-        Ok(each.pop().ok_or(Failure::Stopping)??)
+        Ok(self.turn(move |turn| turn.submit(job)).await??)
     }
 
     /// Accepts many at once: one transaction, one cycle, one answer for each in order.
@@ -103,20 +103,27 @@ impl Driver {
     /// # Errors
     /// [`Failure::Stopping`].
     pub async fn submit_batch(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Accepted, Refusal>>, Failure> {
-        self.send_jobs(jobs, true).await
+        self.turn(move |turn| turn.submit_batch(jobs)).await
     }
 
-    async fn send_jobs(
+    /// Does this between two other things; returns when all that came of it, and all that it
+    /// saw, is durable. Keep it short: everything else waits.
+    pub(crate) async fn turn<T: Send + 'static>(
         &self,
-        jobs: Vec<NewJob>,
-        batch: bool,
-    ) -> Result<Vec<Result<Accepted, Refusal>>, Failure> {
+        act: impl FnOnce(&mut Turn) -> T + Send + 'static,
+    ) -> Result<T, Failure> {
         let (reply, answer) = oneshot::channel();
-        self.send(Command::Submit { jobs, batch, reply }).await?;
+        let act = |turn: &mut Turn| -> Answer {
+            let done = act(turn);
+            // The caller may have gone: nobody minds.
+            Box::new(move || drop(reply.send(done)))
+        };
+        self.send(Command::Do(Box::new(act))).await?;
         answer.await.map_err(|_| Failure::Stopping)
     }
 
-    /// Looks at the core between two inputs. Keep it short: everything else waits.
+    /// Looks at the core between two inputs; it may be ahead of what is durable. Keep it
+    /// short: everything else waits.
     ///
     /// # Errors
     /// [`Failure::Stopping`].

@@ -48,7 +48,8 @@ pub struct LogCopy {
 /// An event as watchers get it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredEvent {
-    /// Its place in the order of all events; never used twice.
+    /// Its place in the order of all events; never used twice, but for what a power cut took
+    /// back.
     pub seq: u64,
     /// When it happened.
     pub at: Timestamp,
@@ -83,6 +84,17 @@ pub trait Store: Send {
     /// # Errors
     /// When it could not be made durable (disk full, I/O error). May be tried again.
     fn commit(&mut self, changes: &[Change]) -> Result<(), StoreError>;
+
+    /// As [`Store::commit`], for what is worth nothing without the processes it is about:
+    /// leases, whose holders die with the machine or take another. When it returns, all of
+    /// this survives the end of this process, however it ends; a power cut may take it back,
+    /// the latest first and whole batches only. The next `commit` makes it last as well.
+    ///
+    /// # Errors
+    /// As `commit`.
+    fn commit_lightly(&mut self, changes: &[Change]) -> Result<(), StoreError> {
+        self.commit(changes)
+    }
 }
 
 /// A job as it is stored.

@@ -2,15 +2,16 @@
 
 use std::{sync::Arc, time::Instant};
 
-use multicluster_core::{Accepted, Refusal, Reply};
+use multicluster_core::{Input, Write};
 use multicluster_store::Change;
-use multicluster_types::{Attempt, ClusterName, ClusterSpec, JobId, Timestamp};
-use tokio::sync::oneshot;
+use multicluster_types::{Attempt, ClusterName, ClusterSpec, JobId, Kind, Timestamp};
 
 /// Made durable together, then released together.
 #[derive(Default)]
 pub(crate) struct Outbox {
     pub(crate) changes: Vec<Change>,
+    /// Somebody would miss them after a power cut, see [`must_last`].
+    pub(crate) must_last: bool,
     pub(crate) lanes: Vec<LaneChange>,
     pub(crate) errands: Vec<(ClusterName, Errand)>,
     pub(crate) answers: Vec<Answer>,
@@ -22,21 +23,49 @@ impl Outbox {
     }
 }
 
-/// An answer that waits for what it promises to be durable.
-pub(crate) enum Answer {
-    Act(Result<Reply, Refusal>, oneshot::Sender<Result<Reply, Refusal>>),
-    Submit(Vec<Result<Accepted, Refusal>>, oneshot::Sender<Vec<Result<Accepted, Refusal>>>),
-}
-
-impl Answer {
-    /// The caller may have gone: nobody minds.
-    pub(crate) fn give(self) {
-        match self {
-            Answer::Act(answer, caller) => drop(caller.send(answer)),
-            Answer::Submit(answer, caller) => drop(caller.send(answer)),
-        }
+/// Must this survive a power cut? All that has to do with jobs must. A lease is worth nothing
+/// without its holder, and neither is its history, nor the 40 seconds it takes.
+pub(super) fn must_last(write: &Write) -> bool {
+    match write {
+        Write::Job(record) => record.work.kind == Kind::Job,
+        // They belong to a record that is written with them.
+        Write::Attempt(_) | Write::Decision(_) => false,
+        // A clock: a job that moved it is written with it. Other changes are orders.
+        Write::Cluster(_) => false,
+        // Forgotten in time, and forgotten again after a power cut, unless it was an order.
+        Write::DeleteJob(_) => false,
+        Write::DeleteCluster(_) | Write::Orphan(_) | Write::DeleteOrphan(_) => true,
     }
 }
+
+/// Somebody's word, which is kept once it is given.
+pub(super) fn is_order(input: &Input) -> bool {
+    match input {
+        Input::Delete { .. }
+        | Input::Register { .. }
+        | Input::Remove { .. }
+        | Input::Cordon { .. }
+        | Input::Uncordon { .. }
+        | Input::Reload { .. } => true,
+        Input::Submit(_)
+        | Input::SubmitBatch(_)
+        | Input::Stop { .. }
+        | Input::Rerun { .. }
+        | Input::Polled { .. }
+        | Input::PollFailed { .. }
+        | Input::Dispatched { .. }
+        | Input::LookedUp { .. }
+        | Input::StopSent { .. }
+        | Input::Observed { .. }
+        | Input::Heartbeat { .. }
+        | Input::Released { .. }
+        | Input::CheckNow { .. }
+        | Input::Tick => false,
+    }
+}
+
+/// Answers a caller. Called when what it promises is durable.
+pub(crate) type Answer = Box<dyn FnOnce() + Send>;
 
 /// A cluster came, changed or went.
 pub(crate) enum LaneChange {

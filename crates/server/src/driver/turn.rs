@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Command, Errand, LaneChange, NewJob, Outbox,
-    outbox::{Answer, Run},
+    outbox::{Run, is_order, must_last},
     writer::Writer,
 };
 use crate::{
@@ -94,7 +94,8 @@ pub(crate) fn start(
     Ok(Running { driver, writer })
 }
 
-struct Turn {
+/// The driver between two waits.
+pub(crate) struct Turn {
     core: Core,
     clock: Clock,
     next_event: u64,
@@ -115,6 +116,7 @@ impl Turn {
         specs.into_iter().for_each(|spec| self.open_lane(spec));
         let recovered = self.core.recover();
         self.absorb(recovered);
+        self.outbox.must_last = true;
         for input in inputs {
             if let Some(Err(refusal)) = self.feed(input) {
                 tracing::error!(%refusal, "the configuration was refused");
@@ -158,14 +160,9 @@ impl Turn {
 
     fn obey(&mut self, command: Command) {
         match command {
-            Command::Act(input, caller) => {
-                // Completions have no answer; callers do not make them.
-                let reply = self.feed(*input).unwrap_or(Ok(Reply::Done));
-                self.outbox.answers.push(Answer::Act(reply, caller));
-            }
-            Command::Submit { jobs, batch, reply } => {
-                let accepted = if batch { self.submit_batch(jobs) } else { self.submit_each(jobs) };
-                self.outbox.answers.push(Answer::Submit(accepted, reply));
+            Command::Do(act) => {
+                let answer = act(self);
+                self.outbox.answers.push(answer);
             }
             Command::Report { cluster, generation, report } => {
                 // A lane that was replaced asked somebody else: its word is void.
@@ -176,6 +173,7 @@ impl Turn {
             Command::Logs(copy) => {
                 if self.core.job(&copy.job).is_some() {
                     self.outbox.changes.push(Change::Logs(*copy));
+                    self.outbox.must_last = true;
                 }
             }
             Command::Read(look) => look(&self.core),
@@ -183,21 +181,21 @@ impl Turn {
         }
     }
 
-    fn submit_each(&mut self, jobs: Vec<NewJob>) -> Vec<Result<Accepted, Refusal>> {
-        jobs.into_iter()
-            .map(|job| {
-                let (submission, payload) = job.into_submission();
-                let reply = self.feed(Input::Submit(submission));
-                let Some(Ok(Reply::Accepted(accepted))) = reply else {
-                    return Err(refusal_of(reply));
-                };
-                self.keep_payload(&accepted, payload);
-                Ok(accepted)
-            })
-            .collect()
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
     }
 
-    fn submit_batch(&mut self, mut jobs: Vec<NewJob>) -> Vec<Result<Accepted, Refusal>> {
+    pub(crate) fn submit(&mut self, job: NewJob) -> Result<Accepted, Refusal> {
+        let (submission, payload) = job.into_submission();
+        let reply = self.feed(Input::Submit(submission));
+        let Some(Ok(Reply::Accepted(accepted))) = reply else {
+            return Err(refusal_of(reply));
+        };
+        self.keep_payload(&accepted, payload);
+        Ok(accepted)
+    }
+
+    pub(crate) fn submit_batch(&mut self, mut jobs: Vec<NewJob>) -> Vec<Result<Accepted, Refusal>> {
         // A batch of tasks counts as one submission; each job counts by itself.
         let group = GroupId::new(uuid::Uuid::now_v7().simple().to_string()).ok();
         for job in jobs.iter_mut().filter(|job| job.work.kind == Kind::Task) {
@@ -257,8 +255,9 @@ impl Turn {
         self.core.job(&run.job).is_none_or(|known| run.life.is_none_or(|life| life == known.submitted_at))
     }
 
-    fn feed(&mut self, input: Input) -> Option<Result<Reply, Refusal>> {
+    pub(crate) fn feed(&mut self, input: Input) -> Option<Result<Reply, Refusal>> {
         let now = self.clock.now();
+        self.outbox.must_last |= is_order(&input);
         let output = self.core.handle(now, input);
         self.absorb(output)
     }
@@ -266,6 +265,7 @@ impl Turn {
     fn absorb(&mut self, output: Output) -> Option<Result<Reply, Refusal>> {
         let Output { writes, effects, events, reply, cycle } = output;
         for write in writes {
+            self.outbox.must_last |= must_last(&write);
             match &write {
                 Write::Cluster(record) => self.open_lane(Arc::clone(&record.spec)),
                 Write::DeleteCluster(name) => self.close_lane(name),

@@ -29,16 +29,17 @@ impl Writer {
         let mut changes: Vec<Change> = Vec::new();
         let mut batch = Vec::new();
         while let Some(first) = inbox.blocking_recv() {
-            let mut next = Some(first);
+            let (mut next, mut must_last) = (Some(first), false);
             while let Some(mut outbox) = next.take() {
                 changes.append(&mut outbox.changes);
+                must_last |= outbox.must_last;
                 batch.push(outbox);
                 if changes.len() < ENOUGH {
                     next = inbox.try_recv().ok();
                 }
             }
             if !changes.is_empty() {
-                self.commit(&changes)?;
+                self.commit(&changes, must_last)?;
             }
             batch.drain(..).for_each(|outbox| self.release(outbox));
             self.events.publish(changes.drain(..));
@@ -48,10 +49,12 @@ impl Writer {
 
     /// What cannot be made durable must not happen: the core is ahead of the store by
     /// now, so the only way out is to end and start from what is durable.
-    fn commit(&mut self, changes: &[Change]) -> Result<(), StoreError> {
+    fn commit(&mut self, changes: &[Change], must_last: bool) -> Result<(), StoreError> {
         let started = Instant::now();
         loop {
-            match self.store.commit(changes) {
+            let store = &mut self.store;
+            let committed = if must_last { store.commit(changes) } else { store.commit_lightly(changes) };
+            match committed {
                 Ok(()) => break,
                 Err(error) if started.elapsed() < PATIENCE => {
                     tracing::error!(%error, changes = changes.len(), "cannot commit; trying again");
@@ -65,7 +68,7 @@ impl Writer {
     }
 
     fn release(&self, outbox: Outbox) {
-        outbox.answers.into_iter().for_each(super::outbox::Answer::give);
+        outbox.answers.into_iter().for_each(|answer| answer());
         outbox.lanes.into_iter().for_each(|change| self.lanes.change(change));
         outbox.errands.into_iter().for_each(|(cluster, errand)| self.lanes.send(&cluster, errand));
     }

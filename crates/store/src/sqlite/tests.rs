@@ -149,3 +149,21 @@ fn lists_use_the_indexes() {
         assert_eq!(plan(sql), wanted, "{sql}");
     }
 }
+
+/// A light commit does not wait for the disk, the next one does. Both are there at once.
+#[test]
+fn only_what_must_survive_a_power_cut_is_synced() {
+    let mut parts = Parts::open();
+    let level = |parts: &Parts| -> u32 {
+        parts.writer.conn().pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap()
+    };
+    let (normal, full) = (1, 2);
+    assert_eq!(level(&parts), full, "from the start");
+    parts.writer.commit_lightly(&accepted(1)).unwrap();
+    assert_eq!((level(&parts), parts.count()), (normal, 1));
+    parts.writer.commit(&accepted(2)).unwrap();
+    assert_eq!((level(&parts), parts.count()), (full, 2));
+    parts.writer.commit_lightly(&accepted(3)).unwrap();
+    parts.writer.commit_lightly(&accepted(4)).unwrap();
+    assert_eq!((level(&parts), parts.count()), (normal, 4));
+}

@@ -30,6 +30,7 @@ pub(super) struct Writer {
     options: Arc<Options>,
     counters: Counters,
     buffer: Vec<u8>,
+    syncs: bool,
 }
 
 /// The numbers given out so far.
@@ -49,7 +50,7 @@ impl Writer {
         disk::make_file(&path)?;
         let (mut conn, counters) = connect(&home, &index).map_err(|fail| fail.at(&path))?;
         let checkpointer = Checkpointer::start(&mut conn, path.clone()).map_err(|fail| fail.at(&path))?;
-        Ok(Self { checkpointer, conn, home, index, options, counters, buffer: Vec::new() })
+        Ok(Self { checkpointer, conn, home, index, options, counters, buffer: Vec::new(), syncs: true })
     }
 
     /// For tests that change or ask what no caller can.
@@ -86,15 +87,33 @@ impl Store for Writer {
     }
 
     fn commit(&mut self, changes: &[Change]) -> Result<(), StoreError> {
-        if changes.is_empty() {
-            return Ok(());
-        }
-        let batch = Batch::of(changes);
-        self.write(&batch).map_err(|error| Fail::Sql(error).at(&self.home.state()))
+        self.add(changes, true)
+    }
+
+    /// What the kernel has been given survives us; a later sync of the log takes it along.
+    fn commit_lightly(&mut self, changes: &[Change]) -> Result<(), StoreError> {
+        self.add(changes, false)
     }
 }
 
 impl Writer {
+    fn add(&mut self, changes: &[Change], sync: bool) -> Result<(), StoreError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let batch = Batch::of(changes);
+        let written = self.sync_commits(sync).and_then(|()| self.write(&batch));
+        written.map_err(|error| Fail::Sql(error).at(&self.home.state()))
+    }
+
+    fn sync_commits(&mut self, sync: bool) -> rusqlite::Result<()> {
+        if self.syncs != sync {
+            self.conn.pragma_update(None, "synchronous", if sync { "FULL" } else { "NORMAL" })?;
+            self.syncs = sync;
+        }
+        Ok(())
+    }
+
     fn write(&mut self, batch: &Batch<'_>) -> rusqlite::Result<()> {
         let before = self.index.find_all(batch.jobs.iter().map(|job| job.id));
         let tx = Transaction::new(&mut self.conn, TransactionBehavior::Immediate)?;

@@ -1,20 +1,31 @@
 //! Many at once: one request, one transaction, one answer for each in order.
 
+use std::time::Instant;
+
 use axum::{
+    Json,
     extract::{Request, State},
     http::header,
     response::{IntoResponse, Response},
 };
-use multicluster_api::{self as api, ErrorBody, codes};
-use multicluster_core::{Accepted, Refusal};
+use multicluster_api::{self as api, ErrorBody, PlacementAnswer, codes};
+use multicluster_core::{
+    Accepted, Core, Refusal,
+    record::{JobRecord, Phase},
+};
+use multicluster_types::JobId;
 use serde::{
     Serialize, Serializer,
     ser::{SerializeSeq, SerializeStruct},
 };
 
-use super::{Api, placements::new_placement, views};
+use super::{
+    Api,
+    placements::{is_decided, new_placement, patience, show},
+    views,
+};
 use crate::{
-    driver::NewJob,
+    driver::{NewJob, Turn},
     http::{body, error::Problem},
     submission::{self, JobRequest},
 };
@@ -44,16 +55,79 @@ pub(super) async fn submit(State(api): State<Api>, request: Request) -> Result<R
 /// Ask for many placements
 ///
 /// Up to 10,000 in 64 MiB. Together they count as one submission under the 40-second rule.
+/// Answers as soon as each is granted or refused, or with how they stand when the time is up.
 #[utoipa::path(post, path = "/v1/placements/batch", tag = "placements", operation_id = "request_placements", request_body = api::PlacementBatch,
-    responses((status = 200, body = api::BatchAnswer), (status = "4XX", body = api::ErrorBody)))]
-pub(super) async fn place(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+    params(("wait" = Option<String>, Query, description = "How long, such as 20s; at once if not said, 60s at most")),
+    responses((status = 200, body = api::PlacementAnswers), (status = "4XX", body = api::ErrorBody)))]
+pub(super) async fn place(
+    State(api): State<Api>,
+    request: Request,
+) -> Result<Json<api::PlacementAnswers>, Problem> {
+    let deadline = Instant::now() + patience(request.uri())?;
     let json = read(&api, request).await?;
-    let _turn = api.batches.acquire().await.map_err(|_| stopping())?;
+    let turn = api.batches.acquire().await.map_err(|_| stopping())?;
     let checked = off_thread(move || {
         let batch: api::PlacementBatch = body::parse(&json)?;
         Ok(batch.placements.into_iter().map(new_placement).collect::<Vec<_>>())
     });
-    accept(&api, checked.await?).await
+    let (wanted, refused) = sort_out(checked.await?);
+    drop(turn);
+    let submitted = api.plane.driver.turn(move |turn| {
+        let each = turn.submit_batch(wanted);
+        each.into_iter().map(|result| placed(turn.core(), result)).collect::<Vec<_>>()
+    });
+    let mut each = submitted.await?.into_iter();
+    let mut results: Vec<_> = refused
+        .into_iter()
+        .map(|problem| match problem {
+            Some(problem) => PlacementAnswer::Error(problem.body()),
+            None => each.next().unwrap_or_else(|| PlacementAnswer::Error(stopping().body())),
+        })
+        .collect();
+    wait_for_all(&api, &mut results, deadline).await?;
+    let refused = results.iter().filter(|result| matches!(result, PlacementAnswer::Error(_))).count();
+    Ok(Json(api::PlacementAnswers { accepted: results.len() - refused, refused, results }))
+}
+
+fn placed(core: &Core, result: Result<Accepted, Refusal>) -> PlacementAnswer {
+    let shown = result.and_then(|Accepted { job, .. }| {
+        let record = core.job(&job).ok_or(Refusal::UnknownJob { job })?;
+        Ok(show(core, record, false))
+    });
+    match shown {
+        Ok(placement) => PlacementAnswer::Placement(Box::new(placement)),
+        Err(refusal) => PlacementAnswer::Error(Problem::from(refusal).body()),
+    }
+}
+
+/// Waits until none of them is queued, or the time is up. Only for the last of them, for it
+/// is the last to be granted as a rule: so few looks are needed, however many there are.
+async fn wait_for_all(api: &Api, results: &mut [PlacementAnswer], deadline: Instant) -> Result<(), Problem> {
+    loop {
+        let queued: Vec<(usize, JobId)> = results
+            .iter()
+            .enumerate()
+            .filter_map(|(place, result)| match result {
+                PlacementAnswer::Placement(shown) if !is_decided(shown) => {
+                    Some((place, shown.id.parse().ok()?))
+                }
+                _ => None,
+            })
+            .collect();
+        let left = deadline.saturating_duration_since(Instant::now());
+        let Some((_, last)) = queued.last().filter(|_| !left.is_zero()) else { return Ok(()) };
+        let decided = |_: &Core, job: &JobRecord, _| !matches!(job.phase, Phase::Waiting { .. });
+        // One that is gone shows below.
+        drop(api.waiters.until(&api.plane, last, left, decided, |decided| *decided).await);
+        let look = |turn: &mut Turn| {
+            let accepted = |job| Ok(Accepted { job, duplicate: None });
+            let seen = |(place, id)| (place, placed(turn.core(), accepted(id)));
+            queued.into_iter().map(seen).collect::<Vec<_>>()
+        };
+        for (place, seen) in api.plane.driver.turn(look).await? {
+            results[place] = seen;
+        }
+    }
 }
 
 /// So many at a time, for they may be large; and nobody who is slow to send one holds up
@@ -76,14 +150,19 @@ fn stopping() -> Problem {
 
 /// Hands those that are right to the driver, and puts the answers back into order.
 async fn accept(api: &Api, checked: Vec<Result<NewJob, Problem>>) -> Result<Response, Problem> {
-    let mut jobs = Vec::with_capacity(checked.len());
-    let refused: Vec<Option<Problem>> =
-        checked.into_iter().map(|job| job.map(|job| jobs.push(job)).err()).collect();
+    let (jobs, refused) = sort_out(checked);
     let results = if jobs.is_empty() { Vec::new() } else { api.plane.driver.submit_batch(jobs).await? };
     let answer = Answer { refused, results };
     let json =
         serde_json::to_vec(&answer).map_err(|error| Problem::new(codes::INTERNAL, error.to_string()))?;
     Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
+}
+
+/// What is right in itself, and for each of all what is wrong with it.
+fn sort_out(checked: Vec<Result<NewJob, Problem>>) -> (Vec<NewJob>, Vec<Option<Problem>>) {
+    let mut right = Vec::with_capacity(checked.len());
+    let wrong = checked.into_iter().map(|job| job.map(|job| right.push(job)).err()).collect();
+    (right, wrong)
 }
 
 /// An [`api::BatchAnswer`] that is written without being built: ten thousand of them a
@@ -140,10 +219,8 @@ enum Item<'a> {
 
 #[cfg(test)]
 mod tests {
-    use multicluster_core::Duplicate;
-    use multicluster_types::JobId;
-
     use super::*;
+    use multicluster_core::Duplicate;
 
     #[test]
     fn the_answer_is_in_the_order_of_the_request() {

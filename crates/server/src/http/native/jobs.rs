@@ -8,7 +8,7 @@ use axum::{
     http::{StatusCode, Uri},
 };
 use multicluster_api::{self as api, codes};
-use multicluster_core::{Input, Refusal};
+use multicluster_core::{Core, Input, Refusal, record::JobRecord};
 use multicluster_store::{JobFilter, StoredJob};
 use multicluster_types::{Attempt, ClusterName, EntrypointResources, JobId, Kind, State as JobState, Tag};
 
@@ -252,7 +252,8 @@ fn start_of_last(text: &str, lines: usize) -> Option<usize> {
 pub(super) async fn wait(State(api): State<Api>, Job(id): Job, uri: Uri) -> Result<Json<api::Job>, Problem> {
     let params = Params::of(&uri, &["timeout"])?;
     let patience = params.wait("timeout", Duration::from_secs(30), LONGEST_WAIT)?;
-    api.waiters.until(&api.plane, &id, patience, |record| record.state().is_terminal()).await?;
+    let ended = |_: &Core, job: &JobRecord, _| job.state().is_terminal();
+    api.waiters.until(&api.plane, &id, patience, ended, |ended| *ended).await?;
     shown(&api.plane, id).await
 }
 

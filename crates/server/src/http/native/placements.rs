@@ -10,7 +10,7 @@ use axum::{
 };
 use multicluster_api::{self as api, PlacementState, codes};
 use multicluster_core::{
-    Input, Refusal, ReleaseOutcome, Reply,
+    Core, Input, Refusal, ReleaseOutcome, Reply,
     record::{JobRecord, Phase},
 };
 use multicluster_types::{JobId, Kind, Message};
@@ -19,11 +19,10 @@ use super::{
     Api,
     request::{self, Job, Lease, OptionalJson, Params},
     views,
-    wait::stored,
 };
 use crate::{
     Plane,
-    driver::{Failure, NewJob},
+    driver::{Failure, NewJob, Turn},
     http::error::Problem,
     submission::{Wishes, parent_names},
 };
@@ -52,17 +51,33 @@ pub(super) fn new_placement(sent: api::PlacementRequest) -> Result<NewJob, Probl
 }
 
 /// Ask for a placement
+///
+/// Answers as soon as it is granted, or with why it waits when the time is up: ask on with
+/// `GET /v1/placements/{id}` then. 201 if it is new, 200 if it was there already.
 #[utoipa::path(post, path = "/v1/placements", tag = "placements", operation_id = "request_placement", request_body = api::PlacementRequest,
-    responses((status = 201, body = api::Accepted), (status = 200, body = api::Accepted), (status = "4XX", body = api::ErrorBody)))]
+    params(("wait" = Option<String>, Query, description = "How long, such as 20s; at once if not said, 60s at most")),
+    responses((status = 201, body = api::Placement), (status = 200, body = api::Placement), (status = "4XX", body = api::ErrorBody)))]
 pub(super) async fn submit(
-    State(plane): State<Plane>,
+    State(api): State<Api>,
+    uri: Uri,
     request::Json(sent): request::Json<api::PlacementRequest>,
-) -> Result<(StatusCode, Json<api::Accepted>), Problem> {
+) -> Result<(StatusCode, Json<api::Placement>), Problem> {
+    let patience = patience(&uri)?;
     let placement = new_placement(sent)?;
-    let accepted =
-        plane.driver.submit(placement).await.map_err(|failure| Problem::from(failure).in_submission())?;
+    // Granted at once, it costs one turn of the driver and one commit.
+    let submitted = api.plane.driver.turn(move |turn| {
+        let accepted = turn.submit(placement)?;
+        let core = turn.core();
+        Ok((core.job(&accepted.job).map(|job| show(core, job, patience.is_zero())), accepted))
+    });
+    let (shown, accepted) =
+        submitted.await?.map_err(|refusal: Refusal| Problem::from(refusal).in_submission())?;
+    let placement = match shown {
+        Some(shown) if is_decided(&shown) || patience.is_zero() => shown,
+        _ => api.waiters.until(&api.plane, &accepted.job, patience, show, is_decided).await?,
+    };
     let status = if accepted.duplicate.is_some() { StatusCode::OK } else { StatusCode::CREATED };
-    Ok((status, Json(views::accepted(&accepted.job, accepted.duplicate))))
+    Ok((status, Json(placement)))
 }
 
 /// Wait for a placement
@@ -77,12 +92,20 @@ pub(super) async fn get(
     Job(id): Job,
     uri: Uri,
 ) -> Result<Json<api::Placement>, Problem> {
-    let params = Params::of(&uri, &["wait"])?;
-    let patience = params.wait("wait", Duration::ZERO, LONGEST_WAIT)?;
-    let decided = |record: &JobRecord| !matches!(record.phase, Phase::Waiting { .. });
-    let record = api.waiters.until(&api.plane, &id, patience, decided).await?;
-    is_placement(&record)?;
-    show(&api.plane, record).await.map(Json)
+    let patience = patience(&uri)?;
+    let look = |core: &Core, job: &JobRecord, last| is_placement(job).map(|()| show(core, job, last));
+    let ready = |shown: &Result<_, _>| shown.as_ref().map_or(true, is_decided);
+    api.waiters.until(&api.plane, &id, patience, look, ready).await?.map(Json)
+}
+
+/// How long a caller is ready to wait.
+pub(super) fn patience(uri: &Uri) -> Result<Duration, Problem> {
+    Params::of(uri, &["wait"])?.wait("wait", Duration::ZERO, LONGEST_WAIT)
+}
+
+/// Is there more to it than to wait?
+pub(super) fn is_decided(placement: &api::Placement) -> bool {
+    placement.status != PlacementState::Queued
 }
 
 /// Jobs are not the caller's to run.
@@ -96,35 +119,31 @@ fn is_placement(record: &JobRecord) -> Result<(), Problem> {
     Err(problem.hint(format!("{id} is a job: see /v1/jobs/{id}")))
 }
 
-async fn show(plane: &Plane, record: JobRecord) -> Result<api::Placement, Problem> {
-    let (id, state, kind) = (record.id.clone(), record.state(), record.work.kind);
-    let last_error = record.troubles.as_ref().and_then(|troubles| troubles.last_error.clone());
-    let (status, granted, why, message) = match record.phase {
-        Phase::Waiting { .. } => {
-            let asked = id.clone();
-            let why = plane.driver.read(move |core| core.explain(&asked).ok()).await?;
-            (PlacementState::Queued, None, why.map(views::explanation), last_error)
-        }
-        Phase::Live(live) => {
-            let cluster = live.cluster.clone();
-            let look = plane.driver.read(move |core| {
-                let head = core.cluster(&cluster).map(|cluster| cluster.spec.head_address.to_string());
-                (head, core.settings().lease_ttl)
-            });
-            let (head_address, ttl) = look.await?;
-            let granted = api::Granted {
-                cluster: live.cluster.to_string(),
-                attempt: live.attempt.0,
-                head_address,
-                stopping: live.stopping,
-                lease_seconds: ttl.0 / 1000,
-            };
-            (PlacementState::Granted, Some(granted), None, last_error)
-        }
-        Phase::Ended(ended) => (PlacementState::Ended, None, None, ended.message),
+/// A placement as it stands; why it waits only if it is to be said, for that takes a look at
+/// every cluster.
+pub(super) fn show(core: &Core, record: &JobRecord, say_why: bool) -> api::Placement {
+    let last_error = record.troubles.as_ref().and_then(|troubles| troubles.last_error.as_ref());
+    let (status, message) = match &record.phase {
+        Phase::Waiting { .. } => (PlacementState::Queued, last_error),
+        Phase::Live(_) => (PlacementState::Granted, last_error),
+        Phase::Ended(ended) => (PlacementState::Ended, ended.message.as_ref()),
     };
-    let message = message.map(|message| message.to_string());
-    Ok(api::Placement { id: id.to_string(), kind, status, state, granted, why, message })
+    let why = (status == PlacementState::Queued && say_why).then(|| core.explain(&record.id).ok()).flatten();
+    api::Placement {
+        id: record.id.to_string(),
+        kind: record.work.kind,
+        status,
+        state: record.state(),
+        granted: record.live().map(|live| api::Granted {
+            cluster: live.cluster.to_string(),
+            attempt: live.attempt.0,
+            head_address: core.head_address(&live.cluster).map(str::to_owned),
+            stopping: live.stopping,
+            lease_seconds: core.settings().lease_ttl.0 / 1000,
+        }),
+        why: why.map(views::explanation),
+        message: message.map(ToString::to_string),
+    }
 }
 
 /// Give up a placement, from outside
@@ -136,10 +155,16 @@ pub(super) async fn stop(
     State(plane): State<Plane>,
     Job(id): Job,
 ) -> Result<(StatusCode, Json<api::Placement>), Problem> {
-    is_placement(&stored(&plane, &id).await?)?;
-    plane.driver.act(Input::Stop { job: id.clone() }).await?;
-    let record = stored(&plane, &id).await?;
-    Ok((StatusCode::ACCEPTED, Json(show(&plane, record).await?)))
+    let act = move |turn: &mut Turn| -> Result<_, Problem> {
+        turn.core().job(&id).map_or(Ok(()), is_placement)?;
+        if let Some(Err(refusal)) = turn.feed(Input::Stop { job: id.clone() }) {
+            return Err(refusal.into());
+        }
+        let job = turn.core().job(&id).ok_or(Refusal::UnknownJob { job: id })?;
+        Ok(show(turn.core(), job, true))
+    };
+    let placement = plane.driver.turn(act).await??;
+    Ok((StatusCode::ACCEPTED, Json(placement)))
 }
 
 /// Say that the holder of a placement is alive, and has handed its work to the cluster

@@ -9,12 +9,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use multicluster_core::Refusal;
-use multicluster_core::record::JobRecord;
+use multicluster_core::{Core, Refusal, record::JobRecord};
 use multicluster_types::JobId;
 use tokio::sync::{Notify, broadcast::error::RecvError};
 
-use crate::{Plane, driver::Failure, events::Events, http::error::Problem};
+use crate::{
+    Plane,
+    driver::{Failure, Turn},
+    events::Events,
+    http::error::Problem,
+};
 
 /// Who waits for what.
 #[derive(Clone, Default)]
@@ -48,25 +52,33 @@ impl Waiters {
         waiters
     }
 
-    /// The job as soon as `ready` says so, or as it is when the time is up. Only what is
-    /// durable is looked at: a grant that a crash could undo must not be acted on.
-    pub(super) async fn until(
+    /// What `look` sees as soon as it is ready, or as it is when the time is up: `look` is
+    /// told whether this is the last time. Only what is durable is looked at: a grant that a
+    /// crash could undo must not be acted on.
+    pub(super) async fn until<T: Send + 'static>(
         &self,
         plane: &Plane,
         job: &JobId,
         patience: Duration,
-        ready: impl Fn(&JobRecord) -> bool,
-    ) -> Result<JobRecord, Problem> {
+        look: impl Fn(&Core, &JobRecord, bool) -> T + Copy + Send + 'static,
+        ready: impl Fn(&T) -> bool,
+    ) -> Result<T, Problem> {
         let deadline = Instant::now() + patience;
         let waiter = Waiter::new(self, job);
         loop {
             // Enabled before the look, so that what happens in between is not missed.
             let mut news = std::pin::pin!(waiter.notify.notified());
             news.as_mut().enable();
-            let record = stored(plane, job).await?;
             let left = deadline.saturating_duration_since(Instant::now());
-            if ready(&record) || left.is_zero() {
-                return Ok(record);
+            let (id, last) = (job.clone(), left.is_zero());
+            let see = move |turn: &mut Turn| {
+                let core = turn.core();
+                let job = core.job(&id).ok_or(Refusal::UnknownJob { job: id })?;
+                Ok(look(core, job, last))
+            };
+            let seen = plane.driver.turn(see).await?.map_err(Failure::Refused)?;
+            if ready(&seen) || last {
+                return Ok(seen);
             }
             // Time being up shows in the next round.
             drop(tokio::time::timeout(left, news).await);

@@ -8,9 +8,9 @@ use super::World;
 async fn a_task_is_granted_kept_alive_told_to_stop_and_released() {
     let world = World::new().await;
     let task = json!({"id": "t", "kind": "task", "demand": {"CPU": 1}, "tags": ["macos"]});
-    world.post("/v1/placements", task).await.expect(201);
-    let queued = world.get("/v1/placements/t").await.expect(200);
+    let queued = world.post("/v1/placements", task).await.expect(201);
     assert_eq!((&queued["status"], &queued["why"]["queue"]), (&json!("queued"), &json!("tasks")));
+    assert_eq!(world.get("/v1/placements/t").await.expect(200)["why"]["ahead"], queued["why"]["ahead"]);
 
     let started = Instant::now();
     let arriving = async {
@@ -53,6 +53,60 @@ async fn a_task_is_granted_kept_alive_told_to_stop_and_released() {
 }
 
 #[tokio::test]
+async fn a_place_is_asked_for_and_granted_in_one_request() {
+    let world = World::new().await;
+    let task = json!({"id": "t", "kind": "task", "demand": {"CPU": 1}});
+    let started = Instant::now();
+    let waits = world.post("/v1/placements?wait=200ms", task.clone()).await.expect(201);
+    assert!(started.elapsed() >= Duration::from_millis(200), "it waits as long as it is told");
+    assert!(waits["why"]["summary"].as_str().is_some_and(|why| !why.is_empty()), "{waits}");
+
+    // Asked again: the same one, which is granted while the request waits.
+    let arriving = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        world.polled("mac", 8.0).await;
+    };
+    let (granted, ()) = tokio::join!(world.post("/v1/placements?wait=20s", task), arriving);
+    let granted = granted.expect(200);
+    assert_eq!((&granted["status"], &granted["granted"]["cluster"]), (&json!("granted"), &json!("mac")));
+    assert!(started.elapsed() < Duration::from_secs(10));
+
+    // There is room: at once, however long it would wait.
+    let actor = json!({"id": "a", "kind": "actor", "demand": {"CPU": 1}});
+    let granted = world.post("/v1/placements?wait=60s", actor).await.expect(201);
+    assert_eq!((&granted["status"], &granted["granted"]["attempt"]), (&json!("granted"), &json!(1)));
+    world.post("/v1/placements?wait=soon", json!({"kind": "task"})).await.refused(400, "bad_query");
+    let full = json!({"kind": "task", "preferred_cluster": "none"});
+    world.post("/v1/placements?wait=1s", full).await.refused(400, "unknown_cluster");
+}
+
+#[tokio::test]
+async fn many_places_are_told_when_all_are_decided_or_the_time_is_up() {
+    let world = World::new().await;
+    let task = |id: &str, tag: &str| json!({"id": id, "kind": "task", "demand": {"CPU": 1}, "tags": [tag]});
+    let some = json!({"placements": [task("a", "macos"), {"kind": "task", "id": "a/b"}, task("b", "linux")]});
+    world.polled("mac", 8.0).await;
+    let answer = world.post("/v1/placements/batch?wait=100ms", some.clone()).await.expect(200);
+    assert_eq!((&answer["accepted"], &answer["refused"]), (&json!(2), &json!(1)));
+    let results = answer["results"].as_array().unwrap();
+    assert_eq!(results[0]["placement"]["granted"]["cluster"], "mac");
+    assert_eq!(results[1]["error"]["code"], "bad_job");
+    assert_eq!(
+        (&results[2]["placement"]["status"], &results[2]["placement"]["id"]),
+        (&json!("queued"), &json!("b"))
+    );
+
+    let arriving = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        world.polled("centos", 8.0).await;
+    };
+    let started = Instant::now();
+    let (answer, ()) = tokio::join!(world.post("/v1/placements/batch?wait=20s", some), arriving);
+    assert!(started.elapsed() < Duration::from_secs(10));
+    assert_eq!(answer.expect(200)["results"][2]["placement"]["granted"]["cluster"], "centos");
+}
+
+#[tokio::test]
 async fn many_tasks_are_one_submission_under_the_40_second_rule() {
     let world = World::with("  max_running_jobs: 1\n").await;
     world.polled("mac", 8.0).await;
@@ -61,9 +115,8 @@ async fn many_tasks_are_one_submission_under_the_40_second_rule() {
         world.post("/v1/placements/batch", json!({"placements": [task, task, task]})).await.expect(200);
     assert_eq!(answer["accepted"], 3);
     for item in answer["results"].as_array().unwrap() {
-        let id = item["id"].as_str().unwrap();
-        assert!(id.starts_with("task_"));
-        assert_eq!(world.get(&format!("/v1/placements/{id}?wait=5s")).await.expect(200)["status"], "granted");
+        assert!(item["placement"]["id"].as_str().unwrap().starts_with("task_"));
+        assert_eq!(item["placement"]["status"], "granted");
     }
 }
 
