@@ -60,8 +60,7 @@ class FakePlane:
         class Bound(Handler):
             fake = plane
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Bound)
-        self._server.daemon_threads = True
+        self._server = Server(("127.0.0.1", self.port), Bound)
         self.port = self._server.server_address[1]
         threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
@@ -113,6 +112,14 @@ class FakePlane:
 
     def watchers(self) -> int:
         return len(self._streams)
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Connections break here all the time."""
 
 
 class Handler(BaseHTTPRequestHandler):

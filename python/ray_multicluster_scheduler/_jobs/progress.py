@@ -107,8 +107,8 @@ class Live:
         self._drawn = len(lines)
 
     def close(self) -> None:
-        """What was drawn last stays; the cursor is there again."""
-        self._write("\x1b[?25h")
+        """What was drawn last stays, but for a ^C below it; the cursor is there again."""
+        self._write("\r\x1b[K\x1b[?25h")
 
     def _lines(self, jobs: Sequence[Watched], columns: int, rows: int) -> list[str]:
         shown = list(jobs)
