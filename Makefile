@@ -11,8 +11,8 @@ PROFILE ?= dist
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-demo: build ## Two real Ray clusters, the control plane above them, and jobs by Ray's own tools
-	@scripts/python-env python tests/demo.py
+demo: build ## Two Ray clusters on this machine, the users' program on both, and why it ran where
+	@scripts/python-env python examples/demo.py
 
 build: ## Build the control plane (target/debug/ray-multicluster)
 	$(CARGO) build --quiet -p multicluster-cli
