@@ -14,7 +14,6 @@ const SDK: &str = "../../python";
 const PACKAGE: &str = "ray_multicluster_scheduler";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    println!("cargo::rerun-if-changed={SDK}/{PACKAGE}");
     let root = Path::new(SDK);
     let mut files = Vec::new();
     collect(&root.join(PACKAGE), &mut files)?;
@@ -27,6 +26,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         .last_modified_time(DateTime::default())
         .unix_permissions(0o644);
     for file in files {
+        // Each by itself, for beside them every run of Python leaves a `__pycache__`. A new file
+        // alone goes unnoticed, but nothing uses it until another is changed.
+        println!("cargo::rerun-if-changed={}", file.display());
         zip.start_file(file.strip_prefix(root)?.to_string_lossy(), options)?;
         zip.write_all(&fs::read(&file)?)?;
     }
