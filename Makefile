@@ -36,11 +36,12 @@ wheels: ## Build both wheels into target/wheels (PROFILE=dev: quick, not for oth
 	scripts/python-env maturin build --locked --profile $(PROFILE) --strip --out target/wheels
 	cd python && ../scripts/python-env hatchling build --target wheel --directory ../target/wheels
 
-bench: ## Measure core, store and server; writes target/bench/*.json
+bench: ## Measure core, store, server and SDK; writes target/bench/*.json
 	$(CARGO) bench -p multicluster-core --bench core
 	$(CARGO) bench -p multicluster-store --bench store
 	$(CARGO) bench -p multicluster-cli --bench server
 	RAY_MULTICLUSTER_BIN=target/release/ray-multicluster scripts/python-env python tests/bench_ray.py
+	RAY_MULTICLUSTER_BIN=target/release/ray-multicluster scripts/python-env python tests/bench_sdk.py
 
 simulate: ## A simulated morning on two clusters, and what other settings would have changed
 	@$(CARGO) run --quiet -p multicluster-simulator --example simulate -- \
