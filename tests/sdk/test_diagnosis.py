@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 from collections.abc import Iterator
@@ -116,6 +117,14 @@ def test_jobs_for_two_clusters_at_once_each_run_with_their_own_clusters_runtime_
         assert where(clusters, job_id) == [name]
         assert own.items() <= runtime_env_at_ray(clusters, name, job_id)["env_vars"].items()
     assert shared == {"env_vars": {"MINE": "/home/zorro/data"}}
+
+
+def test_the_tests_that_the_page_names_are_there() -> None:
+    page = (REPOSITORY / "docs/diagnosis.md").read_text()
+    named = set(re.findall(r"\btest_\w+\b(?!\.py)", page))
+    tests = "".join(file.read_text() for file in (REPOSITORY / "tests").rglob("test_*.py"))
+    assert len(named) >= 4
+    assert {name for name in named if f"def {name}(" not in tests} == set()
 
 
 @contextmanager
