@@ -6,6 +6,7 @@ away and come back having moved on.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import socket
@@ -39,6 +40,7 @@ class FakePlane:
         self._seq = 0
         self._events: list[dict[str, Any]] = []
         self._changed = threading.Condition()
+        self._connections: set[socket.socket] = set()
         self._streams: set[socket.socket] = set()
         self._server: ThreadingHTTPServer | None = None
 
@@ -72,15 +74,18 @@ class FakePlane:
             self._server.server_close()
             self._server = None
         self.break_streams()
+        self._break(self._connections)
 
     def break_streams(self) -> None:
+        self._break(self._streams)
+
+    def _break(self, connections: set[socket.socket]) -> None:
         with self._changed:
-            streams, self._streams = self._streams, set()
-        for stream in streams:
-            try:
-                stream.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue
+            broken = list(connections)
+            connections.clear()
+        for connection in broken:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def add(self, job_id: str, state: str = "queued", **fields: Any) -> str:
         now = int(time.time() * 1000)
@@ -127,6 +132,16 @@ class Handler(BaseHTTPRequestHandler):
     # Head and body in one piece: two would wait for each other's acknowledgement.
     wbufsize = -1
     fake: FakePlane
+
+    def setup(self) -> None:
+        super().setup()
+        with self.fake._changed:
+            self.fake._connections.add(self.connection)
+
+    def finish(self) -> None:
+        with self.fake._changed:
+            self.fake._connections.discard(self.connection)
+        super().finish()
 
     def log_message(self, format: str, *args: Any) -> None:
         """Quiet."""

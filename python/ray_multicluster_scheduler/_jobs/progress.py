@@ -12,17 +12,16 @@ from typing import Protocol, TextIO
 
 from .watched import Watched
 
+#: By colour, and in this order if not all can be shown: what a person wants to see comes first.
 _COLOURS = {
-    "queued": "33",
-    "starting": "36",
-    "running": "36",
-    "unreachable": "35",
-    "succeeded": "32",
     "failed": "31",
     "stopped": "31",
+    "unreachable": "35",
+    "running": "36",
+    "starting": "36",
+    "queued": "33",
+    "succeeded": "32",
 }
-#: What a person wants to see first, if not all can be shown.
-_FIRST = ["failed", "stopped", "unreachable", "running", "starting", "queued", "succeeded"]
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
@@ -31,8 +30,8 @@ def say(text: str, stream: TextIO | None = None) -> None:
     try:
         stream.write(f"ray-multicluster: {text}\n")
         stream.flush()
-    except (OSError, ValueError):
-        # Nobody listens: the terminal was closed. That must not end what we are doing.
+    except (AttributeError, OSError, ValueError):
+        # Nobody listens, or there is no stderr. That must not end what we are doing.
         return
 
 
@@ -114,7 +113,7 @@ class Live:
         shown = list(jobs)
         rest: list[Watched] = []
         if len(shown) > rows:
-            shown.sort(key=lambda job: _FIRST.index(job.word))
+            shown.sort(key=lambda job: list(_COLOURS).index(job.word))
             shown, rest = shown[: rows - 1], shown[rows - 1 :]
         ids = min(max(len(job.id) for job in shown), max(columns // 3, 12))
         clusters = max(len(job.cluster or "") for job in shown)
@@ -131,7 +130,7 @@ class Live:
             lines.append(head + self._coloured(state, job.word) + tail)
         if rest:
             counts = Counter(job.word for job in rest)
-            told = ", ".join(f"{counts[word]} {word}" for word in _FIRST if counts[word])
+            told = ", ".join(f"{counts[word]} {word}" for word in _COLOURS if counts[word])
             lines.append(cut(f"… and {len(rest)} more: {told}", columns))
         return lines
 

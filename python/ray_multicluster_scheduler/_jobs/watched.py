@@ -78,7 +78,6 @@ class Watched:
 
         begin = {
             "queued": ("queued_at", "submitted_at"),
-            "running": ("running_at", "dispatched_at", "submitted_at"),
             "unknown": ("unreachable_at", "submitted_at"),
         }.get(self.state, ("running_at", "dispatched_at", "submitted_at"))
         self.began = seconds(*begin) or time.time()
