@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -176,11 +177,13 @@ def own_connection(worker: internals.Worker) -> ClientConnection:
 
 def check_kind(is_actor: bool, body: Any) -> None:
     """Ray would say so later, and less clearly."""
-    if is_actor != isinstance(body, type) or not callable(body):
+    is_function = inspect.isfunction(body) or "cython" in type(body).__name__
+    if not (isinstance(body, type) if is_actor else is_function):
         wanted = "submit_actor takes a class" if is_actor else "submit_task takes a function"
         raise TaskSubmissionError(
             f"{wanted}, not {body!r}",
-            hint="functions and classes may be plain or decorated with @ray.remote",
+            hint="plain or decorated with @ray.remote; anything else that can be called goes "
+            "into a function or lambda of its own",
         )
 
 

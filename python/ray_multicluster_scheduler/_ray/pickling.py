@@ -91,7 +91,7 @@ def move(ref: internals.ClientObjectRef, to: ClusterWorker) -> internals.ClientO
     # Kept by the ref itself: passed to a thousand tasks it moves once, and goes when it goes.
     moved = ref.__dict__.setdefault("_moved", {})
     if to not in moved:
-        moved[to] = to.put(internals.owner(ref).get(ref))
+        moved[to] = to.put(ray.get(ref))
     return moved[to]
 
 

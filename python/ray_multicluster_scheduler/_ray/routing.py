@@ -12,7 +12,8 @@ import contextlib
 import threading
 import uuid
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Union
+from functools import partial
+from typing import TYPE_CHECKING, Any, Callable, Union, cast
 
 import ray
 from ray.experimental import internal_kv
@@ -291,7 +292,7 @@ class Router:
     def default_client(self, what: str) -> ClientConnection:
         chosen = self._chosen()
         if chosen is not None and not chosen.is_native:
-            return chosen
+            return cast("ClientConnection", chosen)
         for connection in self.connected():
             return connection
         raise ClusterConnectionError(
@@ -312,13 +313,17 @@ class Router:
             with contextlib.suppress(ValueError):
                 return first.get_actor(name, namespace)
         others = [one for one in self.connected() if one is not first]
-        asked = {mixed.start(lambda c=c: c.get_actor(name, namespace)): c for c in others}
-        found, errors = {}, []
+        asked = {mixed.start(partial(one.get_actor, name, namespace)): one for one in others}
+        found: dict[str, Any] = {}
+        lost: list[ClusterConnectionError] = []
         for future, connection in asked.items():
             try:
                 found[connection.name] = future.result()
-            except (ValueError, ClusterConnectionError) as error:
-                errors.append(error)
+            except ClusterConnectionError as error:
+                lost.append(error)
+            except ValueError:
+                # Not there.
+                continue
         if len(found) > 1:
             raise ValueError(
                 f"there is an actor named {name!r} on several clusters: {', '.join(found)}. "
@@ -328,9 +333,8 @@ class Router:
             return handle
         if not others and first is None:
             self.default_client("ray.get_actor")
-        for error in errors:
-            if isinstance(error, ClusterConnectionError):
-                raise error
+        if lost:
+            raise lost[0]
         raise ValueError(
             f"Failed to look up actor with name {name!r}: it is on none of the clusters "
             f"{[one.name for one in self.connected()]}"
@@ -351,9 +355,9 @@ class Router:
         for owner in list(self._owners):
             native = owner.native_if_open()
             if native is not None and native.name == name:
-                return native
+                return cast("NativeConnection", native)
         for owner in list(self._owners):
-            return owner.get(name)
+            return cast("ClientConnection", owner.get(name))
         return None
 
     def _users_own(self) -> Target | None:

@@ -316,6 +316,7 @@ def options_reach_ray() -> None:
         assert ray.get(actor_on("mac", grouped).pair.remote()) == [1, 2]
     assert "takes a class" in refused(Exception, lambda: actor_on("mac", place))
     assert "takes a function" in refused(Exception, lambda: on("mac", Counter))
+    assert "lambda" in refused(Exception, lambda: on("mac", time.sleep, 1))
     assert refused(ValueError, lambda: on("mac", place, no_such_option=1))
 
 
