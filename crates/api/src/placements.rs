@@ -32,6 +32,12 @@ pub struct PlacementRequest {
     /// Tags that some cluster carries decide where it runs; others are labels.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
+    /// The caller's Ray: only clusters with the same will do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ray_version: Option<String>,
+    /// The caller's Python, of which the first two numbers count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub python_version: Option<String>,
     /// Higher goes first; 0 unless said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,

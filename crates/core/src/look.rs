@@ -96,7 +96,9 @@ impl<'a> Look<'a> {
         up && !self.avoid.contains(cluster.name())
             && self.welcomed_by_operator(cluster)
             && self.missing_tags(cluster).is_none()
-            && cluster.snapshot().is_none_or(|snapshot| infeasible(snapshot, self.work).is_none())
+            && cluster.snapshot().is_none_or(|snapshot| {
+                self.other_versions(snapshot).is_none() && infeasible(snapshot, self.work).is_none()
+            })
     }
 
     /// Do the operator's own filters let the work onto this cluster?
@@ -179,6 +181,7 @@ impl<'a> Look<'a> {
             reject(Reason::NeverSeen);
             return None;
         };
+        no!(self.other_versions(snapshot));
         let passed = Passed { snapshot, missing_tags };
         // What fits now is feasible; only what does not is looked at closer.
         let short = self.work.demand.first_beyond(&snapshot.total, &snapshot.used, cluster.assumed());
@@ -224,6 +227,7 @@ impl<'a> Look<'a> {
     pub(crate) fn never(&self, cluster: &Cluster) -> Option<Reason> {
         self.other_cluster(cluster)
             .or_else(|| self.missing_tags(cluster))
+            .or_else(|| self.other_versions(cluster.snapshot()?))
             .or_else(|| infeasible(cluster.snapshot()?, self.work))
     }
 
@@ -277,6 +281,18 @@ impl<'a> Look<'a> {
         let missing = self.work.tags.iter().filter(lacks).map(Tag::as_str);
         let tags = Tags::new(missing).expect("a part of a legal set is one");
         (!tags.is_empty()).then_some(Reason::MissingTags { tags })
+    }
+
+    /// Only those who connect themselves care.
+    #[inline]
+    fn other_versions(&self, snapshot: &Snapshot) -> Option<Reason> {
+        let wanted = self.work.versions.as_ref()?;
+        (!wanted.are_those_of(snapshot)).then(|| Reason::OtherVersions {
+            ray: snapshot.ray_version.as_str().into(),
+            python: snapshot.python_version.as_deref().unwrap_or("?").into(),
+            wanted_ray: wanted.ray.as_str().into(),
+            wanted_python: wanted.python.as_str().into(),
+        })
     }
 
     #[inline]

@@ -50,6 +50,17 @@ pub enum Reason {
         /// The ones it lacks.
         tags: Tags,
     },
+    /// It runs another Ray or Python than the caller, who would connect to it.
+    OtherVersions {
+        /// Its Ray.
+        ray: Message,
+        /// Its Python.
+        python: Message,
+        /// The caller's Ray.
+        wanted_ray: Message,
+        /// The caller's Python.
+        wanted_python: Message,
+    },
     /// Even empty it would be too small.
     Infeasible {
         /// Of what.
@@ -153,6 +164,7 @@ kinds! {
     BreakerProbing => "breaker_probing",
     OtherCluster => "other_cluster",
     MissingTags => "missing_tags",
+    OtherVersions => "other_versions",
     Infeasible => "infeasible",
     Policy => "policy",
     PolicyFailed => "policy_failed",
@@ -184,6 +196,11 @@ impl Reason {
             Reason::MissingTags { tags } => {
                 let tags: Vec<_> = tags.iter().map(crate::Tag::as_str).collect();
                 format!("does not carry {}", tags.join(", "))
+            }
+            Reason::OtherVersions { ray, python, wanted_ray, wanted_python } => {
+                format!(
+                    "has Ray {ray} with Python {python}, the caller Ray {wanted_ray} with Python {wanted_python}"
+                )
             }
             Reason::Infeasible { resource, demand, total } => {
                 format!(

@@ -6,7 +6,7 @@ use std::{fmt, ops};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{ClusterName, GroupId, IdError, Resources, Tag};
+use crate::{ClusterName, GroupId, IdError, Resources, Snapshot, Tag};
 
 /// Everything that decides where and in which order work is placed. Two pieces of
 /// work that are equal here are interchangeable to the scheduler: they form one
@@ -24,6 +24,9 @@ pub struct Work {
     /// The cluster it was asked to run on.
     #[serde(default)]
     pub preference: Option<Preference>,
+    /// What its cluster must run, if that matters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub versions: Option<Box<Versions>>,
     /// Submitted from outside, or from inside a scheduled job.
     #[serde(default)]
     pub origin: Origin,
@@ -47,6 +50,7 @@ impl Work {
             demand: Resources::default(),
             tags: Tags::default(),
             preference: None,
+            versions: None,
             origin: Origin::Outside,
             group: None,
             priority: Priority::default(),
@@ -116,6 +120,44 @@ pub struct Preference {
     /// Nowhere else, even if that cluster is down.
     #[serde(default)]
     pub required: bool,
+}
+
+/// What a caller runs who connects to a cluster itself: Ray Client works between equals
+/// only.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Versions {
+    /// Of Ray, e.g. `2.60.0`.
+    pub ray: String,
+    /// Of Python, of which the first two numbers count: `3.11`.
+    pub python: String,
+}
+
+impl Versions {
+    /// The longest that a version may be.
+    pub const MAX: usize = 64;
+
+    /// These, if they can be versions.
+    #[must_use]
+    pub fn new(ray: &str, python: &str) -> Option<Self> {
+        let legal = |text: &str| {
+            (1..=Self::MAX).contains(&text.len())
+                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".+-_".contains(&byte))
+        };
+        (legal(ray) && legal(python)).then(|| Self { ray: ray.to_owned(), python: minor(python).to_owned() })
+    }
+
+    /// Does a cluster with this snapshot run the same? What it does not say is taken for it.
+    #[must_use]
+    pub fn are_those_of(&self, snapshot: &Snapshot) -> bool {
+        self.ray == snapshot.ray_version
+            && snapshot.python_version.as_deref().is_none_or(|python| minor(python) == self.python)
+    }
+}
+
+/// The first two numbers of a version.
+fn minor(version: &str) -> &str {
+    let end = version.match_indices('.').nth(1).map_or(version.len(), |(at, _)| at);
+    &version[..end]
 }
 
 /// Higher goes first; 0 unless the caller says otherwise.

@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use multicluster_core::{
     Accepted, ClusterChange, ClusterView, Core, DispatchOutcome, Durable, Effect, Event, Identity, Input,
     LookupOutcome, Observation, Output, Parent, Refusal, ReleaseOutcome, Reply, RunStatus, Submission, Write,
-    record::{AttemptOutcome, AttemptRecord},
+    record::{AttemptOutcome, AttemptRecord, JobRecord},
 };
 use multicluster_types::{
     Attempt, ClusterName, ClusterSpec, ContentHash, Decision, GroupId, Incarnation, JobId, Kind, Limits,
     Load, OnClusterLoss, Preference, Priority, Reason, Resources, Settings, Snapshot, Span, State, Tags,
-    Timestamp, Verdict, Weight, Work,
+    Timestamp, Verdict, Versions, Weight, Work,
 };
 
 pub fn job_id(text: &str) -> JobId {
@@ -122,6 +122,11 @@ impl WorkBuilder {
         self
     }
 
+    pub fn needs_versions(mut self, ray: &str, python: &str) -> Self {
+        self.0.work.versions = Some(Box::new(Versions::new(ray, python).unwrap()));
+        self
+    }
+
     pub fn prefers(mut self, cluster: &str) -> Self {
         self.0.work.preference = Some(Preference { cluster: cluster_name(cluster), required: false });
         self
@@ -170,6 +175,7 @@ pub struct Fake {
     pub used: Resources,
     pub physical: Load,
     pub session: String,
+    pub ray_version: String,
     pub answers: bool,
 }
 
@@ -183,6 +189,8 @@ pub struct TestEnv {
     pub events: Vec<Event>,
     pub decisions: Vec<Decision>,
     pub attempts: Vec<AttemptRecord>,
+    /// Those who asked for placements that wait do not ask any more.
+    pub callers_gone: bool,
     made: u32,
     next_poll: Timestamp,
 }
@@ -206,6 +214,7 @@ impl TestEnv {
             decisions: Vec::new(),
             attempts: Vec::new(),
             made: 0,
+            callers_gone: false,
             next_poll: Timestamp(1_005_000),
         }
     }
@@ -244,6 +253,7 @@ impl TestEnv {
             used: amounts(&builder.used),
             physical: Load::default(),
             session: "session_1".into(),
+            ray_version: "2.60.0".into(),
             answers: true,
         };
         self.fakes.insert(name.clone(), fake);
@@ -314,6 +324,7 @@ impl TestEnv {
             self.now = wakeup.min(self.next_poll).min(end);
             self.send(Input::Tick);
             if self.now == self.next_poll {
+                self.ask_on();
                 self.poll_all();
                 self.next_poll = self.next_poll + Span::seconds(5);
             }
@@ -322,6 +333,16 @@ impl TestEnv {
 
     pub fn advance_s(&mut self, seconds: u64) {
         self.advance(Span::seconds(seconds));
+    }
+
+    /// Callers of placements that wait ask on, unless they are gone.
+    fn ask_on(&mut self) {
+        let waits =
+            |record: &&JobRecord| record.work.kind != Kind::Job && record.state() == State::Queued;
+        let waiting: Vec<_> = self.core.jobs().filter(waits).map(|record| record.id.clone()).collect();
+        if !self.callers_gone {
+            self.send(Input::Together(waiting.into_iter().map(|job| Input::Waits { job }).collect()));
+        }
     }
 
     pub fn poll_all(&mut self) {
@@ -348,7 +369,7 @@ impl TestEnv {
             used: fake.used.clone(),
             physical: fake.physical,
             nodes: 1,
-            ray_version: "2.60.0".into(),
+            ray_version: fake.ray_version.clone(),
             python_version: Some("3.11.7".into()),
             incarnation: Some(Incarnation::new(&fake.session).unwrap()),
         };

@@ -176,6 +176,42 @@ fn preferred_tags_only_come_first() {
     assert_eq!(env.place(&job), "centos");
 }
 
+// ---- versions
+
+#[test]
+fn who_connects_itself_goes_only_where_the_versions_are_its_own() {
+    let mut env = two_clusters(TestEnv::unspaced());
+    env.fake("centos").ray_version = "2.46.0".into();
+    env.poll("centos");
+    env.uses("mac", &[("CPU", 5.0)]);
+    let task = env.submit(a_task().needs_versions("2.60.0", "3.11.2"));
+    assert_eq!(env.place(&task), "mac", "however busy");
+    let nowhere = env.submit(a_task().needs_versions("2.60.0", "3.12.0"));
+    assert_eq!(env.state(&nowhere), State::Queued);
+    let told = |env: &TestEnv, cluster| env.reason(&nowhere, cluster).describe(env.now);
+    assert_eq!(
+        told(&env, "centos"),
+        "has Ray 2.46.0 with Python 3.11.7, the caller Ray 2.60.0 with Python 3.12"
+    );
+    assert_eq!(
+        told(&env, "mac"),
+        "has Ray 2.60.0 with Python 3.11.7, the caller Ray 2.60.0 with Python 3.12"
+    );
+    let job = env.submit(a_job().prefers("centos"));
+    assert_eq!(env.place(&job), "centos", "jobs are sent, not connected to");
+}
+
+#[test]
+fn a_preferred_cluster_of_other_versions_is_not_waited_for_unless_required() {
+    let mut env = two_clusters(TestEnv::unspaced());
+    env.fake("centos").ray_version = "2.46.0".into();
+    env.poll("centos");
+    let task = env.submit(a_task().prefers("centos").needs_versions("2.60.0", "3.11"));
+    assert_eq!(env.place(&task), "mac");
+    let task = env.submit(a_task().requires("centos").needs_versions("2.60.0", "3.11"));
+    assert_eq!(env.state(&task), State::Queued);
+}
+
 #[test]
 fn a_label_becomes_a_placement_tag_when_a_cluster_carries_it() {
     let mut env = two_clusters(TestEnv::unspaced());

@@ -3,7 +3,8 @@
 use multicluster_api::codes;
 use multicluster_core::Parent;
 use multicluster_types::{
-    ClusterName, IdError, JobId, Kind, OnClusterLoss, Preference, Priority, Resources, Retry, Tags, Work,
+    ClusterName, IdError, JobId, Kind, OnClusterLoss, Preference, Priority, Resources, Retry, Tags, Versions,
+    Work,
 };
 
 use crate::http::error::Problem;
@@ -17,6 +18,8 @@ pub(crate) struct Wishes {
     pub(crate) preferred_cluster: Option<String>,
     pub(crate) required: bool,
     pub(crate) tags: Vec<String>,
+    /// Of Ray and Python, of callers who connect themselves.
+    pub(crate) versions: Option<(String, String)>,
     pub(crate) priority: Option<i32>,
     pub(crate) max_retries: Option<u32>,
     pub(crate) on_cluster_loss: Option<OnClusterLoss>,
@@ -48,6 +51,7 @@ impl Wishes {
             .transpose()?;
         let tags =
             Tags::new(self.tags).map_err(|error| Problem::told(codes::BAD_JOB, &error).about("tags"))?;
+        let versions = self.versions.map(|(ray, python)| versions(&ray, &python)).transpose()?;
         let max_retries = self.max_retries.unwrap_or_default();
         if max_retries > MAX_RETRIES {
             let message = format!("max_retries is {max_retries}, at most {MAX_RETRIES} are allowed");
@@ -56,7 +60,7 @@ impl Wishes {
         let parent = self.parent.map(parent).transpose()?;
         let retry = Retry { max_retries, on_cluster_loss: self.on_cluster_loss.unwrap_or_default() };
         let priority = Priority(self.priority.unwrap_or_default());
-        Ok((Work { demand, tags, preference, priority, retry, ..Work::new(kind) }, parent))
+        Ok((Work { demand, tags, preference, versions, priority, retry, ..Work::new(kind) }, parent))
     }
 }
 
@@ -64,6 +68,13 @@ fn parent((job, cluster): (String, String)) -> Result<Parent, Problem> {
     let job = JobId::new(job).map_err(|error| named("parent_job", &error))?;
     let cluster = ClusterName::new(cluster).map_err(|error| named("parent_cluster", &error))?;
     Ok(Parent { job, cluster })
+}
+
+fn versions(ray: &str, python: &str) -> Result<Box<Versions>, Problem> {
+    Versions::new(ray, python).map(Box::new).ok_or_else(|| {
+        let problem = Problem::new(codes::BAD_JOB, "ray_version and python_version are not both versions");
+        problem.hint("give both or neither, such as 2.60.0 and 3.11.7")
+    })
 }
 
 fn named(field: &str, error: &IdError) -> Problem {

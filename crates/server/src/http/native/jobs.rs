@@ -53,6 +53,7 @@ impl From<api::JobRequest> for JobRequest {
                 preferred_cluster: sent.preferred_cluster,
                 required: sent.required,
                 tags: sent.tags,
+                versions: None,
                 priority: sent.priority,
                 max_retries: sent.max_retries,
                 on_cluster_loss: sent.on_cluster_loss,

@@ -41,6 +41,7 @@ pub(super) fn new_placement(sent: api::PlacementRequest) -> Result<NewJob, Probl
         preferred_cluster: sent.preferred_cluster,
         required: sent.required,
         tags: sent.tags,
+        versions: parent_names(sent.ray_version, sent.python_version),
         priority: sent.priority,
         max_retries: sent.max_retries,
         on_cluster_loss: sent.on_cluster_loss,
