@@ -16,6 +16,7 @@ from ray_multicluster_scheduler.errors import (
     ControlPlaneError,
     PlacementTimeoutError,
     TaskSubmissionError,
+    VersionMismatchError,
 )
 
 
@@ -28,6 +29,7 @@ class MadeUpPlane:
         self.calls: list[tuple[str, Any]] = []
         self.said: dict[str, str] = {}
         self.fails = False
+        self.verdicts: list[dict[str, str]] = []
 
     def post(self, path: str, body: Any = None, **query: Any) -> Any:
         self.calls.append((path, body))
@@ -54,7 +56,7 @@ class MadeUpPlane:
         cluster = self.grants.popleft() if self.grants else None
         if cluster is None:
             time.sleep(0.01)
-            why = {"summary": "centos: over 70 % CPU"}
+            why = {"summary": "centos: over 70 % CPU", "clusters": self.verdicts}
             return {"id": id, "status": "queued", "why": why}
         if cluster == "ended":
             return {"id": id, "status": "ended", "message": "stopped by an operator"}
@@ -109,6 +111,18 @@ def test_a_place_that_is_not_found_in_time_is_an_error_that_says_why_and_is_with
         leases.obtain(ask(), timeout=0.05)
     assert late.value.job_id == "task-1"
     assert isinstance(late.value, TimeoutError)
+    assert plane.sent("/stop") == [{"ids": ["task-1"]}]
+
+
+def test_what_no_cluster_can_run_is_told_at_once(plane: MadeUpPlane, leases: Leases) -> None:
+    text = "has Ray 2.46.0 with Python 3.10.4, the caller Ray 2.60.0 with Python 3.11"
+    plane.verdicts = [
+        {"cluster": "centos", "reason": "other_versions", "text": text},
+        {"cluster": "mac", "reason": "other_cluster", "text": "the work asks for centos"},
+    ]
+    with pytest.raises(VersionMismatchError, match=r"centos has Ray 2\.46\.0") as mismatch:
+        leases.obtain(ask(), None)
+    assert "submit_job" in str(mismatch.value.hint)
     assert plane.sent("/stop") == [{"ids": ["task-1"]}]
 
 

@@ -16,7 +16,12 @@ from dataclasses import dataclass
 from typing import Any, Callable
 
 from .._plane.client import ControlPlane, refusal, segment
-from ..errors import PlacementTimeoutError, SchedulerError, TaskSubmissionError
+from ..errors import (
+    PlacementTimeoutError,
+    SchedulerError,
+    TaskSubmissionError,
+    VersionMismatchError,
+)
 
 log = logging.getLogger("ray_multicluster_scheduler")
 
@@ -30,6 +35,8 @@ AT_ONCE = 0.05
 GATHER = 0.005
 #: Between two looks at what was dropped.
 LOOK_FOR_DROPPED = 1.0
+#: Why a cluster will never take a piece of work, as things are.
+NEVER = ("other_versions", "other_cluster", "missing_tags")
 #: Items of one request.
 MOST_AT_ONCE = 10_000
 
@@ -147,7 +154,7 @@ class Leases:
         self._asking_since.update(dict.fromkeys(ids, time.monotonic()))
         try:
             yield
-        except (PlacementTimeoutError, TaskSubmissionError):
+        except (PlacementTimeoutError, TaskSubmissionError, VersionMismatchError):
             raise
         except BaseException:
             # Interrupted, or the answer was lost: nobody would use the place.
@@ -167,6 +174,7 @@ class Leases:
                     hint="raise timeout, or ask for less; `why` is in the message",
                     job_id=placement["id"],
                 )
+            self._check_versions(placement)
             words.say(placement)
             placement = self._look(placement["id"], deadline, words)
         if placement["status"] == "ended":
@@ -175,6 +183,22 @@ class Leases:
                 job_id=placement["id"],
             )
         return self._hold(placement)
+
+    def _check_versions(self, placement: dict[str, Any]) -> None:
+        """Waiting does not help if every cluster that may take it runs something else."""
+        verdicts = (placement.get("why") or {}).get("clusters") or []
+        others = [one for one in verdicts if one.get("reason") == "other_versions"]
+        if not others or any(one.get("reason") not in NEVER for one in verdicts):
+            return
+        self._withdraw([placement["id"]])
+        told = "; ".join(f"{one['cluster']} {one['text']}" for one in others)
+        raise VersionMismatchError(
+            f"{placement['id']} can run nowhere: {told}",
+            hint="submit it as a job (submit_job), for which versions may differ, or run this "
+            "program in an environment with the Ray and the Python of a cluster",
+            job_id=placement["id"],
+            cluster=others[0]["cluster"],
+        )
 
     def _look(self, id: str, deadline: float | None, words: _Words) -> dict[str, Any]:
         wait = min(_this_long(deadline), words.due_in())

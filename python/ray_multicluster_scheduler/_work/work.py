@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import builtins
 import logging
+import os
+import platform
 import time
 import weakref
 from collections.abc import Mapping, Sequence
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
 from .._context import JobContext, chosen_cluster, cluster_context, current_cluster
 from .._plane.client import ControlPlane
-from .._ray import when_done
+from .._ray import ray_version, when_done
 from ..errors import (
     ClusterConnectionError,
     ConfigurationError,
@@ -241,6 +243,7 @@ class Work:
             asked["preferred_cluster"] = cluster
         if wishes.required:
             asked["required"] = True
+        asked.update(self._versions())
         if wishes.tags:
             asked["tags"] = list(wishes.tags)
         if wishes.priority is not None:
@@ -249,6 +252,12 @@ class Work:
             asked["parent_job"] = self._context.job_id
             asked["parent_cluster"] = self._context.cluster
         return asked
+
+    def _versions(self) -> dict[str, str]:
+        """Ray Client works between equals only, so the others are not even thought of."""
+        if "RAY_IGNORE_VERSION_MISMATCH" in os.environ:
+            return {}
+        return {"ray_version": ray_version(), "python_version": platform.python_version()}
 
     def _outside(self) -> Running:
         """What is asked of the control plane.
