@@ -28,8 +28,8 @@ def use(cluster: str) -> tuple[str, list[str]]:
 
 def main() -> None:
     with rms.initialize_scheduler_environment():
-        with ThreadPoolExecutor(6) as threads:
-            for cluster, flavours in threads.map(use, sys.argv[1:] * 3):
+        with ThreadPoolExecutor(4) as threads:
+            for cluster, flavours in threads.map(use, sys.argv[1:] * 2):
                 print("found:", cluster, *flavours)
         print("ready", flush=True)
         sys.stdin.read()
