@@ -40,8 +40,8 @@ FLAKY = (
     "the stream ended",
 )
 
-#: Heads on one host choose ports from the same range for our server processes. One at a time,
-#: but nobody waits for another longer than this.
+#: Heads on one host choose ports from the same range for our server processes, and may choose
+#: the same. So one at a time there, but nobody waits for another longer than this.
 HOST_PATIENCE = 10.0
 
 _hosts: dict[str, threading.Lock] = {}
@@ -121,29 +121,35 @@ def _connect(
 ) -> ClientConnection:
     host, port = _host_and_port(address)
     connection = ClientConnection(address.name, f"{host}:{port}")
+    # The head chooses the port of our server process before it starts it.
+    turn = _hosts.setdefault(host, threading.Lock())
+    alone = turn.acquire(timeout=HOST_PATIENCE)
+    try:
+        _attach(connection, address)
+        # Setting up the cluster's runtime_env may take minutes: what bounds it is the watch.
+        watch(connection, call_timeout)
+        try:
+            _start(connection, address, call_timeout, namespace)
+        except BaseException:
+            mixed.start(connection.close)
+            raise
+    finally:
+        if alone:
+            turn.release()
+    return connection
+
+
+def _attach(connection: ClientConnection, address: ClusterAddress) -> None:
     metadata = [("authorization", f"Bearer {address.token}")] if address.token else None
     try:
         worker = ClusterWorker(
-            connection, f"{host}:{port}", metadata=metadata, connection_retries=1
+            connection, connection.address, metadata=metadata, connection_retries=1
         )
     except ConnectionError as error:
         if isinstance(error, SchedulerError):
             raise
         raise _unreachable(address, error) from error
     connection.attach(worker)
-    # Setting up the cluster's runtime_env may take minutes: what bounds it is the watch.
-    watch(connection, call_timeout)
-    turn = _hosts.setdefault(host, threading.Lock())
-    alone = turn.acquire(timeout=HOST_PATIENCE)
-    try:
-        _start(connection, address, call_timeout, namespace)
-    except BaseException:
-        mixed.start(connection.close)
-        raise
-    finally:
-        if alone:
-            turn.release()
-    return connection
 
 
 def _start(
