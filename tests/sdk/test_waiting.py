@@ -130,6 +130,20 @@ def test_without_a_stream_the_check_interval_finds_it(fake: FakePlane, jobs: Job
         assert jobs.wait("a", check_interval=0.2, timeout=30)
 
 
+def test_a_plane_that_takes_one_name_is_listened_to_whole(fake: FakePlane, jobs: Jobs) -> None:
+    fake.most_named = 1
+    for job_id in ("a", "b", "other"):
+        fake.add(job_id, "running", cluster="mac")
+
+    def end() -> None:
+        is_watched(fake)
+        for job_id in ("other", "a", "b"):
+            fake.change(job_id, "failed" if job_id == "other" else "succeeded", cluster="mac")
+
+    with meanwhile(end):
+        assert jobs.wait(["a", "b"], check_interval=NEVER, timeout=30)
+
+
 def test_hundreds_are_waited_for_at_once(fake: FakePlane, jobs: Jobs) -> None:
     ids = [fake.add(f"job{n}", "running", cluster="mac") for n in range(400)]
 

@@ -36,6 +36,8 @@ class FakePlane:
         #: Answers nothing at all, but accepts connections.
         self.frozen = threading.Event()
         self.tells_events = True
+        #: How many jobs a watcher may name.
+        self.most_named = 1000
         self.port = 0
         self._seq = 0
         self._events: list[dict[str, Any]] = []
@@ -225,6 +227,9 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def _stream(self, jobs: set[str]) -> None:
+        if len(jobs) > self.fake.most_named:
+            self._answer(400, {"code": "bad_query", "message": "job is given twice"})
+            return
         last = self.headers.get("Last-Event-ID")
         with self.fake._changed:
             seen = int(last) if last else self.fake._seq

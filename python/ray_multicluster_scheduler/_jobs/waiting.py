@@ -219,23 +219,27 @@ class Waiting:
 @contextlib.contextmanager
 def _news(plane: ControlPlane, ids: list[str]) -> Iterator[queue.Queue[Event]]:
     """What is told of these jobs, read in the background."""
-    stream = EventStream(plane, "/v1/events", job=ids if len(ids) <= MOST_NAMED else None)
+    # If naming them is refused (older ones take a single name), everything is listened to.
+    streams = [EventStream(plane, "/v1/events", job=ids)] if len(ids) <= MOST_NAMED else []
+    streams.append(EventStream(plane, "/v1/events"))
     news: queue.Queue[Event] = queue.Queue()
 
     def read() -> None:
-        try:
-            for event in stream:
-                news.put(event)
-        except SchedulerError as error:
-            # Then there is still the look every `check_interval`.
-            logger.warning("the control plane does not tell what happens: %s", error)
-            news.put(Event("refused"))
+        for stream in streams:
+            try:
+                for event in stream:
+                    news.put(event)
+            except SchedulerError as error:
+                logger.debug("the control plane does not tell what happens: %s", error)
+        # There is still the look every `check_interval`.
+        news.put(Event("silence"))
 
     threading.Thread(target=read, name="ray-multicluster-events", daemon=True).start()
     try:
         yield news
     finally:
-        stream.close()
+        for stream in streams:
+            stream.close()
 
 
 def _listed(jobs: Iterable[Watched]) -> str:
