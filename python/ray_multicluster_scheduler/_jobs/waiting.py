@@ -238,7 +238,8 @@ def _news(plane: ControlPlane, ids: list[str]) -> Iterator[queue.Queue[Event]]:
     try:
         yield news
     finally:
-        for stream in streams:
+        # The last first, so that it is not begun when the one before ends.
+        for stream in reversed(streams):
             stream.close()
 
 
