@@ -103,7 +103,7 @@ class Waiting:
         with contextlib.suppress(queue.Empty):
             self._take(self._news.get(timeout=3.0))
         for job in list(self._live.values()):
-            self._look(job)
+            self._look(job, LOOK_TIMEOUT)
         self._judge()
         check_at = time.monotonic() + check_interval
         while self._live:
@@ -141,7 +141,8 @@ class Waiting:
         """A control plane that is away comes back; until then there is nothing to see."""
         try:
             for job in jobs:
-                self._look(job)
+                left = max(self._deadline - time.monotonic(), 1.0)
+                self._look(job, min(left, LOOK_TIMEOUT))
         except SchedulerError as error:
             if not may_pass(error):
                 raise
@@ -153,10 +154,8 @@ class Waiting:
         else:
             self._away_since, self._told_away = None, False
 
-    def _look(self, job: Watched) -> None:
-        left = max(self._deadline - time.monotonic(), 1.0)
-        path = f"/v1/jobs/{segment(job.id)}"
-        job.look(self._plane.get(path, timeout=min(left, LOOK_TIMEOUT)))
+    def _look(self, job: Watched, timeout: float) -> None:
+        job.look(self._plane.get(f"/v1/jobs/{segment(job.id)}", timeout=timeout))
         # To the end of those that are looked at next.
         self._live[job.id] = self._live.pop(job.id)
 
