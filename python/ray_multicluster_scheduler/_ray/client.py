@@ -20,8 +20,11 @@ from .worker import ClusterWorker
 #: Functions and classes that are kept on a cluster for the next call. Lambdas come and go.
 STUBS = 512
 
-#: How long a polite end may take before it is cut short.
-CLOSE_TIMEOUT = 5.0
+#: What Ray reserves for a task if nothing else is said.
+RAYS_DEFAULT = {"num_cpus": 1}
+
+#: For a look at a connection of the user's own.
+LOOK_TIMEOUT = 5.0
 
 
 class ClientConnection(Connection):
@@ -34,7 +37,9 @@ class ClientConnection(Connection):
         self.address = address
         self.job_id: str | None = None
         self.session: str | None = None
-        self._ended: str | None = None
+        #: When nothing is to be expected of it any more, and when all of it is over.
+        self.ended, self.over = threading.Event(), threading.Event()
+        self._why: str | None = None
         self._stubs: OrderedDict[tuple[int, int], tuple[Any, Any, Any]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -45,6 +50,11 @@ class ClientConnection(Connection):
     def submit_task(
         self, function: Any, args: tuple, kwargs: dict[str, Any], options: dict[str, Any]
     ) -> Any:
+        if options == RAYS_DEFAULT:
+            # To be told what it does anyway costs the server a tenth of its time.
+            _, decorated, given = internals.unwrap(function)
+            if decorated is None and not given:
+                options = {}
         return self._call(internals.ClientRemoteFunc, function, args, kwargs, options)
 
     def submit_actor(
@@ -82,22 +92,33 @@ class ClientConnection(Connection):
         return [ref.binary() in ids for ref in refs]
 
     def alive(self) -> bool:
-        return self._ended is None and self.worker.is_connected()
+        return not self.ended.is_set() and self.worker.is_connected()
 
     def close(self) -> None:
-        if not self.alive():
+        if not self._end("was closed"):
             return
-        self._ended = "was closed"
-        polite = threading.Thread(target=self._close_politely, daemon=True)
-        polite.start()
-        polite.join(CLOSE_TIMEOUT)
-        internals.abort(self.worker)
+        # The cluster may vanish meanwhile; then there is nothing left to be polite to. One that
+        # hangs is cut off by the watch.
+        with contextlib.suppress(Exception):
+            self.worker.close()
+        self.abort()
 
     def lose(self, why: str) -> None:
         """Gives the connection up: everything that waits for the cluster fails now."""
-        if self._ended is None:
-            self._ended = f"was lost: {why}"
+        if self._end(f"was lost: {why}"):
+            self.abort()
+
+    def abort(self) -> None:
+        self.over.set()
         internals.abort(self.worker)
+
+    def _end(self, why: str) -> bool:
+        with self._lock:
+            if self._why is not None:
+                return False
+            self._why = why
+        self.ended.set()
+        return True
 
     @contextlib.contextmanager
     def current(self) -> Iterator[None]:
@@ -113,8 +134,8 @@ class ClientConnection(Connection):
         if isinstance(error, ClusterConnectionError):
             return error
         cause = error or internals.last_error(self.worker)
-        ended = self._ended or ("was lost" if not self.worker.is_connected() else "failed")
-        detail = f": {_first_line(cause)}" if cause is not None and ":" not in ended else ""
+        ended = self._why or ("failed" if self.worker.is_connected() else "was lost")
+        detail = f": {_first_line(cause)}" if cause is not None and self._why is None else ""
         return ClusterConnectionError(
             f"the connection to cluster {self.name!r} at {self.address} {ended}{detail}",
             hint="its objects and actors are not reachable any more; submit the work again: "
@@ -157,11 +178,6 @@ class ClientConnection(Connection):
                 self._stubs.popitem(last=False)
         return stub
 
-    def _close_politely(self) -> None:
-        # The cluster may vanish meanwhile; then there is nothing left to be polite to.
-        with contextlib.suppress(Exception):
-            self.worker.close()
-
 
 def own_connection(worker: internals.Worker) -> ClientConnection:
     """Of a worker that the user's own `ray.init("ray://...")` made."""
@@ -171,7 +187,7 @@ def own_connection(worker: internals.Worker) -> ClientConnection:
     connection.attach(worker)
     with contextlib.suppress(Exception):
         # Lost already: then nothing can be mistaken for its refs.
-        connection.job_id, connection.session = internals.session(worker, CLOSE_TIMEOUT)
+        connection.job_id, connection.session = internals.session(worker, LOOK_TIMEOUT)
     return connection
 
 

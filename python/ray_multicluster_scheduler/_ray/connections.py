@@ -111,11 +111,6 @@ class Connections:
                 self._native = NativeConnection.connect(name)
             return self._native
 
-    def native_if_open(self) -> Connection | None:
-        """The same if there is one."""
-        native = self._native
-        return native if native is not None and native.alive() else None
-
     def close(self) -> None:
         """Ends all of them. Refs and handles they made say so from now on."""
         with self._lock:
@@ -127,10 +122,16 @@ class Connections:
                 self._native = None
         # Side by side: one that does not answer takes its time to give up.
         threads = [threading.Thread(target=one.close, daemon=True) for one in ending]
+        try:
+            for thread in threads:
+                thread.start()
+        except RuntimeError:
+            # The interpreter is ending and starts no more of them.
+            for one in ending:
+                one.close()
         for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+            if thread.ident is not None:
+                thread.join()
 
     def _once(self, name: str, opened: Callable[[], Connection]) -> Connection:
         """Many may ask at once: one opens, all have what came of it."""

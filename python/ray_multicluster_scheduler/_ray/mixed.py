@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, Future, wait
 from functools import partial
-from typing import Any, Callable
+from typing import Any
 
 import ray
 from ray.exceptions import GetTimeoutError
@@ -14,6 +13,8 @@ from ray.exceptions import GetTimeoutError
 from ..errors import ClusterConnectionError
 from . import internals
 from .done import done
+from .router import ROUTER
+from .threads import start
 
 #: One round trip of a wait, at most: a server thread is blocked for as long.
 ROUND = 2.0
@@ -108,28 +109,12 @@ def grouped(refs: list[Any]) -> Groups:
     return groups
 
 
-def start(call: Callable[[], Any]) -> Future:
-    """Runs it in a thread of its own, which a cluster that hangs may keep: no pool runs dry."""
-    future: Future = Future()
-
-    def run() -> None:
-        try:
-            result = call()
-        except BaseException as error:
-            future.set_exception(error)
-        else:
-            future.set_result(result)
-
-    threading.Thread(target=run, daemon=True, name="ray-multicluster-call").start()
-    return future
-
-
 def _get_of(worker: Any, refs: list[Any], timeout: float | None) -> list[Any]:
     if worker is None:
         with internals.disable_client_hook():
             return ray.get(refs, timeout=timeout)
     try:
-        values = worker.get(refs, timeout=timeout)
+        values = ROUTER.adopt(worker).worker.get(refs, timeout=timeout)
     except (GetTimeoutError, ClusterConnectionError):
         raise
     except Exception as error:
@@ -151,7 +136,7 @@ def _ready_of(
         same = {id(ref) for ref in found}
         return [place for place in places if id(refs[place]) in same]
     try:
-        found, _ = worker.wait(asked, num_returns=need, timeout=timeout)
+        found, _ = ROUTER.adopt(worker).worker.wait(asked, num_returns=need, timeout=timeout)
     except ClusterConnectionError:
         return places
     known = {ref.binary() for ref in found}

@@ -9,6 +9,7 @@ from typing import Any
 
 import ray
 
+from .._context import current_context
 from . import internals
 from .client import check_kind, is_name_taken, name_taken
 from .connections import Connection
@@ -44,7 +45,8 @@ class NativeConnection(Connection):
     @classmethod
     def present(cls) -> NativeConnection:
         """The driver or worker that this process is."""
-        return cls(NATIVE)
+        context = current_context()
+        return cls(context.cluster if context else NATIVE)
 
     def submit_task(
         self, function: Any, args: tuple, kwargs: dict[str, Any], options: dict[str, Any]

@@ -15,10 +15,12 @@ import grpc
 import ray
 
 from ..errors import ClusterConnectionError, SchedulerError, VersionMismatchError
-from . import internals, mixed
+from . import internals
 from .client import ClientConnection
 from .connections import ClusterAddress
-from .routing import ROUTER
+from .router import ROUTER
+from .routing import install
+from .threads import start
 from .watching import watch
 from .worker import ClusterWorker
 
@@ -40,6 +42,9 @@ FLAKY = (
     "the stream ended",
 )
 
+#: What Ray Client says of a head that took the connection but did not answer within 5 s.
+SLOW = "ray client connection timeout"
+
 #: Heads on one host choose ports from the same range for our server processes, and may choose
 #: the same. So one at a time there, but nobody waits for another longer than this.
 HOST_PATIENCE = 10.0
@@ -57,7 +62,8 @@ def open_connection(
     """A connection that nothing else in this program can be mistaken for."""
     address = describe()
     check_versions(address.name, address.ray_version, address.python_version)
-    ROUTER.install(owner)
+    install(owner)
+    began = time.monotonic()
     sessions: Counter[str | None] = Counter()
     dropped: list[ClientConnection] = []
     try:
@@ -66,7 +72,9 @@ def open_connection(
             try:
                 connection = _connect(address, call_timeout, namespace)
             except ClusterConnectionError as error:
-                if attempt == ATTEMPTS or not any(text in str(error) for text in FLAKY):
+                late = time.monotonic() - began > call_timeout / 2
+                again = SLOW in str(error) and not late
+                if attempt == ATTEMPTS or not (again or any(s in str(error) for s in FLAKY)):
                     raise
                 time.sleep(0.2 * attempt)
                 continue
@@ -79,7 +87,7 @@ def open_connection(
                 return connection
     finally:
         for one in dropped:
-            mixed.start(one.close)
+            start(one.close)
     raise ClusterConnectionError(
         f"no usable connection to cluster {address.name!r} at {address.head_address} "
         f"in {ATTEMPTS} attempts",
@@ -131,7 +139,7 @@ def _connect(
         try:
             _start(connection, address, call_timeout, namespace)
         except BaseException:
-            mixed.start(connection.close)
+            start(connection.close)
             raise
     finally:
         if alone:
@@ -142,14 +150,11 @@ def _connect(
 def _attach(connection: ClientConnection, address: ClusterAddress) -> None:
     metadata = [("authorization", f"Bearer {address.token}")] if address.token else None
     try:
-        worker = ClusterWorker(
-            connection, connection.address, metadata=metadata, connection_retries=1
-        )
+        ClusterWorker(connection, metadata=metadata, connection_retries=1)
     except ConnectionError as error:
         if isinstance(error, SchedulerError):
             raise
         raise _unreachable(address, error) from error
-    connection.attach(worker)
 
 
 def _start(

@@ -3,32 +3,44 @@
 Ray asks a context for everything while it is in client mode, and every thread starts with the
 same one. Once this package connects, that one becomes a :class:`RoutingContext`, for the life
 of the process. Calls go where their refs and handles belong; those that name none go to
-:meth:`Router.default`.
+`Router.default`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import threading
-import uuid
-import weakref
-from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Union, cast
+from typing import TYPE_CHECKING, Any, Callable
 
 import ray
 from ray.experimental import internal_kv
 
-from .._context import chosen_cluster
-from ..errors import ClusterConnectionError
 from . import internals, mixed
 from .done import done
+from .router import ROUTER, native_is_up
 
 if TYPE_CHECKING:
-    from .client import ClientConnection
     from .connections import Connections
-    from .native import NativeConnection
 
-Target = Union["ClientConnection", "NativeConnection"]
+_installing = threading.Lock()
+
+
+def install(owner: Connections) -> None:
+    """Takes the default context over, once; the user's own connection, if any, stays in it."""
+    with _installing:
+        ROUTER.own(owner)
+        context, stub = internals.DEFAULT_CONTEXT, internals.STUB
+        if isinstance(context, RoutingContext):
+            return
+        own = context.__dict__.pop("client_worker", None)
+        context.__class__ = RoutingContext
+        context.client_worker = own
+        context.api = RoutingAPI()
+        if own is not None:
+            ROUTER.adopt(own)
+        stub.shutdown = _shutdown
+        stub.disconnect = _keeping_client_mode(stub.disconnect)
+        internals.disable_auto_init()
+        internals.enable_client_mode()
 
 
 class ClusterContext(internals.ClientContext):
@@ -198,187 +210,6 @@ class Routed:
         return target.submit_task(self._decorated, args, kwargs, options)
 
 
-class Router:
-    """One per process, since there is one `ray`."""
-
-    def __init__(self) -> None:
-        #: `worker`: of this thread's last call. `connecting`: the user's own ray.init() runs.
-        self.thread = threading.local()
-        #: Functions and classes that Ray has asked about; they go when nobody else has them.
-        self.converted: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
-        self._lock = threading.RLock()
-        self._connections: list[ClientConnection] = []
-        self._owners: weakref.WeakSet[Connections] = weakref.WeakSet()
-        self._own: dict[internals.Worker, ClientConnection] = {}
-        self._installed = False
-
-    def install(self, owner: Connections) -> None:
-        """Takes the default context over, once; a connection that is there already stays."""
-        with self._lock:
-            self._owners.add(owner)
-            if self._installed:
-                return
-            context, stub = internals.DEFAULT_CONTEXT, internals.STUB
-            own = context.__dict__.pop("client_worker", None)
-            context.__class__ = RoutingContext
-            context.client_worker = own
-            context.api = RoutingAPI()
-            if own is not None:
-                self.adopt(own)
-            stub.shutdown = self._shutdown
-            stub.disconnect = _keeping_client_mode(stub.disconnect)
-            internals.disable_auto_init()
-            internals.enable_client_mode()
-            self._installed = True
-
-    def add(self, connection: ClientConnection) -> bool:
-        """False if its ids could be those of another: Ray derives them from the job id."""
-        with self._lock:
-            used = {other.job_id for other in self.connected()}
-            if native_is_up():
-                used.add(_natively(ray.get_runtime_context).get_job_id())
-            if connection.job_id in used:
-                return False
-            self._connections.append(connection)
-            return True
-
-    def connected(self) -> list[ClientConnection]:
-        """Ours, the oldest first; and before them the user's own."""
-        with self._lock:
-            self._connections = [one for one in self._connections if one.alive()]
-            self._own = {worker: one for worker, one in self._own.items() if one.alive()}
-            return [*self._own.values(), *self._connections]
-
-    def adopt(self, worker: internals.Worker) -> ClientConnection:
-        """The connection of any worker; the user's own become known here."""
-        connection = getattr(worker, "connection", None)
-        if connection is None:
-            from .client import own_connection
-
-            with self._lock:
-                connection = self._own[worker] = own_connection(worker)
-        return connection
-
-    def target(self, args: tuple, kwargs: dict[str, Any]) -> Target:
-        """For a function or class with these arguments.
-
-        A cluster that was asked for, or else that of a handle (which works nowhere else), or
-        this program's own Ray, or that of a ref, which saves moving it.
-        """
-        given = [*args, *kwargs.values()]
-        chosen = self._chosen()
-        if chosen is not None:
-            return chosen
-        for thing in given:
-            if isinstance(thing, internals.ClientActorHandle):
-                return self.adopt(internals.owner(thing))
-        own = self._users_own()
-        if own is not None:
-            return own
-        for thing in given:
-            if isinstance(thing, internals.ClientObjectRef):
-                return self.adopt(internals.owner(thing))
-        return self.default("`.remote()`")
-
-    def default(self, what: str) -> Target:
-        """For a call that names no ref or handle.
-
-        The cluster of `with cluster_context(...)`, or this program's own Ray (a job's, or that
-        of the user's `ray.init()`), or the first that was connected.
-        """
-        found = self._chosen() or self._users_own()
-        return found if found is not None else self.default_client(what)
-
-    def default_client(self, what: str) -> ClientConnection:
-        chosen = self._chosen()
-        if chosen is not None and not chosen.is_native:
-            return cast("ClientConnection", chosen)
-        for connection in self.connected():
-            return connection
-        raise ClusterConnectionError(
-            f"no Ray cluster is connected, so {what} has nowhere to go",
-            hint="submit_task and submit_actor connect by themselves; "
-            "for a Ray of your own call ray.init() first",
-        )
-
-    def is_native(self) -> bool:
-        """Whether the default is this program's own Ray; also if there is nothing else."""
-        target = self._chosen() or self._users_own()
-        return not self.connected() if target is None else target.is_native
-
-    def find_actor(self, name: str, namespace: str | None) -> Any:
-        """By name, on all clusters; the one of this thread or program first."""
-        first = self._chosen() or self._users_own()
-        if first is not None:
-            with contextlib.suppress(ValueError):
-                return first.get_actor(name, namespace)
-        others = [one for one in self.connected() if one is not first]
-        asked = {mixed.start(partial(one.get_actor, name, namespace)): one for one in others}
-        found: dict[str, Any] = {}
-        lost: list[ClusterConnectionError] = []
-        for future, connection in asked.items():
-            try:
-                found[connection.name] = future.result()
-            except ClusterConnectionError as error:
-                lost.append(error)
-            except ValueError:
-                # Not there.
-                continue
-        if len(found) > 1:
-            raise ValueError(
-                f"there is an actor named {name!r} on several clusters: {', '.join(found)}. "
-                "hint: say which in `with cluster_context(...):`"
-            )
-        for handle in found.values():
-            return handle
-        if not others and first is None:
-            self.default_client("ray.get_actor")
-        if lost:
-            raise lost[0]
-        raise ValueError(
-            f"Failed to look up actor with name {name!r}: it is on none of the clusters "
-            f"{[one.name for one in self.connected()]}"
-        )
-
-    def convert(self, decorated: Any) -> str:
-        key = uuid.uuid4().hex
-        self.converted[key] = decorated
-        return key
-
-    def _chosen(self) -> Target | None:
-        name = chosen_cluster()
-        if name is None:
-            return None
-        for connection in self.connected():
-            if connection.name == name:
-                return connection
-        for owner in list(self._owners):
-            native = owner.native_if_open()
-            if native is not None and native.name == name:
-                return cast("NativeConnection", native)
-        for owner in list(self._owners):
-            return cast("ClientConnection", owner.get(name))
-        return None
-
-    def _users_own(self) -> Target | None:
-        if native_is_up():
-            from .native import NativeConnection
-
-            return NativeConnection.present()
-        with self._lock:
-            return next((one for one in self._own.values() if one.alive()), None)
-
-    def _shutdown(self, _exiting_interpreter: bool = False, **_others: Any) -> None:
-        """`ray.shutdown()`: ours, the user's own, and the native driver's."""
-        for owner in list(self._owners):
-            owner.close()
-        internals.STUB.disconnect()
-        if native_is_up():
-            _natively(ray.shutdown, _exiting_interpreter=_exiting_interpreter)
-
-
-ROUTER = Router()
-
 #: What is not about a ref or handle, by the name that Ray asks for it.
 NATIVELY: dict[str, Callable[..., Any]] = {
     **{
@@ -400,18 +231,22 @@ NATIVELY: dict[str, Callable[..., Any]] = {
 }
 
 
-def native_is_up() -> bool:
-    """Whether this process is a driver or worker of a Ray cluster, without Ray Client."""
-    with internals.disable_client_hook():
-        return ray.is_initialized()
-
-
 def _natively(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     with internals.disable_client_hook():
         if not ray.is_initialized() and not ROUTER.connected():
             # Ray would say to call ray.init(), which is seldom what is wanted.
             ROUTER.default_client(f"ray.{function.__name__}")
         return function(*args, **kwargs)
+
+
+def _shutdown(_exiting_interpreter: bool = False, **_others: Any) -> None:
+    """`ray.shutdown()`: ours, the user's own, and the native driver's."""
+    for owner in ROUTER.owners():
+        owner.close()
+    internals.STUB.disconnect()
+    if native_is_up():
+        with internals.disable_client_hook():
+            ray.shutdown(_exiting_interpreter=_exiting_interpreter)
 
 
 def _without_hook(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 #: So many questions in a row stay unanswered before a connection is given up.
 MISSES = 3
 
+#: How long a polite end may take before it is cut short.
+CLOSE_TIMEOUT = 5.0
+
 
 def watch(connection: ClientConnection, call_timeout: float) -> None:
     """From now on until the connection ends.
@@ -31,23 +34,24 @@ def watch(connection: ClientConnection, call_timeout: float) -> None:
 
 
 def _watch(connection: ClientConnection, pause: float) -> None:
-    worker = connection.worker
-    misses = 0
-    while connection.alive():
+    worker, misses = connection.worker, 0
+    rest = pause
+    while not connection.ended.wait(rest):
         asked = time.monotonic()
-        if asked - worker.heard < pause:
-            misses = 0
-            time.sleep(pause - (asked - worker.heard))
+        silent = asked - worker.heard
+        if silent < pause:
+            misses, rest = 0, pause - silent
             continue
         try:
             worker.ping_server(timeout=pause)
             worker.heard = time.monotonic()
-        except (grpc.RpcError, ValueError, ConnectionError) as error:
+        except (grpc.RpcError, ValueError, ConnectionError):
             # ValueError: Ray is just replacing the channel, trying to connect again.
             misses += 1
             if misses >= MISSES:
                 connection.lose(f"it did not answer for {time.monotonic() - worker.heard:.0f} s")
-                return
-            del error
-            # A connection that was refused says so at once; it gets its time all the same.
-            time.sleep(max(0.0, pause - (time.monotonic() - asked)))
+        # One that refuses says so at once; it gets as much time as one that is silent.
+        rest = max(0.0, pause - (time.monotonic() - asked))
+    # A polite end waits for the cluster's answer, for ever if need be.
+    if not connection.over.wait(CLOSE_TIMEOUT):
+        connection.abort()

@@ -36,12 +36,13 @@ class ClusterWorker(internals.Worker):
     #: When the cluster last answered anything, by the monotonic clock.
     heard: float
 
-    def __init__(self, connection: ClientConnection, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, connection: ClientConnection, **how: Any) -> None:
         self.connection = connection
         self.heard = time.monotonic()
         self.channel = None
+        connection.attach(self)
         try:
-            super().__init__(*args, **kwargs)
+            super().__init__(connection.address, **how)
         except BaseException:
             if self.channel is not None:
                 self.channel.close()
