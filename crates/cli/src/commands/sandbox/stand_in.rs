@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File},
     net::Ipv4Addr,
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -27,6 +28,9 @@ const MARK: &str = "RAY_MULTICLUSTER_SANDBOX";
 const TEMP_PREFIX: &str = "/tmp/ray-sandbox-";
 /// The least that Ray takes is 75 MB.
 const OBJECT_STORE_BYTES: u32 = 100 * 1024 * 1024;
+/// Ray gives itself 30 s, which are not enough on a machine that is very busy. What it has
+/// loaded once it loads faster.
+const TOO_SLOW: &str = "timed out during startup";
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -62,14 +66,91 @@ impl StandIn {
         self.recorded(sandbox).filter(Process::is_running)
     }
 
-    /// Begins to start it; `wait_ready` sees to the rest. None if it ended at once.
-    pub(super) fn spawn(&self, sandbox: &Sandbox, ray: &Path) -> anyhow::Result<Option<Process>> {
+    /// Until its node is alive and takes jobs. Starts it with `ray`, if that is given.
+    pub(super) async fn bring_up(
+        &self,
+        sandbox: &Sandbox,
+        ray: Option<&Path>,
+        timeout: Duration,
+    ) -> anyhow::Result<()> {
+        let start = || match ray {
+            Some(ray) => self.spawn(sandbox, ray).with_context(|| format!("cannot start {}", self.name)),
+            None => Ok(self.leader(sandbox)),
+        };
+        let deadline = Instant::now() + timeout;
+        let mut process = start()?;
+        let mut may_try_again = ray.is_some();
+        while !self.is_ready().await {
+            let said = || self.last_words(sandbox);
+            if Instant::now() > deadline {
+                bail!(
+                    "{} does not take jobs after {} s:\n{}\n\
+                     hint: only \"ray[default]\" has a dashboard; a busy machine may need a longer --timeout",
+                    self.name,
+                    timeout.as_secs(),
+                    said()
+                );
+            }
+            if !process.as_ref().is_some_and(Process::is_running) {
+                if !may_try_again || !said().contains(TOO_SLOW) {
+                    bail!("`ray start` for {} ended:\n{}", self.name, said());
+                }
+                may_try_again = false;
+                self.end(sandbox)?;
+                process = start()?;
+            }
+            time::sleep(LOOK_EVERY).await;
+        }
+        Ok(())
+    }
+
+    /// Both ends of the job API answer, and a node is alive.
+    pub(super) async fn is_ready(&self) -> bool {
+        // The agent comes last, and costs least to ask.
+        let agent = (Ipv4Addr::LOCALHOST, self.port("dashboard-agent-listen-port"));
+        if TcpStream::connect(agent).await.is_err() {
+            return false;
+        }
+        let call = Duration::from_secs(5);
+        let ray = RayClient::new(&Endpoint::new(self.dashboard()), Timeouts { call, ..Default::default() });
+        let Ok(ray) = ray else { return false };
+        ray.facts().await.is_ok_and(|facts| !facts.nodes.is_empty()) && ray.jobs().await.is_ok()
+    }
+
+    /// The end of what `ray start` said.
+    pub(super) fn last_words(&self, sandbox: &Sandbox) -> String {
+        let log = sandbox.log(&self.name);
+        let text =
+            fs::read(&log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let last = lines.iter().skip(lines.len().saturating_sub(8)).map(|line| format!("  {line}\n"));
+        format!("{}hint: all of it is in {}", last.collect::<String>(), log.display())
+    }
+
+    /// Ends all that runs on it and removes its traces, but for its log and its home.
+    pub(super) fn end(&self, sandbox: &Sandbox) -> anyhow::Result<usize> {
+        let ended = self.family(sandbox).end().with_context(|| self.name.clone())?;
+        // Only what has a name that we would give; a link there is not ours to follow.
+        let is_ours = self.temp_dir.to_string_lossy().starts_with(TEMP_PREFIX);
+        if is_ours && fs::symlink_metadata(&self.temp_dir).is_ok_and(|found| found.is_dir()) {
+            let removed = fs::remove_dir_all(&self.temp_dir);
+            removed.with_context(|| format!("cannot remove {}", self.temp_dir.display()))?;
+        }
+        state::remove(&sandbox.record(&self.name))?;
+        Ok(ended)
+    }
+
+    /// How many processes run for it.
+    pub(super) fn count(&self, sandbox: &Sandbox) -> usize {
+        self.family(sandbox).members().len()
+    }
+
+    /// Begins to start it. None if it ended at once.
+    fn spawn(&self, sandbox: &Sandbox, ray: &Path) -> anyhow::Result<Option<Process>> {
         state::remove(&sandbox.record(&self.name))?;
         // Not recursive: if somebody has made it, it is not ours.
-        fs::DirBuilder::new()
-            .create(&self.temp_dir)
-            .and_then(|()| restrict(&self.temp_dir))
-            .with_context(|| format!("cannot make the temporary directory {}", self.temp_dir.display()))?;
+        let made = fs::DirBuilder::new().mode(0o700).create(&self.temp_dir);
+        made.with_context(|| format!("cannot make the temporary directory {}", self.temp_dir.display()))?;
         let home = sandbox.home(&self.name);
         state::make_dir(&home)?;
         let log = File::create(sandbox.log(&self.name)).context("cannot write its log")?;
@@ -100,70 +181,6 @@ impl StandIn {
         // Nobody waits for it: it outlives us, or we soon end.
         let child = command.spawn().context("cannot start this program again")?;
         Ok(Process::with(child.id()))
-    }
-
-    /// Until its node is alive and takes jobs. `process` is what was started for it.
-    pub(super) async fn wait_ready(
-        &self,
-        sandbox: &Sandbox,
-        process: Option<&Process>,
-        timeout: Duration,
-    ) -> anyhow::Result<()> {
-        let deadline = Instant::now() + timeout;
-        while !self.is_ready().await {
-            if !process.is_some_and(Process::is_running) {
-                bail!("`ray start` for {} ended:\n{}", self.name, self.last_words(sandbox));
-            }
-            if Instant::now() > deadline {
-                let waited = timeout.as_secs();
-                bail!(
-                    "{} does not take jobs after {waited} s:\n{}\n\
-                     hint: only \"ray[default]\" has a dashboard; a busy machine may need a longer --timeout",
-                    self.name,
-                    self.last_words(sandbox)
-                );
-            }
-            time::sleep(LOOK_EVERY).await;
-        }
-        Ok(())
-    }
-
-    /// A node is alive, and both ends of the job API answer (the dashboard comes first).
-    pub(super) async fn is_ready(&self) -> bool {
-        let timeouts =
-            Timeouts { connect: Duration::from_secs(1), call: Duration::from_secs(5), ..Default::default() };
-        let Ok(ray) = RayClient::new(&Endpoint::new(self.dashboard()), timeouts) else { return false };
-        let has_node = ray.facts().await.is_ok_and(|facts| !facts.nodes.is_empty());
-        let agent = (Ipv4Addr::LOCALHOST, self.port("dashboard-agent-listen-port"));
-        has_node && ray.jobs().await.is_ok() && TcpStream::connect(agent).await.is_ok()
-    }
-
-    /// The end of what `ray start` said.
-    pub(super) fn last_words(&self, sandbox: &Sandbox) -> String {
-        let log = sandbox.log(&self.name);
-        let text =
-            fs::read(&log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-        let last = lines.iter().skip(lines.len().saturating_sub(8)).map(|line| format!("  {line}\n"));
-        format!("{}hint: all of it is in {}", last.collect::<String>(), log.display())
-    }
-
-    /// Ends all that runs on it and removes its traces, but for its log and its home.
-    pub(super) fn end(&self, sandbox: &Sandbox) -> anyhow::Result<usize> {
-        let ended = self.family(sandbox).end().with_context(|| self.name.clone())?;
-        // Only what has a name that we would give; a link there is not ours to follow.
-        let is_ours = self.temp_dir.to_string_lossy().starts_with(TEMP_PREFIX);
-        if is_ours && fs::symlink_metadata(&self.temp_dir).is_ok_and(|found| found.is_dir()) {
-            let removed = fs::remove_dir_all(&self.temp_dir);
-            removed.with_context(|| format!("cannot remove {}", self.temp_dir.display()))?;
-        }
-        state::remove(&sandbox.record(&self.name))?;
-        Ok(ended)
-    }
-
-    /// How many processes run for it.
-    pub(super) fn count(&self, sandbox: &Sandbox) -> usize {
-        self.family(sandbox).members().len()
     }
 
     fn family(&self, sandbox: &Sandbox) -> Family {
@@ -230,9 +247,4 @@ fn path_with(ray: &Path) -> anyhow::Result<std::ffi::OsString> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = ray.parent().map(Path::to_owned).into_iter().chain(std::env::split_paths(&path));
     std::env::join_paths(folders).with_context(|| format!("{} cannot be on a PATH", ray.display()))
-}
-
-fn restrict(dir: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    fs::set_permissions(dir, fs::Permissions::from_mode(0o700))
 }

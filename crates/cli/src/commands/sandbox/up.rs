@@ -114,19 +114,12 @@ async fn start(
     } else {
         eprintln!("starting {} (about 10 s)", missing.join(" and "));
     }
-    let mut processes = Vec::new();
-    for cluster in &state.clusters {
-        let process = if missing.contains(&cluster.name) {
-            cluster.spawn(sandbox, ray).with_context(|| format!("cannot start {}", cluster.name))?
-        } else {
-            cluster.leader(sandbox)
-        };
-        processes.push(process);
-    }
-    let waits = state.clusters.iter().zip(&processes);
-    let waits = waits.map(|(cluster, process)| cluster.wait_ready(sandbox, process.as_ref(), timeout));
+    let all = state.clusters.iter().map(|cluster| {
+        let ray = missing.contains(&cluster.name).then_some(ray);
+        cluster.bring_up(sandbox, ray, timeout)
+    });
     tokio::select! {
-        ready = try_join_all(waits) => ready.map(|_| ()),
+        ready = try_join_all(all) => ready.map(|_| ()),
         _ = interrupted.recv() => bail!("interrupted"),
         _ = terminated.recv() => bail!("terminated"),
     }
