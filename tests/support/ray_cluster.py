@@ -141,6 +141,13 @@ class RayCluster:
 
     def restart(self) -> None:
         """A new head on the same ports, that knows nothing of the old one's jobs."""
+        try:
+            self._start_anew()
+        except AssertionError:
+            # Ray gives its own processes a fixed time to come up; a busy machine needs longer.
+            self._start_anew()
+
+    def _start_anew(self) -> None:
         self.kill()
         wait_until(
             lambda: all(ports.is_free(port) for port in self._ports),
