@@ -78,7 +78,7 @@ def test_from_inside_a_job_the_parent_is_named(
     monkeypatch.setenv("RAY_MULTICLUSTER_CURRENT_CLUSTER", "centos")
     jobs.submit("true")
     assert (sent(fake)["parent_job"], sent(fake)["parent_cluster"]) == ("outer", "centos")
-    assert "preferred_cluster" not in sent(fake)
+    assert sent(fake).get("preferred_cluster", "centos") == "centos", "it stays there"
     with cluster_context("mac"):
         jobs.submit("true")
         assert sent(fake)["preferred_cluster"] == "mac"
