@@ -2,8 +2,6 @@
 
 use std::{collections::BTreeSet, process::Command};
 
-use rustix::process::{Pid, getsid};
-
 use super::{Process, Seen};
 
 pub(super) fn all() -> Vec<Seen> {
@@ -24,18 +22,18 @@ pub(super) fn marked(mark: &str) -> BTreeSet<u32> {
 }
 
 fn ps(which: &[&str]) -> Vec<Seen> {
-    output(&[which, &["-o", "pid=,ppid=,stat=,lstart="]].concat()).lines().filter_map(read).collect()
+    output(&[which, &["-o", "pid=,ppid=,pgid=,stat=,lstart="]].concat()).lines().filter_map(read).collect()
 }
 
-/// `4711 1 Ss Mon Nov 16 05:19:02 2026`
+/// `4711 1 4711 Ss Mon Nov 16 05:19:02 2026`. `ps` does not tell sessions everywhere. Groups do as
+/// well: the leader of a session leads a group, and what Ray itself starts stays in it.
 fn read(line: &str) -> Option<Seen> {
     let mut words = line.split_whitespace();
-    let pid: u32 = words.next()?.parse().ok()?;
+    let pid = words.next()?.parse().ok()?;
     let parent = words.next()?.parse().ok()?;
+    let session = words.next()?.parse().ok();
     let state = words.next()?;
     let birth = words.collect::<Vec<_>>().join(" ");
-    let session = i32::try_from(pid).ok().and_then(Pid::from_raw).and_then(|pid| getsid(Some(pid)).ok());
-    let session = session.and_then(|session| u32::try_from(session.as_raw_nonzero().get()).ok());
     (!state.starts_with('Z')).then_some(Seen { process: Process { pid, birth }, parent, session })
 }
 
