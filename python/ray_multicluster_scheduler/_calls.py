@@ -19,6 +19,8 @@ def _of_current(method: F) -> F:
     def call(*args: Any, **kwargs: Any) -> Any:
         return getattr(current_scheduler(), name)(*args, **kwargs)
 
+    # Found by this name, in this module: functions are pickled so.
+    call.__module__, call.__qualname__ = __name__, name
     signature = inspect.signature(method)
     call.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=list(signature.parameters.values())[1:]

@@ -380,12 +380,18 @@ class Scheduler:
 
 
 class Submission(Future):
-    """A future of an id and what `ray.get` takes, or a handle."""
+    """A future of an id and what `ray.get` takes, or a handle.
+
+    ``id, handle = submit_actor_async(…)`` waits, as it did in the earlier prototype.
+    """
 
     def __init__(self, id: str) -> None:
         super().__init__()
         #: The same id, from the start.
         self.id = id
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.result())
 
 
 def _placed(id: str, entry: Entry) -> Any:

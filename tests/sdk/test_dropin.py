@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ray_multicluster_scheduler import _scheduler, errors
+from ray_multicluster_scheduler import Submission, _scheduler, errors
 from support.plane import REPOSITORY
 
 PACKAGE = "ray_multicluster_scheduler"
@@ -254,13 +254,15 @@ def test_the_result_of_an_actor_is_its_handle(recorder: Recorder) -> None:
     assert get_actor_result("a") == "get_actor_handle"
 
 
-def test_an_actor_submitted_without_a_timeout_waits_however_long_it_takes(
-    recorder: Recorder,
-) -> None:
+def test_an_actor_submitted_without_waiting_is_a_future_that_unpacks(recorder: Recorder) -> None:
     from ray_multicluster_scheduler.app.client_api.submit_actor import submit_actor_async
 
-    assert submit_actor_async(*GIVEN_TASK) == "submit_actor"
-    assert recorder.calls == [("submit_actor", (*GIVEN_TASK, None))]
+    assert submit_actor_async(*GIVEN_TASK) == "submit_actor_async"
+    assert recorder.calls == [("submit_actor_async", GIVEN_TASK)]
+    future = Submission("actor-1")
+    future.set_result(("actor-1", "a handle"))
+    id, handle = future
+    assert (id, handle) == ("actor-1", "a handle")
 
 
 @pytest.mark.parametrize("what", ["scheduler", "actor_scheduler", "job_scheduler"])

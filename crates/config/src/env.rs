@@ -14,10 +14,9 @@ pub(crate) const PREFIX: &str = "SCHEDULER_";
 
 /// Settings of the Python prototype that no longer mean anything, and what to use
 /// instead. Those that still do are aliases in [`Settings::DEFINITIONS`].
-pub(crate) const RETIRED: [(&str, &str); 11] = [
+pub(crate) const RETIRED: [(&str, &str); 10] = [
     ("job_completion_timeout", "pass `timeout` to wait_for_all_jobs; a job runs as long as it needs"),
     ("task_completion_timeout", "pass `timeout` to ray.get; a task runs as long as it needs"),
-    ("actor_ready_timeout", "pass `timeout` to submit_actor"),
     ("default_task_timeout", "pass `timeout` to ray.get; a task runs as long as it needs"),
     ("connection_timeout", "dispatch_timeout says how long a cluster may take to answer"),
     ("job_client_timeout", "dispatch_timeout says how long a cluster may take to answer"),
@@ -27,6 +26,9 @@ pub(crate) const RETIRED: [(&str, &str); 11] = [
     ("retry_sleep", "retry_backoff is the wait before the first retry"),
     ("cluster_weight_default", "give each cluster its `weight`; it is 1.0 otherwise"),
 ];
+
+/// Settings of the Python SDK, which reads them itself (`_settings.py`).
+const OF_THE_SDK: [&str; 2] = ["call_timeout", "actor_ready_timeout"];
 
 /// What to use instead of a setting that is gone.
 pub(crate) fn retired(name: &str) -> Option<&'static str> {
@@ -43,6 +45,9 @@ pub(crate) fn apply(env: &BTreeMap<String, String>, settings: &mut Settings, rep
     // In order of name, so that the outcome never depends on the order of the environment.
     for (given, text) in env.iter().filter(|(variable, _)| variable.starts_with(PREFIX)) {
         let name = given[PREFIX.len()..].to_ascii_lowercase();
+        if OF_THE_SDK.contains(&name.as_str()) {
+            continue;
+        }
         let Some(definition) = scalar::definition(&name).filter(|_| *given == variable(&name)) else {
             warn_unknown(given, &name, report);
             continue;

@@ -36,16 +36,17 @@ def body(
         ConfigurationError: something cannot be meant.
     """
     context = _context.current_context()
+    parent = context if context is not None and context.job_id is not None else None
     wanted = {
         "id": _id(submission_id),
         "entrypoint": _entrypoint(entrypoint),
         "metadata": _metadata(metadata),
         "tags": [tags] if isinstance(tags, str) else list(tags or ()),
-        "preferred_cluster": preferred_cluster or _context.chosen_cluster(),
+        # Work of a job, or of a task, stays on its cluster, if nothing else is said.
+        "preferred_cluster": preferred_cluster or _context.current_cluster(),
         "home": _home(),
-        # Work of a job stays on that job's cluster, if nothing else is said.
-        "parent_job": context.job_id if context else None,
-        "parent_cluster": context.cluster if context else None,
+        "parent_job": parent.job_id if parent else None,
+        "parent_cluster": parent.cluster if parent else None,
         **fields,
     }
     return {key: value for key, value in wanted.items() if _is_said(value)}

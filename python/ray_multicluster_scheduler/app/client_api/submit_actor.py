@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ... import get_actor_status
-from ..._scheduler import Scheduler, current_scheduler, use_scheduler
+from ..._scheduler import Scheduler, Submission, current_scheduler, use_scheduler
 from ..._settings import ACTOR_READY_TIMEOUT
 from .submit_task import get_current_cluster_context, set_current_cluster_context
 
@@ -60,13 +60,10 @@ def submit_actor_async(
     tags: Sequence[str] | None = None,
     name: str = "",
     preferred_cluster: str | None = None,
-) -> tuple[str, Any]:
-    """Deprecated, and not what its name says: `submit_actor` that waits however long it takes.
-
-    ``ray_multicluster_scheduler.submit_actor_async`` gives a future at once.
-    """
-    return submit_actor(
-        actor_class, args, kwargs, resource_requirements, tags, name, preferred_cluster, None
+) -> Submission:
+    """Deprecated: a future of what `submit_actor` returns; unpacking it waits, as it always did."""
+    return current_scheduler().submit_actor_async(
+        actor_class, args, kwargs, resource_requirements, tags, name, preferred_cluster
     )
 
 
