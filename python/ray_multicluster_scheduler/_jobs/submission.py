@@ -42,14 +42,22 @@ def body(
         "entrypoint": _entrypoint(entrypoint),
         "metadata": _metadata(metadata),
         "tags": [tags] if isinstance(tags, str) else list(tags or ()),
-        # Work of a job, or of a task, stays on its cluster, if nothing else is said.
-        "preferred_cluster": preferred_cluster or _context.current_cluster(),
+        "preferred_cluster": preferred_cluster or _preferred(context),
         "home": _home(),
+        # Work of a job stays on that job's cluster, if nothing else is said.
         "parent_job": parent.job_id if parent else None,
         "parent_cluster": parent.cluster if parent else None,
         **fields,
     }
     return {key: value for key, value in wanted.items() if _is_said(value)}
+
+
+def _preferred(context: _context.JobContext | None) -> str | None:
+    """Without a job to belong to, what a task submits at least prefers its cluster."""
+    chosen = _context.chosen_cluster()
+    if chosen is None and context is not None and context.job_id is None:
+        return context.cluster
+    return chosen
 
 
 def send(plane: ControlPlane, job: Mapping[str, Any]) -> tuple[str, bool]:
