@@ -7,9 +7,10 @@ needed, and is reached through here: with a Ray that lacks one, the error says w
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
-from typing import Any
+from typing import Any, Callable
 
 from ..errors import ConfigurationError
 
@@ -73,7 +74,7 @@ NAMES = (
     ("ray.core.generated.ray_client_pb2", "ClusterInfoType.RUNTIME_CONTEXT", "to ask for it"),
     ("ray.experimental.internal_kv", "_internal_kv_get", "Ray's own store, of the native driver"),
     ("ray.actor", "ActorClass._remote", "also `__ray_metadata__` and `_default_options`"),
-    ("ray.actor", "ActorHandle", "native handles"),
+    ("ray.actor", "ActorHandle._actor_method_call", "native handles: calls with our refs"),
     ("ray.remote_function", "RemoteFunction._remote", "also `_function`, `_default_options`"),
     ("ray.job_config", "JobConfig.set_runtime_env", "the cluster's own, for our connection"),
     ("ray.job_config", "JobConfig.set_ray_namespace", "likewise"),
@@ -264,6 +265,21 @@ def call_natively(
         return decorated._remote(
             args=args, kwargs=kwargs, **{**default_options(decorated), **options}
         )
+
+
+def change_native_arguments(change: Callable[[Any], Any]) -> None:
+    """Of every method call on a native handle, from now on: these do not come by the hook."""
+    call = ActorHandle._actor_method_call
+
+    @functools.wraps(call)
+    def changed(
+        self: Any, method_name: str, args: Any = None, kwargs: Any = None, **others: Any
+    ) -> Any:
+        given = [change(value) for value in args or ()]
+        named = {key: change(value) for key, value in (kwargs or {}).items()}
+        return call(self, method_name, args=given, kwargs=named, **others)
+
+    ActorHandle._actor_method_call = changed
 
 
 def default_options(decorated: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import signal
 import threading
 from typing import Any
@@ -25,7 +26,7 @@ class NativeConnection(Connection):
         self.name = name
         # A driver that somebody else connected is not ours to disconnect.
         self._ours = ours
-        notice_foreign_values(name)
+        self._notice_foreign_values()
 
     @classmethod
     def connect(cls, name: str) -> NativeConnection:
@@ -94,6 +95,30 @@ class NativeConnection(Connection):
             with internals.disable_client_hook():
                 ray.shutdown()
 
+    def own(self, value: Any) -> Any:
+        """A ref of another cluster as one of this: by value, once there is one."""
+        worker = internals.owner(value)
+        if worker is None:
+            return value
+        if isinstance(value, internals.ClientActorHandle):
+            raise foreign(name_of(worker), self.name)
+        # Kept by the ref: passed to a thousand tasks it moves once, and goes when it goes.
+        moved = value.__dict__.setdefault("_moved", {})
+        if None not in moved:
+            fetched = ray.get(value)
+            with internals.disable_client_hook():
+                moved[None] = ray.put(fetched)
+        return moved[None]
+
+    def _notice_foreign_values(self) -> None:
+        """The same for refs and handles inside of values."""
+        # Of the standard library: workers that read such a value need not have this package.
+        first = operator.itemgetter(0)
+        for kind in (internals.ClientObjectRef, internals.ClientActorHandle):
+            ray.util.register_serializer(
+                kind, serializer=lambda value: (self.own(value),), deserializer=first
+            )
+
     def _call(
         self,
         is_actor: bool,
@@ -107,8 +132,8 @@ class NativeConnection(Connection):
         if decorated is None:
             decorated = _decorated(body)
         # Ray takes a ref that is an argument itself for one of its own, by its id.
-        args = tuple(_native(value, self.name) for value in args)
-        kwargs = {key: _native(value, self.name) for key, value in kwargs.items()}
+        args = tuple(map(self.own, args))
+        kwargs = {key: self.own(value) for key, value in kwargs.items()}
         return internals.call_natively(decorated, args, kwargs, {**given, **options})
 
 
@@ -116,36 +141,3 @@ class NativeConnection(Connection):
 def _decorated(body: Any) -> Any:
     """One for all calls, so that Ray sends the function out once."""
     return ray.remote(body)
-
-
-def notice_foreign_values(cluster: str) -> None:
-    """Refs of other clusters inside of values: moved here; handles: refused."""
-
-    def refuse(handle: internals.ClientActorHandle) -> Any:
-        raise foreign(name_of(internals.owner(handle)), cluster)
-
-    ray.util.register_serializer(
-        internals.ClientObjectRef,
-        serializer=lambda ref: _native(ref, cluster),
-        deserializer=_same,
-    )
-    ray.util.register_serializer(internals.ClientActorHandle, serializer=refuse, deserializer=_same)
-
-
-def _native(value: Any, cluster: str) -> Any:
-    """A ref of another cluster as one of this: by value, once there is one."""
-    worker = internals.owner(value)
-    if worker is None:
-        return value
-    if isinstance(value, internals.ClientActorHandle):
-        raise foreign(name_of(worker), cluster)
-    # Kept by the ref: passed to a thousand tasks it moves once, and goes when it goes.
-    moved = value.__dict__.setdefault("_moved", {})
-    if None not in moved:
-        with internals.disable_client_hook():
-            moved[None] = ray.put(worker.get(value))
-    return moved[None]
-
-
-def _same(value: Any) -> Any:
-    return value

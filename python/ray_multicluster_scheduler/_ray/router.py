@@ -156,6 +156,11 @@ class Router:
             f"{[one.name for one in self.connected()]}"
         )
 
+    def for_native(self, value: Any) -> Any:
+        """An argument of a call on this program's own Ray."""
+        native = self._native() if internals.owner(value) is not None else None
+        return value if native is None else native.own(value)
+
     def convert(self, decorated: Any) -> str:
         key = uuid.uuid4().hex
         self.converted[key] = decorated

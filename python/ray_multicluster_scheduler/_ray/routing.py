@@ -39,6 +39,7 @@ def install(owner: Connections) -> None:
             ROUTER.adopt(own)
         stub.shutdown = _shutdown
         stub.disconnect = _keeping_client_mode(stub.disconnect)
+        internals.change_native_arguments(ROUTER.for_native)
         internals.disable_auto_init()
         internals.enable_client_mode()
 

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 #: For the first sign of life of a head; Ray itself waits forever here.
 PING_TIMEOUT = 5.0
 
+#: What a head says of a server process that is gone; Ray notices later, by another way.
+FORGOTTEN = str(grpc.StatusCode.NOT_FOUND)
+
 REFUSED = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 
 
@@ -127,7 +130,10 @@ class ClusterWorker(internals.Worker):
             # A task may fail with any error, a ConnectionError of its own included.
             raise
         except Exception as error:
-            if isinstance(error, (ConnectionError, grpc.RpcError)) or not self.is_connected():
+            broken = isinstance(error, (ConnectionError, grpc.RpcError))
+            if broken and FORGOTTEN in str(error):
+                self.connection.lose("its head does not know this program any more")
+            if broken or not self.is_connected():
                 raise self.connection.gone(error) from error
             raise
         self.heard = time.monotonic()
@@ -146,7 +152,9 @@ class ClusterDataClient(internals.DataClient):
     def _shutdown(self) -> None:
         super()._shutdown()
         # Ray would notice with the next request only, and repeat the present ones for ever.
-        self.client_worker.connection.lose(f"the stream ended: {self._last_exception}")
+        error = self._last_exception
+        why = error.details() if isinstance(error, grpc.RpcError) else error
+        self.client_worker.connection.lose(f"the stream ended: {why or 'by the head'}")
 
     def _process_response(self, response: Any) -> None:
         self.client_worker.heard = time.monotonic()

@@ -54,6 +54,9 @@ class Actor:
     def where(self, _value: Any = None) -> str:
         return session()
 
+    def length(self, value: Any) -> int:
+        return length(value)
+
 
 def refused(kind: type[Exception], call: Callable[[], Any]) -> str:
     try:
@@ -133,8 +136,12 @@ def native_and_client() -> None:
     for value in (theirs, {"deep": [theirs]}):
         assert ray.get(of_job(length, value)) == 5_000_000
     assert ray.get(of_job(length, ray.put({"deep": [theirs]}))) == 5_000_000
+    for value in (theirs, {"deep": [theirs]}):
+        assert ray.get(actor.length.remote(value)) == 5_000_000
     for call in (
         lambda: elsewhere(length, [actor]),
+        lambda: actor.length.remote(stranger),
+        lambda: actor.length.remote([stranger]),
         lambda: of_job(length, [stranger]),
         lambda: of_job(length, stranger),
         lambda: stranger.where.remote(actor),
