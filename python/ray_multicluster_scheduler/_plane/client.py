@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as jsons
 import threading
+import time
 from typing import Any, BinaryIO, Callable, Union
 from urllib.parse import quote, urlencode
 
@@ -90,8 +91,8 @@ class ControlPlane:
     ) -> urllib3.BaseHTTPResponse:
         """The answer itself; with `stream`, its body is still to be read and released.
 
-        A connection that could not be made is tried once more after `reattach`. One that broke
-        later is not: the request may have been heard. Those who may ask twice do so themselves.
+        What was certainly not heard is asked again after `reattach`, and a GET that broke off
+        too. Anything else may have been heard: those who may ask twice do so themselves.
         """
         given = {key: value for key, value in (query or {}).items() if value is not None}
         target = path + ("?" + urlencode(given, doseq=True) if given else "")
@@ -113,33 +114,42 @@ class ControlPlane:
                 timeout=urllib3.Timeout(connect=min(timeout, 10.0), read=timeout),
             )
 
-        address = self.address
-        try:
+        for is_last in (False, False, True):
+            address = self.address
             try:
                 answer = ask(address)
-            except urllib3.exceptions.NewConnectionError:
-                if self._reattach is None:
-                    raise
-                answer = ask(self._attached_again(address))
-        except urllib3.exceptions.HTTPError as error:
-            raise errors.ControlPlaneError(
-                f"the control plane at {self.address} does not answer: {error}",
-                hint="is it running? RAY_MULTICLUSTER_ADDRESS names the one to use",
-            ) from error
-        if answer.status >= 400:
-            raise self._refusal(answer)
-        return answer
+            except urllib3.exceptions.HTTPError as error:
+                if is_last or not self._may_ask_again(method, error):
+                    raise errors.ControlPlaneError(
+                        f"the control plane at {address} does not answer: {error}",
+                        hint="is it running? RAY_MULTICLUSTER_ADDRESS names the one to use",
+                    ) from error
+            else:
+                if answer.status < 400:
+                    return answer
+                refused = self._refusal(answer)
+                if is_last or refused.code != "stopping" or self._reattach is None:
+                    raise refused
+                # It is about to be gone, and then another can be started.
+                time.sleep(0.3)
+            self._attach_again(address)
+        raise AssertionError("the last one returns or raises")
 
     def close(self) -> None:
         """Ends the connections; work goes on."""
         self._http.clear()
 
-    def _attached_again(self, failed: str) -> str:
+    def _may_ask_again(self, method: str, error: urllib3.exceptions.HTTPError) -> bool:
+        if isinstance(error, urllib3.exceptions.NewConnectionError):
+            return self._reattach is not None
+        # A connection that was kept, and that the other side has closed.
+        return method == "GET" and isinstance(error, urllib3.exceptions.ProtocolError)
+
+    def _attach_again(self, failed: str) -> None:
         with self._lock:
             # Another thread may have been here meanwhile.
             if self.address == failed and self._reattach is not None:
                 self.address = self._reattach().rstrip("/")
-            return self.address
 
     def _refusal(self, answer: urllib3.BaseHTTPResponse) -> errors.SchedulerError:
         text = answer.data.decode("utf-8", "replace")
