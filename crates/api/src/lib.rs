@@ -23,8 +23,9 @@ pub use error::{Code, ErrorBody, codes};
 pub use jobs::{Attempt, Job, JobDetail, Logs};
 pub use lists::{EventList, Page};
 pub use placements::{
-    Alive, Granted, Placement, PlacementAnswer, PlacementAnswers, PlacementBatch, PlacementRequest,
-    PlacementState, ReleaseRequest, Released,
+    Granted, LeaseAnswer, LeaseAnswers, LeaseBeat, LeaseBeats, LeaseRelease, LeaseReleases, LeaseStatus,
+    Placement, PlacementAnswer, PlacementAnswers, PlacementBatch, PlacementIds, PlacementRequest,
+    PlacementState, Released,
 };
 pub use plane::{Policy, Queue, Queues, Reloaded, Setting, Settings, Version};
 pub use submit::{Accepted, BatchAnswer, BatchItem, BatchRequest, Duplicate, JobRequest};

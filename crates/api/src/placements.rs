@@ -143,22 +143,95 @@ pub struct Granted {
     pub lease_seconds: u64,
 }
 
-/// The answer to a heartbeat.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Alive {
-    /// Somebody wants it stopped: give it up.
-    pub stopping: bool,
+/// Whose holders are alive.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LeaseBeats {
+    /// Up to 10,000.
+    #[serde(deserialize_with = "items")]
+    pub leases: Vec<LeaseBeat>,
 }
 
-/// The holder is done.
+/// One placement that somebody holds or waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ReleaseRequest {
+pub struct LeaseBeat {
+    /// Its id.
+    pub id: String,
+    /// The try that is held; absent or 0: its caller waits for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+}
+
+/// Who is done.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LeaseReleases {
+    /// Up to 10,000.
+    #[serde(deserialize_with = "items")]
+    pub leases: Vec<LeaseRelease>,
+}
+
+/// One placement that is given back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LeaseRelease {
+    /// Its id.
+    pub id: String,
+    /// The try that was held; absent or 0: it is withdrawn, wherever it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
     /// How it went.
     pub outcome: Released,
     /// What went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+}
+
+/// Some placements.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlacementIds {
+    /// Up to 10,000.
+    #[serde(deserialize_with = "items")]
+    pub ids: Vec<String>,
+}
+
+/// How each of many leases stands, in the order of the request.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LeaseAnswers {
+    /// One for each.
+    pub leases: Vec<LeaseAnswer>,
+}
+
+/// How one lease stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LeaseAnswer {
+    /// Its id.
+    pub id: String,
+    /// As it was given; with `granted`, the try that was granted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// What to make of it.
+    pub status: LeaseStatus,
+}
+
+/// What the holder of a lease, or whoever waits for one, should know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LeaseStatus {
+    /// It is held.
+    Alive,
+    /// Somebody wants it stopped: give it up.
+    Stopping,
+    /// It waits, and is waited for.
+    Queued,
+    /// It was waited for, and is granted by now: see `GET /v1/placements/{id}`.
+    Granted,
+    /// It is given back.
+    Released,
+    /// There is no such lease, or not any more.
+    Gone,
 }
 
 /// How the holder of a placement fared.

@@ -447,7 +447,7 @@ impl Core {
     pub(crate) fn handle_job_due(&mut self, key: JobKey, out: &mut Output) {
         let record = &self.jobs[key].record;
         let live = match &record.phase {
-            Phase::Waiting { .. } => return self.make_ready(key),
+            Phase::Waiting { .. } => return self.handle_waiting_due(key, out),
             Phase::Ended(_) => return,
             Phase::Live(live) => live,
         };
@@ -473,10 +473,38 @@ impl Core {
         }
     }
 
-    /// Sets the timer that the attempt's situation calls for.
+    /// A waiting job's timer went off: it has backed off long enough, or nobody asks for it.
+    fn handle_waiting_due(&mut self, key: JobKey, out: &mut Output) {
+        let job = &self.jobs[key];
+        let is_placement = job.record.work.kind != Kind::Job;
+        if is_placement && job.touched_at + self.settings.lease_ttl <= self.now {
+            return self.give_up_waiting(key, out);
+        }
+        let Phase::Waiting { not_before, .. } = job.record.phase else { return };
+        if !self.is_ready(key) && not_before.is_none_or(|at| at <= self.now) {
+            self.make_ready(key);
+        }
+        self.arm(key);
+    }
+
+    /// Sets the timer that the situation of a job calls for.
     pub(crate) fn arm(&mut self, key: JobKey) {
+        let backs_off = matches!(self.jobs[key].record.phase, Phase::Waiting { not_before: Some(_), .. })
+            && !self.is_ready(key);
         let job = &mut self.jobs[key];
-        let Some(live) = job.record.live() else { return };
+        let live = match &job.record.phase {
+            Phase::Live(live) => live,
+            Phase::Ended(_) => return,
+            Phase::Waiting { not_before, .. } => {
+                let is_placement = job.record.work.kind != Kind::Job;
+                let given_up = is_placement.then(|| job.touched_at + self.settings.lease_ttl);
+                match not_before.filter(|_| backs_off).into_iter().chain(given_up).min() {
+                    Some(at) => self.timers.set(&mut job.due, Timer::Job(key), at),
+                    None => self.timers.clear(&mut job.due, Timer::Job(key)),
+                }
+                return;
+            }
+        };
         let reachable = job.on.is_some_and(|on| self.pool[on].is_healthy());
         let ask_again =
             || job.touched_at + backoff(ASK_FIRST, ASK_LONGEST, u32::from(job.asks), job.record.seq);

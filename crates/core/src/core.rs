@@ -130,6 +130,8 @@ impl Core {
                 let watch = Watch { incarnation, complete_at, runs };
                 self.handle_observed(&cluster, &watch, out).map(|()| None)
             }
+            Input::Waits { job } => self.handle_waits(&job).map(Some),
+            Input::Withdraw { job } => self.withdraw(&job, out).map(done),
             Input::Heartbeat { job, attempt } => {
                 self.handle_heartbeat(&job, attempt, out).map(|stopping| Some(Reply::Alive { stopping }))
             }
@@ -143,6 +145,10 @@ impl Core {
             Input::Uncordon { cluster } => self.uncordon(&cluster, out).map(done),
             Input::CheckNow { cluster } => self.check_now(&cluster, out).map(done),
             Input::Reload { settings, clusters } => self.reload(*settings, clusters, out).map(done),
+            Input::Together(inputs) => {
+                let each = |input| Ok(self.apply(input, out)?.unwrap_or(Reply::Done));
+                Ok(Some(Reply::Each(inputs.into_iter().map(each).collect())))
+            }
             Input::Tick => Ok(None),
         }
     }
@@ -253,10 +259,11 @@ impl Core {
         match &job.record.phase {
             Phase::Waiting { not_before, .. } => {
                 self.queue.enter(job.class);
-                match not_before {
-                    Some(at) => self.timers.set(&mut job.due, Timer::Job(key), *at),
-                    None => self.make_ready(key),
+                job.touched_at = self.now;
+                if not_before.is_none() {
+                    self.make_ready(key);
                 }
+                self.arm(key);
             }
             Phase::Live(live) => {
                 // `None` only while rebuilding a job whose cluster was removed by force.
@@ -303,6 +310,12 @@ impl Core {
             }
             Phase::Ended(_) => {}
         }
+    }
+
+    /// May this waiting job be placed, or does it back off?
+    pub(crate) fn is_ready(&self, key: JobKey) -> bool {
+        let job = &self.jobs[key];
+        self.queue[job.class].ready().contains_key(&job.record.seq)
     }
 
     /// A waiting job may be placed from now on.

@@ -86,6 +86,17 @@ pub enum Input {
         /// What it saw.
         runs: Vec<Observation>,
     },
+    /// Whoever asked for a placement is there, and waits for it. One that waits and is not
+    /// asked for any more is given up.
+    Waits {
+        /// Which task or actor.
+        job: JobId,
+    },
+    /// Whoever asked for a placement does not want it any more, wherever it is.
+    Withdraw {
+        /// Which task or actor.
+        job: JobId,
+    },
     /// The holder of a placement is alive, and has handed its work to the cluster: from
     /// now on the cluster's own facts are expected to show it.
     Heartbeat {
@@ -144,6 +155,8 @@ pub enum Input {
         /// All clusters of the file: others that a file brought are removed.
         clusters: Vec<ClusterSpec>,
     },
+    /// Several things at once: one cycle, and an answer for each in order.
+    Together(Vec<Input>),
     /// [`Core::next_wakeup`](crate::Core::next_wakeup) has come.
     Tick,
 }

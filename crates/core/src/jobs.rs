@@ -25,7 +25,8 @@ pub(crate) struct Job {
     /// The cluster of `record.live()`.
     pub(crate) on: Option<ClusterKey>,
     pub(crate) due: Due,
-    /// When a live attempt was last sent, asked about or heard of.
+    /// When a live attempt was last sent, asked about or heard of; when whoever waits for a
+    /// placement was last heard of.
     pub(crate) touched_at: Timestamp,
     /// How often it was asked about in vain.
     pub(crate) asks: u8,

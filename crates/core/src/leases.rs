@@ -4,12 +4,39 @@
 use multicluster_types::{Attempt, JobId, Kind, Message, Transition};
 
 use crate::{
-    Core, Output, Refusal, ReleaseOutcome,
+    Core, Output, Refusal, ReleaseOutcome, Reply,
     jobs::JobKey,
     record::{AttemptOutcome, Live, Stage},
 };
 
 impl Core {
+    /// Whoever asked for a placement is there. Is it granted by now?
+    pub(crate) fn handle_waits(&mut self, job: &JobId) -> Result<Reply, Refusal> {
+        let key = self.placement(job)?;
+        let job = &mut self.jobs[key];
+        job.touched_at = self.now;
+        let attempt = job.record.live().map(|live| live.attempt);
+        self.arm(key);
+        Ok(attempt.map_or(Reply::Waits, |attempt| Reply::Granted { attempt }))
+    }
+
+    /// Nobody wants this placement any more.
+    pub(crate) fn withdraw(&mut self, job: &JobId, out: &mut Output) -> Result<(), Refusal> {
+        let key = self.placement(job)?;
+        if let Some(live) = self.jobs[key].record.live() {
+            return self.handle_released(job, live.attempt, ReleaseOutcome::Stopped, out);
+        }
+        self.end(key, Transition::Stop, Some("its caller gave it up while it waited".into()), out);
+        Ok(())
+    }
+
+    /// Nobody asks for a placement that waits: whoever wanted it is gone. It must not take
+    /// the place, or the 40 seconds, of somebody who is there.
+    pub(crate) fn give_up_waiting(&mut self, key: JobKey, out: &mut Output) {
+        let message = format!("its caller was not heard of for {} while it waited", self.settings.lease_ttl);
+        self.end(key, Transition::Stop, Some(message.into()), out);
+    }
+
     /// The holder of a placement is alive. True if it should give the placement up.
     pub(crate) fn handle_heartbeat(
         &mut self,
@@ -71,6 +98,16 @@ impl Core {
         let transition = if live.stopping { Transition::Stop } else { Transition::Fail };
         self.close_attempt(key, AttemptOutcome::Lost, Some(&message), out);
         self.end(key, transition, Some(message), out);
+    }
+
+    /// A placement that has not ended.
+    fn placement(&self, job: &JobId) -> Result<JobKey, Refusal> {
+        let key = self.find_job(job)?;
+        let record = &self.jobs[key].record;
+        if record.work.kind == Kind::Job || record.state().is_terminal() {
+            return Err(Refusal::NoLease { job: job.clone(), attempt: Attempt(record.attempts) });
+        }
+        Ok(key)
     }
 
     fn lease(&self, job: &JobId, attempt: Attempt) -> Result<(JobKey, Live), Refusal> {

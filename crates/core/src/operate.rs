@@ -7,10 +7,10 @@ use multicluster_types::{ClusterName, ClusterSpec, Kind, Message, Settings, Snap
 use crate::{
     ClusterChange, Core, Effect, Event, Output, Refusal, Write,
     breaker::Moved,
-    jobs::JobKey,
+    jobs::{Job, JobKey},
     policy::Policies,
     pool::{ClusterKey, Health},
-    record::{ClusterRecord, Cordon, Source, Stage},
+    record::{ClusterRecord, Cordon, Phase, Source, Stage},
     timers::Timer,
 };
 
@@ -339,6 +339,11 @@ impl Core {
             let live: Vec<_> = cluster.live.iter().copied().collect();
             live.into_iter().for_each(|job| self.arm(job));
         }
+        let waits = |(_, job): &(JobKey, &Job)| {
+            job.record.work.kind != Kind::Job && matches!(job.record.phase, Phase::Waiting { .. })
+        };
+        let waiting: Vec<_> = self.jobs.iter().filter(waits).map(|(key, _)| key).collect();
+        waiting.into_iter().for_each(|job| self.arm(job));
         self.watch_all_for_starvation();
         self.timers.set(&mut self.retention_due, Timer::Retention, self.now);
     }

@@ -122,6 +122,15 @@ pub enum Reply {
     Accepted(Accepted),
     /// Each was accepted or refused, in order.
     Batch(Vec<Result<Accepted, Refusal>>),
+    /// Each was done or refused, in order.
+    Each(Vec<Result<Reply, Refusal>>),
+    /// The placement is not granted yet.
+    Waits,
+    /// It is granted.
+    Granted {
+        /// Which try.
+        attempt: Attempt,
+    },
     /// The placement is still the holder's.
     Alive {
         /// Somebody wants it stopped: the holder should give it up.

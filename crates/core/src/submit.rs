@@ -21,7 +21,10 @@ impl Core {
             if !is_same_request(&record.work, &work) || record.content != content {
                 return Err(Refusal::Conflict { job: record.id.clone(), state: record.state() });
             }
-            return Ok(Accepted { job: record.id.clone(), duplicate: Some(Duplicate::SameId) });
+            let accepted = Accepted { job: record.id.clone(), duplicate: Some(Duplicate::SameId) };
+            // Whoever asks again is there.
+            drop(self.handle_waits(&accepted.job));
+            return Ok(accepted);
         }
         if let (Identity::Fresh(_), Some(content), Some(class)) = (&id, content, self.queue.find(&work))
             && let Some(key) = self.jobs.find_waiting(content, class)

@@ -514,6 +514,78 @@ fn a_placement_ends_as_its_holder_says() {
 }
 
 #[test]
+fn a_placement_that_nobody_waits_for_is_given_up() {
+    let mut env = TestEnv::new();
+    env.cluster(a_cluster("only"));
+    let running = env.submit(a_job());
+    let [asked_for, forgotten] = [env.submit(a_task()), env.submit(a_task())];
+    env.callers_gone = true;
+    for _ in 0..3 {
+        env.advance_s(12);
+        let answer = env.ask(Input::Waits { job: asked_for.clone() }).unwrap();
+        let granted = Reply::Granted { attempt: Attempt(1) };
+        assert!(answer == Reply::Waits || answer == granted, "{answer:?}");
+    }
+    assert_eq!(env.summary(&forgotten), "stopped: its caller was not heard of for 30s while it waited");
+    // The slot of the 40-second rule goes to the one that is asked for.
+    env.advance_s(10);
+    assert_eq!(env.state(&asked_for), State::Dispatching);
+    assert_ne!(env.state(&running), State::Queued);
+    let gone = env.ask(Input::Waits { job: forgotten.clone() }).unwrap_err();
+    assert_eq!(gone, Refusal::NoLease { job: forgotten, attempt: Attempt(0) });
+    assert!(env.ask(Input::Waits { job: running }).is_err(), "a job waits for itself");
+}
+
+#[test]
+fn whoever_waits_for_a_placement_is_heard_by_asking_again_and_gets_time_after_a_restart() {
+    let mut env = TestEnv::new();
+    env.cluster(a_cluster("only"));
+    env.submit(a_job());
+    env.callers_gone = true;
+    let submission = a_task().id("again").0;
+    env.send(Input::Submit(submission.clone()));
+    let task = job_id("again");
+    env.advance_s(20);
+    env.send(Input::Submit(submission));
+    env.advance_s(15);
+    assert_eq!(env.state(&task), State::Queued, "it was asked for 15 s ago");
+    env.crash();
+    env.advance_s(4);
+    assert_eq!(env.state(&task), State::Queued);
+    env.advance_s(26);
+    assert_ne!(env.state(&task), State::Queued);
+}
+
+#[test]
+fn a_placement_that_backs_off_is_given_up_too_and_else_comes_back() {
+    for (gone, state) in [(true, State::Stopped), (false, State::Dispatching)] {
+        let mut env = TestEnv::with(|s| {
+            (s.retry_backoff, s.retry_backoff_max) = (Span::seconds(50), Span::seconds(60));
+        });
+        env.cluster(a_cluster("only"));
+        let task = env.submit(an_actor());
+        env.callers_gone = gone;
+        env.release(&task, ReleaseOutcome::Unreachable("no route".into())).unwrap();
+        env.advance_s(24);
+        assert_eq!(env.state(&task), State::Queued);
+        env.advance_s(30);
+        assert_eq!(env.state(&task), state);
+    }
+}
+
+#[test]
+fn a_placement_is_withdrawn_wherever_it_is() {
+    let mut env = TestEnv::only();
+    let [granted, waits] = [env.submit(an_actor()), env.submit(an_actor().prefers("only").cpus(1000.0))];
+    let withdraw = |job: &JobId| Input::Withdraw { job: job.clone() };
+    let inputs = vec![withdraw(&granted), withdraw(&waits), withdraw(&waits)];
+    let Ok(Reply::Each(each)) = env.ask(Input::Together(inputs)) else { panic!("one answer for each") };
+    assert_eq!(each.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false]);
+    assert_eq!([env.state(&granted), env.state(&waits)], [State::Stopped; 2]);
+    assert!(env.view("only").assumed.is_empty());
+}
+
+#[test]
 fn a_stopped_placement_is_revoked_and_its_heartbeat_says_so() {
     let mut env = TestEnv::only();
     let [given_up, silent] = [env.submit(an_actor()), env.submit(an_actor())];

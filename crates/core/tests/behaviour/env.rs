@@ -337,8 +337,7 @@ impl TestEnv {
 
     /// Callers of placements that wait ask on, unless they are gone.
     fn ask_on(&mut self) {
-        let waits =
-            |record: &&JobRecord| record.work.kind != Kind::Job && record.state() == State::Queued;
+        let waits = |record: &&JobRecord| record.work.kind != Kind::Job && record.state() == State::Queued;
         let waiting: Vec<_> = self.core.jobs().filter(waits).map(|record| record.id.clone()).collect();
         if !self.callers_gone {
             self.send(Input::Together(waiting.into_iter().map(|job| Input::Waits { job }).collect()));

@@ -83,6 +83,7 @@ impl World {
             group: None,
             priority: Priority(*pick(&mut self.rng, &[0, 0, 0, 5, -5])),
             retry,
+            versions: None,
         }
     }
 
@@ -128,6 +129,7 @@ impl World {
             Some(Duplicate::SameId) => assert_eq!(accepted.job, *expected.id()),
         }
         self.oracle.told_accepted(&accepted.job);
+        self.wait_for(&accepted.job);
     }
 
     fn submit_batch(&mut self) {
@@ -248,6 +250,7 @@ impl World {
         match self.tell(Input::Submit(submission)) {
             Some(Ok(_)) => {
                 self.oracle.told_accepted(&id);
+                self.wait_for(&id);
                 assert_eq!(prediction.refused, None);
                 let live = self.oracle.store.jobs[&id].live().map(|live| live.cluster.clone());
                 assert_eq!(live, prediction.chosen, "what_if and submit disagree");

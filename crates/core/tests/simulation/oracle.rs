@@ -38,6 +38,8 @@ pub struct Oracle {
     started: BTreeMap<JobId, u32>,
     running: BTreeMap<JobId, u32>,
     succeeded: BTreeSet<JobId>,
+    /// When whoever waits for a placement was last heard of.
+    heard: BTreeMap<JobId, Timestamp>,
 }
 
 /// What is on a cluster.
@@ -90,7 +92,13 @@ impl Oracle {
         *self.reruns.entry(job.clone()).or_default() += 1;
     }
 
-    pub fn told_crash(&mut self) {
+    pub fn told_heard(&mut self, job: &JobId, now: Timestamp) {
+        self.heard.insert(job.clone(), now);
+    }
+
+    /// Nobody can be heard while the control plane is down.
+    pub fn told_crash(&mut self, now: Timestamp) {
+        self.heard.values_mut().for_each(|heard| *heard = now);
         self.facts.clear();
         self.poll_failures.clear();
         self.open.clear();
@@ -137,6 +145,9 @@ impl Oracle {
         }
         for write in &out.writes {
             match write {
+                Write::Job(record) if record.work.kind != Kind::Job => {
+                    self.check_heard(record, now, settings)
+                }
                 Write::Decision(decision) => self.check_dispatch(decision, now, settings),
                 Write::DeleteJob(job) => {
                     let state = self.store.jobs[job].state();
@@ -163,6 +174,36 @@ impl Oracle {
         }
         self.check_nothing_lost(core);
         self.check_waiting(core);
+        self.check_nobody_waits_for_the_dead(now, settings);
+    }
+
+    /// A placement that waits is given up only if nobody was heard of for long enough.
+    fn check_heard(&mut self, record: &JobRecord, now: Timestamp, settings: &Settings) {
+        match &record.phase {
+            Phase::Waiting { .. } => {
+                self.heard.insert(record.id.clone(), now);
+            }
+            Phase::Live(_) => {}
+            Phase::Ended(ended) => {
+                let given_up =
+                    ended.message.as_ref().is_some_and(|message| message.as_str().contains("not heard of"));
+                let waited = self.store.jobs.get(&record.id).is_some_and(|was| was.state() == State::Queued);
+                let silent = self.heard.remove(&record.id).map(|heard| now.since(heard));
+                if given_up && waited {
+                    let silent = silent.unwrap_or_default();
+                    assert!(silent >= settings.lease_ttl, "{} was given up after {silent}", record.id);
+                }
+            }
+        }
+    }
+
+    /// And then it is.
+    fn check_nobody_waits_for_the_dead(&self, now: Timestamp, settings: &Settings) {
+        for (job, heard) in &self.heard {
+            let waits = self.store.jobs.get(job).is_some_and(|record| record.state() == State::Queued);
+            let silent = now.since(*heard);
+            assert!(!waits || silent < settings.lease_ttl, "{job} waits, and nobody asked for {silent}");
+        }
     }
 
     /// Comparing everything is dear: at every step in some worlds, now and then in others.

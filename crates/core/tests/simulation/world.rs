@@ -47,6 +47,8 @@ enum Event {
     ToRay { session: u32, request: Request },
     /// The driver polls, and looks at what runs.
     Poll { cluster: ClusterName },
+    /// Whoever asked for a placement asks whether it is granted.
+    Caller { job: JobId },
     /// The holder of a placement does something.
     Holder { cluster: ClusterName, job: JobId, attempt: Attempt, ends_at: Timestamp },
 }
@@ -112,7 +114,17 @@ impl World {
             Input::PollFailed { cluster, .. } => self.oracle.told_poll_failed(cluster),
             _ => {}
         }
+        let heard = match &input {
+            Input::Waits { job } => Some(job.clone()),
+            Input::Submit(submission) => Some(submission.id.id().clone()),
+            _ => None,
+        };
         let out = self.core.handle(self.now, input);
+        let asked_for = |job: &JobRecord| job.work.kind != Kind::Job && !job.state().is_terminal();
+        let heard = heard.filter(|_| matches!(out.reply, Some(Ok(_))));
+        if let Some(job) = heard.filter(|job| self.core.job(job).is_some_and(asked_for)) {
+            self.oracle.told_heard(&job, self.now);
+        }
         self.perform(out)
     }
 
@@ -136,7 +148,7 @@ impl World {
             println!("{} CRASH", self.now.0 % 100_000_000);
         }
         self.life += 1;
-        self.oracle.told_crash();
+        self.oracle.told_crash(self.now);
         let settings = self.core.settings().clone();
         self.core = Core::rebuild(self.now, settings, self.oracle.store.clone()).unwrap();
         self.agenda.retain(|_, event| !matches!(event, Event::Poll { .. }));
@@ -274,6 +286,7 @@ impl World {
             }
             Event::ToRay { session, request } => self.reach(session, request),
             Event::Poll { cluster } => self.poll(cluster),
+            Event::Caller { job } => self.wait_for(&job),
             Event::Holder { cluster, job, attempt, ends_at } => self.hold(cluster, job, attempt, ends_at),
         }
     }
@@ -375,6 +388,20 @@ impl World {
         }
     }
 
+    /// Whoever asked for a placement asks on, unless it dies or the placement has ended.
+    pub fn wait_for(&mut self, job: &JobId) {
+        let Some(record) = self.oracle.store.jobs.get(job).filter(|job| !job.state().is_terminal()) else {
+            return;
+        };
+        if record.work.kind == Kind::Job || chance(&mut self.rng, self.faults.lost / 4) {
+            return;
+        }
+        if record.state() == State::Queued {
+            self.answer(Span(5), &Input::Waits { job: job.clone() });
+        }
+        self.later(Span::seconds(8), Event::Caller { job: job.clone() });
+    }
+
     /// A caller learns where its task or actor may run.
     fn grant(&mut self, cluster: ClusterName, job: JobId, attempt: Attempt) {
         if !chance(&mut self.rng, self.faults.lost) {
@@ -470,9 +497,11 @@ impl World {
 
     /// A job that could go on, and has not ended.
     fn unfinished(&self) -> Option<(JobId, String)> {
-        use ReasonKind::{Infeasible, MissingTags, OtherCluster};
+        use ReasonKind::{Infeasible, MissingTags, OtherCluster, OtherVersions};
         let never = |c: &ClusterVerdict| match &c.verdict {
-            Verdict::Rejected(reason) => matches!(reason.kind(), Infeasible | MissingTags | OtherCluster),
+            Verdict::Rejected(reason) => {
+                matches!(reason.kind(), Infeasible | MissingTags | OtherCluster | OtherVersions)
+            }
             _ => false,
         };
         let waits_for_good = |record: &JobRecord, why: &Explanation| {

@@ -47,6 +47,7 @@ pub(super) fn is_order(input: &Input) -> bool {
         | Input::Cordon { .. }
         | Input::Uncordon { .. }
         | Input::Reload { .. } => true,
+        Input::Together(inputs) => inputs.iter().any(is_order),
         Input::Submit(_)
         | Input::SubmitBatch(_)
         | Input::Stop { .. }
@@ -57,6 +58,8 @@ pub(super) fn is_order(input: &Input) -> bool {
         | Input::LookedUp { .. }
         | Input::StopSent { .. }
         | Input::Observed { .. }
+        | Input::Waits { .. }
+        | Input::Withdraw { .. }
         | Input::Heartbeat { .. }
         | Input::Released { .. }
         | Input::CheckNow { .. }

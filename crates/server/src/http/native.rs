@@ -1,7 +1,7 @@
 //! The native API `/v1`: everything the control plane can do and say, with an OpenAPI
 //! document.
 //!
-//! - `jobs`, `batch`, `placements`, `clusters`, `plane` the routes, by subject
+//! - `jobs`, `batch`, `placements`, `leases`, `clusters`, `plane` the routes, by subject
 //! - `events` what happens, as it happens · `follow` a log, likewise · `wait` long polls
 //! - `views` how things are shown · `request` how requests are read
 
@@ -11,6 +11,7 @@ mod decisions;
 mod events;
 mod follow;
 mod jobs;
+mod leases;
 mod placements;
 mod plane;
 mod request;
@@ -104,8 +105,9 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(batch::place))
         .routes(routes!(placements::get))
         .routes(routes!(placements::stop))
-        .routes(routes!(placements::heartbeat))
-        .routes(routes!(placements::release))
+        .routes(routes!(leases::heartbeat))
+        .routes(routes!(leases::release))
+        .routes(routes!(leases::stop))
         .routes(routes!(clusters::list, clusters::register))
         .routes(routes!(clusters::get, clusters::replace, clusters::remove))
         .routes(routes!(clusters::connection))

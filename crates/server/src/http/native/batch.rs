@@ -10,7 +10,7 @@ use axum::{
 };
 use multicluster_api::{self as api, ErrorBody, PlacementAnswer, codes};
 use multicluster_core::{
-    Accepted, Core, Refusal,
+    Accepted, Core, Input, Refusal,
     record::{JobRecord, Phase},
 };
 use multicluster_types::JobId;
@@ -23,6 +23,7 @@ use super::{
     Api,
     placements::{is_decided, new_placement, patience, show},
     views,
+    wait::asked_again_after,
 };
 use crate::{
     driver::{NewJob, Turn},
@@ -116,10 +117,15 @@ async fn wait_for_all(api: &Api, results: &mut [PlacementAnswer], deadline: Inst
             .collect();
         let left = deadline.saturating_duration_since(Instant::now());
         let Some((_, last)) = queued.last().filter(|_| !left.is_zero()) else { return Ok(()) };
-        let decided = |_: &Core, job: &JobRecord, _| !matches!(job.phase, Phase::Waiting { .. });
-        // One that is gone shows below.
-        drop(api.waiters.until(&api.plane, last, left, decided, |decided| *decided).await);
+        let decided = |turn: &mut Turn, id: &JobId, _| {
+            let waits = |job: &JobRecord| matches!(job.phase, Phase::Waiting { .. });
+            Ok(!turn.core().job(id).is_some_and(waits))
+        };
+        let again = api.plane.driver.read(asked_again_after).await?;
+        api.waiters.until(&api.plane, last, left.min(again), decided, |decided| *decided).await?;
         let look = |turn: &mut Turn| {
+            let waits = |(_, job): &(usize, JobId)| Input::Waits { job: job.clone() };
+            drop(turn.feed(Input::Together(queued.iter().map(waits).collect())));
             let accepted = |job| Ok(Accepted { job, duplicate: None });
             let seen = |(place, id)| (place, placed(turn.core(), accepted(id)));
             queued.into_iter().map(seen).collect::<Vec<_>>()
@@ -144,7 +150,7 @@ async fn off_thread<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.map_err(|_| stopping())?
 }
 
-fn stopping() -> Problem {
+pub(super) fn stopping() -> Problem {
     Problem::new(codes::STOPPING, "the control plane is stopping")
 }
 

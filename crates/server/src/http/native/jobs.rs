@@ -8,7 +8,7 @@ use axum::{
     http::{StatusCode, Uri},
 };
 use multicluster_api::{self as api, codes};
-use multicluster_core::{Core, Input, Refusal, record::JobRecord};
+use multicluster_core::{Input, Refusal};
 use multicluster_store::{JobFilter, StoredJob};
 use multicluster_types::{Attempt, ClusterName, EntrypointResources, JobId, Kind, State as JobState, Tag};
 
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     Plane,
-    driver::Failure,
+    driver::{Failure, Turn},
     http::error::Problem,
     logs,
     submission::{JobRequest, Wishes, parent_names},
@@ -253,7 +253,10 @@ fn start_of_last(text: &str, lines: usize) -> Option<usize> {
 pub(super) async fn wait(State(api): State<Api>, Job(id): Job, uri: Uri) -> Result<Json<api::Job>, Problem> {
     let params = Params::of(&uri, &["timeout"])?;
     let patience = params.wait("timeout", Duration::from_secs(30), LONGEST_WAIT)?;
-    let ended = |_: &Core, job: &JobRecord, _| job.state().is_terminal();
+    let ended = |turn: &mut Turn, id: &JobId, _| {
+        let job = turn.core().job(id).ok_or_else(|| Refusal::UnknownJob { job: id.clone() })?;
+        Ok(job.state().is_terminal())
+    };
     api.waiters.until(&api.plane, &id, patience, ended, |ended| *ended).await?;
     shown(&api.plane, id).await
 }

@@ -10,14 +10,14 @@ use axum::{
 };
 use multicluster_api::{self as api, PlacementState, codes};
 use multicluster_core::{
-    Core, Input, Refusal, ReleaseOutcome, Reply,
+    Core, Input, Refusal,
     record::{JobRecord, Phase},
 };
-use multicluster_types::{JobId, Kind, Message};
+use multicluster_types::{JobId, Kind};
 
 use super::{
     Api,
-    request::{self, Job, Lease, OptionalJson, Params},
+    request::{self, Job, Params},
     views,
 };
 use crate::{
@@ -75,7 +75,7 @@ pub(super) async fn submit(
         submitted.await?.map_err(|refusal: Refusal| Problem::from(refusal).in_submission())?;
     let placement = match shown {
         Some(shown) if is_decided(&shown) || patience.is_zero() => shown,
-        _ => api.waiters.until(&api.plane, &accepted.job, patience, show, is_decided).await?,
+        _ => wait_for(&api, &accepted.job, patience).await?,
     };
     let status = if accepted.duplicate.is_some() { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, Json(placement)))
@@ -93,10 +93,18 @@ pub(super) async fn get(
     Job(id): Job,
     uri: Uri,
 ) -> Result<Json<api::Placement>, Problem> {
-    let patience = patience(&uri)?;
-    let look = |core: &Core, job: &JobRecord, last| is_placement(job).map(|()| show(core, job, last));
+    wait_for(&api, &id, patience(&uri)?).await.map(Json)
+}
+
+/// The placement as soon as it is decided. Whoever waits is there, and the core hears of it.
+async fn wait_for(api: &Api, id: &JobId, patience: Duration) -> Result<api::Placement, Problem> {
+    let see = |turn: &mut Turn, id: &JobId, last| {
+        drop(turn.feed(Input::Waits { job: id.clone() }));
+        let job = turn.core().job(id).ok_or_else(|| Refusal::UnknownJob { job: id.clone() })?;
+        Ok(is_placement(job).map(|()| show(turn.core(), job, last)))
+    };
     let ready = |shown: &Result<_, _>| shown.as_ref().map_or(true, is_decided);
-    api.waiters.until(&api.plane, &id, patience, look, ready).await?.map(Json)
+    api.waiters.until(&api.plane, id, patience, see, ready).await?
 }
 
 /// How long a caller is ready to wait.
@@ -166,44 +174,4 @@ pub(super) async fn stop(
     };
     let placement = plane.driver.turn(act).await??;
     Ok((StatusCode::ACCEPTED, Json(placement)))
-}
-
-/// Say that the holder of a placement is alive, and has handed its work to the cluster
-#[utoipa::path(post, path = "/v1/placements/{id}/{attempt}/heartbeat", tag = "placements", operation_id = "heartbeat",
-    params(("id" = String, Path), ("attempt" = u32, Path)),
-    responses((status = 200, body = api::Alive), (status = "4XX", body = api::ErrorBody)))]
-pub(super) async fn heartbeat(
-    State(plane): State<Plane>,
-    Lease(job, attempt): Lease,
-    OptionalJson(_): OptionalJson<Nothing>,
-) -> Result<Json<api::Alive>, Problem> {
-    let reply = plane.driver.act(Input::Heartbeat { job, attempt }).await?;
-    Ok(Json(api::Alive { stopping: matches!(reply, Reply::Alive { stopping: true }) }))
-}
-
-/// A body that says nothing.
-#[derive(Default, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Nothing {}
-
-/// Say that the holder of a placement is done with it
-#[utoipa::path(post, path = "/v1/placements/{id}/{attempt}/release", tag = "placements", operation_id = "release",
-    params(("id" = String, Path), ("attempt" = u32, Path)), request_body = api::ReleaseRequest,
-    responses((status = 204), (status = "4XX", body = api::ErrorBody)))]
-pub(super) async fn release(
-    State(plane): State<Plane>,
-    Lease(job, attempt): Lease,
-    request::Json(sent): request::Json<api::ReleaseRequest>,
-) -> Result<StatusCode, Problem> {
-    let message = |usual: &str| sent.message.as_deref().map_or_else(|| Message::new(usual), Message::new);
-    let outcome = match sent.outcome {
-        api::Released::Succeeded => ReleaseOutcome::Succeeded,
-        api::Released::Failed => ReleaseOutcome::Failed(message("its caller says it failed")),
-        api::Released::Unreachable => {
-            ReleaseOutcome::Unreachable(message("its caller could not reach the cluster"))
-        }
-        api::Released::Stopped => ReleaseOutcome::Stopped,
-    };
-    plane.driver.act(Input::Released { job, attempt, outcome }).await?;
-    Ok(StatusCode::NO_CONTENT)
 }

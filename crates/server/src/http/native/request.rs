@@ -7,7 +7,7 @@ use axum::{
     http::{Uri, request::Parts},
 };
 use multicluster_api::codes;
-use multicluster_types::{Attempt, ClusterName, JobId, Span, settings};
+use multicluster_types::{ClusterName, JobId, Span, settings};
 use serde::de::DeserializeOwned;
 
 use crate::http::{
@@ -57,18 +57,6 @@ impl<S: Send + Sync> FromRequestParts<S> for Cluster {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         named(parts, state, "name").await.map(Cluster)
-    }
-}
-
-/// The attempt that the address names.
-pub(super) struct Lease(pub(super) JobId, pub(super) Attempt);
-
-impl<S: Send + Sync> FromRequestParts<S> for Lease {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let attempt: u32 = named(parts, state, "attempt").await?;
-        Ok(Lease(named(parts, state, "id").await?, Attempt(attempt)))
     }
 }
 

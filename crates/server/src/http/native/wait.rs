@@ -52,15 +52,15 @@ impl Waiters {
         waiters
     }
 
-    /// What `look` sees as soon as it is ready, or as it is when the time is up: `look` is
-    /// told whether this is the last time. Only what is durable is looked at: a grant that a
-    /// crash could undo must not be acted on.
+    /// What `see` sees as soon as it is ready, or as it is when the time is up; `see` is told
+    /// whether this is the last time. Only what is durable is seen: a grant that a crash
+    /// could undo must not be acted on.
     pub(super) async fn until<T: Send + 'static>(
         &self,
         plane: &Plane,
         job: &JobId,
         patience: Duration,
-        look: impl Fn(&Core, &JobRecord, bool) -> T + Copy + Send + 'static,
+        see: impl Fn(&mut Turn, &JobId, bool) -> Result<T, Refusal> + Copy + Send + 'static,
         ready: impl Fn(&T) -> bool,
     ) -> Result<T, Problem> {
         let deadline = Instant::now() + patience;
@@ -71,19 +71,22 @@ impl Waiters {
             news.as_mut().enable();
             let left = deadline.saturating_duration_since(Instant::now());
             let (id, last) = (job.clone(), left.is_zero());
-            let see = move |turn: &mut Turn| {
-                let core = turn.core();
-                let job = core.job(&id).ok_or(Refusal::UnknownJob { job: id })?;
-                Ok(look(core, job, last))
+            let look = move |turn: &mut Turn| {
+                see(turn, &id, last).map(|seen| (seen, asked_again_after(turn.core())))
             };
-            let seen = plane.driver.turn(see).await?.map_err(Failure::Refused)?;
+            let (seen, again) = plane.driver.turn(look).await?.map_err(Failure::Refused)?;
             if ready(&seen) || last {
                 return Ok(seen);
             }
             // Time being up shows in the next round.
-            drop(tokio::time::timeout(left, news).await);
+            drop(tokio::time::timeout(left.min(again), news).await);
         }
     }
+}
+
+/// Whoever waits for a placement is to be heard of more often than leases expire.
+pub(super) fn asked_again_after(core: &Core) -> Duration {
+    Duration::from_millis((core.settings().lease_ttl.0 / 3).max(20))
 }
 
 /// One caller that waits for one job; the entry goes with the last.

@@ -31,24 +31,26 @@ async fn a_task_is_granted_kept_alive_told_to_stop_and_released() {
     );
     assert_eq!(&world.get("/v1/decisions?limit=1").await.expect(200)["items"][0], decision);
 
-    assert_eq!(
-        world.post("/v1/placements/t/1/heartbeat", json!({})).await.expect(200),
-        json!({"stopping": false})
-    );
+    let beat = async |attempt: u32| {
+        let body = json!({"leases": [{"id": "t", "attempt": attempt}]});
+        world.post("/v1/placements/heartbeat", body).await.expect(200)["leases"][0]["status"].clone()
+    };
+    assert_eq!(beat(1).await, "alive");
     let shown = world.get("/v1/jobs/t").await.expect(200);
     assert_eq!((&shown["state"], &shown["history"][0]["cluster"]), (&json!("running"), &json!("mac")));
-    world.post("/v1/placements/t/2/heartbeat", json!({})).await.refused(409, "no_lease");
+    assert_eq!(beat(2).await, "gone");
     let stopping = world.post("/v1/placements/t/stop", json!({})).await.expect(202);
     assert_eq!(stopping["granted"]["stopping"], true);
-    assert_eq!(
-        world.post("/v1/placements/t/1/heartbeat", json!({})).await.expect(200),
-        json!({"stopping": true})
-    );
-    let release = json!({"outcome": "failed", "message": "ValueError"});
-    world.post("/v1/placements/t/1/release", release).await.expect(204);
+    assert_eq!(beat(1).await, "stopping");
+    let release =
+        json!({"leases": [{"id": "t", "attempt": 1, "outcome": "failed", "message": "ValueError"}]});
+    let released = world.post("/v1/placements/release", release.clone()).await.expect(200);
+    assert_eq!(released, json!({"leases": [{"id": "t", "attempt": 1, "status": "released"}]}));
+    let again = world.post("/v1/placements/release", release).await.expect(200);
+    assert_eq!(again["leases"][0]["status"], "gone");
     let ended = world.get("/v1/placements/t?wait=20s").await.expect(200);
     assert_eq!(ended["status"], "ended");
-    world.post("/v1/placements/t/1/heartbeat", json!({})).await.refused(409, "no_lease");
+    assert_eq!(beat(1).await, "gone");
     assert_eq!(world.get("/v1/jobs/t/attempts").await.expect(200)["items"][0]["attempt"], 1);
 }
 
@@ -139,7 +141,77 @@ async fn a_placement_that_makes_no_sense_is_refused() {
     ] {
         world.post("/v1/placements", body).await.refused(400, code);
     }
-    world.post("/v1/placements/j/x/heartbeat", json!({})).await.refused(400, "bad_id");
-    world.post("/v1/placements/j/1/heartbeat", json!({"x": 1})).await.refused(400, "bad_body");
-    world.post("/v1/placements/j/1/release", json!({"outcome": "great"})).await.refused(400, "bad_body");
+    for (path, body, status, code) in [
+        ("heartbeat", json!({"leases": [{"id": "j", "x": 1}]}), 400, "bad_body"),
+        ("heartbeat", json!({"leases": vec![json!({"id": "j"}); 10_001]}), 413, "too_large"),
+        ("release", json!({"leases": [{"id": "j", "outcome": "great"}]}), 400, "bad_body"),
+        ("stop", json!({"id": "j"}), 400, "bad_body"),
+    ] {
+        world.post(&format!("/v1/placements/{path}"), body).await.refused(status, code);
+    }
+    let gone = json!({"leases": [{"id": "a/b", "status": "gone"}, {"id": "j", "status": "gone"}]});
+    let both = json!({"leases": [{"id": "a/b", "outcome": "stopped"}, {"id": "j", "outcome": "stopped"}]});
+    assert_eq!(world.post("/v1/placements/release", both).await.expect(200), gone);
+    assert_eq!(world.post("/v1/placements/stop", json!({"ids": ["a/b", "j"]})).await.expect(200), gone);
+    assert_eq!(world.get("/v1/jobs/j").await.expect(200)["state"], "queued", "a job is no placement");
+}
+
+#[tokio::test]
+async fn a_program_tells_of_all_its_places_at_once() {
+    let world = World::new().await;
+    let task = |id: &str, tag: &str| json!({"id": id, "kind": "task", "demand": {"CPU": 1}, "tags": [tag]});
+    let all =
+        [task("held", "macos"), task("waits", "linux"), task("late", "macos"), task("unwanted", "linux")];
+    world.polled("mac", 8.0).await;
+    world.post("/v1/placements/batch", json!({"placements": all})).await.expect(200);
+    let beats = json!({"leases": [
+        {"id": "waits"}, {"id": "held", "attempt": 1}, {"id": "none", "attempt": 1}, {"id": "late", "attempt": 0},
+    ]});
+    assert_eq!(
+        world.post("/v1/placements/heartbeat", beats).await.expect(200),
+        json!({"leases": [
+            {"id": "waits", "status": "queued"}, {"id": "held", "attempt": 1, "status": "alive"},
+            {"id": "none", "attempt": 1, "status": "gone"}, {"id": "late", "attempt": 1, "status": "granted"},
+        ]})
+    );
+    assert_eq!(
+        world.get("/v1/jobs/late").await.expect(200)["state"],
+        "dispatching",
+        "nothing runs there yet"
+    );
+    let stopped = world.post("/v1/placements/stop", json!({"ids": ["held", "waits"]})).await.expect(200);
+    assert_eq!(
+        stopped,
+        json!({"leases": [{"id": "held", "status": "stopping"}, {"id": "waits", "status": "stopping"}]})
+    );
+    assert_eq!(world.get("/v1/placements/waits").await.expect(200)["status"], "ended");
+    let done = json!({"leases": [
+        {"id": "held", "attempt": 1, "outcome": "succeeded"}, {"id": "late", "outcome": "stopped"},
+        {"id": "unwanted", "outcome": "stopped"},
+    ]});
+    let done = world.post("/v1/placements/release", done).await.expect(200);
+    assert!(done["leases"].as_array().unwrap().iter().all(|lease| lease["status"] == "released"), "{done}");
+    for (id, state) in [("held", "succeeded"), ("late", "stopped"), ("unwanted", "stopped")] {
+        assert_eq!(world.get(&format!("/v1/jobs/{id}")).await.expect(200)["state"], state);
+    }
+}
+
+/// A request that waits keeps its placement alive; one that nobody waits for is given up.
+#[tokio::test]
+async fn a_placement_is_given_up_when_nobody_waits_for_it() {
+    let world = World::with("  lease_ttl: 1s\n").await;
+    let task = |id: &str| json!({"id": id, "kind": "task", "demand": {"CPU": 1}});
+    let (waited_for, _) = tokio::join!(
+        world.post("/v1/placements?wait=3s", task("a")),
+        world.post("/v1/placements", task("b")),
+    );
+    assert_eq!(waited_for.expect(201)["status"], "queued");
+    let given_up = world.get("/v1/placements/b").await.expect(200);
+    assert_eq!(given_up["status"], "ended");
+    assert_eq!(given_up["message"], "its caller was not heard of for 1s while it waited");
+    let many =
+        world.post("/v1/placements/batch?wait=3s", json!({"placements": [task("c"), task("d")]})).await;
+    for result in many.expect(200)["results"].as_array().unwrap() {
+        assert_eq!(result["placement"]["status"], "queued");
+    }
 }
