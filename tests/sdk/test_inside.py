@@ -38,7 +38,7 @@ def test_what_a_job_submits_stays_on_its_cluster(make_plane: MakePlane) -> None:
     job = unique_id("inside")
     entrypoint = f"python {PROGRAMS / 'inside.py'}"
     plane.post("/v1/jobs", {"id": job, "entrypoint": entrypoint, "preferred_cluster": "centos"})
-    wait_for_all(plane, [job], timeout=150)
+    wait_for_all(plane.client, [job], timeout=150)
     assert plane.native_job(job)["state"] == "succeeded", plane.get(f"/v1/jobs/{job}/logs")["text"]
     found = found_by(plane, job)
     assert (found["job"], found["cluster"]) == (job, "centos")
