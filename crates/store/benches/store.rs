@@ -7,7 +7,7 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "a program around the store")]
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File},
     io::Write as _,
     path::{Path, PathBuf},
@@ -210,7 +210,7 @@ fn ask(opened: &Opened, jobs: usize, report: &mut Report, name: &dyn Fn(&str) ->
     time("a search for a tag that finds nothing, one step, µs", &|_| page(&tag, 0));
     time("100 events, µs", &|_| assert_eq!(reader.events(None, 0, 100).unwrap().len(), 100));
     time("the events of one job of 100000 events, µs", &|n| {
-        reader.events(Some(&id(n)), 0, 100).unwrap();
+        reader.events(Some(&BTreeSet::from([id(n)])), 0, 100).unwrap();
     });
 }
 

@@ -1,6 +1,6 @@
 //! What every backend promises.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 use multicluster_core::{
     Durable, Write,
@@ -164,9 +164,14 @@ pub trait Reader: Send + Sync {
         limit: usize,
     ) -> Result<Page<Decision>, StoreError>;
 
-    /// Events after `after` in order, of one job or of all; the first is number 1. Only the
-    /// last are kept: a watcher that is further behind misses some.
-    fn events(&self, job: Option<&JobId>, after: u64, limit: usize) -> Result<Vec<StoredEvent>, StoreError>;
+    /// Events after `after` in order, of these jobs or of everything; the first is number 1.
+    /// Only the last are kept: a watcher that is further behind misses some.
+    fn events(
+        &self,
+        jobs: Option<&BTreeSet<JobId>>,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<StoredEvent>, StoreError>;
 
     /// Our copy of the last lines of one attempt, or of the latest that has one.
     fn logs(&self, job: &JobId, attempt: Option<Attempt>) -> Result<Option<LogCopy>, StoreError>;

@@ -30,6 +30,5 @@ pub use snapshot::{Load, Snapshot};
 pub use state::{ImpossibleTransition, State, Transition};
 pub use time::{Span, SpanError, Timestamp};
 pub use work::{
-    ContentHash, Kind, OnClusterLoss, Origin, Preference, Priority, Retry, Tags, TagsError, Versions,
-    Work,
+    ContentHash, Kind, OnClusterLoss, Origin, Preference, Priority, Retry, Tags, TagsError, Versions, Work,
 };

@@ -1,5 +1,7 @@
 //! Answers from memory.
 
+use std::collections::BTreeSet;
+
 use multicluster_core::record::AttemptRecord;
 use multicluster_types::{Attempt, Decision, JobId, Payload};
 
@@ -55,10 +57,18 @@ impl Reader for MemoryReader {
         Ok(page(found.map(|(number, decision)| (*number, decision)), limit, Decision::clone))
     }
 
-    fn events(&self, job: Option<&JobId>, after: u64, limit: usize) -> Result<Vec<StoredEvent>, StoreError> {
+    fn events(
+        &self,
+        jobs: Option<&BTreeSet<JobId>>,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
         let state = self.0.read();
         let later = state.events.range(after.saturating_add(1)..).map(|(_, event)| event);
-        let found = later.filter(|event| job.is_none_or(|id| event.job.as_ref() == Some(id)));
+        let is_of = |event: &StoredEvent, jobs: &BTreeSet<JobId>| {
+            event.job.as_ref().is_some_and(|id| jobs.contains(id))
+        };
+        let found = later.filter(|event| jobs.is_none_or(|jobs| is_of(event, jobs)));
         Ok(found.take(limit.min(MAX_PAGE)).cloned().collect())
     }
 

@@ -1,6 +1,11 @@
 //! Answers about what is committed.
 
-use std::{collections::HashSet, sync::Arc, thread, time::Duration};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
 
 use multicluster_core::record::AttemptRecord;
 use multicluster_types::{Attempt, ClusterName, Decision, JobId, Payload, Timestamp};
@@ -123,7 +128,12 @@ impl Reader for SqliteReader {
         }
     }
 
-    fn events(&self, job: Option<&JobId>, after: u64, limit: usize) -> Result<Vec<StoredEvent>, StoreError> {
+    fn events(
+        &self,
+        jobs: Option<&BTreeSet<JobId>>,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
         let limit = limit.min(MAX_PAGE);
         self.ask(|conn| {
             let newest: i64 = conn
@@ -141,8 +151,9 @@ impl Reader for SqliteReader {
                 let mut rest = row.get_ref(0)?.as_blob()?;
                 while found.len() < limit && !rest.is_empty() {
                     let event = events::next(&mut rest)?;
-                    let of_job = job.is_none_or(|id| id.as_str().as_bytes() == event.job);
-                    if event.seq > after && of_job {
+                    let is_of =
+                        |jobs: &BTreeSet<JobId>| str::from_utf8(event.job).is_ok_and(|id| jobs.contains(id));
+                    if event.seq > after && jobs.is_none_or(is_of) {
                         found.push(event.event()?);
                     }
                 }

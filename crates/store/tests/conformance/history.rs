@@ -62,12 +62,14 @@ for_every_backend! {
     }
 
     fn events_come_in_order_after_the_one_named(store: TestStore) {
-        store.commit((1..=500).map(|seq| event(seq, (seq % 2 == 0).then_some("a"))));
+        let of = |seq: u64| [None, Some("a"), Some("c")][usize::try_from(seq % 3).unwrap()];
+        store.commit((1..=500).map(|seq| event(seq, of(seq))));
         store.commit([event(501, None)]);
         store.reopen();
         let reader = store.reader();
-        let seqs = |job: Option<&str>, after, limit| {
-            let events = reader.events(job.map(id).as_ref(), after, limit).unwrap();
+        let seqs = |jobs: Option<&[&str]>, after, limit| {
+            let jobs = jobs.map(|names| names.iter().copied().map(id).collect());
+            let events = reader.events(jobs.as_ref(), after, limit).unwrap();
             events.iter().map(|event| event.seq).collect::<Vec<_>>()
         };
         assert_eq!(seqs(None, 0, 1000), (1..=501).collect::<Vec<_>>());
@@ -75,9 +77,12 @@ for_every_backend! {
         assert_eq!(seqs(None, 500, 10), [501]);
         assert_eq!(seqs(None, 501, 10), [0u64; 0]);
         assert_eq!(seqs(None, u64::MAX, 10), [0u64; 0]);
-        assert_eq!(seqs(Some("a"), 490, 10), [492, 494, 496, 498, 500]);
-        assert_eq!(seqs(Some("b"), 0, 10), [0u64; 0]);
-        assert_eq!(reader.events(None, 41, 1).unwrap(), [an_event(42, Some("a"))]);
+        assert_eq!(seqs(Some(&["a"]), 490, 10), [493, 496, 499]);
+        assert_eq!(seqs(Some(&["a", "b", "c"]), 490, 10), [491, 493, 494, 496, 497, 499, 500]);
+        assert_eq!(seqs(Some(&["c", "a"]), 490, 3), [491, 493, 494]);
+        assert_eq!(seqs(Some(&["b"]), 0, 10), [0u64; 0]);
+        assert_eq!(seqs(Some(&[]), 0, 10), [0u64; 0]);
+        assert_eq!(reader.events(None, 42, 1).unwrap(), [an_event(43, Some("a"))]);
         assert_eq!(store.store().load().unwrap().next_event, 502);
     }
 

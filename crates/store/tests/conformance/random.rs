@@ -1,6 +1,8 @@
 //! Random batches: every backend adds up to what [`Durable::apply`] adds up to, also when
 //! it is opened again in between, and all backends answer alike.
 
+use std::collections::BTreeSet;
+
 use multicluster_core::{
     Durable, Write,
     record::{JobRecord, Stage},
@@ -131,7 +133,10 @@ fn answers(store: &TestStore, filters: &[JobFilter], limit: usize) -> Vec<String
         answers.push(format!("{name}: {:?}", reader.attempts(&name).unwrap()));
         let decisions = all(limit, |before| reader.decisions(Some(&name), before, limit));
         answers.push(format!("{name}: {decisions:?}"));
-        answers.push(format!("{name}: {:?}", reader.events(Some(&name), 3, limit).unwrap()));
+        answers.push(format!(
+            "{name}: {:?}",
+            reader.events(Some(&BTreeSet::from([name.clone()])), 3, limit).unwrap()
+        ));
         for attempt in [None, Some(Attempt(1)), Some(Attempt(2))] {
             answers.push(format!("{name}: {:?}", reader.logs(&name, attempt).unwrap()));
         }

@@ -1,6 +1,11 @@
 //! What happens, as it happens: Server-Sent Events, and a job's own as a list.
 
-use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    convert::Infallible,
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     Json,
@@ -23,6 +28,8 @@ use crate::{Plane, http::error::Problem, usage::Using};
 /// Read from the store at a time.
 const PAGE: usize = 500;
 const MOST_LISTED: usize = 1000;
+/// The most jobs one watcher may name.
+const MOST_WATCHED: usize = 1000;
 /// A comment this often tells proxies and clients that we are alive.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
@@ -40,7 +47,7 @@ pub(super) async fn of_job(
     let params = Params::of(&uri, &["after", "limit"])?;
     let (after, limit) = (after(&params)?.unwrap_or_default(), params.limit(100, MOST_LISTED)?);
     stored(&plane, &id).await?;
-    let events = plane.history(move |store| store.events(Some(&id), after, limit)).await?;
+    let events = plane.history(move |store| store.events(Some(&BTreeSet::from([id])), after, limit)).await?;
     Ok(Json(api::EventList {
         last_seq: events.last().map_or(after, |event| event.seq),
         items: events.iter().filter_map(|event| serde_json::from_str(&event.body).ok()).collect(),
@@ -54,7 +61,7 @@ pub(super) async fn of_job(
 /// without `after`, the stream begins now.
 #[utoipa::path(get, path = "/v1/events", tag = "events", operation_id = "follow_events",
     params(("after" = Option<u64>, Query, description = "Begin after the event of this number; 0: with the oldest kept"),
-        ("job" = Option<String>, Query, description = "Only those of this job")),
+        ("job" = Option<Vec<String>>, Query, description = "Only those of this job; of up to 1000 if repeated")),
     responses((status = 200, content_type = "text/event-stream"), (status = 400, body = api::ErrorBody)))]
 pub(super) async fn stream(
     State(plane): State<Plane>,
@@ -62,7 +69,7 @@ pub(super) async fn stream(
     uri: Uri,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
     let params = Params::of(&uri, &["after", "job"])?;
-    let job = params.value::<JobId>("job", "the id of a job")?;
+    let jobs = watched(&params)?;
     let after = match headers.get("last-event-id") {
         Some(last) => Some(last.to_str().ok().and_then(|last| last.parse().ok()).ok_or_else(|| {
             Problem::new(codes::BAD_QUERY, "Last-Event-ID is not the number of an event")
@@ -70,7 +77,7 @@ pub(super) async fn stream(
         })?),
         None => after(&params)?,
     };
-    let tail = Tail::new(&plane, job, after);
+    let tail = Tail::new(&plane, jobs, after);
     let events = stream::unfold(tail, async |mut tail| {
         let event = tail.next().await?;
         let kind = if event.job.is_some() { "job" } else { "cluster" };
@@ -78,6 +85,16 @@ pub(super) async fn stream(
         Some((Ok(told), tail))
     });
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
+}
+
+/// The jobs that are named; `None` if everything is asked for.
+fn watched(params: &Params) -> Result<Option<Arc<BTreeSet<JobId>>>, Problem> {
+    let named = params.each("job", "the id of a job", |text| JobId::new(text).ok())?;
+    if named.len() > MOST_WATCHED {
+        let problem = Problem::new(codes::BAD_QUERY, format!("{} jobs are named", named.len()));
+        return Err(problem.hint(format!("name at most {MOST_WATCHED}, or none for everything")));
+    }
+    Ok(Some(named).filter(|named| !named.is_empty()).map(|named| Arc::new(named.into_iter().collect())))
 }
 
 fn after(params: &Params) -> Result<Option<u64>, Problem> {
@@ -89,7 +106,7 @@ fn after(params: &Params) -> Result<Option<u64>, Problem> {
 struct Tail {
     plane: Plane,
     _using: Option<Using>,
-    job: Option<JobId>,
+    jobs: Option<Arc<BTreeSet<JobId>>>,
     live: broadcast::Receiver<Arc<StoredEvent>>,
     /// The latest that was told or passed over; `None` before the first.
     last: Option<u64>,
@@ -100,14 +117,14 @@ struct Tail {
 }
 
 impl Tail {
-    fn new(plane: &Plane, job: Option<JobId>, after: Option<u64>) -> Self {
+    fn new(plane: &Plane, jobs: Option<Arc<BTreeSet<JobId>>>, after: Option<u64>) -> Self {
         // Watched before the first read, so that nothing falls in between.
         let live = plane.events.watch();
         let catching_up = after.is_some();
         Self {
             plane: plane.clone(),
             _using: plane.usage.enter(),
-            job,
+            jobs,
             live,
             last: after,
             missed: 0,
@@ -124,8 +141,8 @@ impl Tail {
                 return Some(Arc::new(event));
             }
             if self.catching_up {
-                let (job, after) = (self.job.clone(), self.last.unwrap_or_default());
-                let page = self.plane.history(move |store| store.events(job.as_ref(), after, PAGE)).await;
+                let (jobs, after) = (self.jobs.clone(), self.last.unwrap_or_default());
+                let page = self.plane.history(move |store| store.events(jobs.as_deref(), after, PAGE)).await;
                 // The client comes back with the number of the last it got.
                 self.page = page.ok()?.into();
                 self.catching_up = !self.page.is_empty();
@@ -140,7 +157,7 @@ impl Tail {
                 }
                 Ok(event) => {
                     self.last = Some(event.seq);
-                    if self.job.is_none() || self.job == event.job {
+                    if self.is_watched(&event) {
                         return Some(event);
                     }
                 }
@@ -149,5 +166,9 @@ impl Tail {
                 Err(RecvError::Closed) => return None,
             }
         }
+    }
+    fn is_watched(&self, event: &StoredEvent) -> bool {
+        let Some(jobs) = &self.jobs else { return true };
+        event.job.as_ref().is_some_and(|job| jobs.contains(job))
     }
 }

@@ -77,6 +77,34 @@ async fn a_stream_tells_what_happens_and_resumes_where_it_ended() {
     assert_eq!(rest["items"][0]["state"], "queued");
 }
 
+#[tokio::test]
+async fn a_stream_of_some_jobs_tells_of_no_other() {
+    let world = World::new().await;
+    for id in ["a", "b", "c"] {
+        world.queued(json!({"id": id, "entrypoint": "x"})).await;
+    }
+    let mut some = Client::open(&world, "/v1/events?after=0&job=c&job=a&job=later,a", None).await;
+    let mut live = Client::open(&world, "/v1/events?job=c&job=later", None).await;
+    world.queued(json!({"id": "later", "entrypoint": "x"})).await;
+    world.post("/v1/clusters/mac/cordon", json!({})).await.expect(200);
+    world.post("/v1/jobs/b/stop", json!({})).await.expect(202);
+    world.post("/v1/jobs/c/stop", json!({})).await.expect(202);
+    for (job, state) in [("a", "queued"), ("c", "queued"), ("later", "queued"), ("c", "stopped")] {
+        let (_, event) = some.next().await;
+        assert_eq!((&event["job"], &event["state"]), (&json!(job), &json!(state)));
+    }
+    for (job, state) in [("later", "queued"), ("c", "stopped")] {
+        let (_, event) = live.next().await;
+        assert_eq!((&event["job"], &event["state"]), (&json!(job), &json!(state)));
+    }
+
+    let naming = |count: usize| (0..count).map(|n| format!("job=j{n}")).collect::<Vec<_>>().join("&");
+    Client::open(&world, &format!("/v1/events?{}", naming(1000)), None).await;
+    let problem = world.get(&format!("/v1/events?{}", naming(1001))).await.refused(400, "bad_query");
+    assert_eq!(problem["message"], "1001 jobs are named");
+    world.get("/v1/events?job=a&job=../b").await.refused(400, "bad_query");
+}
+
 /// More than is kept in memory happens while the client does not read.
 #[tokio::test]
 async fn a_slow_watcher_misses_nothing() {
