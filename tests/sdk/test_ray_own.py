@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -27,6 +28,7 @@ def test_a_job_uses_its_own_cluster_natively_beside_another(
     started: set[int] = set()
     while not running.done():
         started |= set(servers(clusters["centos"])) - before
+        time.sleep(0.2)
     program.answer(running)
     assert not started, "no server process is needed where the job runs"
 

@@ -32,6 +32,8 @@ class RayProgram:
         env = {
             **clean_environment(home),
             "PYTHONPATH": f"{REPOSITORY / 'python'}:{REPOSITORY / 'tests'}",
+            # As the clusters have it, and so their jobs: 127.0.0.1 is meant as it stands.
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
             "CLUSTERS": json.dumps({name: facts(one) for name, one in clusters.items()}),
         }
         env.update({key: value for key, value in os.environ.items() if key.startswith("SDK_")})

@@ -15,6 +15,7 @@ from . import internals
 from .client import check_kind, is_name_taken, name_taken
 from .connections import Connection
 from .pickling import NATIVE, foreign, name_of
+from .router import ROUTER
 
 
 class NativeConnection(Connection):
@@ -105,7 +106,8 @@ class NativeConnection(Connection):
         # Kept by the ref: passed to a thousand tasks it moves once, and goes when it goes.
         moved = value.__dict__.setdefault("_moved", {})
         if None not in moved:
-            fetched = ray.get(value)
+            # By its worker: Ray may be in the midst of a native call, and look for it natively.
+            fetched = ROUTER.adopt(worker).worker.get(value)
             with internals.disable_client_hook():
                 moved[None] = ray.put(fetched)
         return moved[None]

@@ -13,6 +13,7 @@ import ray
 
 from ..errors import ForeignHandleError
 from . import internals
+from .router import ROUTER
 
 if TYPE_CHECKING:
     from .worker import ClusterWorker
@@ -91,7 +92,7 @@ def move(ref: internals.ClientObjectRef, to: ClusterWorker) -> internals.ClientO
     # Kept by the ref itself: passed to a thousand tasks it moves once, and goes when it goes.
     moved = ref.__dict__.setdefault("_moved", {})
     if to not in moved:
-        moved[to] = to.put(ray.get(ref))
+        moved[to] = to.put(ROUTER.adopt(internals.owner(ref)).worker.get(ref))
     return moved[to]
 
 
