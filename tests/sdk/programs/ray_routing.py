@@ -23,7 +23,8 @@ from ray.exceptions import GetTimeoutError, RayTaskError  # noqa: E402
 from ray.util import ActorPool  # noqa: E402
 
 CLUSTERS = json.loads(os.environ["CLUSTERS"])
-#: More by hand: SDK_ROUNDS=20.
+#: More by hand, since each actor is a process to start: SDK_ACTORS=50 SDK_ROUNDS=20.
+ACTORS = int(os.environ.get("SDK_ACTORS", "24"))
 ROUNDS = int(os.environ.get("SDK_ROUNDS", "1"))
 
 
@@ -223,9 +224,12 @@ def many_actors_from_many_threads() -> int:
     """Every answer is that of the actor that was asked, whichever cluster it is on."""
 
     def one_thread(number: int) -> int:
-        # 6 or 7 each: 50 in all.
-        names = [(number + index) % 2 for index in range(7 if number < 2 else 6)]
-        wanted = [(["centos", "mac"][one], f"{number}-{i}") for i, one in enumerate(names)]
+        # This thread's share, on one cluster and the other in turn.
+        wanted = [
+            (["centos", "mac"][index % 2], f"{number}-{index}")
+            for index in range(ACTORS)
+            if index // 2 % 8 == number
+        ]
         mine = [(cluster, name, actor_on(cluster, Counter, name)) for cluster, name in wanted]
         right = 0
         for turn in range(10):
@@ -242,7 +246,10 @@ def many_actors_from_many_threads() -> int:
     total = 0
     for _ in range(ROUNDS):
         with ThreadPoolExecutor(8) as threads:
-            total += sum(threads.map(one_thread, range(8)))
+            right = sum(threads.map(one_thread, range(8)))
+        assert right == ACTORS * 10
+        total += right
+        print(f"{total} right answers", file=sys.stderr, flush=True)
     return total
 
 
