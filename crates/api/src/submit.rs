@@ -27,6 +27,12 @@ pub struct JobRequest {
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "RuntimeEnv::is_empty")]
     #[schema(schema_with = schema::runtime_env)]
     pub runtime_env: RuntimeEnv,
+    /// Folders of the submitter's machine, up to 64, and the uploaded package that stands for
+    /// each: wherever the job's runtime_env or its cluster's names such a path as
+    /// `working_dir` or in `py_modules`, the package is taken.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(example = json!({"/home/zorro/quant": "gcs://_ray_pkg_0123456789abcdef.zip"}))]
+    pub packages: BTreeMap<String, String>,
     /// The caller's own; `multicluster.*` keys say what the fields below say.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,

@@ -5,12 +5,13 @@
 //! dispatch, and neither input is changed. No file, clock or network is touched here.
 //!
 //! ```text
-//! job's runtime_env ─ paths translated ─┐
-//! cluster's runtime_env ────────────────┴─ merge ─ packages ─ context ─ runtime_env
-//! entrypoint ─ paths translated ─────────────────────────────────────── entrypoint
-//! metadata ─ ownership ──────────────────────────────────────────────── metadata
+//! job's runtime_env ─ folders ─ paths translated ─┐
+//! cluster's runtime_env ─ folders ────────────────┴─ merge ─ packages ─ context ─ runtime_env
+//! entrypoint ─ paths translated ───────────────────────────────────────────────── entrypoint
+//! metadata ─ ownership ────────────────────────────────────────────────────────── metadata
 //! ```
 //!
+//! - `folders` the packages that stand for the submitter's folders
 //! - `merge` the job's runtime_env laid on the cluster's
 //! - `paths`, `shell` home directories translated, quoting kept
 //! - `packages` names under which our packages go to the cluster
@@ -21,6 +22,7 @@
 //! `ray job` calls to the control plane instead of its cluster. A job that wants the
 //! control plane finds it in `RAY_MULTICLUSTER_ADDRESS`.
 
+mod folders;
 mod merge;
 mod ownership;
 mod packages;
@@ -132,8 +134,9 @@ pub fn resolve(context: &Context<'_>, payload: &Payload) -> Result<Resolved, Res
         context.cluster.home(),
         context.homes.iter().map(AsRef::as_ref).chain(payload.home.as_deref()),
     );
-    let job = homes.in_runtime_env(&payload.runtime_env);
-    let mut runtime_env = merge::merge(&context.cluster.runtime_env, &job);
+    let job = homes.in_runtime_env(&folders::replace(&payload.runtime_env, &payload.folders));
+    let base = folders::replace(&context.cluster.runtime_env, &payload.folders);
+    let mut runtime_env = merge::merge(&base, &job);
     let env_vars = variables(runtime_env.remove("env_vars"), context)?;
     runtime_env.insert("env_vars".to_owned(), Value::Object(env_vars));
 

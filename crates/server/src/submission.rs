@@ -4,6 +4,7 @@
 //! Both APIs end up here. [`JobRequest::check`] is for one job; [`check_all`] for many
 //! looks at all of them without waiting, and asks for all their packages at once.
 
+mod folders;
 mod hints;
 mod runtime_env;
 mod wishes;
@@ -37,6 +38,8 @@ pub(crate) struct JobRequest {
     pub(crate) id: Option<String>,
     pub(crate) entrypoint: String,
     pub(crate) runtime_env: RuntimeEnv,
+    /// Folders of the submitter's machine, and the package that stands for each.
+    pub(crate) folders: BTreeMap<String, String>,
     pub(crate) metadata: BTreeMap<String, String>,
     /// Ray's `entrypoint_*`.
     pub(crate) reserve: EntrypointResources,
@@ -52,7 +55,7 @@ pub(crate) struct Checked {
     work: Work,
     parent: Option<Parent>,
     payload: Payload,
-    /// The `gcs://` URIs of its runtime_env.
+    /// The `gcs://` URIs of its runtime_env, and those that stand for folders.
     uris: Vec<String>,
 }
 
@@ -70,16 +73,19 @@ impl JobRequest {
     /// Checks all that can be checked without asking anybody.
     pub(crate) fn check_alone(mut self) -> Result<Checked, Problem> {
         hints::fill(&mut self)?;
-        let JobRequest { id, entrypoint, runtime_env, metadata, reserve, home, wishes } = self;
+        let JobRequest { id, entrypoint, runtime_env, folders, metadata, reserve, home, wishes } = self;
         let id = id.map(JobId::new).transpose().map_err(|error| Problem::told(codes::BAD_JOB, &error))?;
         check_entrypoint(&entrypoint)?;
         check_texts("metadata", &metadata)?;
         check_texts("entrypoint_label_selector", &reserve.label_selector)?;
         check_home(home.as_deref())?;
-        let size = runtime_env::check(&runtime_env)?;
-        let uris = runtime_env::packages(&runtime_env)?;
+        let folders = folders::check(folders)?;
+        let size = runtime_env::check(&runtime_env, &folders)?;
+        let mut uris = runtime_env::packages(&runtime_env)?;
+        uris.extend(folders.values().cloned());
         let (work, parent) = wishes.check(Kind::Job, demand(&reserve)?)?;
-        let payload = Payload { entrypoint, runtime_env, metadata, reserve, home, packages: BTreeMap::new() };
+        let packages = BTreeMap::new();
+        let payload = Payload { entrypoint, runtime_env, metadata, reserve, home, folders, packages };
         check_size(size, &payload)?;
         Ok(Checked { id, work, parent, payload, uris })
     }
@@ -224,7 +230,7 @@ fn own_field(name: &str) -> Option<&'static str> {
 fn check_size(estimate: usize, payload: &Payload) -> Result<(), Problem> {
     let texts =
         |texts: &BTreeMap<String, String>| texts.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>();
-    let estimate = estimate + payload.entrypoint.len() + texts(&payload.metadata);
+    let estimate = estimate + payload.entrypoint.len() + texts(&payload.metadata) + texts(&payload.folders);
     // One byte may become six: \u0000.
     if estimate < MAX_PAYLOAD / 8 {
         return Ok(());

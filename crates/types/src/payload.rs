@@ -25,8 +25,12 @@ pub struct Payload {
     /// The submitter's home directory: paths below it are translated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<String>,
-    /// Packages of ours that the runtime_env names: URI → SHA-256 (hex) of the content
-    /// it had when the job was accepted.
+    /// Folders of the submitter's machine, and the package that stands for each wherever the
+    /// job's runtime_env or its cluster's names one: path, without trailing slash → URI.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub folders: BTreeMap<String, String>,
+    /// Packages of ours that the runtime_env or `folders` name: URI → SHA-256 (hex) of the
+    /// content it had when the job was accepted.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub packages: BTreeMap<String, String>,
 }

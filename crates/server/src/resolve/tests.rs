@@ -254,6 +254,40 @@ fn only_our_packages_are_renamed_and_each_is_pushed_once() {
 }
 
 #[test]
+fn packages_stand_for_folders_that_the_job_or_its_cluster_names() {
+    let cluster_env = json!({"working_dir": "/Users/zorro/quant/", "py_modules": ["lib", "/opt/lib", "~/x"],
+        "env_vars": {"home_dir": "/Users/zorro/", "QUANT": "/Users/zorro/quant"}});
+    let mac = ClusterSpec { runtime_env: Arc::new(env(cluster_env)), ..mac() };
+    let folders = [
+        ("/Users/zorro/quant", "gcs://quant.zip"),
+        ("lib", "gcs://lib.zip"),
+        ("/home/zorro/own", "gcs://own.zip"),
+        ("/Users/zorro/other", "gcs://not_used.zip"),
+    ];
+    let digest = |n: usize| format!("{n:0<64}");
+    let payload = Payload {
+        // Below another's home: translated first, it would not be known any more.
+        runtime_env: env(json!({"py_modules": ["/home/zorro/own//", "/home/zorro/there"]})),
+        folders: folders.map(|(path, uri)| (path.to_owned(), uri.to_owned())).into(),
+        packages: (0..).zip(folders).map(|(n, (_, uri))| (uri.to_owned(), digest(n))).collect(),
+        ..Payload::default()
+    };
+    let uri = |n: usize| format!("gcs://_ray_pkg_{}.zip", &digest(n)[..32]);
+    let resolved = on(&mac, &payload).unwrap();
+    assert_eq!(resolved.runtime_env["working_dir"], json!(uri(0)));
+    let modules = json!([uri(1), "/opt/lib", "~/x", uri(2), "/Users/zorro/there"]);
+    assert_eq!(resolved.runtime_env["py_modules"], modules);
+    assert_eq!(resolved.runtime_env["env_vars"]["QUANT"], "/Users/zorro/quant", "it is no folder to bring");
+    let pushed: Vec<_> = resolved.packages.iter().map(|package| package.sha256.clone()).collect();
+    assert_eq!(pushed, [digest(0), digest(1), digest(2)]);
+
+    let own = Payload { runtime_env: env(json!({"working_dir": "gcs://lib.zip"})), ..payload.clone() };
+    assert_eq!(on(&mac, &own).unwrap().runtime_env["working_dir"], json!(uri(1)), "the job's counts");
+    let nowhere = Payload { folders: BTreeMap::new(), ..payload };
+    assert_eq!(on(&mac, &nowhere).unwrap().runtime_env["working_dir"], "/Users/zorro/quant/");
+}
+
+#[test]
 fn a_damaged_record_of_a_package_is_told() {
     for damaged in ["", "abc", &"z".repeat(64), &"é".repeat(32)] {
         let mut payload = a_payload();

@@ -1,5 +1,7 @@
 //! What Ray would accept in a runtime_env and fail minutes later.
 
+use std::collections::BTreeMap;
+
 use multicluster_api::codes;
 use multicluster_types::RuntimeEnv;
 use serde_json::Value;
@@ -9,11 +11,12 @@ use crate::http::error::Problem;
 /// Ray's own are four deep.
 const MAX_DEPTH: usize = 32;
 const MAX_MODULES: usize = 64;
-const MAX_URI: usize = 4096;
-const PACKAGE: &str = "gcs://";
+pub(super) const MAX_URI: usize = 4096;
+pub(super) const PACKAGE: &str = "gcs://";
 
-/// Checks it, and says about how many bytes it has as JSON.
-pub(super) fn check(env: &RuntimeEnv) -> Result<usize, Problem> {
+/// Checks it, and says about how many bytes it has as JSON. `folders` are those that a
+/// package stands for.
+pub(super) fn check(env: &RuntimeEnv, folders: &BTreeMap<String, String>) -> Result<usize, Problem> {
     if env.is_empty() {
         return Ok(2);
     }
@@ -25,7 +28,7 @@ pub(super) fn check(env: &RuntimeEnv) -> Result<usize, Problem> {
         check_env_vars(vars)?;
     }
     if let Some(folder) = env.get("working_dir").filter(|value| !value.is_null()) {
-        check_source("working_dir", folder)?;
+        check_source("working_dir", folder, folders)?;
     }
     if let Some(modules) = env.get("py_modules").filter(|value| !value.is_null()) {
         let Value::Array(modules) = modules else {
@@ -38,7 +41,7 @@ pub(super) fn check(env: &RuntimeEnv) -> Result<usize, Problem> {
                 Problem::new(codes::BAD_JOB, message).hint(format!("at most {MAX_MODULES} are allowed"))
             );
         }
-        modules.iter().try_for_each(|module| check_source("py_modules", module))?;
+        modules.iter().try_for_each(|module| check_source("py_modules", module, folders))?;
     }
     Ok(size)
 }
@@ -61,7 +64,7 @@ pub(super) fn package_name(uri: &str) -> &str {
 }
 
 /// A name that could leave the folder of packages is refused before anybody looks.
-fn check_package_name(uri: &str) -> Result<(), Problem> {
+pub(super) fn check_package_name(uri: &str) -> Result<(), Problem> {
     let name = package_name(uri);
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if name.is_empty() || name.len() > 255 || name.starts_with('.') || !name.chars().all(fine) {
@@ -92,8 +95,8 @@ fn check_env_vars(vars: &Value) -> Result<(), Problem> {
 }
 
 /// A URI, or a path that means something on the cluster. A relative path means something
-/// on the caller's machine only, from where nobody can fetch it.
-fn check_source(field: &str, source: &Value) -> Result<(), Problem> {
+/// on the caller's machine only, from where nobody can fetch it: a package has to stand for it.
+fn check_source(field: &str, source: &Value, folders: &BTreeMap<String, String>) -> Result<(), Problem> {
     let Value::String(text) = source else {
         let message = format!("runtime_env.{field} holds {}, not text", kind(source));
         return Err(Problem::new(codes::BAD_JOB, message).hint("write a URI or an absolute path"));
@@ -105,7 +108,7 @@ fn check_source(field: &str, source: &Value) -> Result<(), Problem> {
             Problem::new(codes::BAD_JOB, message).hint(format!("at most {MAX_URI} bytes are allowed"))
         );
     }
-    if text.contains("://") || text.starts_with('/') {
+    if text.contains("://") || text.starts_with('/') || folders.contains_key(text.trim_end_matches('/')) {
         return Ok(());
     }
     let message =

@@ -146,6 +146,39 @@ fn a_runtime_env_that_ray_accepts_and_fails_is_refused() {
 }
 
 #[test]
+fn packages_stand_for_folders() {
+    let with = |env: serde_json::Value, packages: serde_json::Value| JobRequest {
+        folders: serde_json::from_value(packages).unwrap(),
+        ..with_env(env)
+    };
+    let packages = json!({"/a/b/": "gcs://a.zip", "/a/b": "gcs://a.zip", "./m": "gcs://m.zip"});
+    let env = json!({"working_dir": "gcs://w.zip", "py_modules": ["./m/", "/c"]});
+    let checked = with(env, packages).check_alone().unwrap();
+    assert_eq!(checked.uris, ["gcs://w.zip", "gcs://m.zip", "gcs://a.zip"]);
+    let folders = json!({"./m": "gcs://m.zip", "/a/b": "gcs://a.zip"});
+    assert_eq!(serde_json::to_value(&checked.payload.folders).unwrap(), folders);
+
+    let many: BTreeMap<_, _> = (0..65).map(|n| (format!("/{n}"), "gcs://a.zip")).collect();
+    for (packages, said) in [
+        (json!({"": "gcs://a.zip"}), "packages: \"\" is not a folder"),
+        (json!({"/": "gcs://a.zip"}), "packages: \"/\" is not a folder"),
+        (json!({"s3://a": "gcs://a.zip"}), "packages: \"s3://a\" is not a folder"),
+        (json!({"x".repeat(5000): "gcs://a.zip"}), "packages: \"xxx"),
+        (json!({"/a": "s3://a.zip"}), "packages: \"s3://a.zip\" stands for \"/a\" and is no package"),
+        (json!({"/a": "/b"}), "packages: \"/b\" stands for"),
+        (json!({"/a": "gcs://../x"}), "\"gcs://../x\" cannot be the URI of a package"),
+        (json!({"/a": "gcs://a.zip", "/a/": "gcs://b.zip"}), "packages: two stand for \"/a\""),
+        (json!(many), "packages has 65 entries"),
+    ] {
+        let problem = refused(with(json!({}), packages));
+        assert_eq!(problem.code, "bad_job");
+        assert!(problem.message.starts_with(said), "{problem}");
+    }
+    let other = with(json!({"working_dir": "./n"}), json!({"./m": "gcs://m.zip"}));
+    assert!(refused(other).message.contains("is a path on your machine"));
+}
+
+#[test]
 fn a_job_is_bounded() {
     for entrypoint in ["", "  ", "a\0b", &"x".repeat(MAX_ENTRYPOINT + 1)] {
         assert_eq!(refused(JobRequest { entrypoint: entrypoint.to_owned(), ..a_job() }).code, "bad_job");

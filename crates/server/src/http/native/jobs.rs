@@ -40,6 +40,7 @@ impl From<api::JobRequest> for JobRequest {
             id: sent.id,
             entrypoint: sent.entrypoint,
             runtime_env: sent.runtime_env,
+            folders: sent.packages,
             metadata: sent.metadata,
             reserve: EntrypointResources {
                 num_cpus: sent.entrypoint_num_cpus,

@@ -145,6 +145,35 @@ async fn packages_are_kept_by_their_content() {
 }
 
 #[tokio::test]
+async fn packages_that_stand_for_folders_are_kept_with_the_job() {
+    let world = World::new().await;
+    let job = json!({"id": "p", "entrypoint": "x", "packages": {"/a/b/": "gcs://_ray_pkg_1.zip"}});
+    let problem = world.post("/v1/jobs", job.clone()).await.refused(400, "missing_package");
+    assert!(problem["message"].as_str().unwrap().contains("gcs://_ray_pkg_1.zip"), "{problem}");
+    let upload = |name: &str, content: &[u8]| {
+        let mut upload = world.plane().packages.begin().unwrap();
+        upload.write(content).unwrap();
+        upload.finish(name).unwrap()
+    };
+    let package = upload("_ray_pkg_1.zip", b"content");
+    upload("_ray_pkg_2.zip", b"other");
+    world.post("/v1/jobs", job).await.expect(201);
+    let shown = world.get("/v1/jobs/p").await.expect(200);
+    assert_eq!(shown["packages"], json!({"gcs://_ray_pkg_1.zip": package.sha256}));
+
+    let same = json!({"id": "p", "entrypoint": "x", "packages": {"/a/b": "gcs://_ray_pkg_1.zip"}});
+    assert_eq!(world.post("/v1/jobs", same).await.expect(200)["duplicate"], "same_id");
+    for packages in
+        [json!({}), json!({"/a/c": "gcs://_ray_pkg_1.zip"}), json!({"/a/b": "gcs://_ray_pkg_2.zip"})]
+    {
+        let other = json!({"id": "p", "entrypoint": "x", "packages": packages});
+        world.post("/v1/jobs", other).await.refused(409, "conflict");
+    }
+    let document = world.get("/v1/openapi.json").await.expect(200);
+    assert!(document["components"]["schemas"]["JobRequest"]["properties"]["packages"].is_object());
+}
+
+#[tokio::test]
 async fn waiting_ends_with_the_job_or_with_the_time() {
     let world = World::new().await;
     let id = world.queued(json!({"entrypoint": "x"})).await;
