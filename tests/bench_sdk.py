@@ -1,8 +1,9 @@
 """`make bench`: what the SDK adds to a plain Ray Client connection, side by side in one run.
 
-Two real clusters and a control plane. Rounds alternate between plain Ray Client on one cluster
-and the SDK on the pool, so that a busy moment of the machine hits both. Each side has a process
-of its own, which answers to lines on its standard input.
+Two real clusters and a control plane above them. Both sides run the same function on the same
+cluster: one over plain Ray Client, the other as tasks that prefer it. Rounds alternate, so that a
+busy moment of the machine hits both. Each side has a process of its own, which answers to lines
+on its standard input.
 """
 
 from __future__ import annotations
@@ -48,9 +49,10 @@ rms.initialize_scheduler_environment()
 def f(n):
     return n
 def one(n):
-    return ray.get(rms.submit_task(f, (n,))[1])
+    return ray.get(rms.submit_task(f, (n,), preferred_cluster="centos")[1])
 def many(n):
-    return ray.get([ref for _, ref in rms.submit_tasks(f, range(n))])
+    submitted = rms.submit_tasks(f, range(n), preferred_cluster="centos")
+    return ray.get([ref for _, ref in submitted])
 """
 
 LOOP = """

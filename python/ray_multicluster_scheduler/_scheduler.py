@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Callable
 
 from ._context import JobContext, current_context
@@ -250,16 +253,21 @@ class Scheduler:
         entry = self._tasks.get(task_id)
         if entry.error is not None:
             return "FAILED"
+        if entry.outcome is not None:
+            return entry.outcome
         if entry.value is None:
             return "PENDING"
         refs = entry.value if isinstance(entry.value, list) else [entry.value]
-        if len(ray.wait(refs, num_returns=len(refs), timeout=0)[0]) < len(refs):
+        if refs and len(ray.wait(refs, num_returns=len(refs), timeout=0)[0]) < len(refs):
             return "RUNNING"
         try:
             ray.get(refs)
+            outcome = "SUCCEEDED"
         except Exception:
-            return "FAILED"
-        return "SUCCEEDED"
+            outcome = "FAILED"
+        # Kept, for this was a question about the result and not the fetching of it.
+        self._tasks.put(task_id, replace(entry, outcome=outcome, weak=None))
+        return outcome
 
     def get_actor_handle(self, actor_id: str) -> Any:
         """The handle, while somebody has it."""
@@ -406,6 +414,23 @@ def _placed(id: str, entry: Entry) -> Any:
 
 _current: Scheduler | None = None
 _current_lock = threading.RLock()
+
+
+def _after_fork() -> None:
+    """A child has none of its parent's threads, and may not use its connections."""
+    global _current, _current_lock
+    _current, _current_lock = None, threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+@atexit.register
+def _leave() -> None:
+    """A program that stopped nothing gives its places back all the same."""
+    if _current is not None:
+        with contextlib.suppress(Exception):
+            _current.stop()
 
 
 def initialize_scheduler_environment(

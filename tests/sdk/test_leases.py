@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from ray_multicluster_scheduler._work import leases as module
-from ray_multicluster_scheduler._work.leases import Lease, Leases
+from ray_multicluster_scheduler._work.held import Lease
+from ray_multicluster_scheduler._work.leases import Leases
 from ray_multicluster_scheduler.errors import (
     ControlPlaneError,
     PlacementTimeoutError,
@@ -34,12 +35,16 @@ class MadeUpPlane:
     def post(self, path: str, body: Any = None, **query: Any) -> Any:
         self.calls.append((path, body))
         if self.fails:
-            raise ControlPlaneError("nobody answers")
+            raise ControlPlaneError("nobody answers", code="http_503")
         if path == "/v1/placements":
             return self._placement(body["id"])
         if path == "/v1/placements/batch":
             found = [self._placement(asked["id"]) for asked in body["placements"]]
             return {"results": [{"placement": one} for one in found]}
+        if path.endswith("/release"):
+            return {
+                "leases": [{"id": lease["id"], "status": "released"} for lease in body["leases"]]
+            }
         if path.endswith("/heartbeat"):
             status = [self.said.get(lease["id"], "alive") for lease in body["leases"]]
             return {"leases": [{**a, "status": s} for a, s in zip(body["leases"], status)]}
@@ -51,6 +56,10 @@ class MadeUpPlane:
 
     def sent(self, ending: str) -> list[Any]:
         return [body for path, body in list(self.calls) if path.endswith(ending)]
+
+    def withdrawn(self) -> list[str]:
+        given_back = [lease for body in self.sent("/release") for lease in body["leases"]]
+        return [lease["id"] for lease in given_back if "attempt" not in lease]
 
     def _placement(self, id: str) -> dict[str, Any]:
         cluster = self.grants.popleft() if self.grants else None
@@ -111,7 +120,7 @@ def test_a_place_that_is_not_found_in_time_is_an_error_that_says_why_and_is_with
         leases.obtain(ask(), timeout=0.05)
     assert late.value.job_id == "task-1"
     assert isinstance(late.value, TimeoutError)
-    assert plane.sent("/stop") == [{"ids": ["task-1"]}]
+    assert plane.withdrawn() == ["task-1"]
 
 
 def test_what_no_cluster_can_run_is_told_at_once(plane: MadeUpPlane, leases: Leases) -> None:
@@ -123,7 +132,38 @@ def test_what_no_cluster_can_run_is_told_at_once(plane: MadeUpPlane, leases: Lea
     with pytest.raises(VersionMismatchError, match=r"centos has Ray 2\.46\.0") as mismatch:
         leases.obtain(ask(), None)
     assert "submit_job" in str(mismatch.value.hint)
-    assert plane.sent("/stop") == [{"ids": ["task-1"]}]
+    assert plane.withdrawn() == ["task-1"]
+
+
+def test_a_control_plane_that_is_being_replaced_is_asked_again_for_the_same(
+    plane: MadeUpPlane, leases: Leases
+) -> None:
+    plane.grants.append("mac")
+    plane.fails = True
+    threading.Timer(0.3, lambda: setattr(plane, "fails", False)).start()
+    assert leases.obtain(ask(), None) == Lease("task-1", 1, "mac")
+    asked = plane.sent("/v1/placements")
+    assert len(asked) >= 2
+    assert {body["id"] for body in asked} == {"task-1"}
+
+
+def test_a_release_that_is_refused_stops_no_heartbeats(
+    plane: MadeUpPlane, leases: Leases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plane.lease_seconds = 0.3
+    plane.grants.extend(["mac", "mac"])
+    first, second = [leases.obtain(ask(f"task-{n}"), None) for n in range(2)]
+    post = plane.post
+
+    def too_large(path: str, body: Any = None, **query: Any) -> Any:
+        if path.endswith("/release"):
+            raise TaskSubmissionError("too large", code="too_large")
+        return post(path, body, **query)
+
+    monkeypatch.setattr(plane, "post", too_large)
+    leases.give_back(first)
+    until(lambda: len(plane.sent("/heartbeat")) >= 2)
+    assert [lease["id"] for lease in plane.sent("/heartbeat")[-1]["leases"]] == [second.id]
 
 
 def test_an_ask_that_is_interrupted_is_withdrawn(
@@ -135,7 +175,7 @@ def test_an_ask_that_is_interrupted_is_withdrawn(
     monkeypatch.setattr(plane, "get", interrupted)
     with pytest.raises(KeyboardInterrupt):
         leases.obtain(ask(), None)
-    assert plane.sent("/stop") == [{"ids": ["task-1"]}]
+    assert plane.withdrawn() == ["task-1"]
     assert not leases.held_up()
 
 
@@ -151,7 +191,7 @@ def test_a_batch_takes_the_places_there_are_and_withdraws_the_rest(
     plane.grants.extend(["mac", "centos", None, None])
     asked = [ask(f"task-{n}") for n in range(4)]
     assert [lease.cluster for lease in leases.obtain_some(asked, None)] == ["mac", "centos"]
-    assert plane.sent("/stop") == [{"ids": ["task-2", "task-3"]}]
+    assert plane.withdrawn() == ["task-2", "task-3"]
 
 
 def test_a_batch_without_a_free_place_waits_for_one(plane: MadeUpPlane, leases: Leases) -> None:
@@ -226,4 +266,5 @@ def test_what_waits_long_says_why_but_not_all_the_time(
     plane.grants.extend([None] * 20 + ["mac"])
     leases.obtain(ask(), None)
     (line,) = caplog.messages
-    assert line == "task-1 waits for 0 s: centos: over 70 % CPU"
+    assert line.startswith("task-1 waits for ")
+    assert line.endswith(" s: centos: over 70 % CPU")

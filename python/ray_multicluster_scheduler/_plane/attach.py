@@ -23,10 +23,11 @@ VARIABLE = "RAY_MULTICLUSTER_ADDRESS"
 def attach(config_file_path: str | os.PathLike[str] | None = None) -> ControlPlane | None:
     """The control plane to use; ``None`` inside a job that was given none."""
     given = os.environ.get(VARIABLE)
+    if current_context() is not None:
+        # What a job starts on its own cluster needs no control plane, so none is asked yet.
+        return ControlPlane(_address(given)) if given else None
     if given:
         plane = ControlPlane(_checked(given))
-    elif current_context() is not None:
-        return None
     else:
         # Not needed by those who name an address; needs a Unix.
         from . import local
@@ -37,7 +38,7 @@ def attach(config_file_path: str | os.PathLike[str] | None = None) -> ControlPla
     return plane
 
 
-def _checked(given: str) -> str:
+def _address(given: str) -> str:
     address = (given if "://" in given else f"http://{given}").rstrip("/")
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -45,6 +46,11 @@ def _checked(given: str) -> str:
             f"{VARIABLE}={given} is not the address of a control plane",
             hint="write http://host:port",
         )
+    return address
+
+
+def _checked(given: str) -> str:
+    address = _address(given)
     try:
         who_answers(address)
     except OSError as error:

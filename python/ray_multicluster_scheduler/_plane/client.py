@@ -55,7 +55,7 @@ class ControlPlane:
         self._reattach = reattach
         self._lock = threading.Lock()
         # Waiting requests keep a connection each, so many may be open at once.
-        self._http = urllib3.PoolManager(maxsize=32, retries=False)
+        self._http = urllib3.PoolManager(maxsize=128, retries=False)
 
     def get(self, path: str, *, timeout: float = TIMEOUT, **query: Any) -> Any:
         """A GET; `query` without what is None."""
@@ -114,8 +114,11 @@ class ControlPlane:
                 timeout=urllib3.Timeout(connect=min(timeout, 10.0), read=timeout),
             )
 
+        start = data.tell() if data is not None and not isinstance(data, bytes) else 0
         for is_last in (False, False, True):
             address = self.address
+            if data is not None and not isinstance(data, bytes):
+                data.seek(start)
             try:
                 answer = ask(address)
             except urllib3.exceptions.HTTPError as error:

@@ -5,10 +5,19 @@ Importing this does not import Ray: that happens with the first connection.
 
 from __future__ import annotations
 
+from typing import Any
+
 from .connections import ClusterAddress, Connection, Connections
 from .done import when_done
 
-__all__ = ["ClusterAddress", "Connection", "Connections", "ray_version", "when_done"]
+__all__ = [
+    "ClusterAddress",
+    "Connection",
+    "Connections",
+    "carried_options",
+    "ray_version",
+    "when_done",
+]
 
 
 def ray_version() -> str:
@@ -16,3 +25,17 @@ def ray_version() -> str:
     from .internals import ray
 
     return str(ray.__version__)
+
+
+def carried_options(thing: Any, *, is_actor: bool) -> dict[str, Any]:
+    """What `@ray.remote(...)` and `.options(...)` say of a function or class.
+
+    Raises:
+        TaskSubmissionError: it is not what can be submitted.
+    """
+    from . import internals
+    from .client import check_kind
+
+    body, decorated, given = internals.unwrap(thing)
+    check_kind(is_actor, body)
+    return {**(internals.default_options(decorated) if decorated is not None else {}), **given}

@@ -50,11 +50,6 @@ class ClientConnection(Connection):
     def submit_task(
         self, function: Any, args: tuple, kwargs: dict[str, Any], options: dict[str, Any]
     ) -> Any:
-        if options == RAYS_DEFAULT:
-            # To be told what it does anyway costs the server a tenth of its time.
-            _, decorated, given = internals.unwrap(function)
-            if decorated is None and not given:
-                options = {}
         return self._call(internals.ClientRemoteFunc, function, args, kwargs, options)
 
     def submit_actor(
@@ -86,10 +81,11 @@ class ClientConnection(Connection):
     def ready(self, refs: list[Any]) -> list[bool]:
         if not refs:
             return []
-        unique = list({ref.binary(): ref for ref in refs}.values())
-        found, _ = self.worker.wait(unique, num_returns=len(unique), timeout=0)
+        known = [_binary(ref) for ref in refs]
+        unique = list({id: ref for id, ref in zip(known, refs) if id is not None}.values())
+        found = self.worker.wait(unique, num_returns=len(unique), timeout=0)[0] if unique else []
         ids = {ref.binary() for ref in found}
-        return [ref.binary() in ids for ref in refs]
+        return [id is None or id in ids for id in known]
 
     def alive(self) -> bool:
         return not self.ended.is_set() and self.worker.is_connected()
@@ -111,14 +107,6 @@ class ClientConnection(Connection):
     def abort(self) -> None:
         self.over.set()
         internals.abort(self.worker)
-
-    def _end(self, why: str) -> bool:
-        with self._lock:
-            if self._why is not None:
-                return False
-            self._why = why
-        self.ended.set()
-        return True
 
     @contextlib.contextmanager
     def current(self) -> Iterator[None]:
@@ -150,11 +138,22 @@ class ClientConnection(Connection):
             cluster=self.name,
         )
 
+    def _end(self, why: str) -> bool:
+        with self._lock:
+            if self._why is not None:
+                return False
+            self._why = why
+        self.ended.set()
+        return True
+
     def _call(
         self, kind: type, thing: Any, args: tuple, kwargs: dict[str, Any], options: dict[str, Any]
     ) -> Any:
         body, decorated, given = internals.unwrap(thing)
         options = {**given, **options}
+        if options == RAYS_DEFAULT and decorated is None and kind is internals.ClientRemoteFunc:
+            # To be told what it does anyway costs the server a tenth of its time.
+            options = {}
         with self.worker.answering():
             stub = self._stub(kind, body, decorated)
             return (stub.options(**options) if options else stub).remote(*args, **kwargs)
@@ -177,6 +176,16 @@ class ClientConnection(Connection):
             while len(self._stubs) > STUBS:
                 self._stubs.popitem(last=False)
         return stub
+
+
+def _binary(ref: Any) -> bytes | None:
+    """None for a task that never came to be, which shows when its id is asked for."""
+    try:
+        return bytes(ref.binary())
+    except ClusterConnectionError:
+        raise
+    except Exception:
+        return None
 
 
 def own_connection(worker: internals.Worker) -> ClientConnection:

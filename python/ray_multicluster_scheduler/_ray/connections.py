@@ -19,9 +19,9 @@ class ClusterAddress:
     name: str
     #: Of Ray Client: `host:port`, with or without `ray://`.
     head_address: str
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     #: The cluster's own; what runs there runs in it.
-    runtime_env: dict[str, Any] = field(default_factory=dict)
+    runtime_env: dict[str, Any] = field(default_factory=dict, repr=False)
     ray_version: str | None = None
     python_version: str | None = None
     #: Changes whenever the cluster's head starts: Ray's session name.

@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import UnknownJobError
 
 #: A result stays in the memory of its cluster for as long as its reference is kept here.
-MOST_KEPT = 1000
+MOST_KEPT = 100
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,8 @@ class Entry:
     #: A reference, several, or a handle; None while it waits for a place.
     value: Any = None
     error: BaseException | None = None
+    #: SUCCEEDED or FAILED, once somebody has asked.
+    outcome: str | None = None
     #: The same, if it is the caller's to keep.
     weak: weakref.ref[Any] | None = None
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ClusterConnectionError
-from .leases import Lease, Leases
+from .held import Lease
+from .leases import Leases
 
 if TYPE_CHECKING:
     from .._ray import Connection
@@ -22,8 +23,8 @@ log = logging.getLogger("ray_multicluster_scheduler")
 
 #: Between two looks at what still runs: while something waits for a place, and otherwise.
 EAGER, CALM = 0.05, 0.5
-#: Looking takes at most this share of the time.
-SHARE = 0.1
+#: Looking takes at most this share of the time, unless a cluster is slow to answer.
+SHARE, LONGEST = 0.1, 2.0
 #: References of one look.
 MOST_AT_ONCE = 1000
 
@@ -70,7 +71,7 @@ class Running:
         if error is None:
             self.leases.give_back(share.lease)
         else:
-            self.leases.give_back(share.lease, "failed", f"{type(error).__name__}: {error}")
+            self.leases.give_back(share.lease, "failed", type(error).__name__)
 
     def of(self, lease: Lease) -> list[Any]:
         """What runs in this place."""
@@ -100,7 +101,7 @@ class Running:
                 self._look(running)
             except Exception:
                 log.exception("looking at what still runs failed; going on")
-            self._pause(least=(time.monotonic() - began) / SHARE)
+            self._pause(least=min((time.monotonic() - began) / SHARE, LONGEST))
 
     def _pause(self, least: float) -> None:
         began = time.monotonic()

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import logging
 import os
 import platform
+import threading
 import time
 import weakref
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
-from .._context import JobContext, chosen_cluster, cluster_context, current_cluster
+from .._context import JobContext, current_cluster
 from .._plane.client import ControlPlane
-from .._ray import ray_version, when_done
+from .._ray import carried_options, ray_version, when_done
 from ..errors import (
     ClusterConnectionError,
     ConfigurationError,
@@ -24,8 +26,10 @@ from ..errors import (
     VersionMismatchError,
 )
 from . import resources
+from .held import Lease
 from .known import Entry, Known
-from .leases import Lease, Leases, new_id
+from .later import Later
+from .leases import Leases, new_id
 from .running import Running, Share
 
 if TYPE_CHECKING:
@@ -34,8 +38,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("ray_multicluster_scheduler")
 T = TypeVar("T")
 
-#: Submissions that may wait for a place at the same time, of those that return a future.
-MOST_WAITING = 64
 #: A batch asks for at most this many places; its tasks share those it gets. Enough to see how
 #: much room each cluster has beside the others.
 MOST_PLACES = 16
@@ -87,8 +89,10 @@ class Work:
         if plane is not None:
             self._running = Running(Leases(plane, self._asked_to_stop))
         self._actors: dict[Lease, weakref.ref[Any]] = {}
-        self._threads: ThreadPoolExecutor | None = None
+        self._stopping: set[Lease] = set()
+        self._later = Later()
         self._tasks = tasks
+        self._closed = False
 
     def task(self, id: str, function: Any, args: Any, kwargs: Any, wishes: Wishes) -> Any:
         """The reference."""
@@ -112,24 +116,33 @@ class Work:
         options, demand = _options("task", function, wishes)
         here = self._inside(wishes)
         if here is not None:
-            refs = [here.submit_task(function, *call, options) for call in calls]
-            submitted = [(new_id("task"), ref) for ref in refs]
+            sent = [here.submit_task(function, *call, options) for call in calls]
+            submitted = [(new_id("task"), ref) for ref in sent]
             self._keep(None, here, submitted)
             return submitted
+        deadline = _deadline(wishes)
         places = self._places(len(calls), demand, wishes)
         found: dict[int, tuple[str, Any]] = {}
         for number, lease in enumerate(places):
             # Every place gets as many, and neighbours go to different ones.
             share = range(number, len(calls), len(places))
 
-            def hand_over(connection: Connection, share: range = share) -> list[Any]:
-                return [connection.submit_task(function, *calls[n], options) for n in share]
+            refs: list[Any] = []
+
+            def hand_over(
+                connection: Connection, share: range = share, refs: list[Any] = refs
+            ) -> None:
+                refs.clear()
+                for n in share:
+                    refs.append(connection.submit_task(function, *calls[n], options))
 
             try:
-                refs, lease, connection = self._hand_over(lease, wishes.timeout, hand_over)
+                _, lease, connection = self._hand_over(lease, deadline, hand_over)
             except BaseException:
                 for unused in places[number + 1 :]:
                     self._outside().leases.give_back(unused, "stopped")
+                # All or nothing: the caller would submit them again.
+                _cancel([*refs, *(ref for _, ref in found.values())])
                 raise
             submitted = [(new_id("task"), ref) for ref in refs]
             self._keep(lease, connection, submitted)
@@ -152,27 +165,13 @@ class Work:
         return handle, connection.name
 
     def later(self, submit: Callable[[], T], future: Future[T]) -> None:
-        """The same in a thread of ours, with the cluster that this thread chose."""
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(MOST_WAITING, "ray-multicluster-submit")
-        chosen = chosen_cluster()
-
-        def run() -> None:
-            if not future.set_running_or_notify_cancel():
-                return
-            try:
-                with cluster_context(chosen):
-                    future.set_result(submit())
-            except BaseException as error:
-                future.set_exception(error)
-
-        running = self._threads.submit(run)
-        running.add_done_callback(lambda end: end.cancelled() and future.cancel())
+        """The same in a thread of ours."""
+        self._later.do(submit, future)
 
     def close(self) -> None:
         """Gives all places back and closes the connections."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        self._closed = True
+        self._later.close()
         if self._running is not None:
             self._running.close()
             self._running.leases.close()
@@ -191,10 +190,10 @@ class Work:
         here = self._inside(wishes)
         if here is not None:
             return hand_over(here), None, here
-        lease = self._outside().leases.obtain(
-            self._request(kind, id, demand, wishes), wishes.timeout
-        )
-        return self._hand_over(lease, wishes.timeout, hand_over)
+        deadline = _deadline(wishes)
+        request = self._request(kind, id, demand, wishes)
+        lease = self._outside().leases.obtain(request, _left(deadline))
+        return self._hand_over(lease, deadline, hand_over)
 
     def _places(self, tasks: int, demand: resources.Demand, wishes: Wishes) -> list[Lease]:
         if not tasks:
@@ -215,10 +214,9 @@ class Work:
         return self._connections.native(self._context.cluster)
 
     def _hand_over(
-        self, lease: Lease, timeout: float | None, hand_over: Callable[[Connection], T]
+        self, lease: Lease, deadline: float | None, hand_over: Callable[[Connection], T]
     ) -> tuple[T, Lease, Connection]:
         leases = self._outside().leases
-        deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             try:
                 connection = self._connections.get(lease.cluster)
@@ -227,11 +225,14 @@ class Work:
                 leases.give_back(lease, "stopped")
                 raise
             except ClusterConnectionError as error:
+                # An argument of it may be on a cluster that is lost: another place is no help.
+                if error.cluster != lease.cluster or self._closed or _left(deadline) == 0.0:
+                    leases.give_back(lease, "failed", type(error).__name__)
+                    raise
                 log.warning("%s cannot run on %s: %s", lease.id, lease.cluster, error.message)
-                left = None if deadline is None else max(0.0, deadline - time.monotonic())
-                lease = leases.obtain_elsewhere(lease, error.message, left)
+                lease = leases.obtain_elsewhere(lease, error.message, _left(deadline))
             except BaseException as error:
-                leases.give_back(lease, "failed", f"{type(error).__name__}: {error}")
+                leases.give_back(lease, "failed", type(error).__name__)
                 raise
 
     def _request(
@@ -281,8 +282,11 @@ class Work:
         """Knows the tasks by their ids, and gives their place back once all have ended."""
         refs = [one for _, ref in submitted for one in _several(ref)]
         share = self._outside().add(lease, connection, refs) if lease is not None else None
+        if share is not None and not refs:
+            # Nothing tells when it ends.
+            self._outside().leases.give_back(share.lease)
         for id, ref in submitted:
-            self._tasks.put(id, Entry(connection.name, ref))
+            self._tasks.put(id, Entry(connection.name, [] if ref is None else ref))
             if share is not None:
                 for one in _several(ref):
                     # By its `id()`: with the reference itself they would keep each other alive.
@@ -294,14 +298,25 @@ class Work:
         self._tasks.fade(id)
 
     def _asked_to_stop(self, lease: Lease) -> None:
+        """Apart from the heartbeats, which a cluster that hangs shall not hold up."""
+        if lease not in self._stopping:
+            self._stopping.add(lease)
+            name = "ray-multicluster-stop"
+            threading.Thread(target=self._stop, args=(lease,), name=name, daemon=True).start()
+
+    def _stop(self, lease: Lease) -> None:
         import ray
 
-        known = self._actors.get(lease)
-        handle = known() if known is not None else None
-        if handle is not None:
-            ray.kill(handle)
-        for ref in self._running.of(lease) if self._running is not None else []:
-            ray.cancel(ref)
+        try:
+            known = self._actors.get(lease)
+            handle = known() if known is not None else None
+            if handle is not None:
+                ray.kill(handle)
+            _cancel(self._outside().of(lease))
+        except Exception:
+            log.exception("%s on %s could not be stopped", lease.id, lease.cluster)
+        finally:
+            self._stopping.discard(lease)
 
 
 def _options(kind: str, function: Any, wishes: Wishes) -> tuple[dict[str, Any], resources.Demand]:
@@ -318,9 +333,8 @@ def _options(kind: str, function: Any, wishes: Wishes) -> tuple[dict[str, Any], 
         options["memory"] = resources.memory(options["memory"])
     asked = resources.parse(wishes.resource_requirements).or_else(resources.of_options(options))
     options.update(asked.ray_options())
-    carried = getattr(function, "_default_options", None)
-    if isinstance(carried, Mapping):
-        asked = asked.or_else(resources.of_options(carried))
+    carried = carried_options(function, is_actor=kind == "actor")
+    asked = asked.or_else(resources.of_options(carried))
     if asked.cpus is None and kind == "task":
         # What Ray gives a task that asks for nothing. An actor holds no CPU by default.
         asked = asked.or_else(resources.Demand(cpus=1))
@@ -328,5 +342,24 @@ def _options(kind: str, function: Any, wishes: Wishes) -> tuple[dict[str, Any], 
 
 
 def _several(ref: Any) -> list[Any]:
-    """A task may return several."""
+    """A task may return several, or nothing at all."""
+    if ref is None:
+        return []
     return ref if isinstance(ref, list) else [ref]
+
+
+def _cancel(refs: list[Any]) -> None:
+    import ray
+
+    for ref in refs:
+        for one in _several(ref):
+            with contextlib.suppress(Exception):
+                ray.cancel(one)
+
+
+def _deadline(wishes: Wishes) -> float | None:
+    return None if wishes.timeout is None else time.monotonic() + wishes.timeout
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())

@@ -1,0 +1,171 @@
+"""The places that this program holds: kept alive by heartbeats, given back in few requests."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Callable
+
+from .._plane.client import ControlPlane
+from .._plane.events import may_pass
+from ..errors import SchedulerError
+
+log = logging.getLogger("ray_multicluster_scheduler")
+
+#: What is given back within this time goes into one request.
+GATHER = 0.005
+#: Between two looks at what was dropped.
+LOOK_FOR_DROPPED = 1.0
+#: Between two tries to reach a control plane that is away.
+PAUSE = 1.0
+#: Items of one request.
+MOST_BEATS, MOST_RETURNED = 10_000, 1000
+#: Of a message. What a task raised is its own business: its kind is all that is told.
+LONGEST_MESSAGE = 200
+
+
+@dataclass(frozen=True)
+class Lease:
+    """A place on a cluster."""
+
+    id: str
+    attempt: int
+    cluster: str
+
+
+class Held:
+    """Safe to use from any thread.
+
+    `asked_to_stop` is called, in a thread of ours, for a place that somebody wants back.
+    """
+
+    def __init__(self, plane: ControlPlane, asked_to_stop: Callable[[Lease], None]) -> None:
+        self._plane = plane
+        self._asked_to_stop = asked_to_stop
+        self._changed = threading.Condition()
+        self._held: dict[Lease, None] = {}
+        self._returned: deque[dict[str, Any]] = deque()
+        #: Given back when there is time. Finalizers run anywhere, even within our own locks, so
+        #: they may do no more than append to this.
+        self.dropped: deque[Lease] = deque()
+        self._time_to_live = 30.0
+        self._keeper: threading.Thread | None = None
+        self._closed = False
+
+    def hold(self, placement: dict[str, Any]) -> Lease:
+        """Keeps a place that was granted, from now on."""
+        granted = placement["granted"]
+        lease = Lease(placement["id"], granted["attempt"], granted["cluster"])
+        with self._changed:
+            if self._closed:
+                raise SchedulerError(
+                    "the scheduler was stopped while this was submitted", job_id=lease.id
+                )
+            self._time_to_live = float(granted["lease_seconds"])
+            self._held[lease] = None
+            if self._keeper is None:
+                self._keeper = threading.Thread(
+                    target=self._keep, name="ray-multicluster-leases", daemon=True
+                )
+                self._keeper.start()
+        return lease
+
+    def give_back(
+        self, lease: Lease, outcome: str = "succeeded", message: str | None = None
+    ) -> None:
+        """Says that the work is over; at once for the caller, soon for the control plane."""
+        with self._changed:
+            if self._held.pop(lease, self) is self:
+                return
+            self._returned.append(returned(lease, outcome, message))
+            self._changed.notify_all()
+
+    def forget(self, lease: Lease) -> None:
+        """It is not held any more, and nobody need be told."""
+        with self._changed:
+            self._held.pop(lease, None)
+
+    def close(self) -> None:
+        """Gives everything back."""
+        with self._changed:
+            self._closed = True
+            self._returned.extend(returned(lease, "stopped") for lease in self._held)
+            self._held.clear()
+            self._changed.notify_all()
+            keeper = self._keeper
+        if keeper is not None:
+            keeper.join(timeout=10)
+
+    def _keep(self) -> None:
+        next_beat = time.monotonic() + self._time_to_live / 3
+        while True:
+            closing = self._wait(next_beat)
+            # Apart from each other: what cannot be given back is no reason to lose the others.
+            is_told = self._try(self._tell_returned)
+            if closing:
+                return
+            if time.monotonic() >= next_beat and self._try(self._beat):
+                next_beat = time.monotonic() + self._time_to_live / 3
+            elif not is_told or time.monotonic() >= next_beat:
+                time.sleep(PAUSE)
+
+    def _wait(self, next_beat: float) -> bool:
+        """Until there is something to do; True if it is the last."""
+        with self._changed:
+            while not self._returned and not self._closed and time.monotonic() < next_beat:
+                self._changed.wait(min(LOOK_FOR_DROPPED, next_beat - time.monotonic()))
+                while self.dropped:
+                    self.give_back(self.dropped.popleft())
+            if self._closed:
+                return True
+        time.sleep(GATHER)
+        return False
+
+    def _try(self, tell: Callable[[], None]) -> bool:
+        try:
+            tell()
+        except SchedulerError as error:
+            log.info("the control plane was not told: %s", error.message)
+            return False
+        except Exception:
+            log.exception("keeping places alive failed; going on")
+            return False
+        return True
+
+    def _tell_returned(self) -> None:
+        while self._returned:
+            count = min(len(self._returned), MOST_RETURNED)
+            batch = [self._returned[n] for n in range(count)]
+            try:
+                self._plane.post("/v1/placements/release", {"leases": batch})
+            except SchedulerError as error:
+                # What is not told expires; what is refused would be refused again.
+                if may_pass(error):
+                    raise
+                log.warning("%d places were not given back: %s", count, error.message)
+            for _ in range(count):
+                self._returned.popleft()
+
+    def _beat(self) -> None:
+        with self._changed:
+            held = list(self._held)
+        for start in range(0, len(held), MOST_BEATS):
+            some = held[start : start + MOST_BEATS]
+            said = [{"id": lease.id, "attempt": lease.attempt} for lease in some]
+            answer = self._plane.post("/v1/placements/heartbeat", {"leases": said})
+            for lease, about in zip(some, answer["leases"]):
+                if about["status"] == "stopping":
+                    self._asked_to_stop(lease)
+                elif about["status"] == "gone":
+                    # We were not heard for too long. The work goes on, but nobody counts it.
+                    log.info("the place %s on %s has expired", lease.id, lease.cluster)
+                    self.forget(lease)
+
+
+def returned(lease: Lease, outcome: str, message: str | None = None) -> dict[str, Any]:
+    """As the control plane is told."""
+    about = {"id": lease.id, "attempt": lease.attempt, "outcome": outcome}
+    return {**about, "message": message[:LONGEST_MESSAGE]} if message else about
