@@ -231,7 +231,7 @@ def test_a_log_file_gets_a_line_for_each_change(
         wait_until(lambda: len(fake.asked("GET", "/v1/jobs/a")) > looks + 1, "looks", every=0.02)
         for state in ("dispatching", "pending", "running", "succeeded"):
             fake.change("a", state, cluster="mac", attempts=1)
-            time.sleep(0.3)
+            time.sleep(1.0)
 
     with meanwhile(live):
         assert jobs.wait("a", check_interval=0.2, timeout=30)

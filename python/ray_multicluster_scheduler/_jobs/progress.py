@@ -24,6 +24,12 @@ _COLOURS = {
 }
 
 
+def _order(word: str) -> int:
+    """Words that a newer control plane may have come last."""
+    words = list(_COLOURS)
+    return words.index(word) if word in _COLOURS else len(words)
+
+
 def say(text: str, stream: TextIO | None = None) -> None:
     """A line of our own, where the program's results are not."""
     stream = stream or sys.stderr
@@ -113,7 +119,7 @@ class Live:
         shown = list(jobs)
         rest: list[Watched] = []
         if len(shown) > rows:
-            shown.sort(key=lambda job: list(_COLOURS).index(job.word))
+            shown.sort(key=lambda job: _order(job.word))
             shown, rest = shown[: rows - 1], shown[rows - 1 :]
         ids = min(max(len(job.id) for job in shown), max(columns // 3, 12))
         clusters = max(len(job.cluster or "") for job in shown)
@@ -130,12 +136,12 @@ class Live:
             lines.append(head + self._coloured(state, job.word) + tail)
         if rest:
             counts = Counter(job.word for job in rest)
-            told = ", ".join(f"{counts[word]} {word}" for word in _COLOURS if counts[word])
+            told = ", ".join(f"{counts[word]} {word}" for word in sorted(counts, key=_order))
             lines.append(cut(f"… and {len(rest)} more: {told}", columns))
         return lines
 
     def _coloured(self, text: str, word: str) -> str:
-        return f"\x1b[{_COLOURS[word]}m{text}\x1b[0m" if self._colours else text
+        return f"\x1b[{_COLOURS.get(word, '0')}m{text}\x1b[0m" if self._colours else text
 
     def _write(self, text: str) -> None:
         try:

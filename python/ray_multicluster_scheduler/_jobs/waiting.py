@@ -102,13 +102,21 @@ class Waiting:
         # (it is tried again in the background) there is still the look.
         with contextlib.suppress(queue.Empty):
             self._take(self._news.get(timeout=3.0))
-        for job in list(self._live.values()):
-            self._look(job, LOOK_TIMEOUT)
+        while not all(job.is_known for job in self._jobs.values()):
+            if time.monotonic() >= self._deadline:
+                raise self._timed_out()
+            self._look_at([job for job in self._jobs.values() if not job.is_known])
+            if self._away_since is not None:
+                time.sleep(min(check_interval, 1.0))
         self._judge()
         check_at = time.monotonic() + check_interval
         while self._live:
             now = time.monotonic()
             if now >= self._deadline:
+                self._look_at(list(self._live.values())[:LOOKED_AT])
+                self._judge()
+                if not self._live:
+                    return
                 raise self._timed_out()
             until = min(check_at, self._deadline, now + (self._shown.every or check_interval))
             self._hear(max(until - now, 0.0))
@@ -204,7 +212,6 @@ class Waiting:
 
     def _timed_out(self) -> JobTimeoutError:
         jobs = list(self._live.values())
-        self._look_at(jobs[:LOOKED_AT])
         return JobTimeoutError(
             f"{len(jobs)} of {len(self._jobs)} jobs have not ended in time\n"
             + "\n".join(f"  {_told(job)}" for job in jobs[:LOOKED_AT])
@@ -222,12 +229,14 @@ def _news(plane: ControlPlane, ids: list[str]) -> Iterator[queue.Queue[Event]]:
     streams = [EventStream(plane, "/v1/events", job=ids)] if len(ids) <= MOST_NAMED else []
     streams.append(EventStream(plane, "/v1/events"))
     news: queue.Queue[Event] = queue.Queue()
+    wanted = {None, *ids}
 
     def read() -> None:
         for stream in streams:
             try:
                 for event in stream:
-                    news.put(event)
+                    if event.data.get("job") in wanted:
+                        news.put(event)
             except SchedulerError as error:
                 logger.debug("the control plane does not tell what happens: %s", error)
         # There is still the look every `check_interval`.

@@ -16,6 +16,8 @@ _WORDS = {"dispatching": "starting", "pending": "starting", "unknown": "unreacha
 @dataclass
 class Watched:
     id: str
+    #: It has been looked at.
+    is_known: bool = False
     state: str = "queued"
     cluster: str | None = None
     attempt: int = 0
@@ -42,6 +44,7 @@ class Watched:
 
     def look(self, told: Mapping[str, Any]) -> None:
         """Takes over a job of the native API."""
+        self.is_known = True
         self.state = told["state"]
         self.cluster = told.get("cluster")
         self.attempt = told.get("attempts", 0)
