@@ -153,11 +153,16 @@ def test_ctrl_c_and_sigterm_stop_what_a_script_submitted(
 def test_queued_jobs_of_a_killed_program_still_run(
     make_plane: MakePlane, clusters: Clusters, tmp_path: Path
 ) -> None:
-    plane = make_plane()
+    """With what their cluster's own runtime_env names: the program brought it along."""
+    of_cluster = tmp_path / "of_cluster"
+    of_cluster.mkdir()
+    (of_cluster / "settings.txt").write_text("")
+    plane = make_plane(lambda pool: pool["mac"]["runtime_env"].update(working_dir=str(of_cluster)))
     plane.post("/v1/clusters/mac/cordon", {"note": "until the program is dead"})
     plane.post("/v1/clusters/centos/cordon", {"note": "until the program is dead"})
     ids = [unique_id("survives") for _ in range(2)]
-    with script(plane, tmp_path / "home", *(f"{job}:0.1:true" for job in ids)) as running:
+    wanted = [f"{job}:0.1:cat settings.txt" for job in ids]
+    with script(plane, tmp_path / "home", *wanted) as running:
         read_until(running, f"{ids[1]} queued: centos: cordoned")
         running.kill()
     plane.post("/v1/clusters/mac/uncordon")
