@@ -16,8 +16,6 @@ _WORDS = {"dispatching": "starting", "pending": "starting", "unknown": "unreacha
 @dataclass
 class Watched:
     id: str
-    #: It has been looked at.
-    is_known: bool = False
     state: str = "queued"
     cluster: str | None = None
     attempt: int = 0
@@ -28,6 +26,8 @@ class Watched:
     #: When its present state began and, if it ended, how long that took: seconds since 1970.
     began: float = 0.0
     ended: float | None = None
+    #: It has been looked at.
+    is_known: bool = False
 
     @property
     def word(self) -> str:
