@@ -265,8 +265,9 @@ class Scheduler:
             outcome = "SUCCEEDED"
         except Exception:
             outcome = "FAILED"
-        # Kept, for this was a question about the result and not the fetching of it.
-        self._tasks.put(task_id, replace(entry, outcome=outcome, weak=None))
+        # Kept as it was: this was a question about the result, and not the fetching of it.
+        kept = entry.value if entry.weak is None else None
+        self._tasks.put(task_id, replace(entry, outcome=outcome, value=kept))
         return outcome
 
     def get_actor_handle(self, actor_id: str) -> Any:

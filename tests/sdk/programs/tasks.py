@@ -83,6 +83,13 @@ def by_id() -> None:
     assert rms.get_task_status(task) == "RUNNING"
     assert rms.get_task_result(task) == "slept"
     assert rms.get_task_status(task) == "SUCCEEDED"
+    polled, _ = rms.submit_task(add, args=(1, 1))
+    wait_until(lambda: rms.get_task_status(polled) == "SUCCEEDED", "it has ended", 30)
+    assert rms.get_task_result(polled) == 2, "to ask how it stands takes nothing away"
+    assert rms.submit_task(add, args=(1,), num_returns=0)[1] is None
+    demanding = two.options(num_cpus=500, num_returns=1)
+    with pytest.raises(rms.PlacementTimeoutError, match="500"):
+        rms.submit_task(demanding, timeout=1)
     del ref
     with pytest.raises(rms.UnknownJobError) as caught:
         rms.get_task_status(task)
