@@ -21,6 +21,7 @@ USES = [
     "actor call",
     "kill",
     "submit",
+    "submit again and again",
     "new function",
     "new actor",
     "ready",

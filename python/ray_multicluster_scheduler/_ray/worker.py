@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Callable
 
 import grpc
-from ray.exceptions import GetTimeoutError, RayError
+from ray.exceptions import RayError
 
 from ..errors import SchedulerError
 from . import internals
@@ -36,7 +36,8 @@ class ClusterWorker(internals.Worker):
     """Knows its connection; `connection` is there before anything else happens."""
 
     connection: ClientConnection
-    #: When the cluster last answered anything, by the monotonic clock.
+    #: When the cluster last answered anything, by the monotonic clock. What is merely sent, as
+    #: calls are, says nothing.
     heard: float
 
     def __init__(self, connection: ClientConnection, **how: Any) -> None:
@@ -97,11 +98,20 @@ class ClusterWorker(internals.Worker):
 
     def _get(self, ref: list, timeout: float) -> Any:
         with self.answering():
-            return super()._get(ref, timeout)
+            try:
+                values = super()._get(ref, timeout)
+            except RayError:
+                # Not there yet, or an error of the task: an answer all the same.
+                self.heard = time.monotonic()
+                raise
+            self.heard = time.monotonic()
+            return values
 
     def wait(self, object_refs: list, **how: Any) -> tuple[list, list]:
         with self.answering():
-            return super().wait(object_refs, **how)
+            found = super().wait(object_refs, **how)
+            self.heard = time.monotonic()
+            return found
 
     def get_actor(self, name: str, namespace: str | None = None) -> internals.ClientActorHandle:
         with self.answering():
@@ -123,9 +133,6 @@ class ClusterWorker(internals.Worker):
         try:
             with self.connection.current():
                 yield
-        except GetTimeoutError:
-            self.heard = time.monotonic()
-            raise
         except (RayError, SchedulerError):
             # A task may fail with any error, a ConnectionError of its own included.
             raise
@@ -136,7 +143,6 @@ class ClusterWorker(internals.Worker):
             if broken or not self.is_connected():
                 raise self.connection.gone(error) from error
             raise
-        self.heard = time.monotonic()
 
 
 class ClusterDataClient(internals.DataClient):

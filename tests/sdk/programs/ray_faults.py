@@ -78,6 +78,7 @@ def use(name: str, how: str) -> dict[str, Any]:
         "actor call": lambda: ray.get(KEPT["actor"].echo.remote(1)),
         "kill": lambda: ray.kill(KEPT["actor"]),
         "submit": lambda: ray.get(connection.submit_task(echo, (1,), {}, {})),
+        "submit again and again": lambda: _again(connection),
         "new function": lambda: connection.submit_task(lambda: 1, (), {}, {}),
         "new actor": lambda: connection.submit_actor(Actor, (), {}, {}),
         "ready": lambda: connection.ready([KEPT["ref"]]),
@@ -91,6 +92,13 @@ def use(name: str, how: str) -> dict[str, Any]:
     except Exception as error:
         outcome = f"{type(error).__name__}: {error}"
     return {"outcome": outcome, "seconds": time.monotonic() - began}
+
+
+def _again(connection: Any) -> None:
+    """What is sent alone is no sign of life."""
+    while True:
+        connection.submit_task(echo, (1,), {}, {})
+        time.sleep(0.3)
 
 
 async def _awaited(ref: Any) -> Any:
