@@ -13,11 +13,13 @@ impl Core {
     /// Whoever asked for a placement is there. Is it granted by now?
     pub(crate) fn handle_waits(&mut self, job: &JobId) -> Result<Reply, Refusal> {
         let key = self.placement(job)?;
-        let job = &mut self.jobs[key];
-        job.touched_at = self.now;
-        let attempt = job.record.live().map(|live| live.attempt);
-        self.arm(key);
-        Ok(attempt.map_or(Reply::Waits, |attempt| Reply::Granted { attempt }))
+        let granted = self.jobs[key].record.live().map(|live| (live.attempt, live.stage));
+        // Once it has begun, only its holder can say that it lives: anybody may look at it.
+        if granted.is_none_or(|(_, stage)| stage == Stage::Sending) {
+            self.jobs[key].touched_at = self.now;
+            self.arm(key);
+        }
+        Ok(granted.map_or(Reply::Waits, |(attempt, _)| Reply::Granted { attempt }))
     }
 
     /// Nobody wants this placement any more.

@@ -108,10 +108,10 @@ impl Core {
         self.jobs.len()
     }
 
-    /// Is there anything that waits or is on a cluster?
+    /// Is there anything that waits, is on a cluster, or has yet to be stopped there?
     #[must_use]
     pub fn has_work(&self) -> bool {
-        self.jobs.len() > self.jobs.ended_count()
+        self.jobs.len() > self.jobs.ended_count() || !self.orphans.is_empty()
     }
 
     /// How many wait in each queue.

@@ -89,19 +89,23 @@ class Running:
             self._changed.notify_all()
 
     def _watch(self) -> None:
+        took = 0.0
         while True:
             with self._changed:
                 while not self._shares and not self._closed:
                     self._changed.wait()
+            # Most results are fetched before anybody has to ask.
+            self._pause(least=min(took / SHARE, LONGEST))
+            with self._changed:
                 if self._closed:
                     return
-                running = [(share, ref) for share in self._shares for ref in share.refs.values()]
+                shares = list(self._shares)
             began = time.monotonic()
             try:
-                self._look(running)
+                self._look(shares)
             except Exception:
                 log.exception("looking at what still runs failed; going on")
-            self._pause(least=min((time.monotonic() - began) / SHARE, LONGEST))
+            took = time.monotonic() - began
 
     def _pause(self, least: float) -> None:
         began = time.monotonic()
@@ -111,10 +115,21 @@ class Running:
             if self.leases.held_up():
                 pause = least
 
-    def _look(self, running: list[tuple[Share, Any]]) -> None:
+    def _look(self, shares: list[Share]) -> None:
+        """A share has ended when all of it has, so one of each is asked about first."""
+        with self._changed:
+            lasts = [(share, next(reversed(share.refs.values()), None)) for share in shares]
+        ended = self._ask([(share, ref) for share, ref in lasts if ref is not None])
+        with self._changed:
+            rest = [(share, ref) for share in ended for ref in share.refs.values()]
+        self._ask(rest)
+
+    def _ask(self, running: list[tuple[Share, Any]]) -> list[Share]:
+        """The shares of those that have ended."""
         by_connection: dict[Connection, list[tuple[Share, Any]]] = {}
         for share, ref in running:
             by_connection.setdefault(share.connection, []).append((share, ref))
+        shares = []
         for connection, entries in by_connection.items():
             for start in range(0, len(entries), MOST_AT_ONCE):
                 some = entries[start : start + MOST_AT_ONCE]
@@ -125,4 +140,6 @@ class Running:
                     found, error = [True] * len(some), lost
                 for (share, ref), has_ended in zip(some, found):
                     if has_ended:
+                        shares.append(share)
                         self.ended(share, id(ref), error)
+        return shares
