@@ -312,6 +312,7 @@ class Scheduler:
 
     def stop(self) -> None:
         """Closes this program's connections; its tasks and actors end, its jobs go on."""
+        _leave(self)
         with self._lock:
             work, self._work = self._work, None
         if work is not None:
@@ -427,11 +428,19 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 @atexit.register
-def _leave() -> None:
+def _stop_at_exit() -> None:
     """A program that stopped nothing gives its places back all the same."""
     if _current is not None:
         with contextlib.suppress(Exception):
             _current.stop()
+
+
+def _leave(scheduler: Scheduler) -> None:
+    """One that was stopped is not the program's any more."""
+    global _current
+    with _current_lock:
+        if _current is scheduler:
+            _current = None
 
 
 def initialize_scheduler_environment(
