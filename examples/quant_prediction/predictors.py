@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from abc import ABC, abstractmethod
 from pathlib import Path
 
 
@@ -17,7 +18,7 @@ def where_i_am() -> str:
     return f"on {cluster} ({flavour}), with the models in {Path(__file__).absolute().parent}"
 
 
-class Predictor:
+class Predictor(ABC):
     """Made once for an index, asked as often as you like, stopped in the end."""
 
     def __init__(self) -> None:
@@ -33,8 +34,9 @@ class Predictor:
         """Where a real one gives back its memory and closes its files."""
         return f"{type(self).__name__} after {self.answered}"
 
+    @abstractmethod
     def predict(self, idx: str) -> float:
-        raise NotImplementedError
+        """By how much it rises or falls."""
 
 
 class GraphPredictor(Predictor):

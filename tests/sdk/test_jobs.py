@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,19 +10,7 @@ import pytest
 from ray_multicluster_scheduler import cluster_context, errors
 from ray_multicluster_scheduler._jobs.info import JobInfo, native_states
 from ray_multicluster_scheduler._jobs.jobs import Jobs
-from ray_multicluster_scheduler._plane.client import ControlPlane
 from support.fake_plane import FakePlane
-
-
-@pytest.fixture
-def fake() -> Iterator[FakePlane]:
-    with FakePlane() as plane:
-        yield plane
-
-
-@pytest.fixture
-def jobs(fake: FakePlane) -> Jobs:
-    return Jobs(ControlPlane(fake.address))
 
 
 def sent(fake: FakePlane) -> dict[str, Any]:

@@ -23,23 +23,11 @@ from ray_multicluster_scheduler import errors
 from ray_multicluster_scheduler._jobs import progress
 from ray_multicluster_scheduler._jobs.jobs import Jobs
 from ray_multicluster_scheduler._jobs.watched import Watched
-from ray_multicluster_scheduler._plane.client import ControlPlane
 from support.fake_plane import FakePlane
 from support.waiting import PATIENCE, wait_until
 
 # Longer than any test: what is noticed was not noticed by looking now and then.
 NEVER = 600
-
-
-@pytest.fixture
-def fake() -> Iterator[FakePlane]:
-    with FakePlane() as plane:
-        yield plane
-
-
-@pytest.fixture
-def jobs(fake: FakePlane) -> Jobs:
-    return Jobs(ControlPlane(fake.address))
 
 
 @contextlib.contextmanager

@@ -52,6 +52,10 @@ class Running:
     def add(self, lease: Lease, connection: Connection, refs: list[Any]) -> Share:
         """Takes care of a place, in which these run, from now on."""
         share = Share(lease, connection, {id(ref): ref for ref in refs})
+        if not refs:
+            # A task that returns nothing never tells that it has ended.
+            self.leases.give_back(lease)
+            return share
         with self._changed:
             self._shares[share] = None
             if self._watcher is None and not self._closed:

@@ -82,13 +82,12 @@ class Work:
         connections: Connections,
         tasks: Known,
     ) -> None:
-        self._plane = plane
         self._context = context
         self._connections = connections
         self._running: Running | None = None
         if plane is not None:
             self._running = Running(Leases(plane, self._asked_to_stop))
-        self._actors: dict[Lease, weakref.ref[Any]] = {}
+        self._actors: weakref.WeakValueDictionary[Lease, Any] = weakref.WeakValueDictionary()
         self._stopping: set[Lease] = set()
         self._later = Later()
         self._tasks = tasks
@@ -126,7 +125,6 @@ class Work:
         for number, lease in enumerate(places):
             # Every place gets as many, and neighbours go to different ones.
             share = range(number, len(calls), len(places))
-
             refs: list[Any] = []
 
             def hand_over(
@@ -159,7 +157,7 @@ class Work:
         handle, lease, connection = self._place("actor", id, demand, wishes, hand_over)
         if lease is not None:
             leases = self._outside().leases
-            self._actors[lease] = weakref.ref(handle)
+            self._actors[lease] = handle
             when_done(handle, lambda _: leases.give_back(lease))
             weakref.finalize(handle, leases.dropped.append, lease).atexit = False
         return handle, connection.name
@@ -282,9 +280,6 @@ class Work:
         """Knows the tasks by their ids, and gives their place back once all have ended."""
         refs = [one for _, ref in submitted for one in _several(ref)]
         share = self._outside().add(lease, connection, refs) if lease is not None else None
-        if share is not None and not refs:
-            # Nothing tells when it ends.
-            self._outside().leases.give_back(share.lease)
         for id, ref in submitted:
             self._tasks.put(id, Entry(connection.name, [] if ref is None else ref))
             if share is not None:
@@ -308,8 +303,7 @@ class Work:
         import ray
 
         try:
-            known = self._actors.get(lease)
-            handle = known() if known is not None else None
+            handle = self._actors.get(lease)
             if handle is not None:
                 ray.kill(handle)
             _cancel(self._outside().of(lease))
