@@ -323,7 +323,7 @@ def test_a_place_serves_only_as_long_as_the_control_plane_allows(
     assert leases.obtain(ask("task-2"), None).cluster == "centos"
 
 
-@pytest.mark.parametrize("reuse_seconds, outcome", [(60, "failed"), (0, "succeeded")])
+@pytest.mark.parametrize(("reuse_seconds", "outcome"), [(60, "failed"), (0, "succeeded")])
 def test_no_place_is_kept_after_a_failure_or_where_submissions_are_spaced(
     plane: MadeUpPlane, leases: Leases, reuse_seconds: float, outcome: str
 ) -> None:
