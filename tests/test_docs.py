@@ -50,11 +50,8 @@ def commands(page: Path) -> list[str]:
         if language == "sh"
         for line in block.replace("\\\n", " ").splitlines()
     ]
-    return [
-        line
-        for line in (*lines, *markdown.inline_code(text))
-        if line.startswith("ray-multicluster ")
-    ]
+    named = [line.strip() for line in (*lines, *markdown.inline_code(text))]
+    return [line for line in named if line.startswith("ray-multicluster ")]
 
 
 def mistakes(line: str) -> list[str]:
