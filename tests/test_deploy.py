@@ -18,7 +18,7 @@ import requests
 import yaml
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from support import markdown, ports, promql
+from support import markdown, ports, promql, usage
 from support.plane import REPOSITORY, MakePlane, Plane, binary
 from support.ray_cluster import clean_environment
 from support.waiting import PATIENCE, wait_until
@@ -99,6 +99,13 @@ def test_an_alert_can_fire_and_says_what_to_do(rule: dict[str, Any]) -> None:
     labels = promql.TARGET.union(*(metrics[name] for name in metrics if name in rule["expr"]))
     shown = set(re.findall(r"\$labels\.(\w+)", " ".join(notes.values())))
     assert shown <= labels
+
+
+def test_the_commands_that_alerts_name_exist() -> None:
+    notes = " ".join(rule["annotations"]["description"] for rule in RULES)
+    named = [line for line in markdown.inline_code(notes) if line.startswith(usage.PROGRAM)]
+    assert named
+    assert [what for line in named for what in usage.mistakes(line)] == []
 
 
 def test_a_misspelt_metric_or_label_is_found() -> None:
@@ -281,16 +288,8 @@ def dockerfile() -> dict[str, Any]:
 
 
 def assert_takes(arguments: list[str]) -> None:
-    """The program has this command with these flags."""
-    command, *rest = arguments
-    assert command == "serve"
-    answer = subprocess.run(
-        [str(binary()), command, "--help"], capture_output=True, text=True, timeout=30, check=True
-    )
-    known = set(re.findall(r"--[a-z-]+", answer.stdout))
-    flags = {word.partition("=")[0] for word in rest if word.startswith("--")}
-    assert flags
-    assert flags <= known
+    assert arguments[0] == "serve"
+    assert usage.mistakes(shlex.join([usage.PROGRAM, *arguments])) == []
 
 
 def replaced(word: str, by: dict[str, str]) -> str:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import re
-import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from support import markdown
-from support.plane import REPOSITORY, binary
+from support import markdown, usage
+from support.plane import REPOSITORY
 
 PAGES = [str(page.relative_to(REPOSITORY)) for page in markdown.pages()]
 
@@ -37,7 +33,7 @@ def test_every_page_of_the_docs_is_in_their_index() -> None:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_command_in_the_docs_exists_with_its_flags(name: str) -> None:
-    wrong = [what for line in commands(REPOSITORY / name) for what in mistakes(line)]
+    wrong = [what for line in commands(REPOSITORY / name) for what in usage.mistakes(line)]
     assert wrong == []
 
 
@@ -51,30 +47,4 @@ def commands(page: Path) -> list[str]:
         for line in block.replace("\\\n", " ").splitlines()
     ]
     named = [line.strip() for line in (*lines, *markdown.inline_code(text))]
-    return [line for line in named if line.startswith("ray-multicluster ")]
-
-
-def mistakes(line: str) -> list[str]:
-    path: list[str] = []
-    words = shlex.split(line, comments=True)[1:]
-    while words and words[0] in subcommands(tuple(path)):
-        path.append(words.pop(0))
-    if not path and words:
-        return [f"{line}: there is no command {words[0]}"]
-    ours = words[: words.index("--")] if "--" in words else words
-    flags = [word.partition("=")[0] for word in ours if re.match(r"--?[a-z]", word)]
-    known = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", usage(tuple(path))))
-    return [f"{line}: {' '.join(path)} has no {flag}" for flag in flags if flag not in known]
-
-
-def subcommands(path: tuple[str, ...]) -> set[str]:
-    _, found, listed = usage(path).partition("\nCommands:\n")
-    return set(re.findall(r"^  ([a-z-]+)\b", listed, re.MULTILINE)) if found else set()
-
-
-@functools.cache
-def usage(path: tuple[str, ...]) -> str:
-    answer = subprocess.run(
-        [str(binary()), *path, "--help"], capture_output=True, text=True, timeout=30, check=True
-    )
-    return answer.stdout
+    return [line for line in named if line.startswith(f"{usage.PROGRAM} ")]
