@@ -1,0 +1,91 @@
+"""What a reader of our Markdown sees: headings with their anchors, links, blocks of code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from .plane import REPOSITORY
+
+# Built, installed or fetched: not ours.
+_FOREIGN = {"target", ".venv", "node_modules", ".git"}
+
+_FENCE = re.compile(r"^ *(`{3,}|~{3,})(.*)$")
+_INLINE_CODE = re.compile(r"(`+)(.+?)\1")
+_LINK = re.compile(r"\[[^\]]*\]\(([^()\s]+(?:\([^()\s]*\))?)\)")
+
+
+def pages() -> list[Path]:
+    """Every Markdown file of the repository."""
+    found = sorted(REPOSITORY.rglob("*.md"))
+    return [page for page in found if not _FOREIGN & set(page.relative_to(REPOSITORY).parts)]
+
+
+def anchors(text: str) -> set[str]:
+    """What `#…` may be, as GitHub makes it from the headings."""
+    seen: dict[str, int] = {}
+    for line in _prose(text):
+        if heading := re.match(r"#{1,6} +(.+?) *#*$", line):
+            slug = _slug(heading[1])
+            count = seen[slug] = seen.get(slug, -1) + 1
+            if count:
+                seen[f"{slug}-{count}"] = 0
+    return set(seen)
+
+
+def links(text: str) -> list[str]:
+    """The targets of all links, code left out."""
+    return [link for line in _prose(text) for link in _LINK.findall(_INLINE_CODE.sub("", line))]
+
+
+def code_blocks(text: str) -> list[tuple[str, str]]:
+    """(language, content) of each fenced block."""
+    blocks: list[tuple[str, list[str]]] = []
+    for fence, line, is_fence in _lines(text):
+        if is_fence and fence is not None:
+            blocks.append((line.strip().lstrip("`~").strip(), []))
+        elif fence is not None:
+            blocks[-1][1].append(line)
+    return [(language, "\n".join(lines)) for language, lines in blocks]
+
+
+def inline_code(text: str) -> list[str]:
+    return [code for line in _prose(text) for _, code in _INLINE_CODE.findall(line)]
+
+
+def broken_link(page: Path, target: str) -> str | None:
+    """What is wrong with a link of `page`; None if nothing, or if it leads out of here."""
+    if re.match(r"[a-z][a-z+.-]*:", target):
+        return None
+    path, _, anchor = target.partition("#")
+    file = (page.parent / path).resolve() if path else page
+    if not file.exists():
+        return f"{target}: there is no {file}"
+    if anchor and anchor not in anchors(file.read_text()):
+        return f"{target}: {file.name} has no such heading"
+    return None
+
+
+def _slug(heading: str) -> str:
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").replace("*", "")
+    return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
+
+
+def _prose(text: str) -> Iterator[str]:
+    return (line for fence, line, is_fence in _lines(text) if fence is None and not is_fence)
+
+
+def _lines(text: str) -> Iterator[tuple[str | None, str, bool]]:
+    """(the fence it is within, the line, whether it is a fence itself)."""
+    fence: str | None = None
+    for line in text.splitlines():
+        match = _FENCE.match(line)
+        if match and fence is None:
+            fence = match[1]
+            yield fence, line, True
+        elif match and fence and match[1].startswith(fence) and not match[2].strip():
+            fence = None
+            yield None, line, True
+        else:
+            yield fence, line, False
