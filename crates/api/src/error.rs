@@ -68,6 +68,12 @@ codes! {
         "upload it first: PUT /api/packages/gcs/NAME";
     BAD_CLUSTER = "bad_cluster", 400, "The cluster as described cannot be used.",
         "the keys are those of a cluster in cluster.yaml";
+    NO_TOKEN = "no_token", 401, "The control plane wants a token, and none was given.",
+        "send Authorization: Bearer TOKEN; ray-multicluster token create makes one";
+    BAD_TOKEN = "bad_token", 403, "The token is unknown, revoked or expired.",
+        "ask whoever runs the control plane for another: ray-multicluster token create";
+    FORBIDDEN = "forbidden", 403, "The token is good, but not for this.",
+        "ask whoever runs the control plane for a token of another role";
     HOST_NOT_ALLOWED = "host_not_allowed", 403, "The control plane does not answer to this `Host`.",
         "use http://127.0.0.1 or http://localhost, or start it with the name you want to use";
     ORIGIN_NOT_ALLOWED = "origin_not_allowed", 403, "A web page of another site made this request.",

@@ -50,6 +50,9 @@ pub struct Job {
     /// The job it was submitted from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_job: Option<String>,
+    /// Who submitted it, where there are tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
     /// Where it is or was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,

@@ -122,8 +122,9 @@ impl Core {
     #[must_use]
     pub fn what_if(&self, work: &Work, parent: Option<&Parent>) -> WhatIf {
         let work = stay_with_parent(work.clone(), parent);
-        let allowed =
-            parent.map_or(Ok(()), |parent| self.check_parent(parent)).and_then(|()| self.admit(&work));
+        let allowed = parent
+            .map_or(Ok(()), |parent| self.check_parent(parent, work.owner.as_ref()))
+            .and_then(|()| self.admit(&work));
         if let Err(refusal) = allowed {
             return WhatIf { chosen: None, refused: Some(refusal.to_string()), clusters: Vec::new() };
         }

@@ -1,6 +1,6 @@
 //! What callers ask for: submit, stop, run again, forget.
 
-use multicluster_types::{JobId, Kind, Message, Origin, Preference, State, Transition, Work};
+use multicluster_types::{JobId, Kind, Message, Origin, Owner, Preference, State, Transition, Work};
 
 use crate::{
     Accepted, Core, Duplicate, Effect, Output, Parent, Refusal, Submission,
@@ -33,7 +33,7 @@ impl Core {
             return Ok(Accepted { job, duplicate: Some(Duplicate::SameContent) });
         }
         if let Some(parent) = &parent {
-            self.check_parent(parent)?;
+            self.check_parent(parent, work.owner.as_ref())?;
         }
         self.admit(&work)?;
 
@@ -56,10 +56,11 @@ impl Core {
         Ok(Accepted { job: id, duplicate: None })
     }
 
-    /// Only a job that is on a cluster can submit from inside it: the exemptions of
-    /// sub-work are not for the asking.
-    pub(crate) fn check_parent(&self, parent: &Parent) -> Result<(), Refusal> {
+    /// Only a job that is on a cluster can submit from inside it, and only for its owner:
+    /// the exemptions of sub-work are not for the asking.
+    pub(crate) fn check_parent(&self, parent: &Parent, owner: Option<&Owner>) -> Result<(), Refusal> {
         let record = self.jobs.find(&parent.job).map(|key| &self.jobs[key].record);
+        let record = record.filter(|record| record.work.owner.as_ref() == owner);
         match record.and_then(JobRecord::live) {
             Some(live) if live.cluster == parent.cluster => Ok(()),
             _ => Err(Refusal::NotInside { job: parent.job.clone(), cluster: parent.cluster.clone() }),

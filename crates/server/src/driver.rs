@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use multicluster_core::{Accepted, Core, Identity, Input, Parent, Refusal, Reply, Submission};
 use multicluster_store::{LogCopy, StoreError};
-use multicluster_types::{ClusterName, ContentHash, JobId, Kind, Payload, Work};
+use multicluster_types::{ClusterName, ContentHash, JobId, Kind, Owner, Payload, Work};
 use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use outbox::{Errand, LaneChange, Outbox, Run};
@@ -155,6 +155,13 @@ impl NewJob {
     #[must_use]
     pub fn placement(id: Option<JobId>, work: Work, parent: Option<Parent>) -> Self {
         Self { id, work, parent, content: None }
+    }
+
+    /// The same, submitted by this owner.
+    #[must_use]
+    pub fn owned_by(mut self, owner: Option<Owner>) -> Self {
+        self.work.owner = owner;
+        self
     }
 
     /// As the core wants it, and what it must not see.

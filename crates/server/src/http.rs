@@ -11,25 +11,33 @@ pub(crate) mod body;
 mod console;
 pub(crate) mod error;
 mod host;
+mod login;
 mod native;
 mod ray_jobs;
-mod route;
+pub(crate) mod route;
 
 use std::{net::SocketAddr, panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
 use axum::{
     Router,
     extract::{Request, State},
-    http::{HeaderValue, Method, StatusCode, Uri, header},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header},
     middleware::{self, Next},
-    response::{IntoResponse, Response},
+    response::{IntoResponse, Redirect, Response},
 };
 use futures_util::FutureExt;
 use multicluster_api::codes;
+use multicluster_types::JobId;
 
-use self::{error::Problem, host::Hosts, route::Routes};
+use self::{
+    error::Problem,
+    host::Hosts,
+    route::{Routes, part},
+};
 use crate::{
     Plane,
+    access::{Access, Caller, Needs},
+    driver::Driver,
     metrics::{self, Metrics},
     usage::Usage,
 };
@@ -42,8 +50,11 @@ pub(crate) fn router(plane: Plane, address: SocketAddr) -> Router {
         routes: Arc::new(Routes::new(paths)),
         metrics: plane.metrics.clone(),
         usage: plane.usage.clone(),
+        access: plane.access.clone(),
+        driver: plane.driver.clone(),
     };
     native
+        .merge(login::routes(plane.access.clone()))
         .merge(ray_jobs::routes().merge(metrics::routes()).with_state(plane))
         .merge(console::routes())
         .method_not_allowed_fallback(wrong_method)
@@ -57,6 +68,48 @@ struct Guard {
     routes: Arc<Routes>,
     metrics: Metrics,
     usage: Usage,
+    access: Access,
+    driver: Driver,
+}
+
+impl Guard {
+    /// Who asks, if that may be asked by them, here, from where they are.
+    async fn admit(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<Caller, Problem> {
+        self.hosts.check(headers, uri)?;
+        let path = uri.path();
+        let route = self.routes.find(path);
+        let needs = Needs::of(method, route);
+        if needs == Needs::Nothing {
+            return Ok(Caller::ANYBODY);
+        }
+        let caller = self.access.caller(headers)?;
+        if !needs.are_met_by(caller.role) {
+            let message = format!("a token of role {} is not good for this", caller.role.as_str());
+            let hint = format!("{method} {path} needs {}", needs.as_str());
+            return Err(Problem::new(codes::FORBIDDEN, message).hint(hint));
+        }
+        if caller.sees_only().is_some()
+            && let Some(id) = route.and_then(|route| part(route, path, "{id}"))
+        {
+            self.check_owner(&caller, id).await?;
+        }
+        Ok(caller)
+    }
+
+    /// What is somebody else's is, to this caller, not there.
+    async fn check_owner(&self, caller: &Caller, id: &str) -> Result<(), Problem> {
+        let Ok(job) = JobId::new(id) else { return Ok(()) };
+        let (asked, caller) = (job.clone(), caller.clone());
+        let seen = self.driver.read(move |core| {
+            core.job(&asked).is_none_or(|record| caller.may_see(record.work.owner.as_ref()))
+        });
+        if seen.await? {
+            return Ok(());
+        }
+        // In the words of Ray, whose clients look for them.
+        let problem = Problem::new(codes::UNKNOWN_JOB, format!("Job {job} does not exist"));
+        Err(problem.hint("a token of role submit sees the jobs of its owner"))
+    }
 }
 
 /// Every request passes here.
@@ -64,24 +117,27 @@ async fn watch(State(guard): State<Guard>, request: Request, next: Next) -> Resp
     let started = Instant::now();
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let using = guard.usage.enter();
-    let allowed = match &using {
-        Some(_) => guard.hosts.check(request.headers(), request.uri()),
+    let admitted = match &using {
+        Some(_) => guard.admit(&method, &uri, request.headers()).await,
         None => Err(Problem::new(codes::STOPPING, "the control plane ends, for nobody needed it")),
     };
-    let (request, rest) = body::watched(request);
-    let mut response = match allowed {
+    let (mut request, rest) = body::watched(request);
+    let mut response = match admitted {
         Err(problem) => {
             drop(request);
             render(problem, &uri)
         }
         // Nothing that a request touches is left half changed: the driver owns all state.
-        Ok(()) => match AssertUnwindSafe(next.run(request)).catch_unwind().await {
-            Ok(response) => response,
-            Err(_) => {
-                tracing::error!(%method, path = uri.path(), "a request panicked");
-                render(Problem::new(codes::INTERNAL, "the request ran into a bug"), &uri)
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            match AssertUnwindSafe(next.run(request)).catch_unwind().await {
+                Ok(response) => response,
+                Err(_) => {
+                    tracing::error!(%method, path = uri.path(), "a request panicked");
+                    render(Problem::new(codes::INTERNAL, "the request ran into a bug"), &uri)
+                }
             }
-        },
+        }
     };
     if !rest.drain().await || using.is_none() {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -91,8 +147,11 @@ async fn watch(State(guard): State<Guard>, request: Request, next: Next) -> Resp
     response
 }
 
-/// Ray's clients print the body as it is; ours read JSON.
+/// Ray's clients print the body as it is; ours read JSON; people are shown where to log in.
 fn render(problem: Problem, uri: &Uri) -> Response {
+    if uri.path() == "/" && [codes::NO_TOKEN.word, codes::BAD_TOKEN.word].contains(&problem.code) {
+        return Redirect::to("/login").into_response();
+    }
     if uri.path().starts_with("/api/") { problem.into_text_response() } else { problem.into_response() }
 }
 
@@ -133,6 +192,8 @@ mod tests {
             routes: Arc::new(Routes::new([])),
             metrics: Metrics::default(),
             usage: Usage::new(),
+            access: Access::open(),
+            driver: Driver::new().0,
         };
         let bug = || async { panic!("a bug") as StatusCode };
         let router = Router::new().route("/v1/bug", get(bug)).route("/api/bug", get(bug));

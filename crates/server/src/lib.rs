@@ -6,9 +6,11 @@
 //! - `submission` what a caller asked for, checked
 //! - `logs` what a job printed, from its cluster or from our copy
 //! - `plane` all of it together, as the HTTP routes see it
+//! - `access` who may ask for what
 //! - `http` both APIs and the console · `events`, `metrics`, `history` what is told
 //! - `serve` start, reload, stop · `usage` whether anybody needs us
 
+mod access;
 mod clock;
 mod driver;
 mod events;
@@ -24,6 +26,7 @@ mod serve;
 mod submission;
 mod usage;
 
+pub use access::{Role, Token, Tokens};
 pub use driver::{Driver, Failure, NewJob};
 pub use multicluster_types::Span;
 pub use plane::Plane;

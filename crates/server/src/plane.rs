@@ -6,6 +6,7 @@ use multicluster_store::{Packages, Reader, StoreError};
 use multicluster_types::Timestamp;
 
 use crate::{
+    access::Access,
     driver::{Driver, Failure},
     events::Events,
     history::Samples,
@@ -37,6 +38,8 @@ pub struct Plane {
     pub started_at: Timestamp,
     /// How things stood lately.
     pub(crate) samples: Samples,
+    /// Who may ask for what.
+    pub(crate) access: Access,
     /// Who may read logs.
     pub(crate) logs: Turns,
     /// Who is being served.

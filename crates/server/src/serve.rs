@@ -30,6 +30,7 @@ pub use reload::{Reloaded, Reloader};
 use self::notice::Notice;
 use crate::{
     Plane,
+    access::Access,
     clock::Clock,
     driver::{self, Command, Driver, Parts, Running},
     events::Events,
@@ -50,6 +51,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Where everything durable is.
     pub state_dir: PathBuf,
+    /// The file of tokens, which there need not be.
+    pub tokens: PathBuf,
     /// Let anybody who can reach the address do anything.
     pub insecure: bool,
     /// End when nobody needed us for so long.
@@ -92,6 +95,7 @@ pub fn start(config: Config, mut opened: Opened, config_path: Option<PathBuf>) -
         id,
         started_at: clock.now(),
         samples: Samples::default(),
+        access: Access::open(),
         logs: Turns::default(),
         usage: Usage::new(),
         reader: opened.reader,
@@ -131,13 +135,8 @@ impl Started {
 /// When it cannot start, or the store fails for good.
 pub async fn serve(options: Options) -> anyhow::Result<()> {
     let config = reload::read(&options.config)?;
-    if !options.listen.ip().is_loopback() && !options.insecure {
-        bail!(
-            "{} can be reached from other machines, and anybody there could run anything on your clusters\n  \
-             hint: listen on 127.0.0.1, or say --insecure if the network is yours alone",
-            options.listen
-        );
-    }
+    let access = Access::by_file(&options.tokens)?;
+    check_protected(&options, &access)?;
     let listener = TcpListener::bind(options.listen)
         .await
         .with_context(|| format!("cannot listen on {}", options.listen))?;
@@ -146,7 +145,8 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     Notice::take_down_old(&options.state_dir)?;
     config.warnings.iter().for_each(|warning| tracing::warn!(%warning, "configuration"));
     let clusters = counted(config.clusters.len(), "cluster");
-    let started = start(config, opened, Some(options.config.clone()))?;
+    let mut started = start(config, opened, Some(options.config.clone()))?;
+    started.plane.access = access;
     let plane = started.plane.clone();
     let jobs = counted(plane.driver.read(Core::job_count).await?, "job");
     let _watch = reload::watch(&options.config, plane.reloader.clone());
@@ -168,6 +168,23 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
         () = failed(&started.running) => notice.take_down(),
     }
     started.stop().await.context("what was not yet answered is lost; what was answered is kept")
+}
+
+/// Who can reach the address can run anything on the clusters, unless tokens say who may.
+fn check_protected(options: &Options, access: &Access) -> anyhow::Result<()> {
+    if options.listen.ip().is_loopback() || access.is_on() {
+        return Ok(());
+    }
+    if !options.insecure {
+        bail!(
+            "{} can be reached from other machines, and anybody there could run anything on your clusters\n  \
+             hint: make a token (ray-multicluster token create --owner NAME --role admin), listen on \
+             127.0.0.1, or say --insecure if the network is yours alone",
+            options.listen
+        );
+    }
+    tracing::warn!(listen = %options.listen, "--insecure: whoever reaches this address may run anything on the clusters");
+    Ok(())
 }
 
 /// One control plane per directory; a second one is told where the first is.

@@ -6,7 +6,9 @@ use multicluster_core::{
     Durable, Write,
     record::{AttemptRecord, JobRecord},
 };
-use multicluster_types::{Attempt, ClusterName, Decision, JobId, Kind, Payload, State, Tag, Timestamp};
+use multicluster_types::{
+    Attempt, ClusterName, Decision, JobId, Kind, Owner, Payload, State, Tag, Timestamp,
+};
 
 use crate::StoreError;
 
@@ -115,6 +117,8 @@ pub struct JobFilter {
     pub kind: Option<Kind>,
     /// That are or were on this cluster.
     pub cluster: Option<ClusterName>,
+    /// Submitted by this owner.
+    pub owner: Option<Owner>,
     /// Carrying all of these tags and labels.
     pub tags: Vec<Tag>,
     /// Whose id contains this text.

@@ -161,6 +161,10 @@ name!(
     Tag, "tag", 128, is_printable, PRINTABLE
 );
 name!(
+    /// Whose work it is: the person or service that a token was made for.
+    Owner, "owner", 64, is_token, TOKEN
+);
+name!(
     /// The name of a resource other than CPU, GPU and memory, exactly as Ray spells it.
     ResourceName, "resource name", 128, is_printable, PRINTABLE
 );

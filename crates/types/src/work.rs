@@ -6,7 +6,7 @@ use std::{fmt, ops};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{ClusterName, GroupId, IdError, Resources, Snapshot, Tag};
+use crate::{ClusterName, GroupId, IdError, Owner, Resources, Snapshot, Tag};
 
 /// Everything that decides where and in which order work is placed. Two pieces of
 /// work that are equal here are interchangeable to the scheduler: they form one
@@ -30,6 +30,9 @@ pub struct Work {
     /// Submitted from outside, or from inside a scheduled job.
     #[serde(default)]
     pub origin: Origin,
+    /// Who submitted it, where tokens say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Owner>,
     /// Submitted in one call together with others.
     #[serde(default)]
     pub group: Option<GroupId>,
@@ -52,6 +55,7 @@ impl Work {
             preference: None,
             versions: None,
             origin: Origin::Outside,
+            owner: None,
             group: None,
             priority: Priority::default(),
             retry: Retry::default(),

@@ -1,8 +1,10 @@
 //! Which route a path belongs to: a metric label must not be what somebody sent.
 
 /// Those outside the native API, whose own come with its OpenAPI document.
-const OTHERS: [&str; 15] = [
+pub(crate) const OTHERS: [&str; 17] = [
     "/",
+    "/login",
+    "/logout",
     "/favicon.svg",
     "/assets/{*path}",
     "/metrics",
@@ -35,6 +37,11 @@ impl Routes {
     pub(super) fn find(&self, path: &str) -> Option<&str> {
         self.0.iter().map(String::as_str).find(|template| fits(template, path))
     }
+}
+
+/// What a path has in the place of this word of its template.
+pub(super) fn part<'a>(template: &str, path: &'a str, word: &str) -> Option<&'a str> {
+    template.split('/').zip(path.split('/')).find(|(this, _)| *this == word).map(|(_, part)| part)
 }
 
 fn fits(template: &str, path: &str) -> bool {

@@ -89,6 +89,7 @@ fn matches(filter: &JobFilter, job: &Job) -> bool {
     (filter.states.is_empty() || filter.states.contains(&record.state()))
         && filter.kind.is_none_or(|kind| kind == record.work.kind)
         && filter.cluster.as_ref().is_none_or(|cluster| job.clusters.contains(cluster))
+        && (filter.owner.is_none() || filter.owner == record.work.owner)
         && filter.tags.iter().all(|tag| record.work.tags.contains(tag))
         && filter.id_contains.as_ref().is_none_or(|part| record.id.as_str().contains(part))
         && filter.search.as_ref().is_none_or(|search| {

@@ -29,7 +29,10 @@ pub(super) fn jobs(
     // One view, however many statements.
     let _view = conn.unchecked_transaction()?;
     let limit = limit.clamp(1, MAX_PAGE);
-    let searching = !filter.tags.is_empty() || filter.id_contains.is_some() || filter.search.is_some();
+    let searching = !filter.tags.is_empty()
+        || filter.id_contains.is_some()
+        || filter.search.is_some()
+        || filter.owner.is_some();
     let stride = if searching { STRIDE.max(limit + 1) } else { limit + 1 };
     let mut items = Vec::new();
     let mut last = before.map_or(i64::MAX, int);
@@ -103,6 +106,9 @@ pub(super) fn job(conn: &Connection, job: i64, filter: &JobFilter) -> Result<Opt
     if !filter.tags.iter().all(|tag| may_carry(text, tag)) {
         return Ok(None);
     }
+    if !filter.owner.iter().all(|owner| text.contains(owner.as_str())) {
+        return Ok(None);
+    }
     if let Some(search) = &filter.search
         && !search.may_be_in(id)
         && !search.may_be_in(text)
@@ -111,7 +117,9 @@ pub(super) fn job(conn: &Connection, job: i64, filter: &JobFilter) -> Result<Opt
         return Ok(None);
     }
     let record: JobRecord = parse(id, row, 1)?;
-    if !filter.tags.iter().all(|tag| record.work.tags.contains(tag)) {
+    if !filter.tags.iter().all(|tag| record.work.tags.contains(tag))
+        || (filter.owner.is_some() && filter.owner != record.work.owner)
+    {
         return Ok(None);
     }
     let payload = payload(conn, job)?;

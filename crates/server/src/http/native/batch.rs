@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::{Request, State},
     http::header,
     response::{IntoResponse, Response},
@@ -26,6 +26,7 @@ use super::{
     wait::asked_again_after,
 };
 use crate::{
+    access::Caller,
     driver::{NewJob, Turn},
     http::{body, error::Problem},
     submission::{self, JobRequest},
@@ -40,7 +41,11 @@ const LARGEST: usize = 64 << 20;
 /// the order of the jobs.
 #[utoipa::path(post, path = "/v1/jobs/batch", tag = "jobs", operation_id = "submit_jobs", request_body = api::BatchRequest,
     responses((status = 200, body = api::BatchAnswer), (status = "4XX", body = api::ErrorBody)))]
-pub(super) async fn submit(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+pub(super) async fn submit(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Result<Response, Problem> {
     let json = read(&api, request).await?;
     let _turn = api.batches.acquire().await.map_err(|_| stopping())?;
     // Milliseconds of pure work, which would hold up others' requests here.
@@ -50,7 +55,7 @@ pub(super) async fn submit(State(api): State<Api>, request: Request) -> Result<R
         Ok(jobs.map(|job| JobRequest::from(job).check_alone()).collect::<Vec<_>>())
     });
     let checked = submission::check_all(&api.plane, checked.await?).await?;
-    accept(&api, checked).await
+    accept(&api, owned_by(&caller, checked)).await
 }
 
 /// Ask for many placements
@@ -62,6 +67,7 @@ pub(super) async fn submit(State(api): State<Api>, request: Request) -> Result<R
     responses((status = 200, body = api::PlacementAnswers), (status = "4XX", body = api::ErrorBody)))]
 pub(super) async fn place(
     State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Result<Json<api::PlacementAnswers>, Problem> {
     let deadline = Instant::now() + patience(request.uri())?;
@@ -71,7 +77,7 @@ pub(super) async fn place(
         let batch: api::PlacementBatch = body::parse(&json)?;
         Ok(batch.placements.into_iter().map(new_placement).collect::<Vec<_>>())
     });
-    let (wanted, refused) = sort_out(checked.await?);
+    let (wanted, refused) = sort_out(owned_by(&caller, checked.await?));
     drop(turn);
     let submitted = api.plane.driver.turn(move |turn| {
         let each = turn.submit_batch(wanted);
@@ -162,6 +168,10 @@ async fn accept(api: &Api, checked: Vec<Result<NewJob, Problem>>) -> Result<Resp
     let json =
         serde_json::to_vec(&answer).map_err(|error| Problem::new(codes::INTERNAL, error.to_string()))?;
     Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
+}
+
+fn owned_by(caller: &Caller, jobs: Vec<Result<NewJob, Problem>>) -> Vec<Result<NewJob, Problem>> {
+    jobs.into_iter().map(|job| Ok(job?.owned_by(caller.owner.clone()))).collect()
 }
 
 /// What is right in itself, and for each of all what is wrong with it.

@@ -1,7 +1,7 @@
 //! Why: explanations, decisions, what-if.
 
-use axum::{Json, extract::State, http::Uri};
-use multicluster_api as api;
+use axum::{Extension, Json, extract::State, http::Uri};
+use multicluster_api::{self as api, codes};
 use multicluster_types::JobId;
 
 use super::{
@@ -9,7 +9,7 @@ use super::{
     views,
     wait::stored,
 };
-use crate::{Plane, driver::Failure, http::error::Problem, submission::JobRequest};
+use crate::{Plane, access::Caller, driver::Failure, http::error::Problem, submission::JobRequest};
 
 const MOST_LISTED: usize = 1000;
 
@@ -46,8 +46,13 @@ pub(super) async fn of_job(
     responses((status = 200, body = api::Page<api::Decision>), (status = 400, body = api::ErrorBody)))]
 pub(super) async fn list(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     uri: Uri,
 ) -> Result<Json<api::Page<api::Decision>>, Problem> {
+    if caller.sees_only().is_some() {
+        let problem = Problem::new(codes::FORBIDDEN, "a token of role submit sees only its own jobs");
+        return Err(problem.hint("ask about one of them: GET /v1/jobs/ID/decisions"));
+    }
     page(&plane, None, &uri).await
 }
 

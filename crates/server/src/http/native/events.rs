@@ -8,13 +8,14 @@ use std::{
 };
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::State,
     http::{HeaderMap, Uri},
     response::sse::{Event, KeepAlive, Sse},
 };
 use futures_util::{Stream, stream};
 use multicluster_api::{self as api, codes};
+use multicluster_core::Core;
 use multicluster_store::StoredEvent;
 use multicluster_types::JobId;
 use tokio::sync::broadcast::{self, error::RecvError};
@@ -23,7 +24,7 @@ use super::{
     request::{Job, Params},
     wait::stored,
 };
-use crate::{Plane, http::error::Problem, usage::Using};
+use crate::{Plane, access::Caller, http::error::Problem, usage::Using};
 
 /// Read from the store at a time.
 const PAGE: usize = 500;
@@ -65,6 +66,7 @@ pub(super) async fn of_job(
     responses((status = 200, content_type = "text/event-stream"), (status = 400, body = api::ErrorBody)))]
 pub(super) async fn stream(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
@@ -77,9 +79,9 @@ pub(super) async fn stream(
         })?),
         None => after(&params)?,
     };
-    let tail = Tail::new(&plane, jobs, after);
+    let tail = Tail::new(&plane, caller, jobs, after);
     let events = stream::unfold(tail, async |mut tail| {
-        let event = tail.next().await?;
+        let event = tail.next_seen().await?;
         let kind = if event.job.is_some() { "job" } else { "cluster" };
         let told = Event::default().id(event.seq.to_string()).event(kind).data(&event.body);
         Some((Ok(told), tail))
@@ -105,6 +107,7 @@ fn after(params: &Params) -> Result<Option<u64>, Problem> {
 /// slower than what happens reads from the store, not from memory.
 struct Tail {
     plane: Plane,
+    caller: Caller,
     _using: Option<Using>,
     jobs: Option<Arc<BTreeSet<JobId>>>,
     live: broadcast::Receiver<Arc<StoredEvent>>,
@@ -117,12 +120,13 @@ struct Tail {
 }
 
 impl Tail {
-    fn new(plane: &Plane, jobs: Option<Arc<BTreeSet<JobId>>>, after: Option<u64>) -> Self {
+    fn new(plane: &Plane, caller: Caller, jobs: Option<Arc<BTreeSet<JobId>>>, after: Option<u64>) -> Self {
         // Watched before the first read, so that nothing falls in between.
         let live = plane.events.watch();
         let catching_up = after.is_some();
         Self {
             plane: plane.clone(),
+            caller,
             _using: plane.usage.enter(),
             jobs,
             live,
@@ -130,6 +134,20 @@ impl Tail {
             missed: 0,
             page: VecDeque::new(),
             catching_up,
+        }
+    }
+
+    /// The next that the caller may see.
+    async fn next_seen(&mut self) -> Option<Arc<StoredEvent>> {
+        loop {
+            let event = self.next().await?;
+            let Some(job) = event.job.clone().filter(|_| self.caller.sees_only().is_some()) else {
+                return Some(event);
+            };
+            let owner = move |core: &Core| core.job(&job).and_then(|record| record.work.owner.clone());
+            if self.caller.may_see(self.plane.driver.read(owner).await.ok()?.as_ref()) {
+                return Some(event);
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::State,
     http::{StatusCode, Uri},
 };
@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     Plane,
+    access::Caller,
     driver::{Failure, Turn},
     http::error::Problem,
     logs,
@@ -71,9 +72,10 @@ impl From<api::JobRequest> for JobRequest {
     responses((status = 201, body = api::Accepted), (status = 200, body = api::Accepted), (status = "4XX", body = api::ErrorBody)))]
 pub(super) async fn submit(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     request::Json(sent): request::Json<api::JobRequest>,
 ) -> Result<(StatusCode, Json<api::Accepted>), Problem> {
-    let job = JobRequest::from(sent).check(&plane).await?;
+    let job = JobRequest::from(sent).check(&plane).await?.owned_by(caller.owner);
     let accepted =
         plane.driver.submit(job).await.map_err(|failure| Problem::from(failure).in_submission())?;
     let status = if accepted.duplicate.is_some() { StatusCode::OK } else { StatusCode::CREATED };
@@ -92,9 +94,13 @@ pub(super) async fn submit(
         ("limit" = Option<u32>, Query, description = "At most so many, 1 to 1000; 100 if not said. A page of large jobs may end earlier"),
         ("cursor" = Option<String>, Query, description = "next_cursor of the page before")),
     responses((status = 200, body = api::Page<api::Job>), (status = "4XX", body = api::ErrorBody)))]
-pub(super) async fn list(State(plane): State<Plane>, uri: Uri) -> Result<Json<api::Page<api::Job>>, Problem> {
+pub(super) async fn list(
+    State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
+    uri: Uri,
+) -> Result<Json<api::Page<api::Job>>, Problem> {
     let params = Params::of(&uri, &["state", "kind", "cluster", "tag", "id", "q", "limit", "cursor"])?;
-    let filter = filter(&params)?;
+    let filter = JobFilter { owner: caller.sees_only().cloned(), ..filter(&params)? };
     let (limit, cursor) = (params.limit(100, MOST_LISTED)?, params.cursor()?);
     let page = plane
         .history(move |store| {
@@ -143,6 +149,7 @@ fn filter(params: &Params) -> Result<JobFilter, Problem> {
         states: params.each("state", &words.join(", "), state)?,
         kind: kinds.pop(),
         cluster: params.value::<ClusterName>("cluster", "the name of a cluster")?,
+        owner: None,
         tags: params.each("tag", "a tag", |text| Tag::new(text).ok())?,
         id_contains: params.text("id")?.map(str::to_owned),
         search: params.text("q")?.map(Search::new),

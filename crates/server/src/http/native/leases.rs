@@ -1,7 +1,7 @@
 //! Leases by the thousand: programs tell of all they hold in one request.
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::{FromRequest, Request, State},
 };
 use multicluster_api::{self as api, LeaseAnswer, LeaseAnswers, LeaseStatus};
@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use super::batch::stopping;
 use crate::{
     Plane,
+    access::Caller,
     driver::Turn,
     http::{body, error::Problem},
 };
@@ -38,6 +39,7 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Listed<T> {
     responses((status = 200, body = api::LeaseAnswers), (status = "4XX", body = api::ErrorBody)))]
 pub(super) async fn heartbeat(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     Listed(sent): Listed<api::LeaseBeats>,
 ) -> Result<Json<LeaseAnswers>, Problem> {
     let beat = |lease: &api::LeaseBeat| {
@@ -56,7 +58,7 @@ pub(super) async fn heartbeat(
         None => (None, LeaseStatus::Gone),
     };
     let named = sent.leases.into_iter().map(|lease| (lease.id, lease.attempt));
-    together(&plane, inputs, named.collect(), said).await
+    together(&plane, caller, inputs, named.collect(), said).await
 }
 
 /// Say that the holders of placements are done with them
@@ -67,6 +69,7 @@ pub(super) async fn heartbeat(
     responses((status = 200, body = api::LeaseAnswers), (status = "4XX", body = api::ErrorBody)))]
 pub(super) async fn release(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     Listed(sent): Listed<api::LeaseReleases>,
 ) -> Result<Json<LeaseAnswers>, Problem> {
     let given_back = |lease: &api::LeaseRelease| {
@@ -79,7 +82,7 @@ pub(super) async fn release(
     let inputs = sent.leases.iter().map(given_back).collect();
     let said = |reply: Option<Reply>| (None, reply.map_or(LeaseStatus::Gone, |_| LeaseStatus::Released));
     let named = sent.leases.into_iter().map(|lease| (lease.id, lease.attempt));
-    together(&plane, inputs, named.collect(), said).await
+    together(&plane, caller, inputs, named.collect(), said).await
 }
 
 /// Give up many placements, from outside
@@ -89,12 +92,13 @@ pub(super) async fn release(
     responses((status = 200, body = api::LeaseAnswers), (status = "4XX", body = api::ErrorBody)))]
 pub(super) async fn stop(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     Listed(sent): Listed<api::PlacementIds>,
 ) -> Result<Json<LeaseAnswers>, Problem> {
     let inputs = sent.ids.iter().map(|id| Some(Input::Stop { job: JobId::new(id.as_str()).ok()? })).collect();
     let said = |reply: Option<Reply>| (None, reply.map_or(LeaseStatus::Gone, |_| LeaseStatus::Stopping));
     let named = sent.ids.into_iter().map(|id| (id, None));
-    together(&plane, inputs, named.collect(), said).await
+    together(&plane, caller, inputs, named.collect(), said).await
 }
 
 /// Attempts count from 1.
@@ -117,13 +121,16 @@ fn outcome(lease: &api::LeaseRelease) -> ReleaseOutcome {
 /// Feeds them in one turn. What cannot be an id is nobody's lease.
 async fn together(
     plane: &Plane,
+    caller: Caller,
     inputs: Vec<Option<Input>>,
     named: Vec<(String, Option<u32>)>,
     said: impl Fn(Option<Reply>) -> (Option<Attempt>, LeaseStatus),
 ) -> Result<Json<LeaseAnswers>, Problem> {
     let act = move |turn: &mut Turn| {
-        let inputs: Vec<_> =
-            inputs.into_iter().map(|input| input.filter(|input| is_ours(turn.core(), input))).collect();
+        let inputs: Vec<_> = inputs
+            .into_iter()
+            .map(|input| input.filter(|input| is_ours(turn.core(), &caller, input)))
+            .collect();
         let meant: Vec<bool> = inputs.iter().map(Option::is_some).collect();
         (meant, turn.feed(Input::Together(inputs.into_iter().flatten().collect())))
     };
@@ -138,10 +145,16 @@ async fn together(
     Ok(Json(LeaseAnswers { leases: named.into_iter().zip(meant).map(answer).collect() }))
 }
 
-/// Jobs are stopped elsewhere; of the others the core knows which are placements.
-fn is_ours(core: &Core, input: &Input) -> bool {
-    match input {
-        Input::Stop { job } => core.job(job).is_some_and(|job| job.work.kind != Kind::Job),
-        _ => true,
-    }
+/// Jobs are stopped elsewhere, and what is somebody else's is nobody's here.
+fn is_ours(core: &Core, caller: &Caller, input: &Input) -> bool {
+    let (Input::Stop { job }
+    | Input::Heartbeat { job, .. }
+    | Input::Waits { job }
+    | Input::Released { job, .. }
+    | Input::Withdraw { job }) = input
+    else {
+        return false;
+    };
+    let record = core.job(job).filter(|record| record.work.kind != Kind::Job);
+    record.is_some_and(|record| caller.may_see(record.work.owner.as_ref()))
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::State,
     http::{StatusCode, Uri},
 };
@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     Plane,
+    access::Caller,
     driver::{Failure, NewJob, Turn},
     http::error::Problem,
     submission::{Wishes, parent_names},
@@ -62,11 +63,12 @@ pub(super) fn new_placement(sent: api::PlacementRequest) -> Result<NewJob, Probl
     responses((status = 201, body = api::Placement), (status = 200, body = api::Placement), (status = "4XX", body = api::ErrorBody)))]
 pub(super) async fn submit(
     State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
     uri: Uri,
     request::Json(sent): request::Json<api::PlacementRequest>,
 ) -> Result<(StatusCode, Json<api::Placement>), Problem> {
     let patience = patience(&uri)?;
-    let placement = new_placement(sent)?;
+    let placement = new_placement(sent)?.owned_by(caller.owner);
     // Granted at once, it costs one turn of the driver and one commit.
     let submitted = api.plane.driver.turn(move |turn| {
         let accepted = turn.submit(placement)?;

@@ -1,12 +1,12 @@
 //! The control plane itself: queues, settings, reload, version.
 
-use axum::{Json, extract::State, http::Uri};
+use axum::{Extension, Json, extract::State, http::Uri};
 use multicluster_api::{self as api, codes};
 use multicluster_core::Core;
 use multicluster_types::{PolicyRule, PolicySpec, Settings, Span};
 
 use super::{request::Params, views};
-use crate::{Plane, http::error::Problem};
+use crate::{Plane, access::Caller, http::error::Problem};
 
 /// Of each queue this many heads are shown.
 const HEADS: usize = 20;
@@ -16,9 +16,17 @@ const HEADS: usize = 20;
 /// With those whose turn is next, and why they wait.
 #[utoipa::path(get, path = "/v1/queue", tag = "plane", operation_id = "get_queue",
     responses((status = 200, body = api::Queues)))]
-pub(super) async fn queue(State(plane): State<Plane>) -> Result<Json<api::Queues>, Problem> {
+pub(super) async fn queue(
+    State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<api::Queues>, Problem> {
     let look = |core: &Core| (core.queue_views(HEADS), core.settings().max_queue);
-    let (queues, limit) = plane.driver.read(look).await?;
+    let (mut queues, limit) = plane.driver.read(look).await?;
+    for queue in &mut queues {
+        let all = queue.heads.len();
+        queue.heads.retain(|head| caller.may_see(head.work.owner.as_ref()));
+        queue.more_heads += u32::try_from(all - queue.heads.len()).unwrap_or(u32::MAX);
+    }
     let items: Vec<_> = queues.into_iter().map(|queue| views::queue(queue, limit)).collect();
     Ok(Json(api::Queues { waiting: items.iter().map(|queue| u64::from(queue.waiting)).sum(), items }))
 }

@@ -1,6 +1,7 @@
 //! The API as its callers see it: the whole router over a control plane in memory, whose
 //! clusters exist only in what the tests say about them.
 
+mod access;
 mod clusters;
 mod console;
 mod document;

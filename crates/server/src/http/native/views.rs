@@ -41,6 +41,7 @@ pub(super) fn job(record: &JobRecord, payload: Option<&Payload>) -> api::Job {
         max_retries: work.retry.max_retries,
         on_cluster_loss: work.retry.on_cluster_loss,
         parent_job: record.parent.as_ref().map(text),
+        owner: record.work.owner.as_ref().map(text),
         cluster: None,
         attempts: record.attempts,
         submission_id: latest.map(|id| id.as_str().to_owned()),

@@ -20,7 +20,7 @@ use super::{
     details::{JobDetails, needs_why},
     job_id,
 };
-use crate::{driver::Failure, plane::Plane};
+use crate::{access::Caller, driver::Failure, plane::Plane};
 
 /// How many jobs of a list are in memory at once; one may have a megabyte.
 const PAGE: usize = 50;
@@ -49,11 +49,12 @@ pub(super) async fn get(
 pub(super) async fn list(
     State(plane): State<Plane>,
     Extension(desk): Extension<Arc<Desk>>,
+    Extension(caller): Extension<Caller>,
 ) -> Result<Response, Sorry> {
     // The first page before the first byte: if there is an error, it can still be said.
-    let begin = Some((page(&plane, None).await?, b'['));
+    let begin = Some((page(&plane, &caller, None).await?, b'['));
     let pieces = stream::try_unfold(begin, move |state| {
-        let (plane, desk) = (plane.clone(), Arc::clone(&desk));
+        let (plane, desk, caller) = (plane.clone(), Arc::clone(&desk), caller.clone());
         async move {
             let Some((Page { items, next }, mut separator)) = state else { return Ok::<_, Failure>(None) };
             let mut text = Vec::with_capacity(512 * items.len() + 2);
@@ -64,7 +65,10 @@ pub(super) async fn list(
                 serde_json::to_writer(&mut text, &JobDetails::new(job, None, driver)).unwrap_or_default();
             }
             if let Some(before) = next {
-                return Ok(Some((Bytes::from(text), Some((page(&plane, Some(before)).await?, separator)))));
+                return Ok(Some((
+                    Bytes::from(text),
+                    Some((page(&plane, &caller, Some(before)).await?, separator)),
+                )));
             }
             if separator == b'[' {
                 text.push(b'[');
@@ -76,8 +80,9 @@ pub(super) async fn list(
     Ok(([(CONTENT_TYPE, "application/json")], Body::from_stream(pieces)).into_response())
 }
 
-async fn page(plane: &Plane, before: Option<u64>) -> Result<Page<StoredJob>, Failure> {
-    let filter = JobFilter { kind: Some(Kind::Job), ..JobFilter::default() };
+async fn page(plane: &Plane, caller: &Caller, before: Option<u64>) -> Result<Page<StoredJob>, Failure> {
+    let filter =
+        JobFilter { kind: Some(Kind::Job), owner: caller.sees_only().cloned(), ..JobFilter::default() };
     plane.history(move |store| store.jobs(&filter, before, PAGE)).await
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::{
-    Json,
+    Extension, Json,
     body::Bytes,
     extract::{State, rejection::BytesRejection},
     http::{HeaderName, StatusCode},
@@ -14,7 +14,7 @@ use multicluster_types::{EntrypointResources, RuntimeEnv};
 use serde_json::{Map, Value, json};
 
 use super::Sorry;
-use crate::{driver::Failure, http::error::Problem, plane::Plane, submission::JobRequest};
+use crate::{access::Caller, driver::Failure, http::error::Problem, plane::Plane, submission::JobRequest};
 
 /// Every key there is.
 const KEYS: [&str; 10] = [
@@ -39,6 +39,7 @@ const NOTICE: HeaderName = HeaderName::from_static("x-ray-multicluster-notice");
 
 pub(super) async fn submit(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Sorry> {
     let body = body.map_err(|rejection| match rejection.status() {
@@ -50,7 +51,7 @@ pub(super) async fn submit(
     })?;
     let request = parse(&body).map_err(Sorry::bad_request)?;
     let given = request.id.clone();
-    let job = request.check(&plane).await?;
+    let job = request.check(&plane).await?.owned_by(caller.owner);
     let accepted = match plane.driver.submit(job).await {
         Ok(accepted) if accepted.duplicate == Some(Duplicate::SameId) => {
             return Err(exists(given.as_deref()));

@@ -1,0 +1,277 @@
+//! Who may ask for what.
+//!
+//! Without tokens anybody who reaches the address may do anything, which is why that is a
+//! loopback address. With tokens every request but two says who it comes from.
+//!
+//! - `tokens` the file they are in: who, which role, and a hash · `table` which role a route needs
+
+mod table;
+mod tokens;
+
+use std::{
+    collections::HashMap,
+    fs,
+    path::{Path, PathBuf},
+    str::FromStr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant, SystemTime},
+};
+
+use anyhow::Context as _;
+use axum::http::{HeaderMap, header};
+use multicluster_api::codes;
+use multicluster_types::Owner;
+use serde::{Deserialize, Serialize};
+
+pub(crate) use self::table::Needs;
+use self::tokens::Sha256;
+pub use self::tokens::{Token, Tokens};
+use crate::{clock::wall, http::error::Problem};
+
+/// Between two looks at whether the file has changed.
+const LOOK: Duration = Duration::from_secs(1);
+/// The cookie that Ray's own dashboard has its token in.
+pub(crate) const COOKIE: &str = "ray-authentication-token";
+
+/// What a token is good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Sees everything, changes nothing.
+    Read,
+    /// Submits; sees and stops what is its owner's.
+    Submit,
+    /// Everything.
+    Admin,
+}
+
+impl Role {
+    /// As it is written.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Role::Read => "read",
+            Role::Submit => "submit",
+            Role::Admin => "admin",
+        }
+    }
+}
+
+impl FromStr for Role {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = [Role::Read, Role::Submit, Role::Admin].into_iter().find(|role| role.as_str() == text);
+        found.ok_or_else(|| "there are read, submit and admin".to_owned())
+    }
+}
+
+/// Who a request comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Caller {
+    /// Whose work it submits; nobody's in particular where there are no tokens.
+    pub(crate) owner: Option<Owner>,
+    pub(crate) role: Role,
+}
+
+impl Caller {
+    /// Where there are no tokens.
+    pub(crate) const ANYBODY: Caller = Caller { owner: None, role: Role::Admin };
+
+    /// Whose work alone it may see; `None`: everybody's.
+    pub(crate) fn sees_only(&self) -> Option<&Owner> {
+        self.owner.as_ref().filter(|_| self.role == Role::Submit)
+    }
+
+    /// May it see and stop what is this owner's?
+    pub(crate) fn may_see(&self, owner: Option<&Owner>) -> bool {
+        self.sees_only().is_none_or(|own| Some(own) == owner)
+    }
+}
+
+/// The door: knows the tokens, and notices when their file changes.
+#[derive(Clone)]
+pub(crate) struct Access(Arc<Door>);
+
+struct Door {
+    path: Option<PathBuf>,
+    known: Mutex<Known>,
+}
+
+struct Known {
+    /// `None`: there are no tokens, and anybody may do anything.
+    tokens: Option<HashMap<Sha256, Token>>,
+    stamp: Stamp,
+    looked: Instant,
+}
+
+/// What tells that a file is another one than before.
+type Stamp = Option<(SystemTime, u64)>;
+
+impl Access {
+    /// Lets everybody in.
+    pub(crate) fn open() -> Self {
+        let known = Known { tokens: None, stamp: None, looked: Instant::now() };
+        Self(Arc::new(Door { path: None, known: Mutex::new(known) }))
+    }
+
+    /// With the tokens of a file, if there are any. Once there were, a file that is gone or
+    /// cannot be read lets nobody in who was not known before.
+    pub(crate) fn by_file(path: &Path) -> anyhow::Result<Self> {
+        let stamp = stamp(path);
+        let tokens = Tokens::read(path).with_context(|| format!("cannot use {}", path.display()))?;
+        let tokens = Some(tokens).filter(|tokens| !tokens.is_empty()).map(Tokens::by_hash);
+        let known = Known { tokens, stamp, looked: Instant::now() };
+        Ok(Self(Arc::new(Door { path: Some(path.to_owned()), known: Mutex::new(known) })))
+    }
+
+    /// Are there tokens?
+    pub(crate) fn is_on(&self) -> bool {
+        self.known().tokens.is_some()
+    }
+
+    /// Who asks.
+    pub(crate) fn caller(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
+        let known = self.known();
+        let Some(tokens) = &known.tokens else { return Ok(Caller::ANYBODY) };
+        let Some(given) = given(headers) else {
+            // Ray's words: its clients look for them.
+            return Err(Problem::new(codes::NO_TOKEN, "Unauthorized: Missing authentication token"));
+        };
+        let token = tokens.get(&Sha256::of(&given)).filter(|token| token.lives_at(wall()));
+        match token {
+            Some(token) => Ok(Caller { owner: Some(token.owner.clone()), role: token.role }),
+            None => Err(Problem::new(codes::BAD_TOKEN, "Forbidden: Invalid authentication token")),
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        let mut known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(path) = &self.0.path
+            && known.looked.elapsed() >= LOOK
+        {
+            known.look_again(path);
+        }
+        known
+    }
+}
+
+impl Known {
+    fn look_again(&mut self, path: &Path) {
+        self.looked = Instant::now();
+        let stamp = stamp(path);
+        if stamp == self.stamp {
+            return;
+        }
+        self.stamp = stamp;
+        match Tokens::read(path) {
+            Ok(tokens) if tokens.is_empty() && self.tokens.is_none() => {}
+            Ok(tokens) => {
+                tracing::info!(tokens = tokens.len(), "the tokens changed");
+                self.tokens = Some(tokens.by_hash());
+            }
+            // Half written, or broken by hand: those who were known stay.
+            Err(error) => tracing::error!(%error, path = %path.display(), "the tokens cannot be read"),
+        }
+    }
+}
+
+fn stamp(path: &Path) -> Stamp {
+    let found = fs::metadata(path).ok()?;
+    Some((found.modified().ok()?, found.len()))
+}
+
+/// The token of a request, in the order in which Ray looks for it.
+fn given(headers: &HeaderMap) -> Option<String> {
+    let bearer = |name: &str| {
+        let text = headers.get(name)?.to_str().ok()?;
+        text.strip_prefix("Bearer ").map(str::to_owned)
+    };
+    bearer(header::AUTHORIZATION.as_str())
+        .or_else(|| bearer("x-ray-authorization"))
+        .or_else(|| cookie(headers))
+}
+
+fn cookie(headers: &HeaderMap) -> Option<String> {
+    let pairs = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = pairs.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(name, _)| *name == COOKIE).map(|(_, value)| value.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(name: &'static str, value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(header::HeaderName::from_static(name), value.parse().unwrap())])
+    }
+
+    fn a_file(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("access-{}-{name}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        dir.join("tokens.json")
+    }
+
+    #[test]
+    fn without_tokens_anybody_is_let_in() {
+        let path = a_file("none");
+        let access = Access::by_file(&path).unwrap();
+        assert!(!access.is_on());
+        assert_eq!(access.caller(&HeaderMap::new()), Ok(Caller::ANYBODY));
+    }
+
+    #[test]
+    fn a_token_is_found_wherever_rays_clients_put_it() {
+        let path = a_file("where");
+        let owner = Owner::new("zorro").unwrap();
+        let (secret, _) = Tokens::create(&path, owner.clone(), Role::Submit, None).unwrap();
+        let access = Access::by_file(&path).unwrap();
+        let caller = Caller { owner: Some(owner), role: Role::Submit };
+        for (name, value) in [
+            ("authorization", format!("Bearer {secret}")),
+            ("x-ray-authorization", format!("Bearer {secret}")),
+            ("cookie", format!("theme=dark; {COOKIE}={secret}")),
+        ] {
+            assert_eq!(access.caller(&with(name, &value)), Ok(caller.clone()), "{name}");
+        }
+        for (name, value, code) in [
+            ("authorization", "Bearer x".to_owned(), "bad_token"),
+            ("authorization", format!("bearer {secret}"), "no_token"),
+            ("authorization", secret, "no_token"),
+            ("x-other", "y".to_owned(), "no_token"),
+        ] {
+            assert_eq!(access.caller(&with(name, &value)).unwrap_err().code, code, "{name} {value}");
+        }
+    }
+
+    #[test]
+    fn a_change_of_the_file_is_noticed_and_its_loss_lets_nobody_in() {
+        let path = a_file("change");
+        let owner = Owner::new("zorro").unwrap();
+        let (first, token) = Tokens::create(&path, owner.clone(), Role::Read, None).unwrap();
+        let access = Access::by_file(&path).unwrap();
+        let asks = |secret: &str| {
+            access.0.known.lock().unwrap().looked = Instant::now() - LOOK;
+            access.caller(&with("authorization", &format!("Bearer {secret}"))).is_ok()
+        };
+        assert!(asks(&first));
+        let (second, _) = Tokens::create(&path, owner, Role::Read, None).unwrap();
+        assert!(asks(&second));
+        assert!(Tokens::revoke(&path, &token.id).unwrap());
+        assert!(!asks(&first) && asks(&second));
+        fs::write(&path, "{").unwrap();
+        assert!(asks(&second), "a file that cannot be read changes nothing");
+        fs::remove_file(&path).unwrap();
+        assert!(!asks(&second) && access.is_on());
+    }
+
+    #[test]
+    fn only_who_submits_is_kept_to_what_is_its_own() {
+        let [zorro, diego] = ["zorro", "diego"].map(|name| Owner::new(name).unwrap());
+        let caller = |role| Caller { owner: Some(zorro.clone()), role };
+        assert!(caller(Role::Submit).may_see(Some(&zorro)));
+        assert!(!caller(Role::Submit).may_see(Some(&diego)) && !caller(Role::Submit).may_see(None));
+        assert!(caller(Role::Read).may_see(Some(&diego)) && caller(Role::Admin).may_see(None));
+        assert!(Caller::ANYBODY.may_see(None));
+    }
+}

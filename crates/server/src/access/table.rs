@@ -1,0 +1,91 @@
+//! Which role a request needs. One table: what is not in it needs an administrator.
+
+use axum::http::Method;
+
+use super::Role;
+
+/// Who may make a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Anybody, without a token.
+    Nothing,
+    /// Any token. Whoever submits sees what is its own.
+    Token,
+    /// A token that submits.
+    Submit,
+    /// An administrator.
+    Admin,
+}
+
+impl Needs {
+    /// What this method of this route needs; `None` is a route that there is not.
+    pub(crate) fn of(method: &Method, route: Option<&str>) -> Self {
+        let Some(route) = route else { return Needs::Token };
+        let looks = matches!(*method, Method::GET | Method::HEAD);
+        match route {
+            "/healthz" | "/login" => Needs::Nothing,
+            // The cluster's own secrets: for those who run code there.
+            "/v1/clusters/{name}/connection" => Needs::Submit,
+            _ if looks => Needs::Token,
+            "/v1/what-if" | "/logout" => Needs::Token,
+            "/api/jobs/" | "/api/jobs/{id}" | "/api/jobs/{id}/stop" => Needs::Submit,
+            "/api/packages/{protocol}/{name}" => Needs::Submit,
+            route if route.starts_with("/v1/jobs") || route.starts_with("/v1/placements") => Needs::Submit,
+            _ => Needs::Admin,
+        }
+    }
+
+    /// Does this role do?
+    pub(crate) fn are_met_by(self, role: Role) -> bool {
+        match self {
+            Needs::Nothing | Needs::Token => true,
+            Needs::Submit => role != Role::Read,
+            Needs::Admin => role == Role::Admin,
+        }
+    }
+
+    /// As it is told to somebody whose role does not do.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Needs::Nothing => "nobody",
+            Needs::Token => "any token",
+            Needs::Submit => "a token of role submit or admin",
+            Needs::Admin => "a token of role admin",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_role_may_do_what_it_is_for() {
+        let [get, post, put, delete] = [Method::GET, Method::POST, Method::PUT, Method::DELETE];
+        for (method, route, read, submit) in [
+            (&get, "/v1/jobs", true, true),
+            (&get, "/metrics", true, true),
+            (&get, "/v1/clusters", true, true),
+            (&post, "/v1/what-if", true, true),
+            (&post, "/v1/jobs", false, true),
+            (&post, "/v1/jobs/batch", false, true),
+            (&delete, "/v1/jobs/{id}", false, true),
+            (&post, "/v1/placements/heartbeat", false, true),
+            (&post, "/api/jobs/", false, true),
+            (&put, "/api/packages/{protocol}/{name}", false, true),
+            (&get, "/v1/clusters/{name}/connection", false, true),
+            (&post, "/v1/clusters", false, false),
+            (&post, "/v1/clusters/{name}/cordon", false, false),
+            (&post, "/v1/config/reload", false, false),
+            (&post, "/v1/something/new", false, false),
+        ] {
+            let needs = Needs::of(method, Some(route));
+            assert_ne!(needs, Needs::Nothing, "{route}");
+            assert_eq!(needs.are_met_by(Role::Read), read, "{method} {route}");
+            assert_eq!(needs.are_met_by(Role::Submit), submit, "{method} {route}");
+            assert!(needs.are_met_by(Role::Admin), "{method} {route}");
+        }
+        assert_eq!(Needs::of(&get, Some("/healthz")), Needs::Nothing);
+        assert_eq!(Needs::of(&get, None), Needs::Token);
+    }
+}

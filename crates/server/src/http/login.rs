@@ -1,0 +1,72 @@
+//! The page where people show their token, which their browser then keeps as a cookie.
+//!
+//! It is the only page without a token, so it has all it needs in itself, and no script.
+
+use axum::{
+    Form, Router,
+    extract::State,
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{Html, IntoResponse, Redirect, Response},
+    routing::{get, post},
+};
+use serde::Deserialize;
+
+use crate::access::{Access, COOKIE};
+
+/// Styles in the page, a form to ourselves, and nothing else.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'; form-action 'self'; \
+                      base-uri 'none'; frame-ancestors 'none'";
+const PAGE: &str = include_str!("login/page.html");
+/// Where the page says what went wrong.
+const SAID: &str = "<!-- said -->";
+/// A month.
+const KEPT: &str = "2592000";
+
+pub(super) fn routes(access: Access) -> Router {
+    Router::new().route("/login", get(page).post(log_in)).route("/logout", post(log_out)).with_state(access)
+}
+
+#[derive(Deserialize)]
+struct Given {
+    token: String,
+}
+
+async fn page(State(access): State<Access>, headers: HeaderMap) -> Response {
+    // Who needs no token, or has one, has nothing to do here.
+    if access.caller(&headers).is_ok() {
+        return Redirect::to("/").into_response();
+    }
+    shown(StatusCode::OK, "")
+}
+
+async fn log_in(State(access): State<Access>, Form(given): Form<Given>) -> Response {
+    let token = given.token.trim();
+    let bearer = HeaderValue::try_from(format!("Bearer {token}")).ok();
+    let headers = HeaderMap::from_iter(bearer.map(|bearer| (header::AUTHORIZATION, bearer)));
+    if !access.is_on() || access.caller(&headers).is_err() {
+        return shown(StatusCode::FORBIDDEN, "This token is unknown, revoked or expired.");
+    }
+    keep(&format!("{COOKIE}={token}; Path=/; Max-Age={KEPT}; HttpOnly; SameSite=Strict"))
+}
+
+async fn log_out() -> Response {
+    keep(&format!("{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"))
+}
+
+fn keep(cookie: &str) -> Response {
+    let mut response = Redirect::to("/").into_response();
+    if let Ok(cookie) = HeaderValue::try_from(cookie) {
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+fn shown(status: StatusCode, said: &str) -> Response {
+    let mut response = (status, Html(PAGE.replace(SAID, said))).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    response
+}
