@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -123,7 +124,12 @@ def main() -> int:
             for number in range(ROUNDS):
                 for what, count in (("one", CALLS), ("many", BATCH)):
                     for side in sides if number % 2 else sides[::-1]:
-                        wait_until(lambda: is_idle(plane), "the cluster is seen idle", 60)
+                        since = time.time() * 1000
+                        wait_until(
+                            lambda since=since: is_idle(plane, since),
+                            "the cluster is seen idle",
+                            60,
+                        )
                         side.measure(what, count)
             report(*sides)
         finally:
@@ -135,12 +141,13 @@ def main() -> int:
     return 0
 
 
-def is_idle(plane: Plane) -> bool:
+def is_idle(plane: Plane, since: float) -> bool:
     """What ran before is not in what the control plane knows of the cluster any more: it tells
     threshold and room from what Ray reports, some seconds late.
     """
     cluster = plane.cluster("centos")
-    return not cluster["live"] and not cluster["used"].get("CPU")
+    is_fresh = cluster["snapshot_at"] > since
+    return is_fresh and not cluster["live"] and not cluster["used"].get("CPU")
 
 
 def report(plain: Side, routed: Side) -> None:

@@ -322,6 +322,14 @@ class Scheduler:
         if self._plane is not None:
             self._plane.close()
 
+    def is_at(self, other: Scheduler) -> bool:
+        """Do both speak to the same control plane, from the same job if from any?"""
+
+        def place(one: Scheduler) -> tuple[object, object]:
+            return (one._plane.address if one._plane else None, one._context)
+
+        return place(self) == place(other)
+
     def __enter__(self) -> Scheduler:
         return self
 
@@ -450,10 +458,14 @@ def initialize_scheduler_environment(
 
     In this order: ``RAY_MULTICLUSTER_ADDRESS``; inside a scheduled job, what that was told;
     the control plane of this user for that configuration, started in the background if none
-    runs. What this program used before is stopped.
+    runs. Asked again for the same control plane it returns the same scheduler, so that a library
+    may call it too. Another one takes its place, and the first is stopped.
     """
     scheduler = Scheduler(config_file_path)
     before = attached()
+    if before is not None and before.is_at(scheduler):
+        scheduler.stop()
+        return before
     use_scheduler(scheduler)
     if before is not None:
         before.stop()

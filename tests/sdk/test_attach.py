@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from ray_multicluster_scheduler import current_scheduler, initialize_scheduler_environment
 from ray_multicluster_scheduler._plane import binary, config
 from ray_multicluster_scheduler._plane.attach import attach
 from ray_multicluster_scheduler.errors import ConfigurationError, ControlPlaneError
 from support import ports
+from support.fake_plane import FakePlane
 from support.user import User
 
 
@@ -208,3 +210,17 @@ def something_else() -> Iterator[str]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
+
+
+def test_to_be_initialized_again_is_no_change_unless_it_is_another_control_plane(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with FakePlane() as one, FakePlane() as other:
+        monkeypatch.setenv("RAY_MULTICLUSTER_ADDRESS", one.address)
+        with initialize_scheduler_environment() as first:
+            assert initialize_scheduler_environment() is first
+            assert current_scheduler() is first
+            monkeypatch.setenv("RAY_MULTICLUSTER_ADDRESS", other.address)
+            with initialize_scheduler_environment() as second:
+                assert second is not first
+                assert current_scheduler() is second

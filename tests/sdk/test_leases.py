@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ray_multicluster_scheduler._work import held as held_module
 from ray_multicluster_scheduler._work import leases as module
 from ray_multicluster_scheduler._work.held import Lease
 from ray_multicluster_scheduler._work.leases import Leases
@@ -27,6 +28,7 @@ class MadeUpPlane:
     def __init__(self) -> None:
         self.grants: deque[str | None] = deque()
         self.lease_seconds = 30.0
+        self.reuse_seconds = 0.0
         self.calls: list[tuple[str, Any]] = []
         self.said: dict[str, str] = {}
         self.fails = False
@@ -61,6 +63,10 @@ class MadeUpPlane:
         given_back = [lease for body in self.sent("/release") for lease in body["leases"]]
         return [lease["id"] for lease in given_back if "attempt" not in lease]
 
+    def given_back(self) -> list[tuple[str, str]]:
+        told = [lease for body in self.sent("/release") for lease in body["leases"]]
+        return [(lease["id"], lease["outcome"]) for lease in told]
+
     def _placement(self, id: str) -> dict[str, Any]:
         cluster = self.grants.popleft() if self.grants else None
         if cluster is None:
@@ -69,7 +75,12 @@ class MadeUpPlane:
             return {"id": id, "status": "queued", "why": why}
         if cluster == "ended":
             return {"id": id, "status": "ended", "message": "stopped by an operator"}
-        granted = {"cluster": cluster, "attempt": 1, "lease_seconds": self.lease_seconds}
+        granted = {
+            "cluster": cluster,
+            "attempt": 1,
+            "lease_seconds": self.lease_seconds,
+            "reuse_seconds": self.reuse_seconds,
+        }
         return {"id": id, "status": "granted", "granted": granted}
 
 
@@ -109,7 +120,7 @@ def test_a_free_place_costs_one_request(plane: MadeUpPlane, leases: Leases) -> N
 
 def test_what_waits_is_asked_for_until_it_is_granted(plane: MadeUpPlane, leases: Leases) -> None:
     plane.grants.extend([None, None, "mac"])
-    assert leases.obtain(ask(), timeout=30).cluster == "mac"
+    assert leases.obtain(ask(), time.monotonic() + 30).cluster == "mac"
     assert [path for path, _ in plane.calls][1:] == ["/v1/placements/task-1"] * 2
 
 
@@ -117,7 +128,7 @@ def test_a_place_that_is_not_found_in_time_is_an_error_that_says_why_and_is_with
     plane: MadeUpPlane, leases: Leases
 ) -> None:
     with pytest.raises(PlacementTimeoutError, match="centos: over 70 % CPU") as late:
-        leases.obtain(ask(), timeout=0.05)
+        leases.obtain(ask(), time.monotonic() + 0.05)
     assert late.value.job_id == "task-1"
     assert isinstance(late.value, TimeoutError)
     assert plane.withdrawn() == ["task-1"]
@@ -268,3 +279,79 @@ def test_what_waits_long_says_why_but_not_all_the_time(
     (line,) = caplog.messages
     assert line.startswith("task-1 waits for ")
     assert line.endswith(" s: centos: over 70 % CPU")
+
+
+def test_tasks_of_one_shape_follow_each_other_in_one_place(
+    plane: MadeUpPlane, leases: Leases
+) -> None:
+    plane.reuse_seconds = 60
+    plane.grants.append("mac")
+    first = leases.obtain(ask("task-1"), None)
+    leases.give_back(first)
+    assert leases.obtain(ask("task-2"), None) is first
+    assert len(plane.calls) == 1, "the second did not have to ask"
+    leases.give_back(first)
+    until(lambda: plane.given_back() == [("task-1", "succeeded")])
+
+
+@pytest.mark.parametrize("other", [{"tags": ["linux"]}, {"kind": "actor"}, {"demand": {"CPU": 2}}])
+def test_a_spare_place_is_for_the_same_shape_only(
+    plane: MadeUpPlane, leases: Leases, other: dict[str, Any]
+) -> None:
+    plane.reuse_seconds = 60
+    plane.grants.extend(["mac", "centos"])
+    leases.give_back(leases.obtain(ask("task-1"), None))
+    assert leases.obtain({**ask("task-2"), **other}, None).cluster == "centos"
+
+
+def test_a_place_in_use_is_not_shared(plane: MadeUpPlane, leases: Leases) -> None:
+    plane.reuse_seconds = 60
+    plane.grants.extend(["mac", "centos"])
+    first = leases.obtain(ask("task-1"), None)
+    assert leases.obtain(ask("task-2"), None) != first
+
+
+def test_a_place_serves_only_as_long_as_the_control_plane_allows(
+    plane: MadeUpPlane, leases: Leases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_module, "SPARE", 60)
+    plane.reuse_seconds = 0.2
+    plane.grants.extend(["mac", "centos"])
+    first = leases.obtain(ask("task-1"), None)
+    leases.give_back(first)
+    time.sleep(0.25)
+    assert leases.obtain(ask("task-2"), None).cluster == "centos"
+
+
+@pytest.mark.parametrize(("reuse_seconds", "outcome"), [(60, "failed"), (0, "succeeded")])
+def test_no_place_is_kept_after_a_failure_or_where_submissions_are_spaced(
+    plane: MadeUpPlane, leases: Leases, reuse_seconds: float, outcome: str
+) -> None:
+    plane.reuse_seconds = reuse_seconds
+    plane.grants.extend(["mac", "centos"])
+    leases.give_back(leases.obtain(ask("task-1"), None), outcome)
+    assert leases.obtain(ask("task-2"), None).cluster == "centos"
+    until(lambda: plane.given_back() == [("task-1", outcome)])
+
+
+def test_a_place_that_is_wanted_back_serves_no_further_task(
+    plane: MadeUpPlane, leases: Leases, wanted_back: list[Lease]
+) -> None:
+    plane.reuse_seconds, plane.lease_seconds = 60, 0.3
+    plane.grants.extend(["mac", "centos"])
+    plane.said["task-1"] = "stopping"
+    first = leases.obtain(ask("task-1"), None)
+    until(lambda: wanted_back)
+    leases.give_back(first)
+    assert leases.obtain(ask("task-2"), None).cluster == "centos"
+
+
+def test_a_spare_place_has_succeeded_when_the_program_ends(
+    plane: MadeUpPlane, leases: Leases
+) -> None:
+    plane.reuse_seconds = 60
+    plane.grants.extend(["mac", "centos"])
+    busy = leases.obtain(ask("task-1"), None)
+    leases.give_back(leases.obtain(ask("task-2"), None))
+    leases.close()
+    assert plane.given_back() == [("task-2", "succeeded"), (busy.id, "stopped")]

@@ -315,3 +315,16 @@ def test_folders_that_a_clusters_runtime_env_names_go_along(
     assert set(sent) == {str(tree), str(library)}
     assert names_in(fake, sent[str(tree)]) == ["a"]
     assert names_in(fake, sent[str(library)]) == ["mine/__init__.py"]
+
+
+def test_a_clusters_folder_that_cannot_be_packed_holds_back_no_job(
+    tmp_path: Path, fake: FakePlane, caplog: pytest.LogCaptureFixture
+) -> None:
+    tree = lay_out(tmp_path / "tree", {"a": "1"})
+    fake.clusters = [
+        {"name": "mac", "runtime_env": {"working_dir": str(tree), "excludes": "not a list"}},
+        {"name": "centos", "runtime_env": {"working_dir": str(tree)}},
+    ]
+    job = Jobs(ControlPlane(fake.address)).submit("true")
+    assert set(fake.jobs[job]["sent"]["packages"]) == {str(tree)}
+    assert "the runtime_env of cluster mac: excludes is" in caplog.text

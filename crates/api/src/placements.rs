@@ -141,6 +141,9 @@ pub struct Granted {
     pub stopping: bool,
     /// The grant ends this long after the last heartbeat.
     pub lease_seconds: u64,
+    /// For this long after the grant, tasks of the same request may follow each other in this
+    /// place without asking again; 0 where submissions are spaced.
+    pub reuse_seconds: u64,
 }
 
 /// Whose holders are alive.

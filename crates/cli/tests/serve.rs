@@ -127,6 +127,29 @@ fn a_job_that_races_with_the_end_is_run_or_refused() {
     println!("{accepted} accepted, {refused} refused");
 }
 
+/// The plane is stopped as a laptop's sleep would stop it. Whoever waits could not be heard.
+#[test]
+fn what_waits_for_a_place_outlasts_a_sleep() {
+    let dir = Dir::new();
+    fs::write(dir.config(), format!("{CONFIG}scheduler: {{lease_ttl: 2s}}\n")).unwrap();
+    let plane = Plane::start(&dir, &[]);
+    let mut client = plane.connect();
+    let task = json!({"id": "task-1", "kind": "task"}).to_string();
+    assert_eq!(client.ask("POST", "/v1/placements", &task).1["status"], "queued");
+
+    let pid = rustix::process::Pid::from_child(&plane.process);
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    std::thread::sleep(Duration::from_secs(4));
+    rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+    let beat = json!({"leases": [{"id": "task-1"}]}).to_string();
+    let mut heard = || client.ask("POST", "/v1/placements/heartbeat", &beat).1["leases"][0]["status"].clone();
+    assert_eq!(heard(), "queued");
+
+    // Silence counts again.
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(heard(), "gone");
+}
+
 /// A directory of a test's own.
 struct Dir(PathBuf);
 

@@ -81,6 +81,9 @@ impl Core {
         let mut out = Output::default();
         self.now = self.now.max(now);
         self.skew = self.now.since(now);
+        if matches!(input, Input::Awoke) {
+            self.forgive_silence();
+        }
         self.fire_timers(&mut out);
         out.reply = self.apply(input, &mut out).transpose();
         // Placing a starving head ends its reservation, which calls for another look.
@@ -149,7 +152,7 @@ impl Core {
                 let each = |input| Ok(self.apply(input, out)?.unwrap_or(Reply::Done));
                 Ok(Some(Reply::Each(inputs.into_iter().map(each).collect())))
             }
-            Input::Tick => Ok(None),
+            Input::Tick | Input::Awoke => Ok(None),
         }
     }
 

@@ -159,6 +159,9 @@ pub enum Input {
     Together(Vec<Input>),
     /// [`Core::next_wakeup`](crate::Core::next_wakeup) has come.
     Tick,
+    /// Nobody could be heard for a while: the machine slept, or the disk stood still. Comes
+    /// before whatever else is fed then.
+    Awoke,
 }
 
 /// A request to run something.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use multicluster_types::{
-    ClusterName, ClusterSpec, JobId, Message, Resources, Settings, Snapshot, Timestamp,
+    ClusterName, ClusterSpec, JobId, Message, Resources, Settings, Snapshot, Span, Timestamp,
 };
 
 use crate::{
@@ -116,7 +116,7 @@ impl Core {
 
     /// How many wait in each queue.
     pub fn queues(&self) -> impl Iterator<Item = (&QueueName, u32)> {
-        self.queue.lengths()
+        self.queue.lines().iter().map(|line| (&line.name, line.length))
     }
 
     /// One cluster.
@@ -129,6 +129,12 @@ impl Core {
     #[must_use]
     pub fn head_address(&self, name: &ClusterName) -> Option<&str> {
         self.pool.find(name).map(|key| &*self.pool[key].record.spec.head_address)
+    }
+
+    /// Is there a least time between submissions to this cluster?
+    #[must_use]
+    pub fn is_spaced(&self, name: &ClusterName) -> bool {
+        self.pool.find(name).is_none_or(|key| self.pool[key].terms.interval > Span::ZERO)
     }
 
     /// Every cluster, in the order of decisions' rosters.

@@ -5,6 +5,7 @@ read or packed here, as Ray's own client does.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time
 from collections.abc import Mapping
@@ -14,6 +15,8 @@ from typing import Any
 from .._plane.client import ControlPlane
 from ..errors import ConfigurationError
 from .packages import Packages
+
+log = logging.getLogger("ray_multicluster_scheduler")
 
 #: For so long the clusters are taken to be described as they were.
 CLUSTERS_ARE_KNOWN = 10.0
@@ -68,27 +71,37 @@ class OfClusters:
         self._plane = plane
         self._packages = packages
         self._takes_packages: bool | None = None
-        self._clusters: tuple[float, list[Any]] | None = None
+        self._clusters: tuple[float, list[tuple[str, Any]]] | None = None
 
     def packages(self, of_job: Mapping[str, Any]) -> dict[str, str]:
         """By path, their URIs. A job that has a working_dir of its own needs no cluster's."""
         if not self._are_taken():
             return {}
         found: dict[str, str] = {}
-        for env in self._runtime_envs():
-            excludes = _excludes(env)
-            folder, modules = env.get("working_dir"), env.get("py_modules")
-            if of_job.get("working_dir") is None and _is_here(folder):
-                found[folder] = self._packages.working_dir(_absolute(folder), excludes)
-            for module in filter(_is_here, modules if isinstance(modules, list) else []):
-                found[module] = self._packages.py_module(_absolute(module), excludes)
+        for cluster, env in self._runtime_envs():
+            try:
+                found.update(self._of_cluster(env, is_whole=of_job.get("working_dir") is None))
+            except ConfigurationError as error:
+                # The job may well run elsewhere; this cluster says for itself what it lacks.
+                log.warning("the runtime_env of cluster %s: %s", cluster, error.message)
         return found
 
-    def _runtime_envs(self) -> list[Any]:
+    def _of_cluster(self, env: Mapping[str, Any], *, is_whole: bool) -> dict[str, str]:
+        found: dict[str, str] = {}
+        excludes = _excludes(env)
+        folder, modules = env.get("working_dir"), env.get("py_modules")
+        if is_whole and _is_here(folder):
+            found[str(folder)] = self._packages.working_dir(_absolute(str(folder)), excludes)
+        for module in filter(_is_here, modules if isinstance(modules, list) else []):
+            found[module] = self._packages.py_module(_absolute(module), excludes)
+        return found
+
+    def _runtime_envs(self) -> list[tuple[str, Any]]:
         known, now = self._clusters, time.monotonic()
         if known is None or now > known[0]:
             items = self._plane.get("/v1/clusters")["items"]
-            known = (now + CLUSTERS_ARE_KNOWN, [item.get("runtime_env") or {} for item in items])
+            envs = [(item.get("name"), item.get("runtime_env") or {}) for item in items]
+            known = (now + CLUSTERS_ARE_KNOWN, envs)
             self._clusters = known
         return known[1]
 

@@ -128,7 +128,8 @@ def _connect(
     address: ClusterAddress, call_timeout: float, namespace: str | None
 ) -> ClientConnection:
     host, port = _host_and_port(address)
-    connection = ClientConnection(address.name, f"{host}:{port}")
+    bracketed = f"[{host}]" if ":" in host else host
+    connection = ClientConnection(address.name, f"{bracketed}:{port}")
     # The head chooses the port of our server process before it starts it.
     turn = _hosts.setdefault(host, threading.Lock())
     alone = turn.acquire(timeout=HOST_PATIENCE)

@@ -19,6 +19,8 @@ log = logging.getLogger("ray_multicluster_scheduler")
 GATHER = 0.005
 #: Between two looks at what was dropped.
 LOOK_FOR_DROPPED = 1.0
+#: A place whose task has ended is kept this long for the next task that asks for the same.
+SPARE = 0.05
 #: Between two tries to reach a control plane that is away.
 PAUSE = 1.0
 #: Items of one request.
@@ -47,6 +49,11 @@ class Held:
         self._asked_to_stop = asked_to_stop
         self._changed = threading.Condition()
         self._held: dict[Lease, None] = {}
+        #: Places that may serve one task after another: for what, and until when.
+        self._reusable: dict[Lease, tuple[str, float]] = {}
+        #: Those of them that nothing runs in: since when.
+        self._spare: dict[Lease, float] = {}
+        self._looks_at_spare = False
         self._returned: deque[dict[str, Any]] = deque()
         #: Given back when there is time. Finalizers run anywhere, even within our own locks, so
         #: they may do no more than append to this.
@@ -55,8 +62,12 @@ class Held:
         self._keeper: threading.Thread | None = None
         self._closed = False
 
-    def hold(self, placement: dict[str, Any]) -> Lease:
-        """Keeps a place that was granted, from now on."""
+    def hold(self, placement: dict[str, Any], shape: str | None = None) -> Lease:
+        """Keeps a place that was granted, from now on.
+
+        With a `shape` it may serve further tasks of that shape, for as long as the control plane
+        allows it: not at all where it spaces submissions.
+        """
         granted = placement["granted"]
         lease = Lease(placement["id"], granted["attempt"], granted["cluster"])
         with self._changed:
@@ -66,6 +77,9 @@ class Held:
                 )
             self._time_to_live = float(granted["lease_seconds"])
             self._held[lease] = None
+            if shape is not None and granted.get("reuse_seconds"):
+                until = time.monotonic() + float(granted["reuse_seconds"])
+                self._reusable[lease] = (shape, until)
             if self._keeper is None:
                 self._keeper = threading.Thread(
                     target=self._keep, name="ray-multicluster-leases", daemon=True
@@ -73,31 +87,61 @@ class Held:
                 self._keeper.start()
         return lease
 
+    def take_spare(self, shape: str) -> Lease | None:
+        """A place in which a task of this shape has just ended."""
+        with self._changed:
+            now = time.monotonic()
+            for lease in reversed(self._spare):
+                kept_for, until = self._reusable[lease]
+                if kept_for == shape and now < until:
+                    del self._spare[lease]
+                    return lease
+        return None
+
     def give_back(
         self, lease: Lease, outcome: str = "succeeded", message: str | None = None
     ) -> None:
         """Says that the work is over; at once for the caller, soon for the control plane."""
         with self._changed:
-            if self._held.pop(lease, self) is self:
+            if lease not in self._held:
                 return
-            self._returned.append(returned(lease, outcome, message))
+            now = time.monotonic()
+            _, reusable_until = self._reusable.get(lease, ("", 0.0))
+            if outcome == "succeeded" and now < reusable_until and not self._closed:
+                self._spare[lease] = now
+                if self._looks_at_spare:
+                    return
+            else:
+                self._forget(lease)
+                self._returned.append(returned(lease, outcome, message))
             self._changed.notify_all()
 
     def forget(self, lease: Lease) -> None:
         """It is not held any more, and nobody need be told."""
         with self._changed:
-            self._held.pop(lease, None)
+            self._forget(lease)
 
     def close(self) -> None:
         """Gives everything back."""
         with self._changed:
             self._closed = True
+            self._return_spare(before=float("inf"))
             self._returned.extend(returned(lease, "stopped") for lease in self._held)
             self._held.clear()
             self._changed.notify_all()
             keeper = self._keeper
         if keeper is not None:
             keeper.join(timeout=10)
+
+    def _forget(self, lease: Lease) -> None:
+        self._held.pop(lease, None)
+        self._reusable.pop(lease, None)
+        self._spare.pop(lease, None)
+
+    def _return_spare(self, before: float) -> None:
+        for lease in [lease for lease, since in self._spare.items() if since <= before]:
+            self._forget(lease)
+            self._returned.append(returned(lease, "succeeded"))
 
     def _keep(self) -> None:
         next_beat = time.monotonic() + self._time_to_live / 3
@@ -116,9 +160,14 @@ class Held:
         """Until there is something to do; True if it is the last."""
         with self._changed:
             while not self._returned and not self._closed and time.monotonic() < next_beat:
-                self._changed.wait(min(LOOK_FOR_DROPPED, next_beat - time.monotonic()))
+                # While there was something spare, so soon again: nobody need wake us for it.
+                self._looks_at_spare = bool(self._spare)
+                pause = SPARE if self._spare else LOOK_FOR_DROPPED
+                self._changed.wait(min(pause, next_beat - time.monotonic()))
+                self._return_spare(before=time.monotonic() - SPARE)
                 while self.dropped:
                     self.give_back(self.dropped.popleft())
+            self._looks_at_spare = False
             if self._closed:
                 return True
         time.sleep(GATHER)
@@ -158,6 +207,8 @@ class Held:
             answer = self._plane.post("/v1/placements/heartbeat", {"leases": said})
             for lease, about in zip(some, answer["leases"]):
                 if about["status"] == "stopping":
+                    with self._changed:
+                        self._reusable[lease] = ("", 0.0)
                     self._asked_to_stop(lease)
                 elif about["status"] == "gone":
                     # We were not heard for too long. The work goes on, but nobody counts it.

@@ -7,6 +7,7 @@ program says that it lives. What it runs never leaves this program.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import time
 import uuid
@@ -43,7 +44,10 @@ def new_id(kind: str) -> str:
 
 
 class Leases(Held):
-    """All places this program has, and those it waits for. Safe to use from any thread."""
+    """All places this program has, and those it waits for. Safe to use from any thread.
+
+    Deadlines are moments of `time.monotonic()`.
+    """
 
     def __init__(self, plane: ControlPlane, asked_to_stop: Callable[[Lease], None]) -> None:
         super().__init__(plane, asked_to_stop)
@@ -54,21 +58,23 @@ class Leases(Held):
         now = time.monotonic()
         return any(now - since > AT_ONCE for since in list(self._asking_since.values()))
 
-    def obtain(self, request: dict[str, Any], timeout: float | None) -> Lease:
-        """Waits for a place.
+    def obtain(self, request: dict[str, Any], deadline: float | None) -> Lease:
+        """Waits for a place, or takes one in which the same kind of task has just ended.
 
         Raises:
             PlacementTimeoutError: there was none in time; the request is withdrawn.
             VersionMismatchError: there is none with this program's Ray and Python.
         """
-        deadline = _deadline(timeout)
+        shape = _shape(request)
+        spare = self.take_spare(shape) if shape is not None else None
+        if spare is not None:
+            return spare
         words = _Words(request["id"])
         with self._asking([request["id"]]):
-            return self._granted(self._ask(request, deadline, words), deadline, words)
+            return self._granted(self._ask(request, deadline, words), deadline, words, shape)
 
-    def obtain_elsewhere(self, lease: Lease, why: str, timeout: float | None) -> Lease:
+    def obtain_elsewhere(self, lease: Lease, why: str, deadline: float | None) -> Lease:
         """Gives back a place whose cluster cannot be reached, and waits for another."""
-        deadline = _deadline(timeout)
         words = _Words(lease.id)
         with self._asking([lease.id]):
             self.forget(lease)
@@ -76,9 +82,8 @@ class Leases(Held):
             _patiently(lambda: self._plane.post("/v1/placements/release", told))
             return self._granted(self._look(lease.id, deadline, words), deadline, words)
 
-    def obtain_some(self, requests: list[dict[str, Any]], timeout: float | None) -> list[Lease]:
+    def obtain_some(self, requests: list[dict[str, Any]], deadline: float | None) -> list[Lease]:
         """Asks for many places at once and takes those there are: one at least."""
-        deadline = _deadline(timeout)
         ids = [request["id"] for request in requests]
         with self._asking(ids):
             asked = {"placements": requests}
@@ -106,7 +111,13 @@ class Leases(Held):
             for id in ids:
                 self._asking_since.pop(id, None)
 
-    def _granted(self, placement: dict[str, Any], deadline: float | None, words: _Words) -> Lease:
+    def _granted(
+        self,
+        placement: dict[str, Any],
+        deadline: float | None,
+        words: _Words,
+        shape: str | None = None,
+    ) -> Lease:
         while placement["status"] == "queued":
             _check_versions(placement)
             if deadline is not None and time.monotonic() >= deadline:
@@ -122,7 +133,7 @@ class Leases(Held):
                 f"{placement['id']} was given up: {placement.get('message') or 'stopped'}",
                 job_id=placement["id"],
             )
-        return self.hold(placement)
+        return self.hold(placement, shape)
 
     def _ask(
         self, request: dict[str, Any], deadline: float | None, words: _Words
@@ -149,6 +160,13 @@ class Leases(Held):
             given_up = [{"id": id, "outcome": "stopped"} for id in ids]
             with contextlib.suppress(SchedulerError):
                 self._plane.post("/v1/placements/release", {"leases": given_up})
+
+
+def _shape(request: dict[str, Any]) -> str | None:
+    """What it asks for. Actors live on, so nothing comes after one in its place."""
+    if request["kind"] != "task":
+        return None
+    return json.dumps({**request, "id": None}, sort_keys=True)
 
 
 def _patiently(ask: Callable[[], Any]) -> Any:
@@ -201,10 +219,6 @@ class _Words:
 def _why(placement: dict[str, Any]) -> str:
     summary = (placement.get("why") or {}).get("summary")
     return summary or placement.get("message") or "the control plane did not say why"
-
-
-def _deadline(timeout: float | None) -> float | None:
-    return None if timeout is None else time.monotonic() + timeout
 
 
 def _this_long(deadline: float | None) -> float:

@@ -120,7 +120,7 @@ class Work:
             self._keep(None, here, submitted)
             return submitted
         deadline = _deadline(wishes)
-        places = self._places(len(calls), demand, wishes)
+        places = self._places(len(calls), demand, wishes, deadline)
         found: dict[int, tuple[str, Any]] = {}
         for number, lease in enumerate(places):
             # Every place gets as many, and neighbours go to different ones.
@@ -190,17 +190,19 @@ class Work:
             return hand_over(here), None, here
         deadline = _deadline(wishes)
         request = self._request(kind, id, demand, wishes)
-        lease = self._outside().leases.obtain(request, _left(deadline))
+        lease = self._outside().leases.obtain(request, deadline)
         return self._hand_over(lease, deadline, hand_over)
 
-    def _places(self, tasks: int, demand: resources.Demand, wishes: Wishes) -> list[Lease]:
+    def _places(
+        self, tasks: int, demand: resources.Demand, wishes: Wishes, deadline: float | None
+    ) -> list[Lease]:
         if not tasks:
             return []
         requests = [
             self._request("task", new_id("task"), demand, wishes)
             for _ in range(min(tasks, MOST_PLACES))
         ]
-        return self._outside().leases.obtain_some(requests, wishes.timeout)
+        return self._outside().leases.obtain_some(requests, deadline)
 
     def _inside(self, wishes: Wishes) -> Connection | None:
         """The job's own cluster: what a job starts stays there, and nobody need be asked."""
@@ -224,11 +226,11 @@ class Work:
                 raise
             except ClusterConnectionError as error:
                 # An argument of it may be on a cluster that is lost: another place is no help.
-                if error.cluster != lease.cluster or self._closed or _left(deadline) == 0.0:
+                if error.cluster != lease.cluster or self._closed or _is_over(deadline):
                     leases.give_back(lease, "failed", type(error).__name__)
                     raise
                 log.warning("%s cannot run on %s: %s", lease.id, lease.cluster, error.message)
-                lease = leases.obtain_elsewhere(lease, error.message, _left(deadline))
+                lease = leases.obtain_elsewhere(lease, error.message, deadline)
             except BaseException as error:
                 leases.give_back(lease, "failed", type(error).__name__)
                 raise
@@ -355,5 +357,5 @@ def _deadline(wishes: Wishes) -> float | None:
     return None if wishes.timeout is None else time.monotonic() + wishes.timeout
 
 
-def _left(deadline: float | None) -> float | None:
-    return None if deadline is None else max(0.0, deadline - time.monotonic())
+def _is_over(deadline: float | None) -> bool:
+    return deadline is not None and time.monotonic() >= deadline

@@ -574,6 +574,23 @@ fn a_placement_that_backs_off_is_given_up_too_and_else_comes_back() {
 }
 
 #[test]
+fn nobody_loses_a_placement_because_the_control_plane_stood_still() {
+    for (told, states) in [(true, [State::Running, State::Queued]), (false, [State::Failed, State::Stopped])]
+    {
+        let mut env = TestEnv::only();
+        let [held, waits] = [env.submit(an_actor()), env.submit(an_actor().cpus(1000.0))];
+        env.heartbeat(&held).unwrap();
+        env.now = env.now + Span::minutes(60);
+        env.send(if told { Input::Awoke } else { Input::Tick });
+        assert_eq!([env.state(&held), env.state(&waits)], states);
+        // From then on silence counts again.
+        env.callers_gone = true;
+        env.advance_s(30);
+        assert_eq!([env.state(&held), env.state(&waits)], [State::Failed, State::Stopped]);
+    }
+}
+
+#[test]
 fn a_placement_is_withdrawn_wherever_it_is() {
     let mut env = TestEnv::only();
     let [granted, waits] = [env.submit(an_actor()), env.submit(an_actor().prefers("only").cpus(1000.0))];

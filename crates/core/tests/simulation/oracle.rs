@@ -96,9 +96,14 @@ impl Oracle {
         self.heard.insert(job.clone(), now);
     }
 
+    /// Nobody could be heard until now.
+    pub fn told_deaf(&mut self, now: Timestamp) {
+        self.heard.values_mut().for_each(|heard| *heard = now);
+    }
+
     /// Nobody can be heard while the control plane is down.
     pub fn told_crash(&mut self, now: Timestamp) {
-        self.heard.values_mut().for_each(|heard| *heard = now);
+        self.told_deaf(now);
         self.facts.clear();
         self.poll_failures.clear();
         self.open.clear();

@@ -24,10 +24,13 @@ pub struct Faults {
     pub crash: u32,
     /// A cluster goes down, hangs or restarts (per thousand steps).
     pub outage: u32,
+    /// The control plane stands still: the machine sleeps, or the disk does.
+    pub stall: u32,
 }
 
 impl Faults {
-    pub const NONE: Faults = Faults { lost: 0, error: 0, duplicate: 0, slow: 0, lie: 0, crash: 0, outage: 0 };
+    pub const NONE: Faults =
+        Faults { lost: 0, error: 0, duplicate: 0, slow: 0, lie: 0, crash: 0, outage: 0, stall: 0 };
 }
 
 #[derive(Debug)]
@@ -56,6 +59,7 @@ pub fn plan(rng: &mut ChaCha8Rng) -> Plan {
         lie: 10 * unkind,
         crash: unkind,
         outage: 15 * unkind,
+        stall: unkind,
     };
     let count = rng.random_range(1..=4);
     Plan {

@@ -94,6 +94,10 @@ pub fn run(seed: u64, trace: bool) -> u64 {
         world.act_as_client();
         let pause = *pick(&mut world.rng, &[0, 10, 500, 2_000, 9_000]);
         world.pass(Span(pause));
+        if chance(&mut world.rng, world.faults.stall) {
+            let slept = *pick(&mut world.rng, &[15, 40, 600]);
+            world.stall(Span::seconds(slept));
+        }
         world.cause_outages();
     }
     world.heal();
@@ -154,6 +158,14 @@ impl World {
         self.agenda.retain(|_, event| !matches!(event, Event::Poll { .. }));
         let out = self.core.recover();
         self.perform(out);
+    }
+
+    /// Time passes, and the control plane does not notice until it is over.
+    fn stall(&mut self, span: Span) {
+        self.now = self.now + span;
+        self.let_rays_run();
+        self.oracle.told_deaf(self.now);
+        self.tell(Input::Awoke);
     }
 
     /// Lets time pass.

@@ -63,7 +63,8 @@ pub(super) fn is_order(input: &Input) -> bool {
         | Input::Heartbeat { .. }
         | Input::Released { .. }
         | Input::CheckNow { .. }
-        | Input::Tick => false,
+        | Input::Tick
+        | Input::Awoke => false,
     }
 }
 

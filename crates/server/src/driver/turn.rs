@@ -9,7 +9,7 @@ use std::{
 
 use multicluster_core::{Accepted, Core, Effect, Input, Observation, Output, Refusal, Reply, Write};
 use multicluster_store::{Change, StoreError};
-use multicluster_types::{ClusterName, ClusterSpec, GroupId, JobId, Kind, Payload, Timestamp};
+use multicluster_types::{ClusterName, ClusterSpec, GroupId, JobId, Kind, Payload, Span, Timestamp};
 use tokio::sync::mpsc;
 
 use super::{
@@ -22,6 +22,7 @@ use crate::{
     events::{self, Events},
     lanes::{Lanes, Report},
     metrics::Metrics,
+    resolve,
 };
 
 /// Inputs that are fed before what came out is handed on.
@@ -132,15 +133,18 @@ impl Turn {
             if self.until_wakeup().is_zero() {
                 self.feed(Input::Tick);
             }
+            let expected = self.clock.now();
             if !self.outbox.is_empty() && self.to_writer.send(std::mem::take(&mut self.outbox)).await.is_err()
             {
                 return;
             }
             let wakeup = self.until_wakeup();
+            let expected = expected + span(wakeup);
             let received = tokio::time::timeout(wakeup, commands.recv_many(&mut inbox, INPUTS)).await;
             if received == Ok(0) {
                 return;
             }
+            self.notice_stall(expected);
             for command in inbox.drain(..) {
                 if matches!(command, Command::Stop) {
                     let last = std::mem::take(&mut self.outbox);
@@ -149,6 +153,16 @@ impl Turn {
                 }
                 self.obey(command);
             }
+        }
+    }
+
+    /// The machine slept, or the disk stood still: heartbeats came in vain, or not at all.
+    fn notice_stall(&mut self, expected: Timestamp) {
+        let late = self.clock.now().since(expected);
+        // Who is to be heard of within this time speaks three times in it.
+        if late > Span(self.core.settings().lease_ttl.0 / 3) {
+            tracing::warn!(%late, "stood still; tasks and actors get their lease_ttl anew");
+            self.feed(Input::Awoke);
         }
     }
 
@@ -344,8 +358,12 @@ impl Turn {
     }
 
     fn refresh_homes(&mut self) {
-        self.homes = self.clusters.values().filter_map(|(spec, _)| spec.home().map(Arc::from)).collect();
+        self.homes = resolve::homes(self.clusters.values().map(|(spec, _)| &**spec));
     }
+}
+
+fn span(duration: Duration) -> Span {
+    Span(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
 fn refusal_of(reply: Option<Result<Reply, Refusal>>) -> Refusal {

@@ -29,6 +29,8 @@ use crate::{
 
 /// The longest a request is kept waiting.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// Seconds: long enough that short tasks seldom ask, short enough to keep nobody waiting.
+const REUSE: u64 = 1;
 
 /// Checks one request.
 pub(super) fn new_placement(sent: api::PlacementRequest) -> Result<NewJob, Problem> {
@@ -149,6 +151,7 @@ pub(super) fn show(core: &Core, record: &JobRecord, say_why: bool) -> api::Place
             head_address: core.head_address(&live.cluster).map(str::to_owned),
             stopping: live.stopping,
             lease_seconds: core.settings().lease_ttl.0 / 1000,
+            reuse_seconds: if core.is_spaced(&live.cluster) { 0 } else { REUSE },
         }),
         why: why.map(views::explanation),
         message: message.map(ToString::to_string),

@@ -22,7 +22,8 @@ async fn a_task_is_granted_kept_alive_told_to_stop_and_released() {
     let granted = granted.expect(200);
     assert_eq!(
         granted["granted"],
-        json!({"cluster": "mac", "attempt": 1, "head_address": "127.0.0.1:2", "stopping": false, "lease_seconds": 30})
+        json!({"cluster": "mac", "attempt": 1, "head_address": "127.0.0.1:2", "stopping": false,
+            "lease_seconds": 30, "reuse_seconds": 1})
     );
     let decision = &world.get("/v1/jobs/t/decisions").await.expect(200)["items"][0];
     assert_eq!(
