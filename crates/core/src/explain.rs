@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::{
     Core, Parent, Refusal,
+    jobs::Job,
     look::Look,
     pool::Cluster,
     queue::{QueueName, Rank},
@@ -75,8 +76,10 @@ impl Core {
     /// # Errors
     /// When there is no such job.
     pub fn explain(&self, job: &JobId) -> Result<Explanation, Refusal> {
-        let key = self.find_job(job)?;
-        let job = &self.jobs[key];
+        Ok(self.explain_job(&self.jobs[self.find_job(job)?]))
+    }
+
+    pub(crate) fn explain_job(&self, job: &Job) -> Explanation {
         let record = &job.record;
         let mut explanation = Explanation {
             job: record.id.clone(),
@@ -111,7 +114,7 @@ impl Core {
                 explanation.summary = format!("{}{place}{why}", ended.state);
             }
         }
-        Ok(explanation)
+        explanation
     }
 
     /// A dry run: which cluster would take this work now, and why not the others?

@@ -19,6 +19,7 @@ mod core;
 mod cycle;
 mod error;
 mod explain;
+mod heads;
 mod index;
 mod input;
 mod jobs;
@@ -39,6 +40,7 @@ mod view;
 pub use crate::core::Core;
 pub use error::Refusal;
 pub use explain::{ClusterVerdict, Explanation, WhatIf};
+pub use heads::{Head, QueueView};
 pub use input::{
     DispatchOutcome, Identity, Input, LookupOutcome, Observation, Parent, ReleaseOutcome, RunStatus,
     Submission,

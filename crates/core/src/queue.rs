@@ -81,9 +81,11 @@ impl fmt::Display for QueueName {
 #[derive(Debug)]
 pub(crate) struct Class {
     pub(crate) work: Arc<Work>,
-    queue: usize,
+    line: usize,
     /// Jobs of this class in any state.
     members: u32,
+    /// How many of them wait, whether ready or backing off.
+    waiting: u32,
     /// Those ready to be placed, in order.
     ready: BTreeMap<u64, JobKey>,
     pub(crate) starving_due: Due,
@@ -94,9 +96,28 @@ impl Class {
         &self.ready
     }
 
+    pub(crate) fn waiting(&self) -> u32 {
+        self.waiting
+    }
+
+    /// Which of [`Queue::lines`] it waits in.
+    pub(crate) fn line(&self) -> usize {
+        self.line
+    }
+
     fn head(&self) -> Option<Rank> {
         self.ready.first_key_value().map(|(&seq, _)| Rank::new(self.work.priority, seq))
     }
+}
+
+/// One queue.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(crate) name: QueueName,
+    /// How many wait in it, whether ready or backing off.
+    pub(crate) length: u32,
+    /// How many classes have a head in it.
+    pub(crate) heads: u32,
 }
 
 /// All classes and queues.
@@ -106,8 +127,8 @@ pub(crate) struct Queue {
     by_work: Index<Arc<Work>, ClassKey>,
     /// The head of every class that has one, in the order of choice.
     heads: BTreeSet<(Rank, ClassKey)>,
-    /// How many wait in each queue, whether ready or backing off.
-    lengths: Vec<(QueueName, u32)>,
+    /// Every queue that was ever used.
+    lines: Vec<Line>,
 }
 
 impl Queue {
@@ -123,9 +144,14 @@ impl Queue {
             return key;
         }
         let work = Arc::new(work);
-        let queue = self.queue_index(&QueueName::of(&work));
-        let class =
-            Class { work: Arc::clone(&work), queue, members: 1, ready: BTreeMap::new(), starving_due: None };
+        let class = Class {
+            work: Arc::clone(&work),
+            line: self.line_of(&QueueName::of(&work)),
+            members: 1,
+            waiting: 0,
+            ready: BTreeMap::new(),
+            starving_due: None,
+        };
         let key = ClassKey(
             u32::try_from(self.classes.insert(class)).expect("fewer than 2^32 classes fit in memory"),
         );
@@ -146,35 +172,39 @@ impl Queue {
         Some(class)
     }
 
-    fn queue_index(&mut self, name: &QueueName) -> usize {
+    fn line_of(&mut self, name: &QueueName) -> usize {
         // Few: two per cluster ever named. Found once per class, not per job.
-        self.lengths.iter().position(|(n, _)| n == name).unwrap_or_else(|| {
-            self.lengths.push((name.clone(), 0));
-            self.lengths.len() - 1
+        self.lines.iter().position(|line| line.name == *name).unwrap_or_else(|| {
+            self.lines.push(Line { name: name.clone(), length: 0, heads: 0 });
+            self.lines.len() - 1
         })
     }
 
     /// How many wait in the queue of this work.
     pub(crate) fn length(&self, name: &QueueName) -> u32 {
-        self.lengths.iter().find(|(n, _)| n == name).map_or(0, |(_, len)| *len)
+        self.lines.iter().find(|line| line.name == *name).map_or(0, |line| line.length)
     }
 
-    /// Every queue that was ever used, with its length.
-    pub(crate) fn lengths(&self) -> impl Iterator<Item = (&QueueName, u32)> {
-        self.lengths.iter().map(|(name, len)| (name, *len))
+    /// Every queue that was ever used.
+    pub(crate) fn lines(&self) -> &[Line] {
+        &self.lines
     }
 
     /// A job of this class starts waiting.
     pub(crate) fn enter(&mut self, key: ClassKey) {
-        let queue = self[key].queue;
-        self.lengths[queue].1 += 1;
+        let class = &mut self[key];
+        class.waiting += 1;
+        let line = class.line;
+        self.lines[line].length += 1;
     }
 
     /// A job of this class waits no longer.
     pub(crate) fn leave(&mut self, key: ClassKey, seq: u64) {
         self.withdraw(key, seq);
-        let queue = self[key].queue;
-        self.lengths[queue].1 -= 1;
+        let class = &mut self[key];
+        class.waiting -= 1;
+        let line = class.line;
+        self.lines[line].length -= 1;
     }
 
     /// A waiting job may be placed. True if it is now the head of its class.
@@ -197,11 +227,14 @@ impl Queue {
         if before == after {
             return false;
         }
+        let line = self[key].line;
         if let Some(rank) = before {
             self.heads.remove(&(rank, key));
+            self.lines[line].heads -= 1;
         }
         if let Some(rank) = after {
             self.heads.insert((rank, key));
+            self.lines[line].heads += 1;
         }
         true
     }
@@ -218,11 +251,18 @@ impl Queue {
         self.classes.get(key.0 as usize)?.head().map(|rank| (rank, key))
     }
 
+    /// The classes that have a head, in the order of choice.
+    pub(crate) fn heads(&self) -> impl Iterator<Item = &Class> {
+        self.heads.iter().map(|(_, key)| &self[*key])
+    }
+
     /// How many ready jobs of the same queue come before this rank, counted up to `limit`.
     pub(crate) fn ahead(&self, key: ClassKey, rank: Rank, limit: usize) -> usize {
-        let queue = self[key].queue;
+        let line = self[key].line;
         let mut count = 0;
-        for (_, class) in self.classes.iter().filter(|(_, class)| class.queue == queue) {
+        // A class whose head comes later has nothing that comes before.
+        let earlier = self.heads.range(..(rank, ClassKey(0))).map(|(_, key)| &self[*key]);
+        for class in earlier.filter(|class| class.line == line) {
             count += match class.work.priority.cmp(&rank.priority.0) {
                 std::cmp::Ordering::Greater => class.ready.len(),
                 std::cmp::Ordering::Equal => class.ready.range(..rank.seq).take(limit + 1).count(),
@@ -249,13 +289,18 @@ impl Queue {
     }
 
     pub(crate) fn check(&self, waiting: usize) -> Result<(), String> {
-        let total: u32 = self.lengths.iter().map(|(_, len)| len).sum();
-        if total as usize != waiting {
-            return Err(format!("{waiting} jobs wait, the queues say {total}"));
+        let total: u32 = self.lines.iter().map(|line| line.length).sum();
+        let in_classes: u32 = self.classes.iter().map(|(_, class)| class.waiting).sum();
+        if total as usize != waiting || in_classes != total {
+            return Err(format!("{waiting} jobs wait, the queues say {total}, the classes {in_classes}"));
         }
         let heads = self.classes.iter().filter(|(_, class)| class.head().is_some()).count();
-        if heads != self.heads.len() {
-            return Err(format!("{heads} classes have heads, {} are listed", self.heads.len()));
+        let in_lines: u32 = self.lines.iter().map(|line| line.heads).sum();
+        if heads != self.heads.len() || in_lines as usize != heads {
+            let listed = self.heads.len();
+            return Err(format!(
+                "{heads} classes have heads, {listed} are listed, the queues say {in_lines}"
+            ));
         }
         Ok(())
     }

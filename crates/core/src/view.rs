@@ -116,7 +116,7 @@ impl Core {
 
     /// How many wait in each queue.
     pub fn queues(&self) -> impl Iterator<Item = (&QueueName, u32)> {
-        self.queue.lengths()
+        self.queue.lines().iter().map(|line| (&line.name, line.length))
     }
 
     /// One cluster.
