@@ -119,6 +119,42 @@ pub struct JobFilter {
     pub tags: Vec<Tag>,
     /// Whose id contains this text.
     pub id_contains: Option<String>,
+    /// That this is found in.
+    pub search: Option<Search>,
+}
+
+/// A text to look for in what names a job: its id, its entrypoint, its tags. Upper and lower
+/// case are the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Search(String);
+
+impl Search {
+    /// Looks for this text.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        Self(text.to_lowercase())
+    }
+
+    /// Is it in any of these?
+    #[must_use]
+    pub fn finds<'a>(
+        &self,
+        id: &str,
+        entrypoint: Option<&str>,
+        mut tags: impl Iterator<Item = &'a str>,
+    ) -> bool {
+        self.is_in(id) || entrypoint.is_some_and(|text| self.is_in(text)) || tags.any(|tag| self.is_in(tag))
+    }
+
+    fn is_in(&self, text: &str) -> bool {
+        text.to_lowercase().contains(&self.0)
+    }
+
+    /// Could it be in a text within this JSON? That writes text as it is, but for `"`, `\` and
+    /// control characters.
+    pub(crate) fn may_be_in(&self, json: &str) -> bool {
+        self.0.contains(|c: char| matches!(c, '"' | '\\') || c.is_control()) || self.is_in(json)
+    }
 }
 
 /// One page of a list, newest first. It may be short, even empty, and still have a
@@ -143,7 +179,7 @@ pub trait Reader: Send + Sync {
     fn payload(&self, id: &JobId) -> Result<Option<Payload>, StoreError>;
 
     /// Jobs, the latest accepted first, below `before` (a [`Page::next`]), with payloads.
-    /// States, kind and cluster are looked up; tags and parts of ids are searched for, a
+    /// States, kind and cluster are looked up; tags and parts of texts are searched for, a
     /// bounded number of jobs per call.
     fn jobs(
         &self,

@@ -21,7 +21,7 @@ mod packages;
 pub mod sqlite;
 
 pub use contract::{
-    Change, Content, JobFilter, Loaded, LogCopy, Package, Packages, Page, Reader, Store, StoredEvent,
+    Change, Content, JobFilter, Loaded, LogCopy, Package, Packages, Page, Reader, Search, Store, StoredEvent,
     StoredJob, Upload,
 };
 pub use error::StoreError;

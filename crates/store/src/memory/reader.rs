@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use multicluster_core::record::AttemptRecord;
-use multicluster_types::{Attempt, Decision, JobId, Payload};
+use multicluster_types::{Attempt, Decision, JobId, Payload, Tag};
 
 use super::{Job, Shared};
 use crate::{JobFilter, LogCopy, Page, Reader, StoreError, StoredEvent, StoredJob};
@@ -91,6 +91,10 @@ fn matches(filter: &JobFilter, job: &Job) -> bool {
         && filter.cluster.as_ref().is_none_or(|cluster| job.clusters.contains(cluster))
         && filter.tags.iter().all(|tag| record.work.tags.contains(tag))
         && filter.id_contains.as_ref().is_none_or(|part| record.id.as_str().contains(part))
+        && filter.search.as_ref().is_none_or(|search| {
+            let entrypoint = job.payload.as_ref().map(|payload| payload.entrypoint.as_str());
+            search.finds(record.id.as_str(), entrypoint, record.work.tags.iter().map(Tag::as_str))
+        })
 }
 
 fn page<'a, T: 'a, U>(

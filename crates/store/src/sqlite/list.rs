@@ -11,9 +11,9 @@ use super::{
     reader::{MAX_PAGE, parse},
     uint,
 };
-use crate::{JobFilter, Page, StoredJob};
+use crate::{JobFilter, Page, Search, StoredJob};
 
-/// How many jobs one question may look at. What no index knows (tags, parts of ids) is
+/// How many jobs one question may look at. What no index knows (tags, parts of texts) is
 /// looked for one job after the other; who wants more asks again with [`Page::next`].
 const MAX_LOOKS: usize = 20_000;
 /// How many are looked for at a time.
@@ -29,7 +29,7 @@ pub(super) fn jobs(
     // One view, however many statements.
     let _view = conn.unchecked_transaction()?;
     let limit = limit.clamp(1, MAX_PAGE);
-    let searching = !filter.tags.is_empty() || filter.id_contains.is_some();
+    let searching = !filter.tags.is_empty() || filter.id_contains.is_some() || filter.search.is_some();
     let stride = if searching { STRIDE.max(limit + 1) } else { limit + 1 };
     let mut items = Vec::new();
     let mut last = before.map_or(i64::MAX, int);
@@ -103,17 +103,37 @@ pub(super) fn job(conn: &Connection, job: i64, filter: &JobFilter) -> Result<Opt
     if !filter.tags.iter().all(|tag| may_carry(text, tag)) {
         return Ok(None);
     }
+    if let Some(search) = &filter.search
+        && !search.may_be_in(id)
+        && !search.may_be_in(text)
+        && !may_run(conn, job, search)?
+    {
+        return Ok(None);
+    }
     let record: JobRecord = parse(id, row, 1)?;
     if !filter.tags.iter().all(|tag| record.work.tags.contains(tag)) {
         return Ok(None);
     }
-    Ok(Some(StoredJob { record, payload: payload(conn, job)? }))
+    let payload = payload(conn, job)?;
+    let entrypoint = payload.as_ref().map(|payload| payload.entrypoint.as_str());
+    let tags = || record.work.tags.iter().map(Tag::as_str);
+    if filter.search.as_ref().is_some_and(|search| !search.finds(id, entrypoint, tags())) {
+        return Ok(None);
+    }
+    Ok(Some(StoredJob { record, payload }))
 }
 
 /// What a job runs, by its number.
 pub(super) fn payload(conn: &Connection, job: i64) -> Result<Option<Payload>, Fail> {
     let mut statement = conn.prepare_cached("SELECT body FROM payloads WHERE job = ?1")?;
     statement.query_row([job], |row| Ok(parse("a payload", row, 0))).optional()?.transpose()
+}
+
+/// Could this be in what a job runs?
+fn may_run(conn: &Connection, job: i64, search: &Search) -> Result<bool, Fail> {
+    let mut statement = conn.prepare_cached("SELECT body FROM payloads WHERE job = ?1")?;
+    let found = statement.query_row([job], |row| Ok(search.may_be_in(row.get_ref(0)?.as_str()?)));
+    Ok(found.optional()?.unwrap_or(false))
 }
 
 /// Could this record carry the tag? JSON writes printable text as it is, except `"` and `\`.

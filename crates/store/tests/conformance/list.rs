@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use multicluster_core::record::{JobRecord, Stage};
-use multicluster_store::{Change, JobFilter};
+use multicluster_store::{Change, JobFilter, Search};
 use multicluster_types::{Kind, State, Tag};
 
 use crate::{for_every_backend, support::*};
@@ -62,6 +62,31 @@ for_every_backend! {
         assert_eq!(store.ids(&filter, 3), names(10..20));
     }
 
+    fn a_text_is_searched_for_in_ids_entrypoints_and_tags(store: TestStore) {
+        for (name, tags, entrypoint) in [
+            ("Nightly-1", &["linux"][..], "python train.py"),
+            ("b", &["Nightly", "say\"hi\""][..], "python x.py"),
+            ("c", &[][..], "python NIGHTLY.py --say \"hi\""),
+            ("d", &[][..], "python É.py\nexit 0"),
+        ] {
+            let record = JobRecord { work: work(Kind::Job, tags), ..queued(name, 1) };
+            store.commit([job(record), payload(name, a_payload(entrypoint))]);
+        }
+        store.commit([job(JobRecord { work: work(Kind::Task, &["night"]), ..queued("no-payload", 2) })]);
+        for (text, found) in [
+            ("nightly", vec!["c", "b", "Nightly-1"]),
+            ("NIGHT", vec!["no-payload", "c", "b", "Nightly-1"]),
+            ("say\"HI", vec!["b"]),
+            ("--say \"hi\"", vec!["c"]),
+            ("é.PY\nExit", vec!["d"]),
+            ("zorro", vec![]),
+            ("entrypoint", vec![]),
+        ] {
+            let filter = JobFilter { search: Some(Search::new(text)), ..Default::default() };
+            assert_eq!(store.ids(&filter, 2), found, "{text}");
+        }
+    }
+
     fn filters_together(store: TestStore) {
         store.commit(variety());
         let filter = JobFilter {
@@ -70,6 +95,7 @@ for_every_backend! {
             cluster: Some(cluster("mac")),
             tags: vec![Tag::new("gpu").unwrap()],
             id_contains: Some("2".into()),
+            search: Some(Search::new("JOB")),
         };
         let wanted = (0..40).filter(|n| matches!(n % 5, 2 | 3) && n % 3 == 0 && n % 4 == 0 && (n % 10 == 2 || n / 10 == 2));
         assert_eq!(store.ids(&filter, 2), names(wanted));
@@ -108,6 +134,7 @@ for_every_backend! {
         for filter in [
             JobFilter { id_contains: Some("nowhere".into()), ..Default::default() },
             JobFilter { tags: vec![Tag::new("nowhere").unwrap()], ..Default::default() },
+            JobFilter { search: Some(Search::new("nowhere")), ..Default::default() },
             JobFilter { states: vec![State::Running], ..Default::default() },
             JobFilter { kind: Some(Kind::Actor), ..Default::default() },
             JobFilter { cluster: Some(cluster("nowhere")), ..Default::default() },

@@ -7,7 +7,7 @@ use multicluster_core::{
     Durable, Write,
     record::{JobRecord, Stage},
 };
-use multicluster_store::{Change, JobFilter, Options};
+use multicluster_store::{Change, JobFilter, Options, Search};
 use multicluster_types::{Attempt, Kind, State, Tag};
 use proptest::{collection::vec, prelude::*, sample::select};
 
@@ -112,13 +112,15 @@ fn filters() -> impl Strategy<Value = JobFilter> {
         proptest::option::of(select(&CLUSTERS[..])),
         vec(select(&TAGS[..]), 0..2),
         proptest::option::of(select(&["a", "job", "-1", "zz"][..])),
+        proptest::option::of(select(&["A", "Job", "echo", "zz"][..])),
     )
-        .prop_map(|(states, kind, on, tags, part)| JobFilter {
+        .prop_map(|(states, kind, on, tags, part, text)| JobFilter {
             states,
             kind,
             cluster: on.map(cluster),
             tags: tags.into_iter().map(|tag| Tag::new(tag).unwrap()).collect(),
             id_contains: part.map(Into::into),
+            search: text.map(Search::new),
         })
 }
 

@@ -9,7 +9,7 @@ use axum::{
 };
 use multicluster_api::{self as api, codes};
 use multicluster_core::{Input, Refusal};
-use multicluster_store::{JobFilter, StoredJob};
+use multicluster_store::{JobFilter, Search, StoredJob};
 use multicluster_types::{Attempt, ClusterName, EntrypointResources, JobId, Kind, State as JobState, Tag};
 
 use super::{
@@ -88,26 +88,33 @@ pub(super) async fn submit(
         ("cluster" = Option<String>, Query, description = "That are or were on this cluster"),
         ("tag" = Option<String>, Query, description = "Carrying this tag or label; all of them if repeated"),
         ("id" = Option<String>, Query, description = "Whose id contains this"),
+        ("q" = Option<String>, Query, description = "Whose id, entrypoint or any tag contains this, whatever the case"),
         ("limit" = Option<u32>, Query, description = "At most so many, 1 to 1000; 100 if not said. A page of large jobs may end earlier"),
         ("cursor" = Option<String>, Query, description = "next_cursor of the page before")),
     responses((status = 200, body = api::Page<api::Job>), (status = "4XX", body = api::ErrorBody)))]
 pub(super) async fn list(State(plane): State<Plane>, uri: Uri) -> Result<Json<api::Page<api::Job>>, Problem> {
-    let params = Params::of(&uri, &["state", "kind", "cluster", "tag", "id", "limit", "cursor"])?;
+    let params = Params::of(&uri, &["state", "kind", "cluster", "tag", "id", "q", "limit", "cursor"])?;
     let filter = filter(&params)?;
     let (limit, cursor) = (params.limit(100, MOST_LISTED)?, params.cursor()?);
     let page = plane
         .history(move |store| {
             let (mut items, mut next, mut bytes) = (Vec::new(), cursor, 0);
             loop {
-                let page = store.jobs(&filter, next, READ_AT_ONCE.min(limit - items.len()))?;
+                let asked = READ_AT_ONCE.min(limit - items.len());
+                let page = store.jobs(&filter, next, asked)?;
+                // It looked at as many as it may: who wants more asks again.
+                let given_up = page.items.len() < asked;
                 for StoredJob { record, payload } in page.items {
                     let job = views::job(&record, payload.as_ref());
+                    if filter.search.as_ref().is_some_and(|search| !is_seen(&job, search)) {
+                        continue;
+                    }
                     bytes += job.entrypoint.as_ref().map_or(0, String::len);
                     bytes += job.metadata.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
                     items.push(job);
                 }
                 next = page.next;
-                if next.is_none() || items.len() >= limit || bytes >= PAGE_BYTES {
+                if next.is_none() || given_up || items.len() >= limit || bytes >= PAGE_BYTES {
                     let next_cursor = next.map(|next| next.to_string());
                     return Ok(api::Page { items, next_cursor });
                 }
@@ -115,6 +122,11 @@ pub(super) async fn list(State(plane): State<Plane>, uri: Uri) -> Result<Json<ap
         })
         .await?;
     Ok(Json(page))
+}
+
+/// What is shown redacted is not found by what it hides.
+fn is_seen(job: &api::Job, search: &Search) -> bool {
+    search.finds(&job.id, job.entrypoint.as_deref(), job.tags.iter().map(String::as_str))
 }
 
 fn filter(params: &Params) -> Result<JobFilter, Problem> {
@@ -133,6 +145,7 @@ fn filter(params: &Params) -> Result<JobFilter, Problem> {
         cluster: params.value::<ClusterName>("cluster", "the name of a cluster")?,
         tags: params.each("tag", "a tag", |text| Tag::new(text).ok())?,
         id_contains: params.text("id")?.map(str::to_owned),
+        search: params.text("q")?.map(Search::new),
     })
 }
 

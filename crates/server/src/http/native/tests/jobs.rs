@@ -51,7 +51,7 @@ async fn a_job_is_accepted_shown_explained_stopped_run_again_and_forgotten() {
     world.post("/v1/jobs/nightly/stop", json!({})).await.expect(202);
     world.delete("/v1/jobs/nightly").await.expect(204);
     world.get("/v1/jobs/nightly").await.refused(404, "unknown_job");
-    for of in ["explain", "attempts", "decisions", "events", "logs", "wait"] {
+    for of in ["explain", "attempts", "decisions", "events", "logs", "resolved", "wait"] {
         world.get(&format!("/v1/jobs/nightly/{of}")).await.refused(404, "unknown_job");
     }
 }
@@ -96,9 +96,22 @@ async fn lists_are_filtered_and_come_in_pages() {
         ("kind=task", vec!["t"]),
         ("cluster=mac", vec![]),
         ("id=ob-4", vec!["job-4"]),
+        ("q=OB-4", vec!["job-4"]),
+        ("q=EVE&limit=2", vec!["job-4", "job-2"]),
+        ("q=even&state=stopped", vec![]),
     ] {
         assert_eq!(ids(&world.get(&format!("/v1/jobs?{query}")).await.expect(200)), found, "{query}");
     }
+}
+
+#[tokio::test]
+async fn a_search_finds_entrypoints_as_they_are_shown() {
+    let world = World::new().await;
+    world.queued(json!({"id": "a", "entrypoint": "API_TOKEN=hunter2 python Train.py"})).await;
+    world.queued(json!({"id": "b", "entrypoint": "python hunter2.py"})).await;
+    assert_eq!(ids(&world.get("/v1/jobs?q=train.py").await.expect(200)), ["a"]);
+    let found = world.get("/v1/jobs?q=hunter2").await.expect(200);
+    assert_eq!(ids(&found), ["b"], "what is redacted is not found by what it hides");
 }
 
 #[tokio::test]
