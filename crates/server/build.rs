@@ -1,4 +1,5 @@
-//! Packs the Python SDK, so that a cluster with `inject_sdk: true` needs nothing installed.
+//! Packs the Python SDK, so that a cluster with `inject_sdk: true` needs nothing installed; and
+//! sees to it that there is a folder for the console, so that this builds without node.
 
 use std::{
     env,
@@ -12,8 +13,16 @@ use zip::{CompressionMethod, DateTime, ZipWriter, write::SimpleFileOptions};
 
 const SDK: &str = "../../python";
 const PACKAGE: &str = "ray_multicluster_scheduler";
+/// What `make console` builds, and `src/http/console.rs` takes in.
+const CONSOLE: &str = "../../console/dist";
 
 fn main() -> Result<(), Box<dyn Error>> {
+    fs::create_dir_all(CONSOLE)?;
+    println!("cargo::rerun-if-changed={CONSOLE}");
+    pack_sdk()
+}
+
+fn pack_sdk() -> Result<(), Box<dyn Error>> {
     let root = Path::new(SDK);
     let mut files = Vec::new();
     collect(&root.join(PACKAGE), &mut files)?;

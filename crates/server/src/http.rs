@@ -1,12 +1,14 @@
-//! Everything that is asked over HTTP: the native API, Ray's Jobs API, metrics.
+//! Everything that is asked over HTTP: the native API, Ray's Jobs API, metrics, the console.
 //!
 //! ```text
 //! request ─ guard (Host, Origin, panics, latency) ─┬─ native    /v1/…
 //!                                                  ├─ ray_jobs  /api/…
-//!                                                  └─ metrics   /metrics /healthz /readyz
+//!                                                  ├─ metrics   /metrics /healthz /readyz
+//!                                                  └─ console   / /assets/… /favicon.svg
 //! ```
 
 pub(crate) mod body;
+mod console;
 pub(crate) mod error;
 mod host;
 mod native;
@@ -43,6 +45,7 @@ pub(crate) fn router(plane: Plane, address: SocketAddr) -> Router {
     };
     native
         .merge(ray_jobs::routes().merge(metrics::routes()).with_state(plane))
+        .merge(console::routes())
         .method_not_allowed_fallback(wrong_method)
         .fallback(nowhere)
         .layer(middleware::from_fn_with_state(guard, watch))

@@ -1,7 +1,10 @@
 //! Which route a path belongs to: a metric label must not be what somebody sent.
 
 /// Those outside the native API, whose own come with its OpenAPI document.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 15] = [
+    "/",
+    "/favicon.svg",
+    "/assets/{*path}",
     "/metrics",
     "/healthz",
     "/readyz",
@@ -39,6 +42,7 @@ fn fits(template: &str, path: &str) -> bool {
     loop {
         match (words.next(), parts.next()) {
             (None, None) => return true,
+            (Some(word), Some(part)) if word.starts_with("{*") => return !part.is_empty(),
             (Some(word), Some(part)) if word == part || (word.starts_with('{') && !part.is_empty()) => {}
             _ => return false,
         }
@@ -61,6 +65,10 @@ mod tests {
             ("/api/jobs/", Some("/api/jobs/")),
             ("/api/jobs/x", Some("/api/jobs/{id}")),
             ("/metrics", Some("/metrics")),
+            ("/", Some("/")),
+            ("/assets/app-1a2b3c.js", Some("/assets/{*path}")),
+            ("/assets/fonts/a.woff2", Some("/assets/{*path}")),
+            ("/assets/", None),
             ("/../../etc/passwd", None),
             ("", None),
         ] {
