@@ -135,6 +135,22 @@ pub struct Attempt {
     pub ended_at: Option<u64>,
 }
 
+/// What one cluster is sent for a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ResolvedJob {
+    /// Which cluster.
+    #[schema(example = "mac")]
+    pub cluster: String,
+    /// The shell command, with the paths of that cluster.
+    pub entrypoint: String,
+    /// The job's runtime_env laid on the cluster's.
+    #[schema(schema_with = schema::runtime_env)]
+    pub runtime_env: RuntimeEnv,
+    /// `now`: by the configuration as it is, which may have changed since the job was sent.
+    #[schema(example = "now")]
+    pub as_of: String,
+}
+
 /// The last lines of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Logs {

@@ -7,6 +7,7 @@
 mod clusters;
 mod decisions;
 mod error;
+mod history;
 mod jobs;
 mod lists;
 mod placements;
@@ -20,12 +21,13 @@ pub use clusters::{
 };
 pub use decisions::{ClusterVerdict, Decision, Explanation, PolicyScore, WhatIf};
 pub use error::{Code, ErrorBody, codes};
-pub use jobs::{Attempt, Job, JobDetail, Logs};
+pub use history::{ClusterHistory, History, PoolHistory};
+pub use jobs::{Attempt, Job, JobDetail, Logs, ResolvedJob};
 pub use lists::{EventList, Page};
 pub use placements::{
     Granted, LeaseAnswer, LeaseAnswers, LeaseBeat, LeaseBeats, LeaseRelease, LeaseReleases, LeaseStatus,
     Placement, PlacementAnswer, PlacementAnswers, PlacementBatch, PlacementIds, PlacementRequest,
     PlacementState, Released,
 };
-pub use plane::{Policy, Queue, Queues, Reloaded, Setting, Settings, Version};
+pub use plane::{Policy, Queue, QueueHead, Queues, Reloaded, Setting, Settings, Version};
 pub use submit::{Accepted, BatchAnswer, BatchItem, BatchRequest, Duplicate, JobRequest};

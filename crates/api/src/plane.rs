@@ -1,10 +1,13 @@
 //! The control plane itself: queues, settings, version.
 
+use multicluster_types::{Kind, Resources};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::{ClusterVerdict, schema};
+
 /// What waits.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Queues {
     /// In all queues.
     pub waiting: u64,
@@ -13,7 +16,7 @@ pub struct Queues {
 }
 
 /// One queue.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Queue {
     /// `jobs`, `tasks`, or one of a cluster such as `jobs@mac`.
     #[schema(example = "jobs@mac")]
@@ -28,6 +31,49 @@ pub struct Queue {
     pub waiting: u32,
     /// How many may.
     pub limit: u32,
+    /// Those whose turn is next, at most 20 (fewer in pools of very many clusters): the first of
+    /// each shape. What was tried and backs off has no turn yet.
+    pub heads: Vec<QueueHead>,
+    /// How many shapes are not shown.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more_heads: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// The first of those that ask for the same: when it is placed, the next of them is looked at.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct QueueHead {
+    /// Its id.
+    pub id: String,
+    /// What kind of work.
+    #[schema(schema_with = schema::kind)]
+    pub kind: Kind,
+    /// What it reserves on its cluster.
+    #[schema(schema_with = schema::resources)]
+    pub demand: Resources,
+    /// Placement tags and labels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// The cluster it was asked to run on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preferred_cluster: Option<String>,
+    /// Nowhere else.
+    #[serde(default, skip_serializing_if = "crate::submit::is_false")]
+    pub required: bool,
+    /// Higher goes first.
+    pub priority: i32,
+    /// Since when it waits.
+    pub queued_at: u64,
+    /// How many of this same shape wait, this one included.
+    pub waiting: u32,
+    /// Why it waits, in one or a few lines.
+    pub summary: String,
+    /// What each cluster would say to it now.
+    pub clusters: Vec<ClusterVerdict>,
 }
 
 /// How the scheduler behaves.

@@ -6,12 +6,13 @@
 //! - `submission` what a caller asked for, checked
 //! - `logs` what a job printed, from its cluster or from our copy
 //! - `plane` all of it together, as the HTTP routes see it
-//! - `http` both APIs · `events`, `metrics` what is told
+//! - `http` both APIs and the console · `events`, `metrics`, `history` what is told
 //! - `serve` start, reload, stop · `usage` whether anybody needs us
 
 mod clock;
 mod driver;
 mod events;
+mod history;
 mod http;
 mod lanes;
 mod logs;

@@ -21,9 +21,11 @@ use std::{sync::Arc, time::Duration};
 use multicluster_core::{Core, CycleStats, Event, record::AttemptRecord};
 use multicluster_types::{Attempt, ClusterName, Decision, JobId, Kind, State};
 
+pub(crate) use page::Seen;
 pub(crate) use routes::routes;
 
-use page::Seen;
+use prometheus_client::metrics::counter::Counter;
+
 use series::{Cluster, Series};
 
 /// Shared by everything that measures. Cheap to clone; the hooks below are on the hot
@@ -65,6 +67,10 @@ impl Metrics {
                             let waited = at.since(record.submitted_at).as_seconds();
                             self.series.cluster(cluster, |cluster| cluster.waited(kind, waited));
                         }
+                    }
+                    // Told again when it is found after a loss, or is being stopped.
+                    State::Running if record.and_then(|record| record.live()?.running_at) == Some(*at) => {
+                        self.series.started[kind as usize].inc();
                     }
                     State::Succeeded | State::Failed | State::Stopped => {
                         self.in_cluster(cluster.as_ref(), |cluster| cluster.ended(kind, *state));
@@ -119,6 +125,19 @@ impl Metrics {
         Tailing(Arc::clone(&self.series))
     }
 
+    /// What happened in all, since the control plane started.
+    pub(crate) fn totals(&self) -> Totals {
+        let sum = |counters: &[Counter]| counters.iter().map(Counter::get).sum();
+        let entered = |state: State| self.series.entered[state as usize].get();
+        Totals {
+            submitted: sum(&self.series.accepted),
+            started: sum(&self.series.started),
+            succeeded: entered(State::Succeeded),
+            failed: entered(State::Failed),
+            stopped: entered(State::Stopped),
+        }
+    }
+
     /// Everything, as Prometheus reads it.
     pub(crate) fn render(&self, seen: Seen) -> String {
         page::render(Arc::clone(&self.series), seen)
@@ -128,6 +147,29 @@ impl Metrics {
         match name {
             Some(name) => self.series.cluster(name, count),
             None => count(&self.series.nowhere),
+        }
+    }
+}
+
+/// How often each of these happened, whatever the kind and wherever.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) submitted: u64,
+    pub(crate) started: u64,
+    pub(crate) succeeded: u64,
+    pub(crate) failed: u64,
+    pub(crate) stopped: u64,
+}
+
+impl Totals {
+    /// What came on top of these.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            submitted: self.submitted - before.submitted,
+            started: self.started - before.started,
+            succeeded: self.succeeded - before.succeeded,
+            failed: self.failed - before.failed,
+            stopped: self.stopped - before.stopped,
         }
     }
 }

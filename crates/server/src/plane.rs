@@ -8,6 +8,7 @@ use multicluster_types::Timestamp;
 use crate::{
     driver::{Driver, Failure},
     events::Events,
+    history::Samples,
     lanes::Lanes,
     logs::Turns,
     metrics::Metrics,
@@ -34,6 +35,8 @@ pub struct Plane {
     pub id: Arc<str>,
     /// Since when.
     pub started_at: Timestamp,
+    /// How things stood lately.
+    pub(crate) samples: Samples,
     /// Who may read logs.
     pub(crate) logs: Turns,
     /// Who is being served.

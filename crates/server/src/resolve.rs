@@ -125,6 +125,11 @@ pub enum ResolveError {
     },
 }
 
+/// The home directories of these clusters, for [`Context::homes`].
+pub fn homes<'a>(clusters: impl Iterator<Item = &'a ClusterSpec>) -> Arc<[Arc<str>]> {
+    clusters.filter_map(|cluster| cluster.home().map(Arc::from)).collect()
+}
+
 /// Builds the request of one attempt on one cluster.
 ///
 /// # Errors

@@ -33,6 +33,7 @@ use crate::{
     clock::Clock,
     driver::{self, Command, Driver, Parts, Running},
     events::Events,
+    history::Samples,
     http,
     lanes::{Lanes, Shared},
     logs::Turns,
@@ -90,14 +91,23 @@ pub fn start(config: Config, mut opened: Opened, config_path: Option<PathBuf>) -
         packages: opened.packages,
         id,
         started_at: clock.now(),
+        samples: Samples::default(),
         logs: Turns::default(),
         usage: Usage::new(),
         reader: opened.reader,
     };
-    let parts =
-        Parts { core, store: opened.store, clock, next_event: loaded.next_event, lanes, events, metrics };
+    let parts = Parts {
+        core,
+        store: opened.store,
+        clock: clock.clone(),
+        next_event: loaded.next_event,
+        lanes,
+        events,
+        metrics,
+    };
     let configured = Input::Reload { settings: Box::new(config.settings), clusters: config.clusters };
     let running = driver::start(parts, commands, vec![configured])?;
+    plane.samples.keep_taking(plane.driver.clone(), plane.metrics.clone(), clock);
     Ok(Started { plane, running })
 }
 

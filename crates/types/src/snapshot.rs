@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Incarnation, Resources, Timestamp, settings::Share};
+use crate::{Incarnation, Quantity, Resources, Timestamp, settings::Share};
 
 /// The facts of one poll.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,13 +26,29 @@ pub struct Snapshot {
     pub incarnation: Option<Incarnation>,
 }
 
-/// Physical load of a cluster's hosts, as shares of what they have.
+/// How busy a cluster is, as shares of what it has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Load {
-    /// Busy processor time.
+    /// Processors.
     pub cpu: Option<Share>,
-    /// Busy GPU time.
+    /// GPUs.
     pub gpu: Option<Share>,
-    /// Memory in use.
+    /// Memory.
     pub memory: Option<Share>,
+}
+
+impl Load {
+    /// What is given out and promised of logical resources. Of what there is none, no share is
+    /// given out.
+    #[must_use]
+    pub fn logical(total: &Resources, used: &Resources, assumed: &Resources) -> Self {
+        let share = |total: Quantity, used: Quantity, assumed: Quantity| {
+            (!total.is_zero()).then(|| Share::of(used.plus(assumed).parts(), total.parts()))
+        };
+        Self {
+            cpu: share(total.cpu, used.cpu, assumed.cpu),
+            gpu: share(total.gpu, used.gpu, assumed.gpu),
+            memory: share(total.memory, used.memory, assumed.memory),
+        }
+    }
 }

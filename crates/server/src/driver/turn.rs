@@ -22,6 +22,7 @@ use crate::{
     events::{self, Events},
     lanes::{Lanes, Report},
     metrics::Metrics,
+    resolve,
 };
 
 /// Inputs that are fed before what came out is handed on.
@@ -344,7 +345,7 @@ impl Turn {
     }
 
     fn refresh_homes(&mut self) {
-        self.homes = self.clusters.values().filter_map(|(spec, _)| spec.home().map(Arc::from)).collect();
+        self.homes = resolve::homes(self.clusters.values().map(|(spec, _)| &**spec));
     }
 }
 

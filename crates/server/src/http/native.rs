@@ -1,7 +1,8 @@
 //! The native API `/v1`: everything the control plane can do and say, with an OpenAPI
 //! document.
 //!
-//! - `jobs`, `batch`, `placements`, `leases`, `clusters`, `plane` the routes, by subject
+//! - `jobs`, `resolved`, `batch`, `placements`, `leases`, `clusters`, `plane` the routes, by
+//!   subject
 //! - `events` what happens, as it happens · `follow` a log, likewise · `wait` long polls
 //! - `views` how things are shown · `request` how requests are read
 
@@ -15,6 +16,7 @@ mod leases;
 mod placements;
 mod plane;
 mod request;
+mod resolved;
 #[cfg(test)]
 mod tests;
 mod views;
@@ -92,6 +94,7 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(jobs::stop))
         .routes(routes!(jobs::rerun))
         .routes(routes!(jobs::attempts))
+        .routes(routes!(resolved::resolved))
         .routes(routes!(jobs::logs))
         .routes(routes!(follow::follow))
         .routes(routes!(jobs::wait))
@@ -117,6 +120,7 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(clusters::check))
         .routes(routes!(clusters::pool))
         .routes(routes!(plane::queue))
+        .routes(routes!(plane::history))
         .routes(routes!(plane::settings))
         .routes(routes!(plane::reload))
         .routes(routes!(plane::version))

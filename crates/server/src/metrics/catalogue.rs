@@ -50,6 +50,7 @@ metrics! {
     KNOWN = Gauge "multicluster_jobs_known" {} "Jobs, tasks and actors that are remembered, ended ones included.";
     ACCEPTED = Counter "multicluster_accepted" {"kind"} "Submissions accepted.";
     ENTERED = Counter "multicluster_state_changes" {"state"} "How often anything entered a state.";
+    STARTED = Counter "multicluster_started" {"kind"} "Attempts that were seen running.";
     ENDED = Counter "multicluster_ended" {"kind", "cluster", "state"} "How jobs, tasks and actors ended. No cluster: stopped before one was chosen.";
     RUNS = Histogram "multicluster_run" [Seconds] {"kind", "cluster"} "From first seen running to the end, by attempt.";
 

@@ -10,7 +10,11 @@ use multicluster_types::{Dimension, ReasonKind, Share, State, Timestamp};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text},
-    metrics::{counter::ConstCounter, gauge::ConstGauge, histogram::Histogram},
+    metrics::{
+        counter::{ConstCounter, Counter},
+        gauge::ConstGauge,
+        histogram::Histogram,
+    },
     registry::Registry,
 };
 
@@ -20,17 +24,17 @@ use super::{
     series::{CHANGES_OF_CLUSTERS, CLASSES, ENDS, KINDS, METHODS, Series},
 };
 
-/// What there is at the moment of the scrape.
+/// What there is at one moment.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     now: Timestamp,
     jobs: u64,
-    queues: Vec<(QueueName, u32)>,
-    clusters: Vec<ClusterView>,
+    pub(crate) queues: Vec<(QueueName, u32)>,
+    pub(crate) clusters: Vec<ClusterView>,
 }
 
 impl Seen {
-    pub(super) fn of(core: &Core) -> Self {
+    pub(crate) fn of(core: &Core) -> Self {
         Self {
             now: core.now(),
             jobs: core.job_count() as u64,
@@ -70,11 +74,14 @@ impl Page {
     fn jobs(&self, out: &mut Out<'_>) -> fmt::Result {
         out.infos(&all::BUILD, [[env!("CARGO_PKG_VERSION")]])?;
         out.gauges(&all::KNOWN, [([], float(self.seen.jobs))])?;
-        let accepted = KINDS.iter().map(|kind| ([kind.as_str()], self.series.accepted[*kind as usize].get()));
-        out.counters(&all::ACCEPTED, accepted)?;
+        let by_kind = |counters: &[Counter; KINDS.len()]| {
+            KINDS.map(|kind| ([kind.as_str()], counters[kind as usize].get()))
+        };
+        out.counters(&all::ACCEPTED, by_kind(&self.series.accepted))?;
         let entered =
             State::ALL.iter().map(|state| ([state.as_str()], self.series.entered[*state as usize].get()));
         out.counters(&all::ENTERED, entered)?;
+        out.counters(&all::STARTED, by_kind(&self.series.started))?;
 
         let clusters = self.series.clusters();
         let places = clusters.iter().map(|(name, cluster)| (name.as_str(), &**cluster));
@@ -89,7 +96,7 @@ impl Page {
             })
         });
         out.counters(&all::ENDED, ended)?;
-        let by_kind = |of: fn(&super::Cluster) -> &[OnceLock<Histogram>; KINDS.len()]| {
+        let times_by_kind = |of: fn(&super::Cluster) -> &[OnceLock<Histogram>; KINDS.len()]| {
             clusters.iter().flat_map(move |(name, cluster)| {
                 KINDS
                     .iter()
@@ -97,7 +104,7 @@ impl Page {
                     .map(|(kind, times)| ([kind.as_str(), name.as_str()], times.get()))
             })
         };
-        out.histograms(&all::RUNS, by_kind(|cluster| &cluster.runs))?;
+        out.histograms(&all::RUNS, times_by_kind(|cluster| &cluster.runs))?;
         let queues = self.seen.queues.iter().map(|(name, length)| {
             let kind = match name.kind {
                 QueueKind::Jobs => "jobs",
@@ -106,7 +113,7 @@ impl Page {
             ([kind, name.cluster.as_ref().map_or("", |cluster| cluster.as_str())], f64::from(*length))
         });
         out.gauges(&all::QUEUE, queues)?;
-        out.histograms(&all::WAITS, by_kind(|cluster| &cluster.waits))
+        out.histograms(&all::WAITS, times_by_kind(|cluster| &cluster.waits))
     }
 
     fn scheduler(&self, out: &mut Out<'_>) -> fmt::Result {

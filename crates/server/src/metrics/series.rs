@@ -55,6 +55,7 @@ pub(super) const CHANGES_OF_CLUSTERS: [&str; 13] = [
 pub(super) struct Series {
     pub(super) accepted: [Counter; KINDS.len()],
     pub(super) entered: [Counter; State::ALL.len()],
+    pub(super) started: [Counter; KINDS.len()],
     pub(super) cycles: Counter,
     pub(super) heads: Counter,
     pub(super) looks: Counter,
@@ -74,6 +75,7 @@ impl Default for Series {
         Self {
             accepted: Default::default(),
             entered: Default::default(),
+            started: Default::default(),
             cycles: Counter::default(),
             heads: Counter::default(),
             looks: Counter::default(),

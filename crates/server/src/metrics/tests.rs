@@ -86,6 +86,9 @@ fn a_job_is_counted_from_acceptance_to_its_end() {
     world.shows(r#"multicluster_ended_total{kind="job",cluster="mac",state="failed"} 0"#);
     world.shows(r#"multicluster_run_seconds_sum{kind="job",cluster="mac"} 20.0"#);
     world.shows(r#"multicluster_state_changes_total{state="running"} 1"#);
+    world.shows(r#"multicluster_started_total{kind="job"} 1"#);
+    let totals = Totals { submitted: 1, started: 1, succeeded: 1, failed: 0, stopped: 0 };
+    assert_eq!(world.metrics.totals(), totals);
 }
 
 #[test]

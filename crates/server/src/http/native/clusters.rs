@@ -42,7 +42,7 @@ async fn shown(plane: &Plane, name: ClusterName) -> Result<Json<api::Cluster>, P
     Ok(Json(view::cluster(&cluster, &settings, now)))
 }
 
-fn find(core: &Core, cluster: ClusterName) -> Result<ClusterView, Refusal> {
+pub(super) fn find(core: &Core, cluster: ClusterName) -> Result<ClusterView, Refusal> {
     let known = || core.clusters().map(|known| known.spec.name.clone()).collect();
     core.cluster(&cluster).ok_or_else(|| Refusal::UnknownCluster { cluster, known: known() })
 }

@@ -1,33 +1,37 @@
 //! The control plane itself: queues, settings, reload, version.
 
-use axum::{Json, extract::State};
+use axum::{Json, extract::State, http::Uri};
 use multicluster_api::{self as api, codes};
-use multicluster_core::{Core, QueueKind};
-use multicluster_types::{PolicyRule, PolicySpec, Settings};
+use multicluster_core::Core;
+use multicluster_types::{PolicyRule, PolicySpec, Settings, Span};
 
+use super::{request::Params, views};
 use crate::{Plane, http::error::Problem};
 
+/// Of each queue this many heads are shown.
+const HEADS: usize = 20;
+
 /// Show what waits, queue by queue
+///
+/// With those whose turn is next, and why they wait.
 #[utoipa::path(get, path = "/v1/queue", tag = "plane", operation_id = "get_queue",
     responses((status = 200, body = api::Queues)))]
 pub(super) async fn queue(State(plane): State<Plane>) -> Result<Json<api::Queues>, Problem> {
-    let look = |core: &Core| {
-        let limit = core.settings().max_queue;
-        let queues = core.queues().map(|(name, waiting)| api::Queue {
-            name: name.to_string(),
-            kind: match name.kind {
-                QueueKind::Jobs => "jobs",
-                QueueKind::Tasks => "tasks",
-            }
-            .to_owned(),
-            cluster: name.cluster.as_ref().map(ToString::to_string),
-            waiting,
-            limit,
-        });
-        queues.collect::<Vec<_>>()
-    };
-    let items = plane.driver.read(look).await?;
+    let look = |core: &Core| (core.queue_views(HEADS), core.settings().max_queue);
+    let (queues, limit) = plane.driver.read(look).await?;
+    let items: Vec<_> = queues.into_iter().map(|queue| views::queue(queue, limit)).collect();
     Ok(Json(api::Queues { waiting: items.iter().map(|queue| u64::from(queue.waiting)).sum(), items }))
+}
+
+/// Show how things stood over the last hour
+///
+/// One sample every 15 s, in memory only: it begins with the control plane.
+#[utoipa::path(get, path = "/v1/history", tag = "plane", operation_id = "get_history",
+    params(("minutes" = Option<u64>, Query, description = "How far back, 1 to 60; 60 if not said")),
+    responses((status = 200, body = api::History), (status = 400, body = api::ErrorBody)))]
+pub(super) async fn history(State(plane): State<Plane>, uri: Uri) -> Result<Json<api::History>, Problem> {
+    let minutes = Params::of(&uri, &["minutes"])?.number("minutes", 60, 60)?;
+    Ok(Json(plane.samples.last(Span::seconds(minutes as u64 * 60))))
 }
 
 /// Show the settings in force

@@ -131,11 +131,16 @@ impl Params {
 
     /// How many at most; `usual` if nothing is said.
     pub(super) fn limit(&self, usual: usize, most: usize) -> Result<usize, Problem> {
+        self.number("limit", usual, most)
+    }
+
+    /// From 1 to `most`; `usual` if nothing is said.
+    pub(super) fn number(&self, name: &str, usual: usize, most: usize) -> Result<usize, Problem> {
         let expected = format!("a whole number from 1 to {most}");
-        match self.value::<usize>("limit", &expected)? {
+        match self.value::<usize>(name, &expected)? {
             None => Ok(usual),
-            Some(limit) if (1..=most).contains(&limit) => Ok(limit),
-            Some(limit) => Err(bad("limit", &limit.to_string(), &expected)),
+            Some(number) if (1..=most).contains(&number) => Ok(number),
+            Some(number) => Err(bad(name, &number.to_string(), &expected)),
         }
     }
 

@@ -2,11 +2,14 @@
 //! clusters exist only in what the tests say about them.
 
 mod clusters;
+mod console;
 mod document;
 mod events;
 mod jobs;
 mod placements;
 mod problems;
+mod queue;
+mod resolved;
 
 use axum::{
     Router,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use multicluster_api as api;
 use multicluster_core::{
-    ClusterVerdict, Duplicate, Explanation, WhatIf,
+    ClusterVerdict, Duplicate, Explanation, Head, QueueKind, QueueView, WhatIf,
     record::{AttemptOutcome, AttemptRecord, JobRecord, Live, Phase},
 };
 use multicluster_types::{Attempt, Decision, JobId, Message, Payload, SubmissionId, Tag, Timestamp, Verdict};
@@ -149,6 +149,40 @@ pub(super) fn explanation(why: Explanation) -> api::Explanation {
         last_error: why.last_error.map(text),
         cluster: why.cluster.map(text),
         attempt: why.attempt.map(|attempt| attempt.0),
+        clusters: why.clusters.into_iter().map(said).collect(),
+    }
+}
+
+/// A queue, and those whose turn is next.
+pub(super) fn queue(queue: QueueView, limit: u32) -> api::Queue {
+    let kind = match queue.name.kind {
+        QueueKind::Jobs => "jobs",
+        QueueKind::Tasks => "tasks",
+    };
+    api::Queue {
+        name: text(&queue.name),
+        kind: kind.to_owned(),
+        cluster: queue.name.cluster.as_ref().map(text),
+        waiting: queue.waiting,
+        limit,
+        heads: queue.heads.into_iter().map(head).collect(),
+        more_heads: queue.more_heads,
+    }
+}
+
+fn head(head: Head) -> api::QueueHead {
+    let Head { work, queued_at, waiting, why } = head;
+    api::QueueHead {
+        id: text(why.job),
+        kind: work.kind,
+        demand: work.demand.clone(),
+        tags: work.tags.iter().map(Tag::to_string).collect(),
+        preferred_cluster: work.preference.as_ref().map(|preference| text(&preference.cluster)),
+        required: work.preference.as_ref().is_some_and(|preference| preference.required),
+        priority: work.priority.0,
+        queued_at: at(queued_at),
+        waiting,
+        summary: why.summary,
         clusters: why.clusters.into_iter().map(said).collect(),
     }
 }

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use multicluster_api as api;
 use multicluster_core::{CircuitState, ClusterView, HealthState, record::Source};
-use multicluster_types::{
-    ClusterSpec, Load, Quantity, Resources, Settings, Share, Tag, Timestamp, settings::JobLimit,
-};
+use multicluster_types::{ClusterSpec, Load, Resources, Settings, Share, Tag, Timestamp, settings::JobLimit};
 
 use crate::{
     clock::wall,
@@ -35,8 +33,8 @@ pub(super) fn cluster(view: &ClusterView, settings: &Settings, now: Timestamp) -
         used: snapshot.map(|snapshot| snapshot.used.clone()),
         assumed: assumed.clone(),
         free: snapshot.map(|snapshot| free(&snapshot.total, &snapshot.used, assumed)),
-        logical: snapshot.map(|s| logical(&s.total, &s.used, assumed)).unwrap_or_default(),
-        physical: snapshot.map(|snapshot| physical(snapshot.physical)).unwrap_or_default(),
+        logical: snapshot.map(|s| utilisation(Load::logical(&s.total, &s.used, assumed))).unwrap_or_default(),
+        physical: snapshot.map(|snapshot| utilisation(snapshot.physical)).unwrap_or_default(),
         nodes: snapshot.map(|snapshot| snapshot.nodes),
         ray_version: snapshot.map(|snapshot| snapshot.ray_version.clone()),
         python_version: snapshot.and_then(|snapshot| snapshot.python_version.clone()),
@@ -109,19 +107,7 @@ fn free(total: &Resources, used: &Resources, assumed: &Resources) -> Resources {
     free
 }
 
-/// Of what there is none, no share is given out.
-fn logical(total: &Resources, used: &Resources, assumed: &Resources) -> api::Utilisation {
-    let share = |total: Quantity, used: Quantity, assumed: Quantity| {
-        (!total.is_zero()).then(|| Share::of(used.plus(assumed).parts(), total.parts()).as_f64())
-    };
-    api::Utilisation {
-        cpu: share(total.cpu, used.cpu, assumed.cpu),
-        gpu: share(total.gpu, used.gpu, assumed.gpu),
-        memory: share(total.memory, used.memory, assumed.memory),
-    }
-}
-
-fn physical(load: Load) -> api::Utilisation {
+fn utilisation(load: Load) -> api::Utilisation {
     let share = |share: Option<Share>| share.map(Share::as_f64);
     api::Utilisation { cpu: share(load.cpu), gpu: share(load.gpu), memory: share(load.memory) }
 }
@@ -172,7 +158,7 @@ pub(super) fn pool(clusters: &[ClusterView], waiting: u64) -> api::Pool {
         health,
         nodes,
         free: free(&total, &used, &assumed),
-        logical: logical(&total, &used, &assumed),
+        logical: utilisation(Load::logical(&total, &used, &assumed)),
         total,
         used,
         assumed,
