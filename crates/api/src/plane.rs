@@ -31,8 +31,8 @@ pub struct Queue {
     pub waiting: u32,
     /// How many may.
     pub limit: u32,
-    /// Those whose turn is next, at most 20: the first of each shape. What was tried and backs
-    /// off has no turn yet.
+    /// Those whose turn is next, at most 20 (fewer in pools of very many clusters): the first of
+    /// each shape. What was tried and backs off has no turn yet.
     pub heads: Vec<QueueHead>,
     /// How many shapes are not shown.
     #[serde(default, skip_serializing_if = "is_zero")]

@@ -6,9 +6,11 @@ use multicluster_types::{Timestamp, Work};
 
 use crate::{Core, Explanation, QueueName, queue::Class, record::Phase};
 
-/// More heads than this are not looked at. With more classes than this, a queue whose turn
-/// comes after all of theirs shows none, and says how many it has.
+/// More heads than this are not looked at.
 const MAX_LOOKS: usize = 10_000;
+/// What each cluster says to each head is what a view costs. Large pools show fewer heads, so
+/// that everything else does not wait.
+const MAX_VERDICTS: usize = 10_000;
 
 /// One queue as it stands.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,8 +39,9 @@ pub struct Head {
 }
 
 impl Core {
-    /// Every queue that was ever used, with at most so many heads of each. What this costs
-    /// depends on the number of classes and clusters, not on how many jobs wait.
+    /// Every queue that was ever used, with at most so many heads of each. What this costs is
+    /// bounded, however many jobs, classes and clusters there are: beyond that, heads whose
+    /// turn comes later are only counted.
     #[must_use]
     pub fn queue_views(&self, most_heads: usize) -> Vec<QueueView> {
         let lines = self.queue.lines().iter().map(|line| QueueView {
@@ -48,11 +51,13 @@ impl Core {
             more_heads: line.heads,
         });
         let mut views: Vec<_> = lines.collect();
+        let mut left = MAX_VERDICTS / self.pool.iter().count().max(1);
         for class in self.queue.heads().take(MAX_LOOKS) {
             let view = &mut views[class.line()];
-            if view.heads.len() < most_heads {
+            if left > 0 && view.heads.len() < most_heads {
                 view.heads.extend(self.head_of(class));
                 view.more_heads -= 1;
+                left -= 1;
             }
         }
         views

@@ -5,7 +5,11 @@ use multicluster_core::{DispatchOutcome, Head, QueueView};
 use crate::env::*;
 
 fn queue(env: &TestEnv, name: &str) -> QueueView {
-    env.core.queue_views(20).into_iter().find(|view| view.name.to_string() == name).unwrap()
+    env.core
+        .queue_views(20)
+        .into_iter()
+        .find(|view| view.name.to_string() == name)
+        .expect("a queue that was used")
 }
 
 fn ids(heads: &[Head]) -> Vec<&str> {
@@ -79,6 +83,23 @@ fn only_so_many_shapes_are_shown_and_the_others_counted() {
     assert_eq!((jobs.waiting, jobs.more_heads), (25, 5));
     assert_eq!(queue(&env, "tasks").more_heads, 0);
     assert_eq!(env.core.queue_views(0)[0].more_heads, 25);
+}
+
+#[test]
+fn a_large_pool_shows_fewer_those_whose_turn_is_next() {
+    let mut env = TestEnv::new();
+    for n in 0..500 {
+        env.cluster(a_cluster(&format!("c{n}")));
+        env.cordon(&format!("c{n}"));
+    }
+    for priority in 0..15 {
+        env.submit(a_job().priority(priority));
+        env.submit(a_job().priority(priority).prefers("c7"));
+    }
+    let shown = |name| queue(&env, name).heads.iter().map(|head| head.work.priority.0).collect::<Vec<_>>();
+    assert_eq!(shown("jobs"), (5..15).rev().collect::<Vec<_>>());
+    assert_eq!(shown("jobs@c7"), shown("jobs"));
+    assert_eq!(queue(&env, "jobs@c7").more_heads, 5);
 }
 
 #[test]

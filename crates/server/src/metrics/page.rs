@@ -27,8 +27,8 @@ use super::{
 /// What there is at one moment.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    pub(crate) now: Timestamp,
-    pub(crate) jobs: u64,
+    now: Timestamp,
+    jobs: u64,
     pub(crate) queues: Vec<(QueueName, u32)>,
     pub(crate) clusters: Vec<ClusterView>,
 }
