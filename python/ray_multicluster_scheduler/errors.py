@@ -9,6 +9,7 @@
     ├── TaskSubmissionError          a job, task or actor was refused
     │   ├── IdConflictError          the id belongs to other work
     │   └── ActorNameTakenError      an actor of that name lives on the chosen cluster
+    ├── AccessError                  a token is wanted, or one of another role
     ├── UnknownJobError              there is no such job (any more)
     ├── JobFailedError               a job that was waited for failed or was stopped
     ├── JobTimeoutError              jobs have not ended in time; also a TimeoutError
@@ -24,6 +25,7 @@ from __future__ import annotations
 
 __all__ = [
     "ActorNameTakenError",
+    "AccessError",
     "ClusterConnectionError",
     "ConfigurationError",
     "ControlPlaneError",
@@ -108,6 +110,10 @@ class IdConflictError(TaskSubmissionError):
 
 class ActorNameTakenError(TaskSubmissionError):
     """An actor of that name lives on the chosen cluster."""
+
+
+class AccessError(SchedulerError):
+    """The control plane wants a token, another one, or one of another role."""
 
 
 class UnknownJobError(SchedulerError):

@@ -12,7 +12,11 @@ import pytest
 from ray_multicluster_scheduler import current_scheduler, initialize_scheduler_environment
 from ray_multicluster_scheduler._plane import binary, config
 from ray_multicluster_scheduler._plane.attach import attach
-from ray_multicluster_scheduler.errors import ConfigurationError, ControlPlaneError
+from ray_multicluster_scheduler.errors import (
+    AccessError,
+    ConfigurationError,
+    ControlPlaneError,
+)
 from support import ports
 from support.fake_plane import FakePlane
 from support.user import User
@@ -224,3 +228,18 @@ def test_to_be_initialized_again_is_no_change_unless_it_is_another_control_plane
             with initialize_scheduler_environment() as second:
                 assert second is not first
                 assert current_scheduler() is second
+
+
+def test_a_token_is_shown_to_a_control_plane_that_wants_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with FakePlane() as plane:
+        plane.token = "rmc_secret"
+        monkeypatch.setenv("RAY_MULTICLUSTER_ADDRESS", plane.address)
+        with pytest.raises(AccessError, match="Missing authentication token") as refused:
+            attach()
+        assert "RAY_MULTICLUSTER_TOKEN" in str(refused.value)
+        monkeypatch.setenv("RAY_MULTICLUSTER_TOKEN", "rmc_secret\n")
+        found = attach()
+        assert found is not None
+        assert found.get("/v1/version")["api"] == "v1"

@@ -27,6 +27,8 @@ class FakePlane:
         self.packages: dict[str, bytes] = {}
         self.clusters: list[dict[str, Any]] = []
         self.log_events: list[list[tuple[str, dict[str, Any]]]] = []
+        #: What every request must carry, if anything.
+        self.token: str | None = None
         #: Every request, as (method, path with query, body).
         self.requests: list[tuple[str, str, bytes]] = []
         #: So many of the next submissions are heard, and their answers lost.
@@ -156,6 +158,10 @@ class Handler(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.fake.requests.append((self.command, self.path, body))
+        if self.fake.token and self.headers.get("Authorization") != f"Bearer {self.fake.token}":
+            said = {"code": "no_token", "message": "Unauthorized: Missing authentication token"}
+            self._answer(401, said)
+            return
         while self.fake.frozen.is_set():
             time.sleep(0.05)
         parts = urlsplit(self.path)

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 import urllib3
 
 from .. import errors
+from . import proof
 
 #: For requests that the control plane answers at once.
 TIMEOUT = 30.0
@@ -30,6 +31,9 @@ BY_CODE: dict[str, type[errors.SchedulerError]] = {
     "bad_config": errors.ConfigurationError,
     "bad_cluster": errors.ConfigurationError,
     "bad_policy": errors.PolicyEvaluationError,
+    "no_token": errors.AccessError,
+    "bad_token": errors.AccessError,
+    "forbidden": errors.AccessError,
     "unknown_job": errors.UnknownJobError,
     "queue_full": errors.QueueFullError,
     "no_clusters": errors.NoHealthyClusterError,
@@ -54,8 +58,9 @@ class ControlPlane:
         self.address = address.rstrip("/")
         self._reattach = reattach
         self._lock = threading.Lock()
+        self._proof = proof.headers()
         # Waiting requests keep a connection each, so many may be open at once.
-        self._http = urllib3.PoolManager(maxsize=128, retries=False)
+        self._http = proof.connections(maxsize=128)
 
     def get(self, path: str, *, timeout: float = TIMEOUT, **query: Any) -> Any:
         """A GET; `query` without what is None."""
@@ -96,7 +101,7 @@ class ControlPlane:
         """
         given = {key: value for key, value in (query or {}).items() if value is not None}
         target = path + ("?" + urlencode(given, doseq=True) if given else "")
-        sent = {"Accept": "application/json", **(headers or {})}
+        sent = {"Accept": "application/json", **self._proof, **(headers or {})}
         data: bytes | BinaryIO | None
         if isinstance(body, (dict, list)):
             data = jsons.dumps(body).encode()

@@ -8,15 +8,21 @@ from typing import Any
 
 import urllib3
 
+from ..errors import AccessError
+from . import proof
+
 
 def who_answers(address: str, timeout: float = 10.0) -> dict[str, Any]:
     """``/v1/version`` of a control plane.
 
-    OSError: nothing answers there. ValueError: something else does.
+    OSError: nothing answers there. ValueError: something else does. AccessError: it wants a
+    token, or another one.
     """
-    http = urllib3.PoolManager(retries=False)
+    http = proof.connections()
     try:
-        answer = http.request("GET", address + "/v1/version", timeout=timeout)
+        answer = http.request(
+            "GET", address + "/v1/version", headers=proof.headers(), timeout=timeout
+        )
     except urllib3.exceptions.HTTPError as error:
         raise OSError(_plain(error)) from error
     finally:
@@ -25,6 +31,12 @@ def who_answers(address: str, timeout: float = 10.0) -> dict[str, Any]:
         said = json.loads(answer.data)
     except ValueError:
         said = None
+    if answer.status in (401, 403) and isinstance(said, dict) and "message" in said:
+        raise AccessError(
+            f"the control plane at {address} answered: {said['message']}",
+            hint=f"set {proof.TOKEN} to a token that `ray-multicluster token create` made there",
+            code=said.get("code"),
+        )
     if answer.status != 200 or not isinstance(said, dict) or not {"version", "plane"} <= set(said):
         raise ValueError(f"its answer to GET /v1/version is {answer.status} {answer.data[:40]!r}")
     return said
