@@ -24,8 +24,8 @@ Each names the job and the cluster where there is one, and says what to do (``hi
 from __future__ import annotations
 
 __all__ = [
-    "ActorNameTakenError",
     "AccessError",
+    "ActorNameTakenError",
     "ClusterConnectionError",
     "ConfigurationError",
     "ControlPlaneError",
