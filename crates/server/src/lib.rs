@@ -30,4 +30,4 @@ pub use access::{Role, Token, Tokens};
 pub use driver::{Driver, Failure, NewJob};
 pub use multicluster_types::Span;
 pub use plane::Plane;
-pub use serve::{LogFormat, Options, Reloaded, Reloader, Started, serve, start, start_logging};
+pub use serve::{LogFormat, Options, Reloaded, Reloader, Started, TlsFiles, serve, start, start_logging};

@@ -5,6 +5,7 @@ mod listen;
 mod logging;
 mod notice;
 mod reload;
+mod tls;
 
 use std::{
     io::Write,
@@ -26,6 +27,7 @@ use tokio::{
 
 pub use logging::{LogFormat, start_logging};
 pub use reload::{Reloaded, Reloader};
+pub use tls::TlsFiles;
 
 use self::notice::Notice;
 use crate::{
@@ -51,6 +53,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Where everything durable is.
     pub state_dir: PathBuf,
+    /// Speak TLS with this certificate.
+    pub tls: Option<TlsFiles>,
     /// The file of tokens, which there need not be.
     pub tokens: PathBuf,
     /// Let anybody who can reach the address do anything.
@@ -137,6 +141,8 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     let config = reload::read(&options.config)?;
     let access = Access::by_file(&options.tokens)?;
     check_protected(&options, &access)?;
+    let tls = options.tls.as_ref().map(TlsFiles::acceptor).transpose()?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
     let listener = TcpListener::bind(options.listen)
         .await
         .with_context(|| format!("cannot listen on {}", options.listen))?;
@@ -151,11 +157,11 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     let jobs = counted(plane.driver.read(Core::job_count).await?, "job");
     let _watch = reload::watch(&options.config, plane.reloader.clone());
     let signal = stop_signal();
-    let notice = Notice::of(address, &options.config)?.put_up(&options.state_dir)?;
+    let notice = Notice::of(scheme, address, &options.config)?.put_up(&options.state_dir)?;
     // Whoever reads our output may have gone: that is no reason to stop.
     drop(writeln!(
         std::io::stdout(),
-        "ray-multicluster is ready at http://{address} ({clusters}, {jobs}, state in {})",
+        "ray-multicluster is ready at {scheme}://{address} ({clusters}, {jobs}, state in {})",
         options.state_dir.display()
     ));
     let stop = async {
@@ -164,7 +170,7 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
         notice.take_down();
     };
     tokio::select! {
-        () = listen::serve(listener, http::router(plane.clone(), address), stop) => {}
+        () = listen::serve(listener, tls, http::router(plane.clone(), address), stop) => {}
         () = failed(&started.running) => notice.take_down(),
     }
     started.stop().await.context("what was not yet answered is lost; what was answered is kept")

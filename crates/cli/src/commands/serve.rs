@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::Context;
-use multicluster_server::{LogFormat, Options, Span};
+use multicluster_server::{LogFormat, Options, Span, TlsFiles};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -20,6 +20,17 @@ pub(crate) struct Args {
     /// Where jobs, history and packages are kept [default: ~/.ray_scheduler/state].
     #[arg(long, value_name = "DIR", env = "RAY_MULTICLUSTER_STATE_DIR")]
     state_dir: Option<PathBuf>,
+    /// Speak TLS with this certificate (PEM, with those that lead to its authority); read
+    /// again when it changes.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The key of the certificate (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// The tokens that are let in; see `ray-multicluster token` [default: tokens.json in the
+    /// state directory]. Without any, everybody is.
+    #[arg(long, value_name = "FILE", env = "RAY_MULTICLUSTER_TOKENS")]
+    tokens: Option<PathBuf>,
     /// Listen on an address that other machines can reach, without any protection.
     #[arg(long)]
     insecure: bool,
@@ -42,9 +53,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         None => PathBuf::from(env("HOME").context("no HOME: say --state-dir")?).join(".ray_scheduler/state"),
     };
     let config = find_config(args.config.as_deref())?;
+    let tls = args.tls_cert.zip(args.tls_key).map(|(cert, key)| TlsFiles { cert, key });
     let options = Options {
         config,
         listen: args.listen,
+        tls,
+        tokens: args.tokens.unwrap_or_else(|| state_dir.join("tokens.json")),
         state_dir,
         insecure: args.insecure,
         exit_when_idle: args.exit_when_idle,

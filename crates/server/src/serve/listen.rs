@@ -5,13 +5,18 @@ use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 use axum::Router;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{conn::auto, graceful::GracefulShutdown},
+    server::{
+        conn::auto,
+        graceful::{GracefulShutdown, Watcher},
+    },
     service::TowerToHyperService,
 };
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
 };
+use tokio_rustls::TlsAcceptor;
 
 /// Connections at a time; more wait to be accepted.
 const CONNECTIONS: usize = 4096;
@@ -24,7 +29,12 @@ const LAST_REQUESTS: Duration = Duration::from_secs(5);
 const LAST_CONNECTIONS: Duration = Duration::from_millis(1);
 
 /// Serves until `stop` comes to an end; then what is under way is finished.
-pub(super) async fn serve(listener: TcpListener, router: Router, stop: impl Future<Output = ()>) {
+pub(super) async fn serve(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    stop: impl Future<Output = ()>,
+) {
     let mut stop = pin!(stop);
     let connections = Arc::new(Semaphore::new(CONNECTIONS));
     let graceful = GracefulShutdown::new();
@@ -38,7 +48,7 @@ pub(super) async fn serve(listener: TcpListener, router: Router, stop: impl Futu
             () = &mut stop => break,
         };
         match (stream, permit) {
-            (Ok(stream), Ok(permit)) => attend(stream, permit, &router, &graceful),
+            (Ok(stream), Ok(permit)) => attend(stream, tls.clone(), permit, &router, &graceful),
             (Err(error), _) => {
                 // Out of file descriptors, most likely: others will be closed.
                 tracing::warn!(%error, "cannot take a connection");
@@ -50,23 +60,43 @@ pub(super) async fn serve(listener: TcpListener, router: Router, stop: impl Futu
     while let Ok(permit) = Arc::clone(&connections).try_acquire_owned()
         && let Ok(Ok((stream, _))) = tokio::time::timeout(LAST_CONNECTIONS, listener.accept()).await
     {
-        attend(stream, permit, &router, &graceful);
+        attend(stream, tls.clone(), permit, &router, &graceful);
     }
     drop(listener);
     drop(tokio::time::timeout(LAST_REQUESTS, graceful.shutdown()).await);
 }
 
-fn attend(stream: TcpStream, permit: OwnedSemaphorePermit, router: &Router, graceful: &GracefulShutdown) {
+fn attend(
+    stream: TcpStream,
+    tls: Option<TlsAcceptor>,
+    permit: OwnedSemaphorePermit,
+    router: &Router,
+    graceful: &GracefulShutdown,
+) {
     drop(stream.set_nodelay(true));
-    let service = TowerToHyperService::new(router.clone());
-    let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
-    let connection = graceful.watch(connection);
+    let (router, watcher) = (router.clone(), graceful.watcher());
     tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "a connection ended badly");
+        match tls {
+            None => speak(stream, router, watcher).await,
+            Some(tls) => match tokio::time::timeout(HEAD_TIMEOUT, tls.accept(stream)).await {
+                Ok(Ok(stream)) => speak(stream, router, watcher).await,
+                Ok(Err(error)) => tracing::debug!(%error, "no TLS was agreed on"),
+                Err(_) => tracing::debug!("a client was too slow to agree on TLS"),
+            },
         }
         drop(permit);
     });
+}
+
+async fn speak<S>(stream: S, router: Router, watcher: Watcher)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = TowerToHyperService::new(router);
+    let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%error, "a connection ended badly");
+    }
 }

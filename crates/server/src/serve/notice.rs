@@ -29,9 +29,9 @@ pub(super) struct PutUp {
 }
 
 impl Notice {
-    pub(super) fn of(address: SocketAddr, config: &Path) -> anyhow::Result<Self> {
+    pub(super) fn of(scheme: &str, address: SocketAddr, config: &Path) -> anyhow::Result<Self> {
         Ok(Self {
-            address: format!("http://{}", reachable(address)),
+            address: format!("{scheme}://{}", reachable(address)),
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             config: std::path::absolute(config)?,
