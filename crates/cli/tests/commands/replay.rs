@@ -1,0 +1,48 @@
+//! `replay`.
+
+use crate::{shows, world::World};
+
+#[test]
+fn the_past_is_replayed_under_other_settings() {
+    let world = World::new().with_a_job_that_waits();
+    for id in ["a", "b", "c"] {
+        world.ok(&[
+            "submit",
+            "--wait",
+            "--submission-id",
+            id,
+            "--cluster",
+            "centos",
+            "--cpus",
+            "1",
+            "--",
+            "sleep 0.1",
+        ]);
+    }
+    let done = world.run(&["replay", "--set", "submission_interval=5s", "--set", "policies=pack"]);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    shows!("replay.notes", done.err);
+    for expected in ["3 runs of ", "as it was", "settings of now", "submission_interval=5s", "policies=pack"]
+    {
+        assert!(done.out.contains(expected), "{}", done.out);
+    }
+    let runs = world.json(&["replay", "--set", "submission_interval=5s"])["runs"].clone();
+    let labels: Vec<_> = runs.as_array().unwrap().iter().map(|run| run["label"].as_str().unwrap()).collect();
+    assert_eq!(labels, ["as it was", "settings of now", "submission_interval=5s"]);
+    for run in runs.as_array().unwrap() {
+        assert_eq!(run["jobs"]["finished"], 3, "{run:#}");
+        assert_eq!(run["clusters"][0]["jobs"], 3, "they wanted centos: {run:#}");
+    }
+    // Five seconds apart: the third starts ten seconds after the first.
+    assert!(runs[2]["makespan_s"].as_f64().unwrap() >= 10.0, "{runs:#}");
+    assert!(runs[1]["makespan_s"].as_f64().unwrap() < 10.0, "{runs:#}");
+}
+
+#[test]
+fn what_cannot_be_replayed_is_told() {
+    let world = World::new();
+    shows!("replay.error", world.fails(3, &["replay", "--from", "2026-01-01", "--to", "2026-01-02"]));
+    let told = world.fails(2, &["replay", "--set", "submision_interval=5s"]);
+    assert!(told.contains("unknown setting") || told.contains("no job"), "{told}");
+    assert!(world.fails(2, &["replay", "--since", "soon"]).contains("40s, 500ms, 5m"));
+}
