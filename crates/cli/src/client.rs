@@ -5,7 +5,7 @@ mod events;
 mod logs;
 mod sse;
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use multicluster_api::{ErrorBody, Job};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, header, redirect};
@@ -42,6 +42,20 @@ pub(crate) struct Answer<T> {
 /// What follows the `?`.
 pub(crate) type Query<'a> = [(&'a str, String)];
 
+/// Who we are, if anybody wants to know: a token that `token create` made.
+fn proof() -> Result<header::HeaderMap, Failure> {
+    let Some(token) = env("RAY_MULTICLUSTER_TOKEN") else { return Ok(header::HeaderMap::new()) };
+    let mut value = header::HeaderValue::try_from(format!("Bearer {}", token.trim())).map_err(|_| {
+        Failure::new(Exit::BadInput, "RAY_MULTICLUSTER_TOKEN has something in it that no token has")
+    })?;
+    value.set_sensitive(true);
+    Ok(header::HeaderMap::from_iter([(header::AUTHORIZATION, value)]))
+}
+
+fn env(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.trim().is_empty())
+}
+
 impl Client {
     pub(crate) fn new(address: Address) -> Result<Self, Failure> {
         let bad = |why: &str| {
@@ -61,6 +75,15 @@ impl Client {
             .no_proxy()
             .tcp_nodelay(true)
             .connect_timeout(CONNECT);
+        builder = builder.default_headers(proof()?);
+        if let Some(file) = env("RAY_MULTICLUSTER_CA_FILE") {
+            let bad = |error: &dyn fmt::Display| {
+                Failure::new(Exit::BadInput, format!("RAY_MULTICLUSTER_CA_FILE {file}: {error}"))
+            };
+            let pem = std::fs::read(&file).map_err(|error| bad(&error))?;
+            let certificates = reqwest::Certificate::from_pem_bundle(&pem).map_err(|error| bad(&error))?;
+            builder = builder.tls_certs_only(certificates);
+        }
         if base.scheme() == "http" {
             // Never used, and a slim container may have none.
             builder = builder.tls_certs_only([]);

@@ -15,6 +15,7 @@ pub(crate) mod serve;
 pub(crate) mod status;
 pub(crate) mod stop;
 pub(crate) mod submit;
+pub(crate) mod token;
 pub(crate) mod top;
 pub(crate) mod what_if;
 pub(crate) mod why;

@@ -35,7 +35,9 @@ impl Exit {
             Exit::Failed => "it failed: the job that was waited for, a probe, or something unforeseen",
             Exit::BadInput => "the command line, a file or the request is wrong",
             Exit::NotFound => "there is no such job or cluster",
-            Exit::Refused => "refused as things stand: conflict, wrong state, full queue, infeasible",
+            Exit::Refused => {
+                "refused as things stand: conflict, wrong state, full queue, infeasible, no token"
+            }
             Exit::Unreachable => "no control plane answers",
             Exit::Interrupted => "interrupted by Ctrl-C; a job that was waited for goes on",
         }
@@ -45,7 +47,7 @@ impl Exit {
     fn of(status: u16, code: &str) -> Self {
         match status {
             404 => Exit::NotFound,
-            403 | 409 | 429 | 503 | 507 => Exit::Refused,
+            401 | 403 | 409 | 429 | 503 | 507 => Exit::Refused,
             422 if code == codes::INFEASIBLE.word => Exit::Refused,
             408 | 500.. => Exit::Failed,
             _ => Exit::BadInput,
@@ -133,6 +135,7 @@ mod tests {
             let expected = match code.word {
                 "not_found" | "unknown_job" | "unknown_cluster" => Exit::NotFound,
                 "too_slow" | "internal" | "store_failed" => Exit::Failed,
+                "bad_token" => Exit::Refused,
                 word if word.starts_with("bad_") => Exit::BadInput,
                 "missing_package" | "method_not_allowed" | "too_large" => Exit::BadInput,
                 _ => Exit::Refused,

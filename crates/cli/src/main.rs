@@ -53,6 +53,8 @@ enum Command {
     Config(commands::config::Args),
     /// Run the control plane.
     Serve(commands::serve::Args),
+    /// Make, list and revoke the tokens of a control plane.
+    Token(commands::token::Args),
     /// Ray clusters on this machine, to try things on.
     Sandbox(commands::sandbox::Args),
     /// Print the completions of a shell.
@@ -118,6 +120,7 @@ fn run(command: Command, everywhere: Everywhere) -> anyhow::Result<()> {
         }
         Command::Config(args) => runtime()?.block_on(commands::config::run(args, out)),
         Command::Serve(args) => commands::serve::run(args),
+        Command::Token(args) => commands::token::run(args, out),
         Command::Sandbox(args) => commands::sandbox::run(args, out.format),
         Command::Completions(args) => {
             commands::completions::run(&args, &mut Cli::command());

@@ -8,6 +8,9 @@ use std::{
 use anyhow::Context;
 use multicluster_server::{LogFormat, Options, Span, TlsFiles};
 
+/// The file of tokens in a state directory.
+pub(super) const TOKENS: &str = "tokens.json";
+
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The clusters and settings [default: $CLUSTER_CONFIG_FILE, or cluster.yaml here, in
@@ -47,24 +50,29 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     multicluster_server::start_logging(args.log_format, &args.log)?;
-    let env = |name: &str| std::env::var(name).ok();
-    let state_dir = match args.state_dir {
-        Some(dir) => dir,
-        None => PathBuf::from(env("HOME").context("no HOME: say --state-dir")?).join(".ray_scheduler/state"),
-    };
+    let state_dir = state_dir(args.state_dir)?;
     let config = find_config(args.config.as_deref())?;
     let tls = args.tls_cert.zip(args.tls_key).map(|(cert, key)| TlsFiles { cert, key });
     let options = Options {
         config,
         listen: args.listen,
         tls,
-        tokens: args.tokens.unwrap_or_else(|| state_dir.join("tokens.json")),
+        tokens: args.tokens.unwrap_or_else(|| state_dir.join(TOKENS)),
         state_dir,
         insecure: args.insecure,
         exit_when_idle: args.exit_when_idle,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(multicluster_server::serve(options))
+}
+
+/// The one that was named, or this user's.
+pub(super) fn state_dir(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    if let Some(dir) = given {
+        return Ok(dir);
+    }
+    let home = std::env::var_os("HOME").context("no HOME: say --state-dir")?;
+    Ok(PathBuf::from(home).join(".ray_scheduler/state"))
 }
 
 fn find_config(given: Option<&Path>) -> anyhow::Result<PathBuf> {

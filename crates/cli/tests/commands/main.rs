@@ -13,4 +13,5 @@ mod events;
 mod jobs;
 mod replay;
 mod submit;
+mod token;
 mod world;
