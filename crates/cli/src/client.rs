@@ -7,7 +7,7 @@ mod sse;
 
 use std::time::Duration;
 
-use multicluster_api::{ErrorBody, Job};
+use multicluster_api::{Accepted, ErrorBody, Job, JobRequest};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, header, redirect};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -17,6 +17,7 @@ use crate::{
     exit::{Exit, Failure},
 };
 
+use away::Away;
 pub(crate) use events::Events;
 pub(crate) use logs::{LogEvent, LogFollower};
 
@@ -100,13 +101,32 @@ impl Client {
         self.ask(self.request(Method::DELETE, path, query)).await
     }
 
+    /// One job, even if an answer is lost: with an id it is sent again until there is one.
+    pub(crate) async fn submit(&self, job: &JobRequest) -> Result<Answer<Accepted>, Failure> {
+        let mut away = Away::default();
+        loop {
+            match self.post(&["v1", "jobs"], job).await {
+                Err(failure) if failure.exit != Exit::Unreachable => return Err(failure),
+                Err(failure) if job.id.is_some() => away.pause(failure).await?,
+                Err(failure) => {
+                    let message =
+                        format!("it is not known whether the job was accepted: {}", failure.message);
+                    return Err(Failure::new(Exit::Unreachable, message).hint(
+                        "look with `ray-multicluster jobs`; with a --submission-id it would be sent again and be one job",
+                    ));
+                }
+                answer => return answer,
+            }
+        }
+    }
+
     /// The job once it has ended, however long that takes.
     pub(crate) async fn wait_for(&self, job: &str) -> Result<Answer<Job>, Failure> {
-        let mut away = away::Away::default();
+        let mut away = Away::default();
         loop {
             match self.get::<Job>(&["v1", "jobs", job, "wait"], &[("timeout", "30s".to_owned())]).await {
                 Ok(answer) if answer.value.state.is_terminal() => return Ok(answer),
-                Ok(_) => away = away::Away::default(),
+                Ok(_) => away = Away::default(),
                 Err(failure) => away.pause(failure).await?,
             }
         }
