@@ -92,6 +92,7 @@ fn logs_prints_what_a_job_printed() {
     world.ok(&["submit", "--wait", "--submission-id", "talks", "--", "lines 3"]);
     let all = world.ok(&["logs", "talks"]);
     assert!(all.ends_with("\nline 1\nline 2\nline 3\n"), "{all}");
+    shows!("logs", all);
     assert_eq!(world.ok(&["logs", "talks", "-n", "1"]), "line 3\n");
     assert_eq!(world.ok(&["logs", "talks", "-f"]), all);
     shows!("logs.json", world.ok(&["logs", "talks", "-o", "json"]));
