@@ -24,6 +24,9 @@ pub(crate) use logs::{LogEvent, LogFollower};
 const CONNECT: Duration = Duration::from_secs(5);
 /// Longer than any request is kept waiting by the control plane.
 const CALL: Duration = Duration::from_secs(75);
+/// A stream says every 15 s that it is alive, and a wait is answered after 30 s: whoever is
+/// silent for longer is gone.
+const SILENCE: Duration = Duration::from_secs(45);
 const UPLOAD: Duration = Duration::from_secs(300);
 
 /// A client of one control plane.
@@ -61,7 +64,8 @@ impl Client {
             .redirect(redirect::Policy::none())
             .no_proxy()
             .tcp_nodelay(true)
-            .connect_timeout(CONNECT);
+            .connect_timeout(CONNECT)
+            .read_timeout(SILENCE);
         if base.scheme() == "http" {
             // Never used, and a slim container may have none.
             builder = builder.tls_certs_only([]);
