@@ -1,4 +1,28 @@
 //! One file per command.
 
+pub(crate) mod clusters;
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod events;
+pub(crate) mod job;
+pub(crate) mod jobs;
+pub(crate) mod logs;
+pub(crate) mod queue;
+pub(crate) mod replay;
+pub(crate) mod retry;
 pub(crate) mod sandbox;
 pub(crate) mod serve;
+pub(crate) mod status;
+pub(crate) mod stop;
+pub(crate) mod submit;
+pub(crate) mod top;
+pub(crate) mod what_if;
+pub(crate) mod why;
+
+use crate::{client::Client, output::Out};
+
+/// What a command has to work with.
+pub(crate) struct Context {
+    pub(crate) client: Client,
+    pub(crate) out: Out,
+}

@@ -1,37 +1,147 @@
 //! The `ray-multicluster` command.
 
+mod address;
+mod client;
 mod commands;
+mod exit;
+mod output;
+#[cfg(test)]
+mod reference;
 
-use std::process::ExitCode;
+use std::{io::IsTerminal, process::ExitCode};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+
+use address::Address;
+use client::Client;
+use commands::Context;
+use exit::Failure;
+use output::{Colours, Format, Out, Tone, words};
 
 /// One front door to many Ray clusters.
 #[derive(Parser)]
-#[command(name = "ray-multicluster", version, about)]
+#[command(name = "ray-multicluster", version, after_help = exit::help())]
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    everywhere: Everywhere,
+}
+
+// What every command takes.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Everywhere")]
+struct Everywhere {
+    /// The control plane to ask, http://host:port [default: your own for this cluster.yaml,
+    /// else http://127.0.0.1:8700].
+    #[arg(long, value_name = "URL", global = true, env = address::VARIABLE, hide_env_values = true)]
+    address: Option<String>,
+    /// What is printed.
+    #[arg(short, long, value_name = "FORMAT", global = true, value_enum, default_value_t)]
+    output: Format,
+    /// Whether colours are used; NO_COLOR turns them off too.
+    #[arg(long, value_name = "WHEN", global = true, value_enum, default_value_t)]
+    color: Colours,
 }
 
 #[derive(Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one of them")]
 enum Command {
+    #[command(flatten)]
+    Guest(Guest),
+    /// Check a configuration.
+    Config(commands::config::Args),
     /// Run the control plane.
     Serve(commands::serve::Args),
     /// Ray clusters on this machine, to try things on.
     Sandbox(commands::sandbox::Args),
+    /// Print the completions of a shell.
+    Completions(commands::completions::Args),
+}
+
+// Those that ask a control plane.
+#[derive(Subcommand)]
+enum Guest {
+    /// Show the pool at a glance: clusters, how full they are, what waits.
+    Status,
+    /// The same, live and full screen.
+    Top,
+    /// Submit a job, and follow it.
+    Submit(commands::submit::Args),
+    /// List jobs, the latest first.
+    Jobs(commands::jobs::Args),
+    /// Show all there is to know about a job.
+    Job(commands::job::Args),
+    /// Print what a job has printed.
+    Logs(commands::logs::Args),
+    /// Stop jobs: at once those that wait, through their clusters those that run.
+    Stop(commands::stop::Args),
+    /// Run failed or stopped jobs again, under the same ids.
+    Retry(commands::retry::Args),
+    /// Say why a job is where it is, cluster by cluster.
+    Why(commands::why::Args),
+    /// Say where a job would go now; nothing is submitted.
+    WhatIf(commands::what_if::Args),
+    /// Show what waits, what is next, and why it waits.
+    Queue,
+    /// List the clusters, or change them.
+    Clusters(commands::clusters::Args),
+    /// Print what happened, or what happens.
+    Events(commands::events::Args),
+    /// What other settings would have done with the jobs of the past.
+    Replay(commands::replay::Args),
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let Cli { command, everywhere } = Cli::parse();
+    let color = everywhere.color;
+    let Err(error) = run(command, everywhere) else { return ExitCode::SUCCESS };
+    let failure = Failure::of(&error);
+    let colours = color.are_wanted(std::io::stderr().is_terminal());
+    let label = |text: &str, tone: Tone| if colours { tone.paint(text) } else { text.to_owned() };
+    eprintln!("{} {}", label("error:", Tone::Bad), words::printable(&failure.message));
+    if let Some(hint) = &failure.hint {
+        eprintln!("{} {hint}", label("hint:", Tone::Strong));
+    }
+    failure.exit.into()
+}
+
+fn run(command: Command, everywhere: Everywhere) -> anyhow::Result<()> {
+    let out = Out::new(everywhere.output, everywhere.color);
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build();
+    match command {
+        Command::Guest(guest) => {
+            let address = everywhere.address.filter(|address| !address.is_empty());
+            let address = address.map_or_else(Address::find, |address| Address::given(&address));
+            let context = Context { client: Client::new(address)?, out };
+            runtime()?.block_on(ask(guest, &context))
+        }
+        Command::Config(args) => runtime()?.block_on(commands::config::run(args, out)),
         Command::Serve(args) => commands::serve::run(args),
-        Command::Sandbox(args) => commands::sandbox::run(args),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
+        Command::Sandbox(args) => commands::sandbox::run(args, out.format),
+        Command::Completions(args) => {
+            commands::completions::run(&args, &mut Cli::command());
+            Ok(())
         }
     }
+}
+
+async fn ask(guest: Guest, context: &Context) -> anyhow::Result<()> {
+    match guest {
+        Guest::Status => commands::status::run(context).await?,
+        Guest::Top => commands::top::run(context).await?,
+        Guest::Submit(args) => commands::submit::run(&args, context).await?,
+        Guest::Jobs(args) => commands::jobs::run(&args, context).await?,
+        Guest::Job(args) => commands::job::run(&args, context).await?,
+        Guest::Logs(args) => commands::logs::run(&args, context).await?,
+        Guest::Stop(args) => commands::stop::run(&args, context).await?,
+        Guest::Retry(args) => commands::retry::run(&args, context).await?,
+        Guest::Why(args) => commands::why::run(&args, context).await?,
+        Guest::WhatIf(args) => commands::what_if::run(&args, context).await?,
+        Guest::Queue => commands::queue::run(context).await?,
+        Guest::Clusters(args) => commands::clusters::run(&args, context).await?,
+        Guest::Events(args) => commands::events::run(&args, context).await?,
+        Guest::Replay(args) => commands::replay::run(&args, context).await?,
+    }
+    Ok(())
 }

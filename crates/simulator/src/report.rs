@@ -181,7 +181,9 @@ impl Report {
 }
 
 impl Distribution {
-    fn of(mut values: Vec<f64>) -> Self {
+    /// Of any numbers, in any order.
+    #[must_use]
+    pub fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let Some(&max) = values.last() else { return Self::default() };
         // Nearest rank: the smallest value that `percent` of all do not exceed.

@@ -27,8 +27,9 @@ mod up;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 
+use crate::output::Format;
 use state::Sandbox;
 
 #[derive(clap::Args)]
@@ -38,9 +39,6 @@ pub(crate) struct Args {
     /// Where its files are [default: ~/.ray_scheduler/sandbox].
     #[arg(long, value_name = "DIR", global = true, env = "RAY_MULTICLUSTER_SANDBOX_DIR")]
     dir: Option<PathBuf>,
-    /// What is printed: text or json.
-    #[arg(long, value_name = "FORMAT", global = true, default_value = "text")]
-    output: Output,
 }
 
 #[derive(Subcommand)]
@@ -55,18 +53,12 @@ enum Command {
     Keep(keep::Args),
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    Text,
-    Json,
-}
-
-pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: Args, output: Format) -> anyhow::Result<()> {
     let sandbox = || Sandbox::at(args.dir.clone());
     match args.command {
-        Command::Up(up) => up::run(&sandbox()?, &up, args.output),
-        Command::Down => down::run(&sandbox()?, args.output),
-        Command::Status => status::run(&sandbox()?, args.output),
+        Command::Up(up) => up::run(&sandbox()?, &up, output),
+        Command::Down => down::run(&sandbox()?, output),
+        Command::Status => status::run(&sandbox()?, output),
         Command::Keep(keep) => keep::run(&keep),
     }
 }

@@ -5,21 +5,22 @@ use std::thread;
 use serde_json::json;
 
 use super::{
-    Output, projects,
+    projects,
     stand_in::StandIn,
     state::{self, Sandbox, State},
 };
+use crate::output::Format;
 
-pub(super) fn run(sandbox: &Sandbox, output: Output) -> anyhow::Result<()> {
+pub(super) fn run(sandbox: &Sandbox, output: Format) -> anyhow::Result<()> {
     let _lock = sandbox.lock()?;
     let state = sandbox.state()?;
     let ended = end(sandbox, &state.clusters)?;
     forget(sandbox, &state)?;
     let names: Vec<&str> = state.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
     match output {
-        Output::Json => println!("{}", json!({ "dir": sandbox.dir, "clusters": names, "processes": ended })),
-        Output::Text if names.is_empty() => println!("no sandbox in {}", sandbox.dir.display()),
-        Output::Text => println!("{} down: ended {ended} processes", names.join(" and ")),
+        Format::Json => println!("{}", json!({ "dir": sandbox.dir, "clusters": names, "processes": ended })),
+        Format::Table if names.is_empty() => println!("no sandbox in {}", sandbox.dir.display()),
+        Format::Table => println!("{} down: ended {ended} processes", names.join(" and ")),
     }
     Ok(())
 }

@@ -3,17 +3,17 @@
 use serde::Serialize;
 
 use super::{
-    Output,
     stand_in::StandIn,
     state::{Sandbox, State},
 };
+use crate::output::Format;
 
-pub(super) fn run(sandbox: &Sandbox, output: Output) -> anyhow::Result<()> {
+pub(super) fn run(sandbox: &Sandbox, output: Format) -> anyhow::Result<()> {
     let state = sandbox.state()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = runtime.block_on(Report::of(sandbox, &state));
     report.print(output)?;
-    if output == Output::Text && report.clusters.is_empty() {
+    if output == Format::Table && report.clusters.is_empty() {
         println!("no sandbox in {}\nhint: ray-multicluster sandbox up", report.dir);
     }
     Ok(())
@@ -67,8 +67,8 @@ impl Report {
     }
 
     /// Text only if there is something to show.
-    pub(super) fn print(&self, output: Output) -> anyhow::Result<()> {
-        if output == Output::Json {
+    pub(super) fn print(&self, output: Format) -> anyhow::Result<()> {
+        if output == Format::Json {
             println!("{}", serde_json::to_string_pretty(self)?);
             return Ok(());
         }

@@ -12,7 +12,7 @@ use futures_util::future::try_join_all;
 use tokio::signal::unix;
 
 use super::{
-    Output, down, pool,
+    down, pool,
     ports::Block,
     projects,
     stand_in::StandIn,
@@ -20,6 +20,7 @@ use super::{
     status::Report,
     user_home,
 };
+use crate::output::Format;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -43,7 +44,7 @@ pub(super) struct Args {
 
 const NAMES: [&str; 2] = ["centos", "mac"];
 
-pub(super) fn run(sandbox: &Sandbox, args: &Args, output: Output) -> anyhow::Result<()> {
+pub(super) fn run(sandbox: &Sandbox, args: &Args, output: Format) -> anyhow::Result<()> {
     let ray = find_ray(args.ray.as_deref())?;
     let _lock = sandbox.lock()?;
     let before = sandbox.state()?;
@@ -62,7 +63,7 @@ pub(super) fn run(sandbox: &Sandbox, args: &Args, output: Output) -> anyhow::Res
     }
     drop(blocks);
     runtime.block_on(Report::of(sandbox, &state)).print(output)?;
-    if output == Output::Text {
+    if output == Format::Table {
         print_next(sandbox);
     }
     Ok(())

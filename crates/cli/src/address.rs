@@ -1,0 +1,116 @@
+//! Which control plane is asked.
+//!
+//! 1. `--address`, or `RAY_MULTICLUSTER_ADDRESS`.
+//! 2. This user's own for the configuration, if it runs: `ray-multicluster serve` for that
+//!    file, or the one that the Python SDK keeps in the background (docs/attaching.md).
+//! 3. `http://127.0.0.1:8700`, where `serve` listens unless told otherwise.
+
+use std::{
+    fs,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use rustix::process::{Pid, test_kill_process};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+pub(crate) const VARIABLE: &str = "RAY_MULTICLUSTER_ADDRESS";
+const USUAL: &str = "http://127.0.0.1:8700";
+
+/// Where a control plane should be, and why there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) url: String,
+    /// For errors: what was looked at.
+    pub(crate) why: String,
+}
+
+impl Address {
+    pub(crate) fn given(url: &str) -> Self {
+        let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
+        Self { url, why: format!("--address or {VARIABLE} names it") }
+    }
+
+    /// Nobody named one.
+    pub(crate) fn find() -> Self {
+        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let env = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        let here = std::env::current_dir().unwrap_or_default();
+        let config = multicluster_config::find(None, env, &here).ok().and_then(|file| identity(&file));
+        let home = variable("HOME").map(|home| PathBuf::from(home).join(".ray_scheduler"));
+        let folder = |name: &str, usual: &str| {
+            variable(name).map(PathBuf::from).or_else(|| Some(home.as_ref()?.join(usual)))
+        };
+        let served = folder("RAY_MULTICLUSTER_STATE_DIR", "state");
+        let planes = folder("RAY_MULTICLUSTER_PLANES_DIR", "planes");
+        let own = served.and_then(|folder| served_by_hand(&folder, config.as_deref()));
+        let own = own.or_else(|| running(&planes?.join(folder_name(config.as_deref()?))));
+        match (own, config) {
+            (Some(notice), _) => Self {
+                url: notice.address,
+                why: format!("it says so itself, for {}", notice.config.display()),
+            },
+            (None, Some(file)) => {
+                let why =
+                    format!("none of yours runs for {}, so the usual address was tried", file.display());
+                Self { url: USUAL.to_owned(), why }
+            }
+            (None, None) => {
+                let why =
+                    format!("neither --address nor {VARIABLE} names one, and no cluster.yaml was found");
+                Self { url: USUAL.to_owned(), why }
+            }
+        }
+    }
+}
+
+/// `plane.json`: what a control plane says of itself while it serves.
+#[derive(Deserialize)]
+struct Notice {
+    address: String,
+    pid: i32,
+    config: PathBuf,
+}
+
+/// `ray-multicluster serve` for this configuration; any, if there is none to go by.
+fn served_by_hand(folder: &Path, config: Option<&Path>) -> Option<Notice> {
+    running(folder)
+        .filter(|notice| config.is_none_or(|file| identity(&notice.config).as_deref() == Some(file)))
+}
+
+/// The one that has this state directory. One that was killed leaves its notice behind.
+fn running(folder: &Path) -> Option<Notice> {
+    let notice: Notice = serde_json::from_slice(&fs::read(folder.join("plane.json")).ok()?).ok()?;
+    test_kill_process(Pid::from_raw(notice.pid)?).is_ok().then_some(notice)
+}
+
+/// The file by one name, as the SDK names it: links of folders resolved, its own kept.
+fn identity(file: &Path) -> Option<PathBuf> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Some(fs::canonicalize(folder).ok()?.join(file.file_name()?))
+}
+
+/// The folder of this configuration's control plane among the user's.
+fn folder_name(config: &Path) -> String {
+    let digest = Sha256::digest(config.as_os_str().as_bytes());
+    digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_may_be_written_without_its_scheme() {
+        assert_eq!(Address::given("10.0.0.5:8700").url, "http://10.0.0.5:8700");
+        assert_eq!(Address::given("https://pool.lan").url, "https://pool.lan");
+    }
+
+    #[test]
+    fn the_folder_is_the_one_that_the_sdk_uses() {
+        // hashlib.sha256(b"/etc/ray_scheduler/cluster.yaml").hexdigest()[:16]
+        assert_eq!(folder_name(Path::new("/etc/ray_scheduler/cluster.yaml")), "af1ceb96f631c644");
+    }
+}

@@ -1,0 +1,139 @@
+//! A job's log as it is written, over attempts and over restarts of the control plane.
+
+use serde::Deserialize;
+
+use super::{Client, away::Away, sse::Stream};
+use crate::exit::Failure;
+
+/// What is told about a log.
+pub(crate) enum LogEvent {
+    /// What the job printed.
+    Text { attempt: u32, cluster: String, text: String },
+    /// A line of the control plane's own.
+    Note(String),
+    /// That was all.
+    End,
+}
+
+#[derive(Deserialize)]
+struct Piece {
+    attempt: u32,
+    cluster: String,
+    from: u64,
+    text: String,
+}
+
+#[derive(Deserialize)]
+struct Note {
+    text: String,
+}
+
+/// The log of one job, from its beginning.
+pub(crate) struct LogFollower {
+    client: Client,
+    job: String,
+    stream: Option<Stream>,
+    seen: Seen,
+}
+
+/// The latest attempt, and how many bytes of its log have been told.
+#[derive(Default)]
+struct Seen {
+    attempt: u32,
+    bytes: u64,
+}
+
+impl LogFollower {
+    pub(crate) async fn open(client: &Client, job: &str) -> Result<Self, Failure> {
+        let mut follower =
+            Self { client: client.clone(), job: job.to_owned(), stream: None, seen: Seen::default() };
+        follower.stream = Some(follower.connect().await?);
+        Ok(follower)
+    }
+
+    async fn connect(&self) -> Result<Stream, Failure> {
+        Stream::open(&self.client, &["v1", "jobs", &self.job, "logs", "follow"], &[], None).await
+    }
+
+    pub(crate) async fn next(&mut self) -> Result<LogEvent, Failure> {
+        let mut away = Away::default();
+        loop {
+            let stream = match &mut self.stream {
+                Some(stream) => stream,
+                None => match self.connect().await {
+                    Ok(stream) => self.stream.insert(stream),
+                    Err(failure) => {
+                        away.pause(failure).await?;
+                        continue;
+                    }
+                },
+            };
+            let Ok(Some(event)) = stream.next().await else {
+                // Without an end it broke off: it is told again from the beginning.
+                self.stream = None;
+                continue;
+            };
+            match event.name.as_str() {
+                "end" => return Ok(LogEvent::End),
+                "note" => {
+                    if let Ok(Note { text }) = serde_json::from_str(&event.data) {
+                        return Ok(LogEvent::Note(text));
+                    }
+                }
+                _ => {
+                    if let Some(told) =
+                        serde_json::from_str(&event.data).ok().and_then(|piece| self.seen.rest_of(piece))
+                    {
+                        return Ok(told);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Seen {
+    /// What of a piece is new.
+    fn rest_of(&mut self, piece: Piece) -> Option<LogEvent> {
+        let Piece { attempt, cluster, from, mut text } = piece;
+        let end = from + text.len() as u64;
+        let known = if attempt == self.attempt { self.bytes } else { 0 };
+        if attempt < self.attempt || end <= known {
+            return None;
+        }
+        // Both ends of what was told are ends of characters.
+        let skip = usize::try_from(known.saturating_sub(from)).unwrap_or(usize::MAX);
+        if skip > 0 && text.is_char_boundary(skip) {
+            text.drain(..skip);
+        }
+        *self = Self { attempt, bytes: end };
+        Some(LogEvent::Text { attempt, cluster, text })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_again_after_a_break_is_not_shown_again() {
+        let mut seen = Seen::default();
+        let mut told = String::new();
+        for (attempt, from, text) in [
+            (1, 0, "one\n"),
+            (1, 4, "two\n"),
+            // It broke off: from the beginning, in other pieces.
+            (1, 0, "one\ntwo\nthr"),
+            (1, 11, "ee\n"),
+            (2, 0, "again\n"),
+            (1, 0, "one\ntwo\nthree\n"),
+            (2, 0, "again\nü\n"),
+        ] {
+            let piece = Piece { attempt, cluster: "mac".to_owned(), from, text: text.to_owned() };
+            if let Some(LogEvent::Text { text, .. }) = seen.rest_of(piece) {
+                told += &text;
+            }
+        }
+        assert_eq!(told, "one\ntwo\nthree\nagain\nü\n");
+    }
+}

@@ -1,0 +1,119 @@
+//! Server-Sent Events over one connection.
+
+use reqwest::{Method, Response, header};
+
+use super::{Client, Query};
+use crate::exit::Failure;
+
+/// One event. Fields that were not sent are empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Event {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) data: String,
+}
+
+/// A stream of events that has been opened.
+pub(super) struct Stream {
+    client: Client,
+    response: Response,
+    parser: Parser,
+}
+
+impl Stream {
+    pub(super) async fn open(
+        client: &Client,
+        path: &[&str],
+        query: &Query<'_>,
+        last: Option<&str>,
+    ) -> Result<Self, Failure> {
+        let mut request = client.request(Method::GET, path, query);
+        if let Some(last) = last {
+            request = request.header("last-event-id", last);
+        }
+        let response = client.send(request.header(header::ACCEPT, "text/event-stream")).await?;
+        if !response.status().is_success() {
+            return Err(client.refusal(response).await);
+        }
+        Ok(Self { client: client.clone(), response, parser: Parser::default() })
+    }
+
+    /// `None` when the connection was closed.
+    pub(super) async fn next(&mut self) -> Result<Option<Event>, Failure> {
+        loop {
+            if let Some(event) = self.parser.next() {
+                return Ok(Some(event));
+            }
+            match self.response.chunk().await.map_err(|error| self.client.away(&error))? {
+                Some(bytes) => self.parser.feed(&bytes),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+/// Lines to events, whatever pieces they come in.
+#[derive(Default)]
+struct Parser {
+    buffer: Vec<u8>,
+    /// How much of the buffer has been read.
+    read: usize,
+    event: Event,
+}
+
+impl Parser {
+    fn feed(&mut self, bytes: &[u8]) {
+        self.buffer.drain(..self.read);
+        self.read = 0;
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    fn next(&mut self) -> Option<Event> {
+        loop {
+            let rest = &self.buffer[self.read..];
+            let end = rest.iter().position(|&byte| byte == b'\n')?;
+            let line = String::from_utf8_lossy(rest[..end].strip_suffix(b"\r").unwrap_or(&rest[..end]));
+            let done = line.is_empty();
+            if !done {
+                let (field, value) = line.split_once(':').unwrap_or((&line, ""));
+                let value = value.strip_prefix(' ').unwrap_or(value);
+                match field {
+                    "id" => value.clone_into(&mut self.event.id),
+                    "event" => value.clone_into(&mut self.event.name),
+                    "data" if self.event.data.is_empty() => value.clone_into(&mut self.event.data),
+                    "data" => self.event.data.extend(["\n", value]),
+                    // A comment: somebody is there.
+                    _ => {}
+                }
+            }
+            self.read += end + 1;
+            if done && !self.event.data.is_empty() {
+                return Some(std::mem::take(&mut self.event));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_read_whatever_pieces_they_come_in() {
+        let sent =
+            b": hello\n\nid: 3\nevent: job\ndata: {\"a\": 1}\n\nevent: end\r\ndata:{}\r\n\r\ndata: half";
+        let expected = [
+            Event { id: "3".into(), name: "job".into(), data: "{\"a\": 1}".into() },
+            Event { id: String::new(), name: "end".into(), data: "{}".into() },
+        ];
+        for size in 1..sent.len() {
+            let mut parser = Parser::default();
+            let mut events = Vec::new();
+            for piece in sent.chunks(size) {
+                parser.feed(piece);
+                events.extend(std::iter::from_fn(|| parser.next()));
+            }
+            assert_eq!(events, expected, "in pieces of {size}");
+        }
+    }
+}

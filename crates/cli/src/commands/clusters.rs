@@ -1,0 +1,191 @@
+//! `ray-multicluster clusters`: list them, and the operator's verbs.
+
+mod check;
+
+use clap::Subcommand;
+use multicluster_api::{Cluster, ClusterList, ClusterRequest, NoteRequest, Removed};
+use serde_json::{Map, Value};
+
+use super::Context;
+use crate::{
+    client::Answer,
+    exit::Failure,
+    output::{Cell, Table, words},
+};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Register a cluster.
+    Add(Add),
+    /// Remove a cluster: at once if it is empty, else once it is.
+    Remove {
+        /// Which.
+        name: String,
+        /// Do not wait for the work on it.
+        #[arg(long)]
+        force: bool,
+    },
+    /// Keep new work off a cluster.
+    Cordon(Note),
+    /// Let new work onto a cluster again.
+    Uncordon {
+        /// Which.
+        name: String,
+    },
+    /// Keep new work off a cluster, and tell by an event when it is empty.
+    Drain(Note),
+    /// Ask for fresh facts now, wait for them and show them.
+    Check(check::Args),
+}
+
+#[derive(clap::Args)]
+struct Add {
+    /// Its name in the pool.
+    name: String,
+    /// Ray Client address, host:port.
+    #[arg(long, value_name = "HOST:PORT")]
+    head_address: String,
+    /// Address of its dashboard, http://host:8265.
+    #[arg(long, value_name = "URL")]
+    dashboard: String,
+    /// A tag that it carries; repeat for more.
+    #[arg(long, value_name = "TAG")]
+    tag: Vec<String>,
+    /// How much it is wanted; 1 unless said.
+    #[arg(long)]
+    weight: Option<f64>,
+    /// Any other key that a cluster has in cluster.yaml; the value as in YAML.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    set: Vec<(String, Value)>,
+}
+
+#[derive(clap::Args)]
+struct Note {
+    /// Which.
+    name: String,
+    /// Why; shown to everybody whose work waits because of it.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    note: String,
+}
+
+fn key_value(text: &str) -> Result<(String, Value), String> {
+    let (key, value) = text.split_once('=').ok_or("write KEY=VALUE, such as prefer=true")?;
+    let value = serde_saphyr::from_str(value).unwrap_or_else(|_| Value::from(value));
+    Ok((key.trim().to_owned(), value))
+}
+
+pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let client = &context.client;
+    let answer = match &args.verb {
+        None => return list(context).await,
+        Some(Verb::Check(args)) => return check::run(args, context).await,
+        Some(Verb::Remove { name, force }) => return remove(name, *force, context).await,
+        Some(Verb::Add(add)) => client.post(&["v1", "clusters"], &add.request()).await?,
+        Some(Verb::Cordon(note)) => {
+            client.post(&["v1", "clusters", &note.name, "cordon"], &note.request()).await?
+        }
+        Some(Verb::Drain(note)) => {
+            client.post(&["v1", "clusters", &note.name, "drain"], &note.request()).await?
+        }
+        Some(Verb::Uncordon { name }) => {
+            client.post(&["v1", "clusters", name, "uncordon"], &Value::Null).await?
+        }
+    };
+    let Answer { value: cluster, raw }: Answer<Cluster> = answer;
+    let name = &cluster.name;
+    let words = match &args.verb {
+        Some(Verb::Cordon(_)) => format!("{name} takes no new work; {} on it", live(&cluster)),
+        Some(Verb::Drain(_)) => format!("{name} is being emptied; {} on it", live(&cluster)),
+        Some(Verb::Uncordon { .. }) => format!("{name} takes work again"),
+        _ => format!("{name} is registered; see it with `ray-multicluster clusters check {name}`"),
+    };
+    if context.out.is_json() {
+        context.out.json(&raw)
+    } else {
+        context.out.line(words)
+    }
+    Ok(())
+}
+
+fn live(cluster: &Cluster) -> String {
+    match cluster.live {
+        0 => "nothing of ours is".to_owned(),
+        live => format!("{live} of ours still"),
+    }
+}
+
+impl Note {
+    fn request(&self) -> NoteRequest {
+        NoteRequest { note: self.note.clone() }
+    }
+}
+
+impl Add {
+    fn request(&self) -> ClusterRequest {
+        let mut more: Map<String, Value> = self.set.iter().cloned().collect();
+        if !self.tag.is_empty() {
+            more.insert("tags".to_owned(), Value::from(self.tag.clone()));
+        }
+        more.extend(self.weight.map(|weight| ("weight".to_owned(), Value::from(weight))));
+        ClusterRequest {
+            name: Some(self.name.clone()),
+            head_address: self.head_address.clone(),
+            dashboard: self.dashboard.clone(),
+            more,
+        }
+    }
+}
+
+async fn remove(name: &str, force: bool, context: &Context) -> Result<(), Failure> {
+    let query = [("force", force.to_string())];
+    let answer = context.client.delete::<Removed>(&["v1", "clusters", name], &query).await?;
+    let Removed { removed, live, .. } = answer.value;
+    if context.out.is_json() {
+        context.out.json(&answer.raw);
+    } else if removed {
+        context.out.line(format!("{name} is removed"));
+    } else {
+        context.out.line(format!("{name} takes nothing new, and goes once its work has ended: {live} live"));
+    }
+    Ok(())
+}
+
+async fn list(context: &Context) -> Result<(), Failure> {
+    let out = &context.out;
+    let answer = context.client.get::<ClusterList>(&["v1", "clusters"], &[]).await?;
+    if out.is_json() {
+        out.json(&answer.raw);
+        return Ok(());
+    }
+    if answer.value.items.is_empty() {
+        eprintln!("no clusters yet: list some in cluster.yaml, or `ray-multicluster clusters add`");
+        return Ok(());
+    }
+    out.table(&table(&answer.value.items, "DASHBOARD", |cluster| cluster.dashboard.clone()));
+    Ok(())
+}
+
+/// One row for each, with one column of the caller's own.
+fn table(clusters: &[Cluster], column: &str, own: impl Fn(&Cluster) -> String) -> Table {
+    let mut table = Table::new(&["CLUSTER", "HEALTH", "RAY", "#NODES", "#LIVE", column, "~HAS"]);
+    for cluster in clusters {
+        let (condition, tone) = words::condition(cluster);
+        let unknown = || "–".to_owned();
+        table.row(vec![
+            cluster.name.as_str().into(),
+            Cell::new(condition).tone(tone),
+            cluster.ray_version.clone().unwrap_or_else(unknown).into(),
+            cluster.nodes.map_or_else(unknown, |nodes| nodes.to_string()).into(),
+            cluster.live.to_string().into(),
+            own(cluster).into(),
+            cluster.total.as_ref().map_or_else(unknown, words::resources).into(),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,13 @@
+//! `ray-multicluster completions`: for the shell to read.
+
+use clap_complete::Shell;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Which shell's. For bash: `source <(ray-multicluster completions bash)`.
+    shell: Shell,
+}
+
+pub(crate) fn run(args: &Args, command: &mut clap::Command) {
+    clap_complete::generate(args.shell, command, "ray-multicluster", &mut std::io::stdout());
+}

@@ -1,0 +1,185 @@
+//! `ray-multicluster jobs`: lists.
+
+use clap::ValueEnum;
+use multicluster_api::{Job, Page};
+use multicluster_types::{Kind, State};
+use serde_json::Value;
+
+use super::Context;
+use crate::{
+    client::Answer,
+    exit::Failure,
+    output::{Cell, Table, Tone, time, words},
+};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only in these states, with commas between: queued, dispatching, pending, running,
+    /// unknown, succeeded, failed, stopped.
+    #[arg(long, value_name = "STATE", value_delimiter = ',')]
+    state: Vec<String>,
+    /// Only those that are or were on this cluster.
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
+    /// Only those that carry this tag or label; all of them if repeated.
+    #[arg(long, value_name = "TAG")]
+    tag: Vec<String>,
+    /// Only of this kind: job, task or actor.
+    #[arg(long, value_name = "KIND")]
+    kind: Option<String>,
+    /// Only those whose id contains this.
+    #[arg(long, value_name = "TEXT")]
+    id: Option<String>,
+    /// Only those whose id, entrypoint or any tag contains this, whatever the case.
+    #[arg(long, value_name = "TEXT")]
+    search: Option<String>,
+    /// Sort what was fetched; the latest come first otherwise.
+    #[arg(long, value_name = "FIELD", value_enum)]
+    sort: Option<Sort>,
+    /// At most so many.
+    #[arg(short = 'n', long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+    /// Go on where a page ended.
+    #[arg(long, value_name = "CURSOR")]
+    cursor: Option<String>,
+    /// Every page there is.
+    #[arg(long, conflicts_with_all = ["limit", "cursor"])]
+    all: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Sort {
+    Id,
+    State,
+    Cluster,
+    Priority,
+    Submitted,
+    Ended,
+}
+
+pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let out = &context.out;
+    let mut found = fetch(args, context).await?;
+    if let Some(field) = args.sort {
+        sort(&mut found, field);
+    }
+    if out.is_json() {
+        out.json(&found.raw);
+        return Ok(());
+    }
+    let Page { items, next_cursor } = found.value;
+    if items.is_empty() && next_cursor.is_none() {
+        eprintln!("no jobs{}", if args.is_filtered() { " like that" } else { " yet" });
+        return Ok(());
+    }
+    out.table(&table(&items, time::now()));
+    if let Some(cursor) = next_cursor {
+        eprintln!("there are more: add --cursor {cursor}, or --all");
+    }
+    Ok(())
+}
+
+/// One page, or all of them as one.
+async fn fetch(args: &Args, context: &Context) -> Result<Answer<Page<Job>>, Failure> {
+    let query = args.query();
+    let mut found: Answer<Page<Job>> = context.client.get(&["v1", "jobs"], &query).await?;
+    while args.all
+        && let Some(cursor) = found.value.next_cursor.take()
+    {
+        let query = [query.as_slice(), &[("cursor", cursor)]].concat();
+        let Answer { value, mut raw } = context.client.get::<Page<Job>>(&["v1", "jobs"], &query).await?;
+        found.value.items.extend(value.items);
+        found.value.next_cursor = value.next_cursor;
+        if let (Some(all), Some(more)) = (found.raw["items"].as_array_mut(), raw["items"].as_array_mut()) {
+            all.append(more);
+        }
+        found.raw.as_object_mut().map(|page| page.remove("next_cursor"));
+    }
+    Ok(found)
+}
+
+impl Args {
+    fn query(&self) -> Vec<(&'static str, String)> {
+        let limit = if self.all { 1000 } else { self.limit };
+        let mut query = vec![("limit", limit.to_string())];
+        if !self.state.is_empty() {
+            query.push(("state", self.state.join(",")));
+        }
+        query.extend(self.tag.iter().map(|tag| ("tag", tag.clone())));
+        let single = [
+            ("cluster", &self.cluster),
+            ("kind", &self.kind),
+            ("id", &self.id),
+            ("q", &self.search),
+            ("cursor", &self.cursor),
+        ];
+        query.extend(single.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
+        query
+    }
+
+    fn is_filtered(&self) -> bool {
+        self.query().len() > 1
+    }
+}
+
+/// The document is sorted as the table is.
+fn sort(found: &mut Answer<Page<Job>>, field: Sort) {
+    let Value::Array(raw) = found.raw["items"].take() else { return };
+    let mut both: Vec<_> = found.value.items.drain(..).zip(raw).collect();
+    both.sort_by(|(a, _), (b, _)| match field {
+        Sort::Id => a.id.cmp(&b.id),
+        Sort::State => a.state.cmp(&b.state),
+        Sort::Cluster => a.cluster.cmp(&b.cluster),
+        Sort::Priority => b.priority.cmp(&a.priority),
+        Sort::Submitted => b.submitted_at.cmp(&a.submitted_at),
+        Sort::Ended => b.ended_at.cmp(&a.ended_at),
+    });
+    let (items, raw): (Vec<_>, Vec<_>) = both.into_iter().unzip();
+    found.value.items = items;
+    found.raw["items"] = raw.into();
+}
+
+pub(super) fn table(jobs: &[Job], now: u64) -> Table {
+    let mut table = Table::new(&["ID", "STATE", "#FOR", "CLUSTER", "#AGE", "~WHAT"]).one_line();
+    for job in jobs {
+        table.row(vec![
+            job.id.as_str().into(),
+            Cell::new(job.state.as_str()).tone(Tone::of_state(job.state)),
+            in_this_state(job, now).into(),
+            place(job).into(),
+            time::since(job.submitted_at, now).into(),
+            what(job).into(),
+        ]);
+    }
+    table
+}
+
+/// For how long it has been as it is.
+pub(super) fn in_this_state(job: &Job, now: u64) -> String {
+    let since = match job.state {
+        State::Queued => job.queued_at,
+        State::Dispatching | State::Pending => job.dispatched_at,
+        State::Running => job.running_at,
+        State::Unknown => job.unreachable_at,
+        State::Succeeded | State::Failed | State::Stopped => job.ended_at,
+    };
+    since.map_or("–".to_owned(), |since| time::since(since, now))
+}
+
+/// Where it is, or is wanted.
+pub(super) fn place(job: &Job) -> String {
+    match (&job.cluster, &job.preferred_cluster) {
+        (Some(cluster), _) => cluster.clone(),
+        (None, Some(wanted)) => format!("({wanted})"),
+        (None, None) => "–".to_owned(),
+    }
+}
+
+/// What it runs; of tasks and actors nobody knows.
+pub(super) fn what(job: &Job) -> String {
+    match (&job.entrypoint, job.kind) {
+        (Some(entrypoint), _) => words::first_line(entrypoint, 200),
+        (None, Kind::Job) => "–".to_owned(),
+        (None, kind) => kind.as_str().to_owned(),
+    }
+}

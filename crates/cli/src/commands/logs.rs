@@ -1,0 +1,71 @@
+//! `ray-multicluster logs`: what a job printed, or prints.
+
+use multicluster_api::Logs;
+use serde_json::json;
+
+use super::Context;
+use crate::{
+    client::{LogEvent, LogFollower},
+    exit::Failure,
+};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Which job.
+    id: String,
+    /// Go on as it is written, over attempts, to the end.
+    #[arg(short, long, conflicts_with_all = ["lines", "attempt"])]
+    follow: bool,
+    /// Only so many of the last lines.
+    #[arg(short = 'n', long, value_name = "N")]
+    lines: Option<u32>,
+    /// Of this attempt; the latest if not said.
+    #[arg(long, value_name = "N")]
+    attempt: Option<u32>,
+}
+
+pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    if args.follow {
+        let mut log = LogFollower::open(&context.client, &args.id).await?;
+        while tell(log.next().await?, context) {}
+        return Ok(());
+    }
+    let numbers = [("lines", args.lines), ("attempt", args.attempt)];
+    let query: Vec<_> =
+        numbers.into_iter().filter_map(|(name, number)| Some((name, number?.to_string()))).collect();
+    let answer = context.client.get::<Logs>(&["v1", "jobs", &args.id, "logs"], &query).await?;
+    if context.out.is_json() {
+        context.out.json(&answer.raw);
+        return Ok(());
+    }
+    let Logs { id, text, truncated, source, .. } = &answer.value;
+    if *truncated && args.lines.is_none() {
+        eprintln!("only the end of it is shown");
+    }
+    if source == "copy" {
+        eprintln!("its cluster does not answer: this is our copy of the last lines");
+    }
+    if source == "none" {
+        eprintln!("{id} has printed nothing yet, or what it printed is lost");
+    }
+    context.out.text(text);
+    if !text.is_empty() && !text.ends_with('\n') {
+        context.out.line("");
+    }
+    Ok(())
+}
+
+/// True as long as there is more.
+pub(super) fn tell(event: LogEvent, context: &Context) -> bool {
+    let out = &context.out;
+    match event {
+        LogEvent::End => return false,
+        LogEvent::Text { attempt, cluster, text } if out.is_json() => {
+            out.json_line(&json!({ "type": "log", "attempt": attempt, "cluster": cluster, "text": text }));
+        }
+        LogEvent::Note(text) if out.is_json() => out.json_line(&json!({ "type": "note", "text": text })),
+        LogEvent::Text { text, .. } => out.text(&text),
+        LogEvent::Note(text) => eprintln!("{}", text.trim_end()),
+    }
+    true
+}

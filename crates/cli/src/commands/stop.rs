@@ -1,0 +1,42 @@
+//! `ray-multicluster stop`.
+
+use multicluster_api::Job;
+use serde_json::Value;
+
+use super::Context;
+use crate::exit::Failure;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Which jobs.
+    #[arg(required = true, value_name = "ID")]
+    ids: Vec<String>,
+}
+
+pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    each(&args.ids, "stop", context, |job| match (job.state.is_terminal(), &job.cluster) {
+        (true, _) => format!("{} is {}", job.id, job.state),
+        (false, Some(cluster)) => format!("{} is being stopped on {cluster}", job.id),
+        (false, None) => format!("{} is being stopped", job.id),
+    })
+    .await
+}
+
+/// Asks the same of each; those before the first that is refused are done.
+pub(super) async fn each(
+    ids: &[String],
+    verb: &str,
+    context: &Context,
+    tell: impl Fn(&Job) -> String,
+) -> Result<(), Failure> {
+    let out = &context.out;
+    for id in ids {
+        let answer = context.client.post::<Job>(&["v1", "jobs", id, verb], &Value::Null).await?;
+        match (out.is_json(), ids.len()) {
+            (true, 1) => out.json(&answer.raw),
+            (true, _) => out.json_line(&answer.raw),
+            (false, _) => out.line(tell(&answer.value)),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! `ray-multicluster submit`: as `ray job submit`, with a say in where it goes.
+
+mod ignores;
+pub(crate) mod job;
+mod package;
+mod runtime_env;
+mod wait;
+
+use multicluster_api::{Accepted, Duplicate};
+
+use super::Context;
+use crate::exit::{Exit, Failure};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    job: job::JobArgs,
+    /// Return as soon as it is accepted.
+    #[arg(long, conflicts_with_all = ["wait", "follow"])]
+    no_wait: bool,
+    /// Wait for its end, without its log.
+    #[arg(long, conflicts_with = "follow")]
+    wait: bool,
+    /// Wait for its end and print its log; what happens if nothing is said.
+    #[arg(long)]
+    follow: bool,
+    /// Taken so that calls of `ray job submit` work; nothing is verified here.
+    #[arg(long, hide = true)]
+    verify: Option<String>,
+}
+
+pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let out = &context.out;
+    let mut request = args.job.request()?;
+    if request.entrypoint.is_empty() {
+        return Err(Failure::new(Exit::BadInput, "there is nothing to run")
+            .hint("write the command after --: ray-multicluster submit -- python train.py"));
+    }
+    runtime_env::bring_along(&mut request, &context.client).await?;
+    let answer = context.client.submit(&request).await?;
+    let Accepted { id, duplicate } = &answer.value;
+    match duplicate {
+        Some(Duplicate::SameContent) => {
+            eprintln!(
+                "an identical job still waits, so none was added (give a --submission-id to run it once more)"
+            );
+        }
+        Some(Duplicate::SameId) => eprintln!("{id} was submitted before: it is the same job"),
+        None => {}
+    }
+    if args.no_wait {
+        if out.is_json() {
+            out.json(&answer.raw);
+        } else {
+            out.line(id);
+            eprintln!("submitted; look: ray-multicluster job {id}, its log: ray-multicluster logs -f {id}");
+        }
+        return Ok(());
+    }
+    eprintln!("submitted {id}");
+    // A document and a log do not go together.
+    wait::until_the_end(id, !args.wait && !out.is_json(), context).await
+}

@@ -1,0 +1,70 @@
+//! What of a folder stays here, as Ray decides it.
+//!
+//! Patterns are those of git: from `excludes` of the runtime_env, from Ray's defaults, and from
+//! `.gitignore` and `.rayignore` of every folder on the way. Each list is asked by itself: a
+//! `!pattern` takes back what its own list excludes, never what another one does.
+
+use std::path::{Path, PathBuf};
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+/// Ray's, for a working_dir.
+const USUAL: &str = ".git,.venv,venv,__pycache__";
+const FILES: [&str; 2] = [".gitignore", ".rayignore"];
+
+/// The patterns of one list, which mean paths below one folder.
+pub(super) struct Ignores {
+    /// Relative to what is packed.
+    base: PathBuf,
+    patterns: Gitignore,
+}
+
+impl Ignores {
+    /// Of a Python package: what was compiled here is of no use there.
+    pub(super) fn of_module(excludes: &[String]) -> Self {
+        let usual = std::iter::once("__pycache__".to_owned());
+        Self::new(Path::new(""), usual.chain(excludes.iter().cloned()))
+    }
+
+    /// Of a working_dir: Ray's defaults and the job's own.
+    pub(super) fn of_working_dir(excludes: &[String]) -> Self {
+        let usual = std::env::var("RAY_OVERRIDE_RUNTIME_ENV_DEFAULT_EXCLUDES");
+        let usual = usual.unwrap_or_else(|_| USUAL.to_owned());
+        let usual = usual.split(',').map(|pattern| pattern.trim().to_owned());
+        Self::new(Path::new(""), usual.chain(excludes.iter().cloned()))
+    }
+
+    /// What the ignore files in a folder say; `name` is the folder's within the package.
+    pub(super) fn of_folder(folder: &Path, name: &Path) -> impl Iterator<Item = Self> {
+        let without_git = std::env::var_os("RAY_RUNTIME_ENV_IGNORE_GITIGNORE").is_some_and(|set| set == "1");
+        let files = FILES.into_iter().filter(move |file| !(without_git && *file == ".gitignore"));
+        files.filter_map(|file| {
+            let text = std::fs::read(folder.join(file)).ok()?;
+            let text = String::from_utf8_lossy(&text);
+            Some(Self::new(name, text.lines().map(str::to_owned)))
+        })
+    }
+
+    fn new(base: &Path, lines: impl Iterator<Item = String>) -> Self {
+        let mut builder = GitignoreBuilder::new("");
+        for line in lines {
+            // A pattern that git cannot read matches nothing, there as here.
+            let _ = builder.add_line(None, &line);
+        }
+        Self { base: base.to_owned(), patterns: builder.build().unwrap_or_else(|_| Gitignore::empty()) }
+    }
+
+    /// Is this file left out?
+    pub(super) fn leaves_out(&self, name: &Path) -> bool {
+        let inner = name.strip_prefix(&self.base).unwrap_or(name);
+        self.patterns.matched_path_or_any_parents(inner, false).is_ignore()
+    }
+
+    /// Is there nothing in this folder that is not left out?
+    pub(super) fn leaves_out_all_of(&self, name: &Path) -> bool {
+        let inner = name.strip_prefix(&self.base).unwrap_or(name);
+        self.patterns.num_whitelists() == 0
+            && !inner.as_os_str().is_empty()
+            && self.patterns.matched_path_or_any_parents(inner, true).is_ignore()
+    }
+}

@@ -1,0 +1,168 @@
+//! What a job is, as the command line says it. The same for `submit` and `what-if`.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use multicluster_api::JobRequest;
+use multicluster_types::{OnClusterLoss, Quantity, RuntimeEnv};
+use serde::de::DeserializeOwned;
+
+use super::runtime_env;
+use crate::exit::{Exit, Failure};
+
+#[derive(clap::Args)]
+pub(crate) struct JobArgs {
+    /// Its id for life; made if none is given.
+    #[arg(long, value_name = "ID")]
+    submission_id: Option<String>,
+    /// A YAML file with its runtime_env.
+    #[arg(long, value_name = "FILE", conflicts_with = "runtime_env_json")]
+    runtime_env: Option<PathBuf>,
+    /// Its runtime_env as JSON.
+    #[arg(long, value_name = "JSON")]
+    runtime_env_json: Option<String>,
+    /// A folder that is packed and brought along, a .zip, or a URI; it runs there.
+    #[arg(long, value_name = "PATH")]
+    working_dir: Option<String>,
+    /// Texts to keep with it, as a JSON object.
+    #[arg(long, value_name = "JSON")]
+    metadata_json: Option<String>,
+    /// CPUs that it reserves, and a cluster must have free.
+    #[arg(long, value_name = "N", visible_alias = "entrypoint-num-cpus")]
+    cpus: Option<f64>,
+    /// GPUs, likewise.
+    #[arg(long, value_name = "N", visible_alias = "entrypoint-num-gpus")]
+    gpus: Option<f64>,
+    /// Memory, likewise: 16GiB, or a number of bytes.
+    #[arg(long, value_name = "SIZE", visible_alias = "entrypoint-memory", value_parser = bytes)]
+    memory: Option<u64>,
+    /// Custom resources, likewise, as a JSON object.
+    #[arg(long, value_name = "JSON")]
+    entrypoint_resources: Option<String>,
+    /// Which nodes of its cluster may take it, as a JSON object.
+    #[arg(long, value_name = "JSON")]
+    entrypoint_label_selector: Option<String>,
+    /// The cluster it should run on, if that is available.
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
+    /// The only cluster it may run on, even if that is down.
+    #[arg(long, value_name = "NAME", conflicts_with = "cluster")]
+    require_cluster: Option<String>,
+    /// A tag that its cluster must carry, or a label; repeat for more.
+    #[arg(long, value_name = "TAG", value_delimiter = ',')]
+    tag: Vec<String>,
+    /// Higher goes first; 0 unless said.
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    priority: Option<i32>,
+    /// How often it is run again if it ran and failed; 0 unless said.
+    #[arg(long, value_name = "N")]
+    max_retries: Option<u32>,
+    /// What happens when its cluster is lost: wait, or requeue if it may run twice.
+    #[arg(long, value_name = "WHAT", value_parser = on_cluster_loss)]
+    on_cluster_loss: Option<OnClusterLoss>,
+    /// The shell command, best after `--`.
+    #[arg(value_name = "ENTRYPOINT", trailing_var_arg = true, allow_hyphen_values = true)]
+    entrypoint: Vec<String>,
+}
+
+impl JobArgs {
+    /// Nothing has been packed yet.
+    pub(crate) fn request(&self) -> Result<JobRequest, Failure> {
+        let mut env = match (&self.runtime_env, &self.runtime_env_json) {
+            (Some(file), _) => runtime_env::load(file)?,
+            (None, Some(text)) => json::<RuntimeEnv>("--runtime-env-json", text)?,
+            (None, None) => RuntimeEnv::new(),
+        };
+        if let Some(folder) = &self.working_dir {
+            env.insert("working_dir".to_owned(), folder.as_str().into());
+        }
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        // Work of a job stays on that job's cluster, if nothing else is said.
+        let inside = variable("RAY_MULTICLUSTER_JOB_ID").zip(variable("RAY_MULTICLUSTER_CURRENT_CLUSTER"));
+        let (parent_job, parent_cluster) = inside.unzip();
+        Ok(JobRequest {
+            id: self.submission_id.clone(),
+            entrypoint: command(&self.entrypoint),
+            runtime_env: env,
+            metadata: object("--metadata-json", self.metadata_json.as_deref())?,
+            entrypoint_num_cpus: self.cpus,
+            entrypoint_num_gpus: self.gpus,
+            entrypoint_memory: self.memory,
+            entrypoint_resources: object("--entrypoint-resources", self.entrypoint_resources.as_deref())?,
+            entrypoint_label_selector: object(
+                "--entrypoint-label-selector",
+                self.entrypoint_label_selector.as_deref(),
+            )?,
+            home: variable("HOME").filter(|home| home.starts_with('/')),
+            preferred_cluster: self.require_cluster.clone().or_else(|| self.cluster.clone()),
+            required: self.require_cluster.is_some(),
+            tags: self.tag.clone(),
+            priority: self.priority,
+            max_retries: self.max_retries,
+            on_cluster_loss: self.on_cluster_loss,
+            parent_job,
+            parent_cluster,
+            ..JobRequest::default()
+        })
+    }
+}
+
+/// One argument is a command for the shell as it is; of several, each stays one word.
+fn command(words: &[String]) -> String {
+    match words {
+        [whole] => whole.clone(),
+        words => words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+    }
+}
+
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "_-./=:,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+fn object<T: DeserializeOwned>(flag: &str, text: Option<&str>) -> Result<BTreeMap<String, T>, Failure> {
+    text.map_or(Ok(BTreeMap::new()), |text| json(flag, text))
+}
+
+fn json<T: DeserializeOwned>(flag: &str, text: &str) -> Result<T, Failure> {
+    serde_json::from_str(text).map_err(|error| {
+        Failure::new(Exit::BadInput, format!("{flag} cannot be read: {error}"))
+            .hint("write a JSON object in single quotes: '{\"name\": \"value\"}'")
+    })
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    let amount = Quantity::parse(text).map_err(|error| error.to_string())?;
+    Ok(amount.parts() / 10_000)
+}
+
+fn on_cluster_loss(text: &str) -> Result<OnClusterLoss, String> {
+    serde_json::from_value(text.into()).map_err(|_| "write wait or requeue".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_stay_words_and_a_command_stays_a_command() {
+        let words =
+            |words: &[&str]| command(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        assert_eq!(
+            words(&["python", "train.py", "--name", "it's me"]),
+            r"python train.py --name 'it'\''s me'"
+        );
+        assert_eq!(words(&["cd x && python train.py"]), "cd x && python train.py");
+        assert_eq!(words(&["echo", "$HOME", ""]), "echo '$HOME' ''");
+    }
+
+    #[test]
+    fn memory_is_written_as_people_do() {
+        assert_eq!(bytes("16GiB"), Ok(16 << 30));
+        assert_eq!(bytes("1000"), Ok(1000));
+        assert!(bytes("much").unwrap_err().contains("hint:"));
+    }
+}

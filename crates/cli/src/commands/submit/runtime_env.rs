@@ -1,0 +1,137 @@
+//! A runtime_env as the control plane takes it: what means something only on this machine is
+//! read or packed here, as Ray's own client does.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use multicluster_api::{Cluster, ClusterList, JobRequest};
+use multicluster_types::RuntimeEnv;
+use serde_json::Value;
+
+use super::package::{self, Package};
+use crate::{
+    client::Client,
+    exit::{Exit, Failure},
+};
+
+/// From a YAML file.
+pub(super) fn load(file: &Path) -> Result<RuntimeEnv, Failure> {
+    match yaml(file, &read(file, "--runtime-env")?)? {
+        Value::Object(env) => Ok(env),
+        _ => Err(Failure::new(Exit::BadInput, format!("{} is no mapping", file.display()))
+            .hint("write keys such as working_dir: . or pip: [polars]")),
+    }
+}
+
+/// Packs and uploads what the job, or a cluster that may get it, names of this machine.
+pub(super) async fn bring_along(job: &mut JobRequest, client: &Client) -> Result<(), Failure> {
+    of_clusters(job, client).await?;
+    let env = &mut job.runtime_env;
+    let excludes = excludes(env)?;
+    if let Some(given) = env.get("working_dir").and_then(Value::as_str)
+        && let Some(path) = local("working_dir", given)?
+    {
+        let package =
+            if path.is_dir() { Package::of_folder(&path, &excludes)? } else { Package::of_archive(&path)? };
+        let uri = package::upload(&package, client).await?;
+        env.insert("working_dir".to_owned(), uri.into());
+    }
+    if let Some(Value::Array(modules)) = env.get_mut("py_modules") {
+        for module in modules {
+            let Some(path) = module.as_str().map(|given| local("py_modules", given)).transpose()?.flatten()
+            else {
+                continue;
+            };
+            if !path.is_dir() {
+                let message = format!("py_modules holds {}, which is no folder", path.display());
+                return Err(Failure::new(Exit::BadInput, message).hint("give the folder of a Python package"));
+            }
+            *module = package::upload(&Package::of_module(&path, &excludes)?, client).await?.into();
+        }
+    }
+    // They have done their work.
+    env.remove("excludes");
+    for tool in ["pip", "uv"] {
+        if let Some(Value::String(file)) = env.get(tool) {
+            let text = read(Path::new(file), tool)?;
+            let lines: Vec<Value> = text.trim().lines().map(Value::from).collect();
+            env.insert(tool.to_owned(), lines.into());
+        }
+    }
+    if let Some(Value::String(file)) = env.get("conda")
+        && (file.ends_with(".yaml") || file.ends_with(".yml"))
+    {
+        let file = PathBuf::from(file);
+        env.insert("conda".to_owned(), yaml(&file, &read(&file, "conda")?)?);
+    }
+    Ok(())
+}
+
+/// Folders of this machine that a cluster's own runtime_env names. Which cluster will run the job
+/// is not known yet, so what any of them names goes along, as from the SDK.
+async fn of_clusters(job: &mut JobRequest, client: &Client) -> Result<(), Failure> {
+    let clusters = client.get::<ClusterList>(&["v1", "clusters"], &[]).await?.value.items;
+    for Cluster { runtime_env: env, .. } in &clusters {
+        let excludes = excludes(env).unwrap_or_default();
+        let here = |given: &str| local("", given).ok().flatten().filter(|path| path.is_dir());
+        let folder = env.get("working_dir").and_then(Value::as_str);
+        // One that has a working_dir of its own needs no cluster's.
+        if let Some(given) = folder.filter(|_| !job.runtime_env.contains_key("working_dir"))
+            && let Some(path) = here(given)
+        {
+            let uri = package::upload(&Package::of_folder(&path, &excludes)?, client).await?;
+            job.packages.insert(given.to_owned(), uri);
+        }
+        let modules = env.get("py_modules").and_then(Value::as_array);
+        for given in modules.into_iter().flatten().filter_map(Value::as_str) {
+            if let Some(path) = here(given) {
+                let uri = package::upload(&Package::of_module(&path, &excludes)?, client).await?;
+                job.packages.insert(given.to_owned(), uri);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn excludes(env: &RuntimeEnv) -> Result<Vec<String>, Failure> {
+    let patterns = env.get("excludes").cloned().unwrap_or_else(|| Value::Array(Vec::new()));
+    serde_json::from_value(patterns).map_err(|_| {
+        Failure::new(Exit::BadInput, "excludes of the runtime_env is no list of patterns")
+            .hint("write [\"data/\", \"*.csv\"]")
+    })
+}
+
+/// The absolute path of what is here; `None` for a URI, or a path on the clusters.
+fn local(field: &str, given: &str) -> Result<Option<PathBuf>, Failure> {
+    if given.contains("://") {
+        return Ok(None);
+    }
+    let home = std::env::var("HOME").unwrap_or_default();
+    let path = match given.strip_prefix("~/") {
+        Some(rest) => Path::new(&home).join(rest),
+        None => PathBuf::from(given),
+    };
+    match (fs::canonicalize(&path), path.is_absolute()) {
+        (Ok(path), _) => Ok(Some(path)),
+        (Err(_), true) => Ok(None),
+        (Err(error), false) => Err(Failure::new(Exit::BadInput, format!("{field} {given}: {error}"))
+            .hint("a path on the clusters must be absolute")),
+    }
+}
+
+fn read(file: &Path, what: &str) -> Result<String, Failure> {
+    fs::read_to_string(file).map_err(|error| {
+        Failure::new(
+            Exit::BadInput,
+            format!("{what} names {}, which cannot be read: {error}", file.display()),
+        )
+        .hint("check the path; a list can be given too")
+    })
+}
+
+fn yaml(file: &Path, text: &str) -> Result<Value, Failure> {
+    serde_saphyr::from_str(text)
+        .map_err(|error| Failure::new(Exit::BadInput, format!("{}: {error}", file.display())))
+}

@@ -1,0 +1,99 @@
+//! Until a job has ended, with its log or without.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use multicluster_api::{Explanation, Job};
+use multicluster_types::State;
+use tokio::{signal, time::sleep};
+
+use super::super::{Context, logs};
+use crate::{
+    client::LogFollower,
+    exit::{Exit, Failure},
+    output::words,
+};
+
+/// How often the words beside the spinner are renewed.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// Ends well only if the job did.
+pub(super) async fn until_the_end(id: &str, with_log: bool, context: &Context) -> Result<(), Failure> {
+    let job = tokio::select! {
+        job = ended(id, with_log, context) => job?,
+        _ = signal::ctrl_c() => {
+            let message = format!("no longer waiting; {id} goes on");
+            return Err(Failure::new(Exit::Interrupted, message).hint(format!(
+                "its log: ray-multicluster logs -f {id}; to stop it: ray-multicluster stop {id}"
+            )));
+        }
+    };
+    let place = job.cluster.as_ref().map_or(String::new(), |cluster| format!(" on {cluster}"));
+    match job.state {
+        State::Succeeded => {
+            eprintln!("{id} succeeded{place}");
+            Ok(())
+        }
+        state => {
+            // Ray puts the end of the log into the message; whoever followed it has read that.
+            let why =
+                job.message.as_ref().map_or(String::new(), |message| format!(": {}", cut(message, with_log)));
+            Err(Failure::new(Exit::Failed, format!("{id} {state}{place}{why}")).hint(format!(
+                "its log: ray-multicluster logs {id}; run it again: ray-multicluster retry {id}"
+            )))
+        }
+    }
+}
+
+fn cut(message: &str, with_log: bool) -> String {
+    if with_log { words::first_line(message, 300) } else { message.trim_end().to_owned() }
+}
+
+async fn ended(id: &str, with_log: bool, context: &Context) -> Result<Job, Failure> {
+    let spinner = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    spinner
+        .set_style(ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}").expect("a legal template"));
+    spinner.enable_steady_tick(Duration::from_millis(120));
+    let telling = tell_why(id, &spinner, context);
+    let waiting = async {
+        if with_log {
+            let mut log = LogFollower::open(&context.client, id).await?;
+            loop {
+                let event = log.next().await?;
+                // From its first line on, its log says how it does.
+                spinner.finish_and_clear();
+                if !logs::tell(event, context) {
+                    break;
+                }
+            }
+        }
+        context.client.wait_for(id).await
+    };
+    let answer = tokio::select! {
+        answer = waiting => answer,
+        never = telling => match never {},
+    };
+    spinner.finish_and_clear();
+    let answer = answer?;
+    if context.out.is_json() {
+        context.out.json(&answer.raw);
+    }
+    Ok(answer.value)
+}
+
+/// Beside the spinner: what it waits for.
+async fn tell_why(id: &str, spinner: &ProgressBar, context: &Context) -> std::convert::Infallible {
+    loop {
+        if !spinner.is_hidden() && !spinner.is_finished() {
+            let path = ["v1", "jobs", id, "explain"];
+            if let Ok(why) = context.client.get::<Explanation>(&path, &[]).await {
+                let Explanation { state, summary, clusters, .. } = &why.value;
+                spinner.set_message(match words::reasons(clusters).join("; ") {
+                    none if none.is_empty() => words::first_line(summary, 300),
+                    reasons => format!("{state}: {reasons}"),
+                });
+            }
+        }
+        sleep(PAUSE).await;
+    }
+}

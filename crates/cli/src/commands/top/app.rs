@@ -1,0 +1,106 @@
+//! What `top` knows, and what a key does to it.
+
+use multicluster_api::{Cluster, Job};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::super::status::Status;
+use crate::{exit::Failure, output::time};
+
+/// Something that `top` should know.
+pub(super) enum News {
+    Key(KeyEvent),
+    /// How things are, or why nobody can tell.
+    Seen(Result<Box<Seen>, Failure>),
+    /// What became of an order.
+    Told(String),
+    /// Time went by, or the window has another size.
+    Tick,
+}
+
+/// How things are.
+pub(super) struct Seen {
+    pub(super) status: Status,
+    pub(super) jobs: Vec<Job>,
+}
+
+/// What a key asks of the control plane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Order {
+    pub(super) cluster: String,
+    /// `cordon` or `uncordon`.
+    pub(super) verb: &'static str,
+}
+
+pub(super) struct App {
+    pub(super) address: String,
+    pub(super) seen: Seen,
+    /// Since when and why nobody answers.
+    pub(super) away: Option<(u64, String)>,
+    /// Which cluster.
+    pub(super) selected: usize,
+    pub(super) shows_help: bool,
+    /// What became of the last order.
+    pub(super) told: String,
+    pub(super) is_over: bool,
+}
+
+impl App {
+    pub(super) fn new(address: &str, seen: Seen) -> Self {
+        Self {
+            address: address.to_owned(),
+            seen,
+            away: None,
+            selected: 0,
+            shows_help: false,
+            told: String::new(),
+            is_over: false,
+        }
+    }
+
+    pub(super) fn hear(&mut self, news: News) -> Option<Order> {
+        match news {
+            News::Tick => {}
+            News::Told(told) => self.told = told,
+            News::Seen(Ok(seen)) => {
+                self.seen = *seen;
+                self.away = None;
+                self.selected = self.selected.min(self.seen.status.clusters.len().saturating_sub(1));
+            }
+            News::Seen(Err(failure)) => {
+                let why = failure.message.lines().next().unwrap_or_default().to_owned();
+                let since = self.away.take().map_or_else(time::now, |(since, _)| since);
+                self.away = Some((since, why));
+            }
+            News::Key(key) => return self.press(key),
+        }
+        None
+    }
+
+    fn press(&mut self, key: KeyEvent) -> Option<Order> {
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            self.is_over |= key.code == KeyCode::Char('c');
+            return None;
+        }
+        let last = self.seen.status.clusters.len().saturating_sub(1);
+        match key.code {
+            KeyCode::Esc if self.shows_help => self.shows_help = false,
+            KeyCode::Char('q') | KeyCode::Esc => self.is_over = true,
+            KeyCode::Char('?' | 'h') => self.shows_help = !self.shows_help,
+            KeyCode::Up | KeyCode::Char('k') => self.selected = self.selected.saturating_sub(1),
+            KeyCode::Down | KeyCode::Char('j') => self.selected = (self.selected + 1).min(last),
+            KeyCode::Char('c') => return self.cluster().map(turn),
+            _ => {}
+        }
+        None
+    }
+
+    fn cluster(&self) -> Option<&Cluster> {
+        self.seen.status.clusters.get(self.selected)
+    }
+}
+
+/// Off if it is on, on if it is off.
+fn turn(cluster: &Cluster) -> Order {
+    let verb = if cluster.cordoned.is_some() { "uncordon" } else { "cordon" };
+    Order { cluster: cluster.name.clone(), verb }
+}

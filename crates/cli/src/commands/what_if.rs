@@ -1,0 +1,46 @@
+//! `ray-multicluster what-if`: a dry run of `submit`.
+
+use multicluster_api::WhatIf;
+
+use super::{Context, submit::job::JobArgs, why::verdicts};
+use crate::{
+    exit::{Exit, Failure},
+    output::Tone,
+};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    job: JobArgs,
+}
+
+pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let out = &context.out;
+    let mut request = args.job.request()?;
+    if request.entrypoint.is_empty() {
+        // Where it would go does not depend on it.
+        request.entrypoint = "what-if".to_owned();
+    }
+    // Nothing is packed: what it brings along does not matter either.
+    request.runtime_env.remove("working_dir");
+    let answer = context.client.post::<WhatIf>(&["v1", "what-if"], &request).await?;
+    let WhatIf { chosen, refused, clusters } = &answer.value;
+    if out.is_json() {
+        out.json(&answer.raw);
+    } else if refused.is_none() {
+        match chosen {
+            Some(cluster) => out.line(format!("it would go to {} now", out.paint(cluster, Tone::Good))),
+            None => out.line(out.paint("it would wait", Tone::Busy)),
+        }
+        out.line("");
+        out.table(&verdicts(clusters));
+    }
+    match refused {
+        Some(why) => {
+            let (message, hint) =
+                why.split_once("\n  hint: ").unwrap_or((why, "ask for less, or change the pool"));
+            Err(Failure::new(Exit::Refused, format!("it would be refused: {message}")).hint(hint))
+        }
+        None => Ok(()),
+    }
+}

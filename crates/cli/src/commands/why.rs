@@ -1,0 +1,77 @@
+//! `ray-multicluster why`: what each cluster says to a job, and said.
+
+use multicluster_api::{ClusterVerdict, Decision, Explanation, Page};
+
+use super::Context;
+use crate::{
+    client::Answer,
+    exit::Failure,
+    output::{Cell, Table, Tone, time, words},
+};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Which job.
+    id: String,
+}
+
+pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let out = &context.out;
+    let mut why = context.client.get::<Explanation>(&["v1", "jobs", &args.id, "explain"], &[]).await?;
+    let decisions = latest_decision(&args.id, context).await?;
+    if out.is_json() {
+        why.raw["decisions"] = decisions.raw["items"].clone();
+        out.json(&why.raw);
+        return Ok(());
+    }
+    let Explanation { summary, clusters, .. } = &why.value;
+    // The rest of it is in the table.
+    out.line(if clusters.is_empty() { summary.clone() } else { words::first_line(summary, 500) });
+    if !clusters.is_empty() {
+        out.line("");
+        out.table(&verdicts(clusters));
+    }
+    if let Some(decision) = decisions.value.items.first() {
+        let Decision { attempt, cluster, at, clusters, .. } = decision;
+        let heading = format!("attempt {attempt} went to {cluster} at {}, because then", time::moment(*at));
+        out.line(format!("\n{}", out.paint(&heading, Tone::Strong)));
+        out.table(&verdicts(clusters));
+    }
+    Ok(())
+}
+
+/// Why its latest attempt went where it went; an empty page if there was none.
+pub(super) async fn latest_decision(id: &str, context: &Context) -> Result<Answer<Page<Decision>>, Failure> {
+    context.client.get(&["v1", "jobs", id, "decisions"], &[("limit", "1".to_owned())]).await
+}
+
+/// One row for each cluster, the best first.
+pub(super) fn verdicts(clusters: &[ClusterVerdict]) -> Table {
+    let mut sorted: Vec<_> = clusters.iter().collect();
+    // Stable: those without a score stay in the order of the pool.
+    sorted.sort_by(|a, b| b.score.unwrap_or(-1.0).total_cmp(&a.score.unwrap_or(-1.0)));
+    let mut table = Table::new(&["CLUSTER", "VERDICT", "#SCORE", "~WHY"]);
+    for said in sorted {
+        let score = said.score.map_or("–".to_owned(), |score| format!("{score:.3}"));
+        table.row(vec![
+            said.cluster.as_str().into(),
+            Cell::new(said.verdict.as_str()).tone(Tone::of_verdict(&said.verdict)),
+            score.into(),
+            reason(said).into(),
+        ]);
+    }
+    table
+}
+
+/// Why not, in words; of those that could take it, what each policy gave.
+fn reason(said: &ClusterVerdict) -> String {
+    if said.verdict == "rejected" {
+        return said.text.clone();
+    }
+    let parts: Vec<_> = said.parts.iter().map(|part| format!("{} {:.2}", part.policy, part.score)).collect();
+    match (parts.is_empty(), said.verdict.as_str()) {
+        (false, _) => parts.join(", "),
+        (true, "chosen") => "the best of those that could take it".to_owned(),
+        (true, _) => "could have taken it".to_owned(),
+    }
+}

@@ -1,0 +1,149 @@
+//! How a command ends: every exit code, and the errors that carry one.
+
+use std::{fmt, process::ExitCode};
+
+use multicluster_api::{ErrorBody, codes};
+
+/// Why a command did not do what it was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    Failed,
+    BadInput,
+    NotFound,
+    Refused,
+    Unreachable,
+    Interrupted,
+}
+
+impl Exit {
+    const ALL: [Exit; 6] =
+        [Exit::Failed, Exit::BadInput, Exit::NotFound, Exit::Refused, Exit::Unreachable, Exit::Interrupted];
+
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Exit::Failed => 1,
+            Exit::BadInput => 2,
+            Exit::NotFound => 3,
+            Exit::Refused => 4,
+            Exit::Unreachable => 5,
+            Exit::Interrupted => 130,
+        }
+    }
+
+    fn meaning(self) -> &'static str {
+        match self {
+            Exit::Failed => "it failed: the job that was waited for, a probe, or something unforeseen",
+            Exit::BadInput => "the command line, a file or the request is wrong",
+            Exit::NotFound => "there is no such job or cluster",
+            Exit::Refused => "refused as things stand: conflict, wrong state, full queue, infeasible",
+            Exit::Unreachable => "no control plane answers",
+            Exit::Interrupted => "interrupted by Ctrl-C; a job that was waited for goes on",
+        }
+    }
+
+    /// What an answer of the control plane that is not a success means here.
+    fn of(status: u16, code: &str) -> Self {
+        match status {
+            404 => Exit::NotFound,
+            403 | 409 | 429 | 503 | 507 => Exit::Refused,
+            422 if code == codes::INFEASIBLE.word => Exit::Refused,
+            408 | 500.. => Exit::Failed,
+            _ => Exit::BadInput,
+        }
+    }
+}
+
+/// The codes with their meanings, for `--help` and the docs.
+pub(crate) fn table() -> impl Iterator<Item = (u8, &'static str)> {
+    std::iter::once((0, "done")).chain(Exit::ALL.into_iter().map(|exit| (exit.code(), exit.meaning())))
+}
+
+/// The end of `--help`.
+pub(crate) fn help() -> String {
+    let rows: Vec<_> = table().map(|(code, meaning)| format!("  {code:>3}  {meaning}")).collect();
+    format!("Exit codes:\n{}", rows.join("\n"))
+}
+
+/// An error that says how to end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into(), hint: None }
+    }
+
+    /// The caller's mistake, in the words of another crate: `what is wrong\n  hint: …`.
+    pub(crate) fn bad_input(error: impl fmt::Display) -> Self {
+        let text = error.to_string();
+        match text.split_once("\n  hint: ") {
+            Some((message, hint)) => Self::new(Exit::BadInput, message).hint(hint),
+            None => Self::new(Exit::BadInput, text),
+        }
+    }
+
+    /// The control plane said no.
+    pub(crate) fn refused(status: u16, body: ErrorBody) -> Self {
+        Self { exit: Exit::of(status, &body.code), message: body.message, hint: body.hint }
+    }
+
+    #[must_use]
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// Of whatever went wrong.
+    pub(crate) fn of(error: &anyhow::Error) -> Self {
+        match error.downcast_ref::<Failure>() {
+            Some(failure) => failure.clone(),
+            None => Self::new(Exit::Failed, format!("{error:#}")),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, "\nhint: {hint}"))
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(exit.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_of_the_api_ends_with_a_code_that_says_what_to_do() {
+        for code in codes::ALL {
+            let exit = Exit::of(code.status, code.word);
+            let expected = match code.word {
+                "not_found" | "unknown_job" | "unknown_cluster" => Exit::NotFound,
+                "too_slow" | "internal" | "store_failed" => Exit::Failed,
+                word if word.starts_with("bad_") => Exit::BadInput,
+                "missing_package" | "method_not_allowed" | "too_large" => Exit::BadInput,
+                _ => Exit::Refused,
+            };
+            assert_eq!(exit, expected, "{}", code.word);
+        }
+    }
+
+    #[test]
+    fn a_hint_is_kept_apart_from_what_happened() {
+        let failure = Failure::bad_input("\"x\" is no size\n  hint: write 16GiB");
+        assert_eq!(failure.to_string(), "\"x\" is no size\nhint: write 16GiB");
+        assert_eq!(Failure::of(&anyhow::anyhow!("no HOME")).exit, Exit::Failed);
+        assert_eq!(Failure::of(&failure.clone().into()), failure);
+    }
+}

@@ -1,0 +1,116 @@
+//! What people and programs get to see: data on stdout, the rest on stderr.
+
+pub(crate) mod bars;
+pub(crate) mod colour;
+pub(crate) mod table;
+pub(crate) mod time;
+pub(crate) mod words;
+
+use std::io::{ErrorKind, IsTerminal, Write};
+
+use clap::ValueEnum;
+use ratatui::crossterm::terminal;
+use serde::Serialize;
+
+pub(crate) use colour::Tone;
+pub(crate) use table::{Cell, Table};
+
+/// How answers are printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    #[default]
+    #[value(alias = "text")]
+    Table,
+    /// The control plane's own answer: one document, or one line for each of a stream.
+    Json,
+}
+
+/// Whether colours are used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Colours {
+    /// On a terminal, unless NO_COLOR is set.
+    #[default]
+    Auto,
+    /// Into files and pipes too.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Wide enough that nothing is cut or broken for a program that reads lines.
+const WIDTH_OF_A_PIPE: u16 = 200;
+
+/// Where answers go.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Out {
+    pub(crate) format: Format,
+    pub(crate) colours: bool,
+    /// Columns that a line may have.
+    pub(crate) width: u16,
+}
+
+impl Out {
+    pub(crate) fn new(format: Format, colours: Colours) -> Self {
+        let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+        let seen = || terminal::size().ok().map(|(columns, _)| columns).filter(|columns| *columns > 0);
+        let is_terminal = std::io::stdout().is_terminal();
+        let width = told.or_else(|| if is_terminal { seen() } else { None }).unwrap_or(WIDTH_OF_A_PIPE);
+        Self { format, colours: colours.are_wanted(is_terminal), width }
+    }
+
+    pub(crate) fn is_json(&self) -> bool {
+        self.format == Format::Json
+    }
+
+    /// One document.
+    pub(crate) fn json(&self, value: &impl Serialize) {
+        emit(&(serde_json::to_string_pretty(value).expect("answers are JSON") + "\n"));
+    }
+
+    /// One line of a stream.
+    pub(crate) fn json_line(&self, value: &impl Serialize) {
+        emit(&(serde_json::to_string(value).expect("answers are JSON") + "\n"));
+    }
+
+    pub(crate) fn line(&self, text: impl AsRef<str>) {
+        emit(&format!("{}\n", text.as_ref()));
+    }
+
+    /// As it is, without another line break.
+    pub(crate) fn text(&self, text: &str) {
+        emit(text);
+    }
+
+    pub(crate) fn table(&self, table: &Table) {
+        emit(&table.render(self.width, self.colours));
+    }
+
+    pub(crate) fn paint(&self, text: &str, tone: Tone) -> String {
+        if self.colours { tone.paint(text) } else { text.to_owned() }
+    }
+}
+
+impl Colours {
+    /// By the conventions of terminals: <https://no-color.org>.
+    pub(crate) fn are_wanted(self, is_terminal: bool) -> bool {
+        let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let is_dumb = || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        match self {
+            Colours::Always => true,
+            Colours::Never => false,
+            Colours::Auto => is_terminal && !is_set("NO_COLOR") && !is_dumb(),
+        }
+    }
+}
+
+/// To stdout, at once. Whoever reads may have enough: `ray-multicluster jobs | head`.
+fn emit(text: &str) {
+    let mut out = std::io::stdout().lock();
+    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        if error.kind() != ErrorKind::BrokenPipe {
+            eprintln!("error: cannot write: {error}");
+        }
+        std::process::exit(i32::from(error.kind() != ErrorKind::BrokenPipe));
+    }
+}

@@ -1,0 +1,72 @@
+//! Values of the API as people read them.
+
+use multicluster_api::{Cluster, ClusterVerdict, Job};
+use multicluster_types::{Dimension, Resources};
+
+use super::{Tone, time};
+
+/// `4 CPU, 1 GPU, 16 GiB`; a dash for nothing.
+pub(crate) fn resources(resources: &Resources) -> String {
+    let shown: Vec<_> = resources
+        .iter()
+        .filter(|(_, amount)| !amount.is_zero())
+        .map(|(dimension, amount)| match dimension {
+            Dimension::Memory => dimension.show(amount),
+            _ => format!("{} {dimension}", dimension.show(amount)),
+        })
+        .collect();
+    if shown.is_empty() { "–".to_owned() } else { shown.join(", ") }
+}
+
+/// In one word, what keeps a cluster from taking work.
+pub(crate) fn condition(cluster: &Cluster) -> (&'static str, Tone) {
+    match (cluster.health.state.as_str(), cluster.breaker.state.as_str()) {
+        ("never_seen", _) => ("not seen", Tone::Busy),
+        ("unhealthy", _) => ("unhealthy", Tone::Bad),
+        _ if cluster.leaving => ("leaving", Tone::Busy),
+        _ if cluster.draining => ("draining", Tone::Busy),
+        _ if cluster.cordoned.is_some() => ("cordoned", Tone::Busy),
+        (_, "open") => ("circuit open", Tone::Bad),
+        (_, "half_open") => ("probing", Tone::Busy),
+        _ => ("healthy", Tone::Good),
+    }
+}
+
+/// When it may be sent the next top-level job; a dash while it takes none at all.
+pub(crate) fn next_submission(cluster: &Cluster, now: u64) -> String {
+    match condition(cluster) {
+        ("healthy", _) => time::until(cluster.next_submission_at, now),
+        _ => "–".to_owned(),
+    }
+}
+
+/// Why none of them takes it, one line for each. That it asks for another cluster is said only
+/// if there is nothing else to say.
+pub(crate) fn reasons(clusters: &[ClusterVerdict]) -> Vec<String> {
+    let is_other = |said: &&ClusterVerdict| said.reason.as_deref() == Some("other_cluster");
+    let telling: Vec<_> = clusters.iter().filter(|said| !is_other(said)).collect();
+    let telling = if telling.is_empty() { clusters.iter().collect() } else { telling };
+    telling.iter().map(|said| format!("{}: {}", said.cluster, first_line(&said.text, 200))).collect()
+}
+
+/// How long a job ran, or has been running.
+pub(crate) fn took(job: &Job, now: u64) -> Option<String> {
+    let from = job.running_at?;
+    Some(time::since(from, job.ended_at.unwrap_or(now)))
+}
+
+/// Without what would move the cursor or change colours: names and messages are other people's.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && !matches!(c, '\n' | '\t') { ' ' } else { c }).collect()
+}
+
+/// The first line, at most `max` characters.
+pub(crate) fn first_line(text: &str, max: usize) -> String {
+    let line = printable(text.trim().lines().next().unwrap_or_default());
+    if line.chars().count() <= max { line } else { line.chars().take(max - 1).chain(['…']).collect() }
+}
+
+/// `1 job`, `2 jobs`.
+pub(crate) fn count(number: usize, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}

@@ -1,0 +1,47 @@
+//! `config check`.
+
+use std::fs;
+
+use multicluster_testkit::{FakeOptions, FakeRay};
+
+use crate::{shows, world::World};
+
+#[test]
+fn a_file_is_checked_and_its_clusters_are_asked() {
+    let world = World::new();
+    shows!("config-check", world.ok(&["config", "check", "--offline"]));
+    shows!("config-check.json", world.ok(&["config", "check", "cluster.yaml", "--offline", "-o", "json"]));
+    // Somebody listens at the address of a head that is well.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let head = listener.local_addr().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let locked = runtime.block_on(FakeRay::start(FakeOptions::new("locked").token("s3cret")));
+    let config = format!(
+        "clusters:
+  - {{name: well, head_address: '{head}', dashboard: '{}'}}
+  - {{name: locked, head_address: '{head}', dashboard: '{}', token: wrong}}
+  - {{name: gone, head_address: '127.0.0.1:1', dashboard: 'http://127.0.0.1:1'}}
+",
+        world.centos.url(),
+        locked.url()
+    );
+    fs::write(world.dir.join("probed.yaml"), config).unwrap();
+    let done = world.run(&["config", "check", "probed.yaml"]);
+    assert_eq!(done.code, Some(1), "{}", done.err);
+    shows!("config-check-probed", done.out);
+    shows!("config-check-probed.error", done.err);
+    let done = world.run(&["config", "check", "probed.yaml", "-o", "json"]);
+    shows!("config-check-probed.json", done.out);
+}
+
+#[test]
+fn mistakes_are_shown_with_line_and_hint() {
+    let world = World::new();
+    let text = "clusters:\n  - {name: mac, head_address: '127.0.0.1:1', dashbord: 'http://127.0.0.1:1'}\nscheduler:\n  submission_interval: soon\n";
+    fs::write(world.dir.join("bad.yaml"), text).unwrap();
+    shows!("config-check.error", world.fails(2, &["config", "check", "bad.yaml"]));
+    let done = world.run(&["config", "check", "bad.yaml", "-o", "json"]);
+    assert_eq!(done.code, Some(2));
+    shows!("config-check.error.json", done.out);
+    assert!(world.fails(2, &["config", "check", "none.yaml"]).contains("there is no such file"));
+}

@@ -1,0 +1,143 @@
+//! `status`, `jobs`, `job`, `logs`, `stop`, `retry`, `why`, `queue`.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::Stdio,
+};
+
+use crate::{shows, world::World};
+
+#[test]
+fn status_shows_the_pool_at_a_glance() {
+    let world = World::new().with_a_job_that_waits();
+    shows!("status", world.ok(&["status"]));
+    shows!("status.json", world.ok(&["status", "-o", "json"]));
+    // A terminal may be wide, or its colours wanted.
+    let wide = world.command(&["status", "--color", "always"]).env("COLUMNS", "140").output().unwrap();
+    assert!(String::from_utf8(wide.stdout).unwrap().contains("\u{1b}["));
+}
+
+#[test]
+fn a_control_plane_that_is_not_there_is_named_with_what_was_tried() {
+    let world = World::new();
+    shows!("status.error", world.fails(5, &["status", "--address", "127.0.0.1:1"]));
+    shows!("address.error", world.fails(2, &["status", "--address", "ftp://x"]));
+    // Somebody else answers there.
+    let told = world.fails(5, &["status", "--address", &world.centos.url()]);
+    assert!(told.contains("is not a control plane that this program knows: HTTP 404"), "{told}");
+}
+
+#[test]
+fn ones_own_control_plane_is_found_without_an_address() {
+    let world = World::new();
+    let done = world
+        .program(&["queue"])
+        .env("RAY_MULTICLUSTER_STATE_DIR", world.dir.join("state"))
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8(done.stdout).unwrap(), "nothing waits\n");
+    // Not there: the usual address is tried, and the file that none runs for is named.
+    let done = world.program(&["queue"]).output().unwrap();
+    if done.status.code() == Some(5) {
+        let told = String::from_utf8(done.stderr).unwrap();
+        assert!(told.contains("none of yours runs for ") && told.contains("cluster.yaml"), "{told}");
+    }
+}
+
+#[test]
+fn jobs_lists_filters_sorts_and_pages() {
+    let world = World::new();
+    assert_eq!(world.run(&["jobs"]).err, "no jobs yet\n");
+    let world = world.with_a_job_that_ran().with_a_job_that_waits();
+    shows!("jobs", world.ok(&["jobs"]));
+    shows!("jobs.json", world.ok(&["jobs", "-o", "json"]));
+    let ids = |arguments: &[&str]| {
+        let found = world.json(&[&["jobs"], arguments].concat());
+        let ids = found["items"].as_array().unwrap().iter().map(|job| job["id"].as_str().unwrap().to_owned());
+        ids.collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&[]), ["waits", "ran"]);
+    assert_eq!(ids(&["--sort", "id"]), ["ran", "waits"]);
+    assert_eq!(ids(&["--state", "queued,running"]), ["waits"]);
+    assert_eq!(ids(&["--cluster", "centos"]), ["ran"]);
+    assert_eq!(ids(&["--tag", "nightly"]), ["ran"]);
+    assert_eq!(ids(&["--id", "wai"]), ["waits"]);
+    assert_eq!(ids(&["--search", "X.PY"]), ["waits"]);
+    assert_eq!(ids(&["--kind", "task"]), [""; 0]);
+    assert_eq!(ids(&["--all"]), ["waits", "ran"]);
+    let first = world.run(&["jobs", "-n", "1"]);
+    assert!(first.out.contains("waits") && !first.out.contains("ran"), "{}", first.out);
+    let cursor = first.err.split("--cursor ").nth(1).unwrap().split(',').next().unwrap().to_owned();
+    assert_eq!(ids(&["--cursor", &cursor]), ["ran"]);
+    assert_eq!(world.run(&["jobs", "--tag", "other"]).err, "no jobs like that\n");
+    shows!("jobs.error", world.fails(2, &["jobs", "--state", "runing"]));
+}
+
+#[test]
+fn job_shows_everything_on_one_screen() {
+    let world = World::new().with_a_job_that_ran().with_a_job_that_waits();
+    shows!("job", world.ok(&["job", "ran"]));
+    shows!("job.json", world.ok(&["job", "ran", "-o", "json"]));
+    shows!("job-waits", world.ok(&["job", "waits"]));
+    shows!("job.error", world.fails(3, &["job", "none"]));
+}
+
+#[test]
+fn why_says_what_each_cluster_says() {
+    let world = World::new().with_a_job_that_ran().with_a_job_that_waits();
+    shows!("why", world.ok(&["why", "waits"]));
+    shows!("why.json", world.ok(&["why", "waits", "-o", "json"]));
+    shows!("why-ran", world.ok(&["why", "ran"]));
+    shows!("why.error", world.fails(3, &["why", "none"]));
+}
+
+#[test]
+fn logs_prints_what_a_job_printed() {
+    let world = World::new();
+    world.ok(&["submit", "--wait", "--submission-id", "talks", "--", "lines 3"]);
+    let all = world.ok(&["logs", "talks"]);
+    assert!(all.ends_with("\nline 1\nline 2\nline 3\n"), "{all}");
+    shows!("logs", all);
+    assert_eq!(world.ok(&["logs", "talks", "-n", "1"]), "line 3\n");
+    assert_eq!(world.ok(&["logs", "talks", "-f"]), all);
+    shows!("logs.json", world.ok(&["logs", "talks", "-o", "json"]));
+    shows!("logs-follow.json", world.ok(&["logs", "talks", "-f", "-o", "json"]));
+    shows!("logs.error", world.fails(3, &["logs", "none"]));
+    assert!(world.fails(3, &["logs", "-f", "none"]).contains("none"));
+}
+
+#[test]
+fn a_log_is_followed_over_a_restart_without_repeats() {
+    let mut world = World::new();
+    let entrypoint = "echo one; sleep 4; echo two";
+    world.ok(&["submit", "--no-wait", "--submission-id", "talks", "--cluster", "centos", "--", entrypoint]);
+    let mut follower = world.command(&["logs", "-f", "talks"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(follower.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(told.by_ref().any(|line| line == "one"));
+    world.restart();
+    assert_eq!(told.collect::<Vec<_>>(), ["two"]);
+    assert!(follower.wait().unwrap().success());
+}
+
+#[test]
+fn stop_and_retry_say_what_became_of_it() {
+    let world = World::new().with_a_job_that_ran().with_a_job_that_waits();
+    shows!("stop", world.ok(&["stop", "waits"]));
+    shows!("stop.error", world.fails(4, &["stop", "ran"]));
+    shows!("retry", world.ok(&["retry", "waits"]));
+    shows!("stop.json", world.ok(&["stop", "waits", "-o", "json"]));
+    shows!("retry.json", world.ok(&["retry", "waits", "-o", "json"]));
+    shows!("retry.error", world.fails(4, &["retry", "ran"]));
+    assert!(world.fails(3, &["stop", "none"]).contains("none"));
+}
+
+#[test]
+fn queue_shows_what_is_next_and_why_it_waits() {
+    let world = World::new();
+    assert_eq!(world.ok(&["queue"]), "nothing waits\n");
+    let world = world.with_a_job_that_waits();
+    shows!("queue", world.ok(&["queue"]));
+    shows!("queue.json", world.ok(&["queue", "-o", "json"]));
+    let told = world.fails(5, &["queue", "--address", "http://127.0.0.1:1"]);
+    assert!(told.contains("no control plane answers at http://127.0.0.1:1"), "{told}");
+}

@@ -1,0 +1,245 @@
+//! `submit` and `what-if`.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+};
+
+use crate::{
+    shows,
+    world::{Done, World},
+};
+
+#[test]
+fn submit_follows_a_job_to_its_end() {
+    let world = World::new();
+    let done =
+        world.run(&["submit", "--submission-id", "a", "--cluster", "centos", "--", "echo hello; sleep 0.1"]);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert!(
+        done.out.ends_with("Running entrypoint for job a: echo hello; sleep 0.1\nhello\n"),
+        "{}",
+        done.out
+    );
+    shows!("submit", done.err);
+    let document = world.ok(&[
+        "submit",
+        "--submission-id",
+        "b",
+        "--cluster",
+        "centos",
+        "-o",
+        "json",
+        "--",
+        "echo",
+        "it's",
+    ]);
+    shows!("submit.json", document);
+    // The same again is the same job, other content is not.
+    let again = world.run(&[
+        "submit",
+        "--no-wait",
+        "--submission-id",
+        "a",
+        "--cluster",
+        "centos",
+        "--",
+        "echo hello; sleep 0.1",
+    ]);
+    assert_eq!((again.code, again.out.as_str()), (Some(0), "a\n"));
+    assert!(again.err.contains("a was submitted before"), "{}", again.err);
+    shows!("submit.error", world.fails(4, &["submit", "--submission-id", "a", "--", "echo other"]));
+}
+
+#[test]
+fn submit_ends_as_the_job_does() {
+    let world = World::new();
+    shows!(
+        "submit-failed",
+        world.fails(
+            1,
+            &["submit", "--wait", "--submission-id", "bad", "--cluster", "centos", "--", "echo oh; exit 3"]
+        )
+    );
+    let told = world.fails(2, &["submit"]);
+    assert!(told.contains("hint: write the command after --"), "{told}");
+    let told = world.fails(2, &["submit", "--cluster", "moc", "--", "x"]);
+    assert!(
+        told.contains("unknown cluster moc") && told.contains("hint: there are centos, lab, mac"),
+        "{told}"
+    );
+    assert!(world.fails(2, &["submit", "--memory", "much", "--", "x"]).contains("16GiB"));
+    assert!(world.fails(2, &["submit", "--metadata-json", "{", "--", "x"]).contains("--metadata-json"));
+}
+
+#[test]
+fn submit_says_all_that_ray_job_submit_can() {
+    let world = World::new();
+    fs::write(world.dir.join("env.yaml"), "pip: requirements.txt\nenv_vars: {A: '1'}\n").unwrap();
+    fs::write(world.dir.join("requirements.txt"), "polars\nnumpy\n").unwrap();
+    world.ok(&[
+        "submit",
+        "--no-wait",
+        "--submission-id",
+        "all",
+        "--runtime-env",
+        "env.yaml",
+        "--metadata-json",
+        "{\"team\": \"fund\"}",
+        "--entrypoint-num-cpus",
+        "0.5",
+        "--entrypoint-num-gpus",
+        "1",
+        "--entrypoint-memory",
+        "1000000",
+        "--verify",
+        "none",
+        "--entrypoint-resources",
+        "{\"tpu\": 2}",
+        "--require-cluster",
+        "lab",
+        "--tag",
+        "a,b",
+        "--priority",
+        "-3",
+        "--max-retries",
+        "2",
+        "--on-cluster-loss",
+        "requeue",
+        "--",
+        "python",
+        "train.py",
+        "--name",
+        "it is",
+    ]);
+    let job = world.json(&["job", "all"]);
+    assert_eq!(job["runtime_env"], serde_json::json!({"pip": ["polars", "numpy"], "env_vars": {"A": "1"}}));
+    assert_eq!(job["demand"], serde_json::json!({"CPU": 0.5, "GPU": 1, "memory": 1_000_000, "tpu": 2}));
+    assert_eq!(job["entrypoint"], "python train.py --name 'it is'");
+    assert_eq!((&job["preferred_cluster"], &job["required"]), (&"lab".into(), &true.into()));
+    assert_eq!((&job["priority"], &job["max_retries"]), (&(-3).into(), &2.into()));
+    assert_eq!(job["on_cluster_loss"], "requeue");
+    assert_eq!(job["metadata"]["team"], "fund");
+    assert_eq!(job["tags"], serde_json::json!(["a", "b"]));
+}
+
+#[test]
+fn a_working_dir_is_packed_by_rays_rules_and_uploaded_once() {
+    let world = World::new();
+    let project = world.dir.join("project");
+    for (name, text) in [
+        ("train.py", "print(1)"),
+        ("data/big.csv", "x"),
+        ("data/keep.csv", "x"),
+        ("logs/a.log", "x"),
+        ("notes.txt", "x"),
+        (".git/config", "x"),
+        ("inner/.gitignore", "secret.txt"),
+        ("inner/secret.txt", "x"),
+        ("inner/open.txt", "x"),
+        (".gitignore", "data/\n!data/keep.csv\n"),
+        (".rayignore", "logs\n"),
+    ] {
+        let path = project.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    fs::create_dir_all(project.join("empty")).unwrap();
+    let submit = |id: &str| {
+        world.ok(&[
+            "submit",
+            "--no-wait",
+            "--submission-id",
+            id,
+            "--cluster",
+            "centos",
+            "--working-dir",
+            "project",
+            "--runtime-env-json",
+            "{\"excludes\": [\"notes.txt\"]}",
+            "--",
+            "forever",
+        ]);
+        world.until(&["job", id], |job| job["state"] == "running")["runtime_env"].clone()
+    };
+    let first = submit("one");
+    assert_eq!(submit("two"), first, "named by its content");
+    let uri = first["working_dir"].as_str().unwrap();
+    assert!(uri.starts_with("gcs://_ray_pkg_") && uri.ends_with(".zip"), "{uri}");
+    assert_eq!(first.get("excludes"), None);
+    // What arrived at the cluster, under a name of the control plane's.
+    let packages: Vec<_> = world.centos.packages().into_values().collect();
+    assert_eq!(packages.len(), 1);
+    let package = world.dir.join("package.zip");
+    fs::write(&package, &packages[0]).unwrap();
+    let listed = Command::new("python3").args(["-m", "zipfile", "-l"]).arg(&package).output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let names: Vec<_> = listed.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(
+        names,
+        [
+            ".gitignore",
+            ".rayignore",
+            "data/keep.csv",
+            "empty/",
+            "inner/.gitignore",
+            "inner/open.txt",
+            "train.py"
+        ]
+    );
+    let told = world.fails(2, &["submit", "--working-dir", "none", "--", "x"]);
+    assert!(told.contains("working_dir none") && told.contains("must be absolute"), "{told}");
+}
+
+#[test]
+fn ctrl_c_leaves_the_job_and_says_how_to_look() {
+    let world = World::new();
+    let mut waiting = world
+        .command(&["submit", "--submission-id", "long", "--require-cluster", "lab", "--", "x"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut told = BufReader::new(waiting.stderr.take().unwrap()).lines();
+    assert_eq!(told.next().unwrap().unwrap(), "submitted long");
+    // It listens for Ctrl-C from the moment it waits on.
+    world.until(&["jobs"], |jobs| jobs["items"][0]["id"] == "long");
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert!(Command::new("kill").args(["-INT", &waiting.id().to_string()]).status().unwrap().success());
+    assert_eq!(waiting.wait().unwrap().code(), Some(130));
+    let told: Vec<_> = told.map(Result::unwrap).collect();
+    assert_eq!(
+        told,
+        [
+            "error: no longer waiting; long goes on",
+            "hint: its log: ray-multicluster logs -f long; to stop it: ray-multicluster stop long"
+        ]
+    );
+    assert_eq!(world.json(&["job", "long"])["state"], "queued");
+}
+
+#[test]
+fn what_if_submits_nothing() {
+    let world = World::new();
+    shows!("what-if", world.ok(&["what-if", "--cpus", "2", "--tag", "linux"]));
+    shows!("what-if.json", world.ok(&["what-if", "--gpus", "1", "-o", "json"]));
+    shows!("what-if-waits", world.ok(&["what-if", "--cpus", "64", "--", "python", "big.py"]));
+    assert_eq!(world.json(&["jobs"])["items"], serde_json::json!([]));
+    shows!("what-if.error", world.fails(4, &["what-if", "--cluster", "moc"]));
+}
+
+#[test]
+fn what_a_job_submits_is_submitted_from_inside_it() {
+    let world = World::new();
+    world.ok(&["submit", "--no-wait", "--submission-id", "outer", "--cluster", "centos", "--", "forever"]);
+    world.until(&["job", "outer"], |job| job["state"] == "running");
+    let inside = |parent: &str, id: &str| {
+        let mut command = world.command(&["submit", "--no-wait", "--submission-id", id, "--", "echo hi"]);
+        command.env("RAY_MULTICLUSTER_JOB_ID", parent).env("RAY_MULTICLUSTER_CURRENT_CLUSTER", "centos");
+        Done::of(&mut command)
+    };
+    assert_eq!(inside("outer", "inner").code, Some(0));
+    assert_eq!(world.json(&["job", "inner"])["parent_job"], "outer");
+    let refused = inside("gone", "lost");
+    assert_eq!(refused.code, Some(4), "{}", refused.err);
+}
