@@ -3,11 +3,12 @@
 mod away;
 mod events;
 mod logs;
+mod proof;
 mod sse;
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
-use multicluster_api::{ErrorBody, Job};
+use multicluster_api::{Accepted, ErrorBody, Job, JobRequest};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, header, redirect};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -17,12 +18,16 @@ use crate::{
     exit::{Exit, Failure},
 };
 
+use away::Away;
 pub(crate) use events::Events;
 pub(crate) use logs::{LogEvent, LogFollower};
 
 const CONNECT: Duration = Duration::from_secs(5);
 /// Longer than any request is kept waiting by the control plane.
 const CALL: Duration = Duration::from_secs(75);
+/// A stream says every 15 s that it is alive, and a wait is answered after 30 s: whoever is
+/// silent for longer is gone.
+const SILENCE: Duration = Duration::from_secs(45);
 const UPLOAD: Duration = Duration::from_secs(300);
 
 /// A client of one control plane.
@@ -42,20 +47,6 @@ pub(crate) struct Answer<T> {
 /// What follows the `?`.
 pub(crate) type Query<'a> = [(&'a str, String)];
 
-/// Who we are, if anybody wants to know: a token that `token create` made.
-fn proof() -> Result<header::HeaderMap, Failure> {
-    let Some(token) = env("RAY_MULTICLUSTER_TOKEN") else { return Ok(header::HeaderMap::new()) };
-    let mut value = header::HeaderValue::try_from(format!("Bearer {}", token.trim())).map_err(|_| {
-        Failure::new(Exit::BadInput, "RAY_MULTICLUSTER_TOKEN has something in it that no token has")
-    })?;
-    value.set_sensitive(true);
-    Ok(header::HeaderMap::from_iter([(header::AUTHORIZATION, value)]))
-}
-
-fn env(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.trim().is_empty())
-}
-
 impl Client {
     pub(crate) fn new(address: Address) -> Result<Self, Failure> {
         let bad = |why: &str| {
@@ -74,15 +65,11 @@ impl Client {
             .redirect(redirect::Policy::none())
             .no_proxy()
             .tcp_nodelay(true)
-            .connect_timeout(CONNECT);
-        builder = builder.default_headers(proof()?);
-        if let Some(file) = env("RAY_MULTICLUSTER_CA_FILE") {
-            let bad = |error: &dyn fmt::Display| {
-                Failure::new(Exit::BadInput, format!("RAY_MULTICLUSTER_CA_FILE {file}: {error}"))
-            };
-            let pem = std::fs::read(&file).map_err(|error| bad(&error))?;
-            let certificates = reqwest::Certificate::from_pem_bundle(&pem).map_err(|error| bad(&error))?;
-            builder = builder.tls_certs_only(certificates);
+            .connect_timeout(CONNECT)
+            .read_timeout(SILENCE)
+            .default_headers(proof::headers()?);
+        if let Some(authorities) = proof::authorities()? {
+            builder = builder.tls_certs_only(authorities);
         }
         if base.scheme() == "http" {
             // Never used, and a slim container may have none.
@@ -123,13 +110,32 @@ impl Client {
         self.ask(self.request(Method::DELETE, path, query)).await
     }
 
+    /// One job, even if an answer is lost: with an id it is sent again until there is one.
+    pub(crate) async fn submit(&self, job: &JobRequest) -> Result<Answer<Accepted>, Failure> {
+        let mut away = Away::default();
+        loop {
+            match self.post(&["v1", "jobs"], job).await {
+                Err(failure) if failure.exit != Exit::Unreachable => return Err(failure),
+                Err(failure) if job.id.is_some() => away.pause(failure).await?,
+                Err(failure) => {
+                    let message =
+                        format!("it is not known whether the job was accepted: {}", failure.message);
+                    return Err(Failure::new(Exit::Unreachable, message).hint(
+                        "look with `ray-multicluster jobs`; with a --submission-id it would be sent again and be one job",
+                    ));
+                }
+                answer => return answer,
+            }
+        }
+    }
+
     /// The job once it has ended, however long that takes.
     pub(crate) async fn wait_for(&self, job: &str) -> Result<Answer<Job>, Failure> {
-        let mut away = away::Away::default();
+        let mut away = Away::default();
         loop {
             match self.get::<Job>(&["v1", "jobs", job, "wait"], &[("timeout", "30s".to_owned())]).await {
                 Ok(answer) if answer.value.state.is_terminal() => return Ok(answer),
-                Ok(_) => away = away::Away::default(),
+                Ok(_) => away = Away::default(),
                 Err(failure) => away.pause(failure).await?,
             }
         }

@@ -90,9 +90,7 @@ impl Failure {
 
     /// The control plane said no.
     pub(crate) fn refused(status: u16, body: ErrorBody) -> Self {
-        let exit = Exit::of(status, &body.code);
-        let hint = body.hint.or_else(|| codes::find(&body.code).map(|code| code.hint.to_owned()));
-        Self { exit, message: body.message, hint }
+        Self { exit: Exit::of(status, &body.code), message: body.message, hint: body.hint }
     }
 
     #[must_use]

@@ -16,7 +16,7 @@ use address::Address;
 use client::Client;
 use commands::Context;
 use exit::Failure;
-use output::{Colours, Format, Out, Tone};
+use output::{Colours, Format, Out, Tone, words};
 
 /// One front door to many Ray clusters.
 #[derive(Parser)]
@@ -101,7 +101,7 @@ fn main() -> ExitCode {
     let failure = Failure::of(&error);
     let colours = color.are_wanted(std::io::stderr().is_terminal());
     let label = |text: &str, tone: Tone| if colours { tone.paint(text) } else { text.to_owned() };
-    eprintln!("{} {}", label("error:", Tone::Bad), failure.message);
+    eprintln!("{} {}", label("error:", Tone::Bad), words::printable(&failure.message));
     if let Some(hint) = &failure.hint {
         eprintln!("{} {hint}", label("hint:", Tone::Strong));
     }

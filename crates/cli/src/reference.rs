@@ -60,14 +60,15 @@ fn section(page: &mut String, level: &str, parent: &str, command: &Command) {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     let _ = write!(page, "\n{level} `{name}`\n\n{about}.\n\n");
     let own = || command.get_arguments().filter(|arg| !arg.is_hide_set() && !arg.is_global_set());
-    let usage = own().filter(|arg| arg.is_positional()).map(placeholder);
-    let rest = if command.has_subcommands() { " COMMAND" } else { "" };
-    let usage = usage.fold(name.clone(), |usage, arg| format!("{usage} {arg}"));
-    let _ = write!(
-        page,
-        "```text\n{usage}{rest}{}\n```\n",
-        if own().any(|a| !a.is_positional()) { " [OPTIONS]" } else { "" }
-    );
+    let options_too = own().any(|arg| !arg.is_positional()).then(|| "[OPTIONS]".to_owned());
+    let positional = own().filter(|arg| arg.is_positional()).map(placeholder);
+    let inner = command.has_subcommands().then_some(match command.is_subcommand_required_set() {
+        true => "COMMAND".to_owned(),
+        false => "[COMMAND]".to_owned(),
+    });
+    let usage: Vec<_> =
+        [name.clone()].into_iter().chain(options_too).chain(positional).chain(inner).collect();
+    let _ = write!(page, "```text\n{}\n```\n", usage.join(" "));
     if own().next().is_some() {
         page.push('\n');
         options(page, own());

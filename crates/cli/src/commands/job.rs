@@ -56,7 +56,7 @@ fn facts(job: &Job, out: &Out, now: u64) -> String {
     let stopping = if job.stopping { ", being stopped" } else { "" };
     say("state", &format!("{state} for {}{stopping}", jobs::in_this_state(job, now)));
     if let Some(message) = &job.message {
-        say("message", message);
+        say("message", &words::printable(message));
     }
     say("what", &jobs::what(job));
     say("cluster", &jobs::place(job));
@@ -84,7 +84,7 @@ fn facts(job: &Job, out: &Out, now: u64) -> String {
         say("ended", &time::moment(ended));
     }
     for (key, value) in &job.metadata {
-        say("metadata", &format!("{key}={value}"));
+        say("metadata", &words::printable(&format!("{key}={value}")));
     }
     text
 }

@@ -1,7 +1,5 @@
 //! `ray-multicluster jobs`: lists.
 
-use std::cmp::Reverse;
-
 use clap::ValueEnum;
 use multicluster_api::{Job, Page};
 use multicluster_types::{Kind, State};
@@ -63,12 +61,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let out = &context.out;
     let mut found = fetch(args, context).await?;
     if let Some(field) = args.sort {
-        sort(&mut found.value.items, field);
-        // The document is sorted as the table is.
-        let order = |job: &Value| found.value.items.iter().position(|other| job["id"] == other.id.as_str());
-        if let Some(items) = found.raw["items"].as_array_mut() {
-            items.sort_by_key(order);
-        }
+        sort(&mut found, field);
     }
     if out.is_json() {
         out.json(&found.raw);
@@ -129,15 +122,21 @@ impl Args {
     }
 }
 
-fn sort(jobs: &mut [Job], field: Sort) {
-    match field {
-        Sort::Id => jobs.sort_by(|a, b| a.id.cmp(&b.id)),
-        Sort::State => jobs.sort_by_key(|job| job.state),
-        Sort::Cluster => jobs.sort_by(|a, b| a.cluster.cmp(&b.cluster)),
-        Sort::Priority => jobs.sort_by_key(|job| Reverse(job.priority)),
-        Sort::Submitted => jobs.sort_by_key(|job| Reverse(job.submitted_at)),
-        Sort::Ended => jobs.sort_by_key(|job| Reverse(job.ended_at)),
-    }
+/// The document is sorted as the table is.
+fn sort(found: &mut Answer<Page<Job>>, field: Sort) {
+    let Value::Array(raw) = found.raw["items"].take() else { return };
+    let mut both: Vec<_> = found.value.items.drain(..).zip(raw).collect();
+    both.sort_by(|(a, _), (b, _)| match field {
+        Sort::Id => a.id.cmp(&b.id),
+        Sort::State => a.state.cmp(&b.state),
+        Sort::Cluster => a.cluster.cmp(&b.cluster),
+        Sort::Priority => b.priority.cmp(&a.priority),
+        Sort::Submitted => b.submitted_at.cmp(&a.submitted_at),
+        Sort::Ended => b.ended_at.cmp(&a.ended_at),
+    });
+    let (items, raw): (Vec<_>, Vec<_>) = both.into_iter().unzip();
+    found.value.items = items;
+    found.raw["items"] = raw.into();
 }
 
 pub(super) fn table(jobs: &[Job], now: u64) -> Table {

@@ -35,24 +35,21 @@ impl Status {
         own.map(|queue| queue.waiting).sum()
     }
 
-    /// `2 of 3 clusters take work · 12 CPU, 48 GiB free · 5 live · 3 waiting`.
+    /// `2 of 3 clusters take work · 12 CPU, 48 GiB free · 5 live`.
     pub(crate) fn headline(&self) -> String {
-        let Pool { clusters, available, free, live, waiting, .. } = &self.pool;
+        let Pool { clusters, available, free, live, .. } = &self.pool;
         if *clusters == 0 {
             return "no clusters yet: add one with `ray-multicluster clusters add`".to_owned();
         }
-        let mut parts = vec![format!("{available} of {} take work", words::count(*clusters, "cluster"))];
-        parts.push(format!("{} free", words::resources(free)));
-        parts.push(format!("{live} live"));
-        parts.push(format!("{waiting} waiting"));
-        parts.join(" · ")
+        let (clusters, free) = (words::count(*clusters, "cluster"), words::resources(free));
+        format!("{available} of {clusters} take work · {free} free · {live} live")
     }
 
-    /// `jobs 3, jobs@mac 2`; nothing if nothing waits.
-    pub(crate) fn queues_line(&self) -> Option<String> {
+    /// `jobs 3, jobs@mac 2`.
+    pub(crate) fn queues_line(&self) -> String {
         let waiting = self.queues.items.iter().filter(|queue| queue.waiting > 0);
         let shown: Vec<_> = waiting.map(|queue| format!("{} {}", queue.name, queue.waiting)).collect();
-        (!shown.is_empty()).then(|| shown.join(", "))
+        if shown.is_empty() { "nothing waits".to_owned() } else { shown.join(", ") }
     }
 }
 
@@ -63,10 +60,8 @@ pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
         out.json(&raw);
         return Ok(());
     }
-    out.line(format!("{}  {}", out.paint("POOL", Tone::Strong), status.headline()));
-    if let Some(queues) = status.queues_line() {
-        out.line(format!("QUEUES  {queues}"));
-    }
+    out.line(format!("{}    {}", out.paint("POOL", Tone::Strong), status.headline()));
+    out.line(format!("{}  {}", out.paint("QUEUES", Tone::Strong), status.queues_line()));
     if !status.clusters.is_empty() {
         out.line("");
         out.table(&clusters(&status, out, time::now()));
@@ -76,11 +71,16 @@ pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
 
 /// A line of numbers for each cluster, and words below it.
 fn clusters(status: &Status, out: &Out, now: u64) -> Table {
-    let longest = status.clusters.iter().map(|cluster| cluster.name.chars().count()).max().unwrap_or(0);
-    // What is left of the line for three bars and their percentages.
-    let others = longest.max(7) + 62;
-    let cells = usize::from(out.width).saturating_sub(others) / 3 + 4;
-    let cells = cells.clamp(4, 16);
+    let widest = |text: &dyn Fn(&Cluster) -> String, head: &str| {
+        let widths = status.clusters.iter().map(|cluster| text(cluster).chars().count());
+        widths.max().unwrap_or(0).max(head.len())
+    };
+    let name = widest(&|cluster| cluster.name.clone(), "CLUSTER");
+    let health = widest(&|cluster| words::condition(cluster).0.to_owned(), "HEALTH");
+    let next = widest(&|cluster| words::next_submission(cluster, now), "NEXT");
+    // Three bars get what the others leave: those above, LIVE and QUEUED, 7 gaps, 3 percentages.
+    let others = name + health + next + 4 + 6 + 7 * 2 + 3 * 5;
+    let cells = (usize::from(out.width).saturating_sub(others) / 3).clamp(3, 16);
     let mut table =
         Table::new(&["CLUSTER", "HEALTH", "CPU", "GPU", "MEMORY", "#LIVE", "#QUEUED", "#NEXT"]).one_line();
     for cluster in &status.clusters {

@@ -37,7 +37,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
             .hint("write the command after --: ray-multicluster submit -- python train.py"));
     }
     runtime_env::bring_along(&mut request, &context.client).await?;
-    let answer = context.client.post::<Accepted>(&["v1", "jobs"], &request).await?;
+    let answer = context.client.submit(&request).await?;
     let Accepted { id, duplicate } = &answer.value;
     match duplicate {
         Some(Duplicate::SameContent) => {

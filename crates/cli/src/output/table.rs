@@ -91,7 +91,9 @@ impl Table {
         }
         table.set_header(self.head.iter().map(|name| Tone::Strong.style(comfy_table::Cell::new(name))));
         for cells in &self.rows {
-            let cells = cells.iter().map(|cell| cell.tone.style(comfy_table::Cell::new(clean(&cell.text))));
+            let cells = cells
+                .iter()
+                .map(|cell| cell.tone.style(comfy_table::Cell::new(words::printable(&cell.text))));
             let mut row = Row::from(cells.collect::<Vec<_>>());
             if self.one_line {
                 row.max_height(1);
@@ -112,18 +114,13 @@ impl Table {
         for (nth, line) in table.trim_fmt().lines().enumerate() {
             text.extend([line, "\n"]);
             for note in self.notes.get(&nth).into_iter().flatten() {
-                let note = format!("    {}", words::first_line(&clean(note), usize::from(width.max(40)) - 4));
+                let note = format!("    {}", words::first_line(note, usize::from(width.max(40)) - 4));
                 text += &if colours { Tone::Dim.paint(&note) } else { note };
                 text.push('\n');
             }
         }
         text
     }
-}
-
-/// Without what would move the cursor: job names and messages are other people's.
-fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]

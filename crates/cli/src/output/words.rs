@@ -55,14 +55,15 @@ pub(crate) fn took(job: &Job, now: u64) -> Option<String> {
     Some(time::since(from, job.ended_at.unwrap_or(now)))
 }
 
+/// Without what would move the cursor or change colours: names and messages are other people's.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && !matches!(c, '\n' | '\t') { ' ' } else { c }).collect()
+}
+
 /// The first line, at most `max` characters.
 pub(crate) fn first_line(text: &str, max: usize) -> String {
-    let line = text.trim().lines().next().unwrap_or_default();
-    if line.chars().count() <= max {
-        line.to_owned()
-    } else {
-        line.chars().take(max - 1).chain(['…']).collect()
-    }
+    let line = printable(text.trim().lines().next().unwrap_or_default());
+    if line.chars().count() <= max { line } else { line.chars().take(max - 1).chain(['…']).collect() }
 }
 
 /// `1 job`, `2 jobs`.

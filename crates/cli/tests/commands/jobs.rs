@@ -1,5 +1,10 @@
 //! `status`, `jobs`, `job`, `logs`, `stop`, `retry`, `why`, `queue`.
 
+use std::{
+    io::{BufRead, BufReader},
+    process::Stdio,
+};
+
 use crate::{shows, world::World};
 
 #[test]
@@ -92,12 +97,26 @@ fn logs_prints_what_a_job_printed() {
     world.ok(&["submit", "--wait", "--submission-id", "talks", "--", "lines 3"]);
     let all = world.ok(&["logs", "talks"]);
     assert!(all.ends_with("\nline 1\nline 2\nline 3\n"), "{all}");
+    shows!("logs", all);
     assert_eq!(world.ok(&["logs", "talks", "-n", "1"]), "line 3\n");
     assert_eq!(world.ok(&["logs", "talks", "-f"]), all);
     shows!("logs.json", world.ok(&["logs", "talks", "-o", "json"]));
     shows!("logs-follow.json", world.ok(&["logs", "talks", "-f", "-o", "json"]));
     shows!("logs.error", world.fails(3, &["logs", "none"]));
     assert!(world.fails(3, &["logs", "-f", "none"]).contains("none"));
+}
+
+#[test]
+fn a_log_is_followed_over_a_restart_without_repeats() {
+    let mut world = World::new();
+    let entrypoint = "echo one; sleep 4; echo two";
+    world.ok(&["submit", "--no-wait", "--submission-id", "talks", "--cluster", "centos", "--", entrypoint]);
+    let mut follower = world.command(&["logs", "-f", "talks"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(follower.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(told.by_ref().any(|line| line == "one"));
+    world.restart();
+    assert_eq!(told.collect::<Vec<_>>(), ["two"]);
+    assert!(follower.wait().unwrap().success());
 }
 
 #[test]

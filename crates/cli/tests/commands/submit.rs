@@ -6,7 +6,10 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::{shows, world::World};
+use crate::{
+    shows,
+    world::{Done, World},
+};
 
 #[test]
 fn submit_follows_a_job_to_its_end() {
@@ -223,4 +226,20 @@ fn what_if_submits_nothing() {
     shows!("what-if-waits", world.ok(&["what-if", "--cpus", "64", "--", "python", "big.py"]));
     assert_eq!(world.json(&["jobs"])["items"], serde_json::json!([]));
     shows!("what-if.error", world.fails(4, &["what-if", "--cluster", "moc"]));
+}
+
+#[test]
+fn what_a_job_submits_is_submitted_from_inside_it() {
+    let world = World::new();
+    world.ok(&["submit", "--no-wait", "--submission-id", "outer", "--cluster", "centos", "--", "forever"]);
+    world.until(&["job", "outer"], |job| job["state"] == "running");
+    let inside = |parent: &str, id: &str| {
+        let mut command = world.command(&["submit", "--no-wait", "--submission-id", id, "--", "echo hi"]);
+        command.env("RAY_MULTICLUSTER_JOB_ID", parent).env("RAY_MULTICLUSTER_CURRENT_CLUSTER", "centos");
+        Done::of(&mut command)
+    };
+    assert_eq!(inside("outer", "inner").code, Some(0));
+    assert_eq!(world.json(&["job", "inner"])["parent_job"], "outer");
+    let refused = inside("gone", "lost");
+    assert_eq!(refused.code, Some(4), "{}", refused.err);
 }

@@ -123,7 +123,7 @@ scheduler: {{submission_interval: 0s, poll_interval: 200ms, unhealthy_after: 1}}
         }
     }
 
-    /// A job that has ended well on centos, and said so.
+    /// A job that has ended well on centos, and ran for long enough to be seen.
     pub(crate) fn with_a_job_that_ran(self) -> Self {
         self.ok(&[
             "submit",
@@ -134,7 +134,7 @@ scheduler: {{submission_interval: 0s, poll_interval: 200ms, unhealthy_after: 1}}
             "--tag",
             "nightly",
             "--",
-            "echo hello; sleep 0.1",
+            "echo hello; sleep 1",
         ]);
         self
     }

@@ -75,7 +75,10 @@ impl JobArgs {
         if let Some(folder) = &self.working_dir {
             env.insert("working_dir".to_owned(), folder.as_str().into());
         }
-        let home = std::env::var("HOME").ok().filter(|home| home.starts_with('/'));
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        // Work of a job stays on that job's cluster, if nothing else is said.
+        let inside = variable("RAY_MULTICLUSTER_JOB_ID").zip(variable("RAY_MULTICLUSTER_CURRENT_CLUSTER"));
+        let (parent_job, parent_cluster) = inside.unzip();
         Ok(JobRequest {
             id: self.submission_id.clone(),
             entrypoint: command(&self.entrypoint),
@@ -89,13 +92,15 @@ impl JobArgs {
                 "--entrypoint-label-selector",
                 self.entrypoint_label_selector.as_deref(),
             )?,
-            home,
+            home: variable("HOME").filter(|home| home.starts_with('/')),
             preferred_cluster: self.require_cluster.clone().or_else(|| self.cluster.clone()),
             required: self.require_cluster.is_some(),
             tags: self.tag.clone(),
             priority: self.priority,
             max_retries: self.max_retries,
             on_cluster_loss: self.on_cluster_loss,
+            parent_job,
+            parent_cluster,
             ..JobRequest::default()
         })
     }

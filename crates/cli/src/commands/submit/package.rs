@@ -36,7 +36,7 @@ pub(super) struct Package {
     /// Where it comes from.
     path: PathBuf,
     name: String,
-    content: Vec<u8>,
+    content: Bytes,
 }
 
 /// A file, or a folder with nothing in it.
@@ -85,7 +85,7 @@ impl Package {
             )
             .hint(format!("give a folder, or a file that ends in {}", ARCHIVES.join(", "))));
         };
-        let content = fs::read(file).map_err(|error| unreadable(file, &error))?;
+        let content = Bytes::from(fs::read(file).map_err(|error| unreadable(file, &error))?);
         if content.len() as u64 > MAX_BYTES {
             return Err(Failure::new(
                 Exit::BadInput,
@@ -108,9 +108,12 @@ pub(super) async fn upload(package: &Package, client: &Client) -> Result<String,
                 .expect("a legal template");
         bar.set_style(style.progress_chars("█▌░"));
         bar.set_message(path.file_name().unwrap_or(OsStr::new(".")).to_string_lossy().into_owned());
-        let pieces: Vec<_> = content.chunks(PIECE).map(Bytes::copy_from_slice).collect();
-        let counted = bar.clone();
-        let pieces = pieces.into_iter().inspect(move |piece| counted.inc(piece.len() as u64));
+        let (counted, content) = (bar.clone(), content.clone());
+        let pieces = (0..content.len()).step_by(PIECE).map(move |from| {
+            let piece = content.slice(from..content.len().min(from + PIECE));
+            counted.inc(piece.len() as u64);
+            piece
+        });
         let body = reqwest::Body::wrap_stream(stream::iter(pieces.map(Ok::<_, io::Error>)));
         let sent = client.put_package(name, length, body).await;
         bar.finish_and_clear();
@@ -166,7 +169,7 @@ fn walk(
 }
 
 /// The digest is of what was packed: files may change meanwhile.
-fn pack(folder: &Path, entries: &[Entry]) -> Result<(String, Vec<u8>), Failure> {
+fn pack(folder: &Path, entries: &[Entry]) -> Result<(String, Bytes), Failure> {
     let mut digest = Sha256::new();
     let mut zip = ZipWriter::new(Bounded(Cursor::new(Vec::new())));
     // No times and no umask: they would differ from one checkout to the next.
@@ -210,7 +213,7 @@ fn pack(folder: &Path, entries: &[Entry]) -> Result<(String, Vec<u8>), Failure> 
         digest.update(length.to_be_bytes());
     }
     let packed = zip.finish().map_err(|error| or_too_large(&error.into(), folder, folder, entries))?;
-    Ok((hex(&digest.finalize()), packed.0.into_inner()))
+    Ok((hex(&digest.finalize()), packed.0.into_inner().into()))
 }
 
 /// Refuses to become larger than Ray takes.

@@ -74,7 +74,7 @@ pub(super) async fn bring_along(job: &mut JobRequest, client: &Client) -> Result
 async fn of_clusters(job: &mut JobRequest, client: &Client) -> Result<(), Failure> {
     let clusters = client.get::<ClusterList>(&["v1", "clusters"], &[]).await?.value.items;
     for Cluster { runtime_env: env, .. } in &clusters {
-        let excludes = excludes(env)?;
+        let excludes = excludes(env).unwrap_or_default();
         let here = |given: &str| local("", given).ok().flatten().filter(|path| path.is_dir());
         let folder = env.get("working_dir").and_then(Value::as_str);
         // One that has a working_dir of its own needs no cluster's.

@@ -120,12 +120,7 @@ fn gauge(cluster: &Cluster, share: Option<f64>, cells: usize) -> Cell<'static> {
 
 fn draw_queue(frame: &mut Frame<'_>, area: Rect, app: &App, now: u64) {
     let queues = &app.seen.status.queues;
-    let title = app.seen.status.queues_line().map_or("Queue".to_owned(), |line| format!("Queue: {line}"));
-    if queues.waiting == 0 {
-        let nothing = Paragraph::new("nothing waits").style(Tone::Dim).block(block(&title));
-        frame.render_widget(nothing, area);
-        return;
-    }
+    let title = format!("Queue: {}", app.seen.status.queues_line());
     let heads = queues.items.iter().flat_map(|queue| &queue.heads);
     let rows = heads.map(|head| {
         let alike = if head.waiting > 1 { format!("+{}", head.waiting - 1) } else { String::new() };

@@ -27,10 +27,14 @@ impl Drop for Folder {
 
 #[test]
 fn the_name_is_that_of_the_sdk() {
-    let folder = Folder::new("name", &[("a.py", "print(1)"), ("sub/b.txt", "b")]);
+    let files =
+        [("a.py", "print(1)"), ("sub/b.txt", "b"), ("a-b.txt", "x"), ("a/b.txt", "y"), ("a/run.sh", "#!")];
+    let folder = Folder::new("name", &files);
+    fs::set_permissions(folder.0.join("a/run.sh"), fs::Permissions::from_mode(0o755)).expect("it is ours");
+    fs::create_dir(folder.0.join("empty")).expect("a folder");
     let package = Package::of_folder(&folder.0, &[]).expect("it is packed");
     // ray_multicluster_scheduler._jobs.archive.of_folder(…).digest()[:32]
-    assert_eq!(package.name, "_ray_pkg_579c41ce9056b8396b71ba1ed9eabb19.zip");
+    assert_eq!(package.name, "_ray_pkg_7facf6a9f80d78e3830f694422bcf59b.zip");
 }
 
 #[test]

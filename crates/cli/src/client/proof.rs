@@ -1,0 +1,36 @@
+//! Who we are, and whom we trust, as the environment says.
+
+use std::fmt;
+
+use reqwest::{
+    Certificate,
+    header::{AUTHORIZATION, HeaderMap, HeaderValue},
+};
+
+use crate::exit::{Exit, Failure};
+
+/// A token that `ray-multicluster token create` made.
+const TOKEN: &str = "RAY_MULTICLUSTER_TOKEN";
+/// Authorities to trust besides none other: for a control plane with a certificate of its own.
+const CA_FILE: &str = "RAY_MULTICLUSTER_CA_FILE";
+
+/// Sent with every request.
+pub(super) fn headers() -> Result<HeaderMap, Failure> {
+    let Some(token) = env(TOKEN) else { return Ok(HeaderMap::new()) };
+    let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
+        .map_err(|_| Failure::new(Exit::BadInput, format!("{TOKEN} has something in it that no token has")))?;
+    value.set_sensitive(true);
+    Ok(HeaderMap::from_iter([(AUTHORIZATION, value)]))
+}
+
+/// `None`: those that this machine trusts.
+pub(super) fn authorities() -> Result<Option<Vec<Certificate>>, Failure> {
+    let Some(file) = env(CA_FILE) else { return Ok(None) };
+    let bad = |error: &dyn fmt::Display| Failure::new(Exit::BadInput, format!("{CA_FILE} {file}: {error}"));
+    let pem = std::fs::read(&file).map_err(|error| bad(&error))?;
+    Certificate::from_pem_bundle(&pem).map(Some).map_err(|error| bad(&error))
+}
+
+fn env(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.trim().is_empty())
+}
