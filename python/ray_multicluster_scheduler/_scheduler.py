@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from ._context import JobContext, current_context
 from ._jobs.jobs import JobInfo, Jobs
-from ._plane.attach import attach
+from ._plane.attach import attach, wanted
 from ._plane.client import ControlPlane, segment
 from ._settings import ACTOR_READY_TIMEOUT, actor_timeout, settings
 from ._work.known import Entry, Known
@@ -38,6 +38,9 @@ class Scheduler:
     def __init__(self, config_file_path: str | os.PathLike[str] | None = None) -> None:
         self._plane: ControlPlane | None = attach(config_file_path)
         self._context: JobContext | None = current_context()
+        self._asked_for = (wanted(config_file_path), self._context)
+        #: How many `with` are open: a library may have its own within the program's.
+        self._entered = 0
         self._lock = threading.Lock()
         self._jobs: Jobs | None = None
         self._work: Work | None = None
@@ -322,19 +325,23 @@ class Scheduler:
         if self._plane is not None:
             self._plane.close()
 
-    def is_at(self, other: Scheduler) -> bool:
-        """Do both speak to the same control plane, from the same job if from any?"""
-
-        def place(one: Scheduler) -> tuple[object, object]:
-            return (one._plane.address if one._plane else None, one._context)
-
-        return place(self) == place(other)
+    def was_asked_for(self, config_file_path: str | os.PathLike[str] | None) -> bool:
+        """Would the same be found again? Not by its address: a control plane in the background
+        ends when it is idle, and has another one afterwards.
+        """
+        return self._asked_for == (wanted(config_file_path), current_context())
 
     def __enter__(self) -> Scheduler:
+        with self._lock:
+            self._entered += 1
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
+        with self._lock:
+            self._entered -= 1
+            is_last = self._entered == 0
+        if is_last:
+            self.stop()
 
     # -- inside
 
@@ -459,13 +466,13 @@ def initialize_scheduler_environment(
     In this order: ``RAY_MULTICLUSTER_ADDRESS``; inside a scheduled job, what that was told;
     the control plane of this user for that configuration, started in the background if none
     runs. Asked again for the same control plane it returns the same scheduler, so that a library
-    may call it too. Another one takes its place, and the first is stopped.
+    may call it too; it is stopped by ``stop()``, or at the end of the outermost ``with``. Another
+    one takes its place, and the first is stopped.
     """
-    scheduler = Scheduler(config_file_path)
     before = attached()
-    if before is not None and before.is_at(scheduler):
-        scheduler.stop()
+    if before is not None and before.was_asked_for(config_file_path):
         return before
+    scheduler = Scheduler(config_file_path)
     use_scheduler(scheduler)
     if before is not None:
         before.stop()

@@ -222,8 +222,9 @@ def test_to_be_initialized_again_is_no_change_unless_it_is_another_control_plane
     with FakePlane() as one, FakePlane() as other:
         monkeypatch.setenv("RAY_MULTICLUSTER_ADDRESS", one.address)
         with initialize_scheduler_environment() as first:
-            assert initialize_scheduler_environment() is first
-            assert current_scheduler() is first
+            with initialize_scheduler_environment() as again:
+                assert again is first
+            assert current_scheduler() is first, "only the outermost `with` stops it"
             monkeypatch.setenv("RAY_MULTICLUSTER_ADDRESS", other.address)
             with initialize_scheduler_environment() as second:
                 assert second is not first

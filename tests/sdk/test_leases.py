@@ -304,6 +304,42 @@ def test_a_spare_place_is_for_the_same_shape_only(
     assert leases.obtain({**ask("task-2"), **other}, None).cluster == "centos"
 
 
+def test_no_place_is_kept_while_others_of_this_program_wait_for_one(
+    plane: MadeUpPlane, leases: Leases
+) -> None:
+    plane.reuse_seconds = 60
+    plane.grants.append("mac")
+    first = leases.obtain(ask("task-1"), None)
+    waiting = threading.Thread(
+        target=lambda: leases.obtain(ask("task-2"), time.monotonic() + 20), daemon=True
+    )
+    waiting.start()
+    until(lambda: any(path.endswith("task-2") for path, _ in plane.calls))
+    leases.give_back(first)
+    until(lambda: plane.given_back() == [("task-1", "succeeded")])
+    plane.grants.append("mac")
+    waiting.join(timeout=10)
+    assert not waiting.is_alive()
+
+
+def test_a_batch_finds_the_places_that_were_kept_for_single_tasks(
+    plane: MadeUpPlane, leases: Leases
+) -> None:
+    plane.reuse_seconds = 60
+    plane.grants.extend(["mac", "mac"])
+    leases.give_back(leases.obtain(ask("task-1"), None))
+    leases.obtain_some([ask("task-2")], None)
+    told = [path for path, _ in plane.calls]
+    assert told.index("/v1/placements/release") < told.index("/v1/placements/batch")
+
+
+def test_a_place_whose_task_may_still_run_is_not_kept(plane: MadeUpPlane, leases: Leases) -> None:
+    plane.reuse_seconds = 60
+    plane.grants.extend(["mac", "centos"])
+    leases.give_back(leases.obtain(ask("task-1"), None), is_free=False)
+    assert leases.obtain(ask("task-2"), None).cluster == "centos"
+
+
 def test_a_place_in_use_is_not_shared(plane: MadeUpPlane, leases: Leases) -> None:
     plane.reuse_seconds = 60
     plane.grants.extend(["mac", "centos"])

@@ -328,3 +328,5 @@ def test_a_clusters_folder_that_cannot_be_packed_holds_back_no_job(
     job = Jobs(ControlPlane(fake.address)).submit("true")
     assert set(fake.jobs[job]["sent"]["packages"]) == {str(tree)}
     assert "the runtime_env of cluster mac: excludes is" in caplog.text
+    with pytest.raises(errors.ConfigurationError, match="excludes is"):
+        Jobs(ControlPlane(fake.address)).submit("true", preferred_cluster="mac", required=True)

@@ -21,9 +21,15 @@ class MadeUpLeases:
         self.given_back: list[tuple[Lease, str, str | None]] = []
 
     def give_back(
-        self, lease: Lease, outcome: str = "succeeded", message: str | None = None
+        self,
+        lease: Lease,
+        outcome: str = "succeeded",
+        message: str | None = None,
+        *,
+        is_free: bool = True,
     ) -> None:
         self.given_back.append((lease, outcome, message))
+        self.is_free = is_free
 
     def held_up(self) -> bool:
         return True

@@ -82,7 +82,7 @@ impl Core {
         self.now = self.now.max(now);
         self.skew = self.now.since(now);
         if matches!(input, Input::Awoke) {
-            self.forgive_silence();
+            self.forgive_silence(&mut out);
         }
         self.fire_timers(&mut out);
         out.reply = self.apply(input, &mut out).transpose();

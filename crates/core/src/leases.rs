@@ -5,7 +5,7 @@ use multicluster_types::{Attempt, JobId, Kind, Message, Transition};
 
 use crate::{
     Core, Output, Refusal, ReleaseOutcome, Reply,
-    jobs::{Job, JobKey},
+    jobs::JobKey,
     record::{AttemptOutcome, Live, Stage},
 };
 
@@ -87,17 +87,6 @@ impl Core {
             ReleaseOutcome::Unreachable(message) => self.try_elsewhere(key, &message, out),
         }
         Ok(())
-    }
-
-    /// Nobody could be heard, so nobody's silence counts: holders and waiters get their whole
-    /// time anew.
-    pub(crate) fn forgive_silence(&mut self) {
-        let is_open = |job: &Job| job.record.work.kind != Kind::Job && !job.record.state().is_terminal();
-        let open: Vec<_> = self.jobs.iter().filter(|(_, job)| is_open(job)).map(|(key, _)| key).collect();
-        for key in open {
-            self.jobs[key].touched_at = self.now;
-            self.arm(key);
-        }
     }
 
     /// The holder of a placement is silent: it is gone, and its work with it.

@@ -9,7 +9,7 @@ use crate::{
     breaker::Moved,
     jobs::{Job, JobKey},
     policy::Policies,
-    pool::{ClusterKey, Health},
+    pool::{Cluster, ClusterKey, Health},
     record::{ClusterRecord, Cordon, Phase, Source, Stage},
     timers::Timer,
 };
@@ -120,6 +120,47 @@ impl Core {
         }
     }
 
+    /// Nobody could be heard, so nobody's silence counts: whoever holds a placement or waits for
+    /// one, and whoever's cluster is lost, gets the whole time anew. A cluster whose facts have
+    /// become old meanwhile is not lost: it is asked, and nothing goes there before it answers.
+    pub(crate) fn forgive_silence(&mut self, out: &mut Output) {
+        let open = self.jobs.iter().filter(|(_, job)| !job.record.state().is_terminal());
+        let open: Vec<_> = open.map(|(key, _)| key).collect();
+        for key in open {
+            let job = &mut self.jobs[key];
+            if job.record.work.kind != Kind::Job {
+                job.touched_at = self.now;
+            } else if let Phase::Live(live) = &mut job.record.phase
+                && live.lost_since.is_some_and(|since| since < self.now)
+            {
+                live.lost_since = Some(self.now);
+                self.tell(key, out);
+            } else {
+                continue;
+            }
+            self.arm(key);
+        }
+        let old = self.pool.iter().filter(|(_, cluster)| self.is_outdated(cluster));
+        let old: Vec<_> = old.map(|(key, _)| key).collect();
+        for key in old {
+            self.doubt(key, out);
+        }
+    }
+
+    fn is_outdated(&self, cluster: &Cluster) -> bool {
+        let old = |snapshot: &Snapshot| snapshot.taken_at + self.settings.snapshot_max_age <= self.now;
+        cluster.is_healthy() && cluster.snapshot().is_none_or(old)
+    }
+
+    /// What is known of a cluster says nothing any more: it is asked, as if for the first time.
+    fn doubt(&mut self, key: ClusterKey, out: &mut Output) {
+        let cluster = &mut self.pool[key];
+        cluster.health = Health::NeverSeen;
+        cluster.poll_failures = 0;
+        self.timers.clear(&mut cluster.freshness_due, Timer::Freshness(key));
+        out.effects.push(Effect::Poll { cluster: cluster.name().clone() });
+    }
+
     /// A cluster is lost: what is on it is neither failed nor run again.
     fn mark_unhealthy(&mut self, key: ClusterKey, error: Message, out: &mut Output) {
         let cluster = &mut self.pool[key];
@@ -210,11 +251,7 @@ impl Core {
         cluster.record.leaving = false;
         if moved {
             // Facts of another address say nothing about this one.
-            cluster.health = Health::NeverSeen;
-            cluster.poll_failures = 0;
-            self.timers.clear(&mut cluster.freshness_due, Timer::Freshness(key));
-            let cluster = cluster.name().clone();
-            out.effects.push(Effect::Poll { cluster });
+            self.doubt(key, out);
         }
         self.pool.refresh(&self.settings);
         self.arm_spacing(key);

@@ -75,7 +75,8 @@ class Jobs:
             on_cluster_loss=on_cluster_loss,
             **resources.parse(resource_requirements).entrypoint(),
         )
-        job.update(self._brought_along(runtime_env))
+        only = preferred_cluster if required else None
+        job.update(self._brought_along(runtime_env, only))
         job_id, is_new = submission.send(self._plane, job)
         if is_new:
             with self._lock:
@@ -180,10 +181,10 @@ class Jobs:
         self._forget(job_id)
         return stopped
 
-    def _brought_along(self, env: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _brought_along(self, env: Mapping[str, Any] | None, only: str | None) -> dict[str, Any]:
         fields = {
             "runtime_env": runtime_env.portable(env, self._packages),
-            "packages": self._of_clusters.packages(env or {}),
+            "packages": self._of_clusters.packages(env or {}, only),
         }
         return {name: field for name, field in fields.items() if field}
 

@@ -73,17 +73,28 @@ class OfClusters:
         self._takes_packages: bool | None = None
         self._clusters: tuple[float, list[tuple[str, Any]]] | None = None
 
-    def packages(self, of_job: Mapping[str, Any]) -> dict[str, str]:
-        """By path, their URIs. A job that has a working_dir of its own needs no cluster's."""
+    def packages(self, of_job: Mapping[str, Any], only: str | None = None) -> dict[str, str]:
+        """By path, their URIs. A job that has a working_dir of its own needs no cluster's.
+
+        `only` is the one cluster that may run it, if there is but one.
+
+        Raises:
+            ConfigurationError: what every cluster that may run it names cannot be packed.
+        """
         if not self._are_taken():
             return {}
         found: dict[str, str] = {}
-        for cluster, env in self._runtime_envs():
+        clusters = [(name, env) for name, env in self._runtime_envs() if only in (None, name)]
+        problems: list[ConfigurationError] = []
+        for cluster, env in clusters:
             try:
                 found.update(self._of_cluster(env, is_whole=of_job.get("working_dir") is None))
             except ConfigurationError as error:
-                # The job may well run elsewhere; this cluster says for itself what it lacks.
+                problems.append(error)
+                # The job may run elsewhere; there it would fail, and say so.
                 log.warning("the runtime_env of cluster %s: %s", cluster, error.message)
+        if problems and len(problems) == len(clusters):
+            raise problems[0]
         return found
 
     def _of_cluster(self, env: Mapping[str, Any], *, is_whole: bool) -> dict[str, str]:

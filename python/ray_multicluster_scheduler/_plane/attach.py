@@ -38,6 +38,16 @@ def attach(config_file_path: str | os.PathLike[str] | None = None) -> ControlPla
     return plane
 
 
+def wanted(config_file_path: str | os.PathLike[str] | None = None) -> str | None:
+    """What `attach` would look for: an address, or a configuration; ``None`` for none."""
+    given = os.environ.get(VARIABLE)
+    if given:
+        return _address(given)
+    if current_context() is not None:
+        return None
+    return str(config.find(config_file_path))
+
+
 def _address(given: str) -> str:
     address = (given if "://" in given else f"http://{given}").rstrip("/")
     parts = urlsplit(address)

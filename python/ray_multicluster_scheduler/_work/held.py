@@ -54,6 +54,8 @@ class Held:
         #: Those of them that nothing runs in: since when.
         self._spare: dict[Lease, float] = {}
         self._looks_at_spare = False
+        #: One tells at a time, in order.
+        self._telling = threading.Lock()
         self._returned: deque[dict[str, Any]] = deque()
         #: Given back when there is time. Finalizers run anywhere, even within our own locks, so
         #: they may do no more than append to this.
@@ -99,15 +101,25 @@ class Held:
         return None
 
     def give_back(
-        self, lease: Lease, outcome: str = "succeeded", message: str | None = None
+        self,
+        lease: Lease,
+        outcome: str = "succeeded",
+        message: str | None = None,
+        *,
+        is_free: bool = True,
     ) -> None:
-        """Says that the work is over; at once for the caller, soon for the control plane."""
+        """Says that the work is over; at once for the caller, soon for the control plane.
+
+        `is_free`: nothing of it runs in the place any more.
+        """
         with self._changed:
             if lease not in self._held:
                 return
             now = time.monotonic()
             _, reusable_until = self._reusable.get(lease, ("", 0.0))
-            if outcome == "succeeded" and now < reusable_until and not self._closed:
+            is_reusable = outcome == "succeeded" and is_free and now < reusable_until
+            # Others of this program wait for a place: theirs is the next.
+            if is_reusable and not self._closed and not self.is_asking():
                 self._spare[lease] = now
                 if self._looks_at_spare:
                     return
@@ -115,6 +127,18 @@ class Held:
                 self._forget(lease)
                 self._returned.append(returned(lease, outcome, message))
             self._changed.notify_all()
+
+    def is_asking(self) -> bool:
+        """Does anything of this program ask for a place?"""
+        return False
+
+    def return_spare(self) -> None:
+        """Gives back at once what nothing runs in."""
+        with self._changed:
+            self._return_spare(before=float("inf"))
+            if not self._returned:
+                return
+        self._try(self._tell_returned)
 
     def forget(self, lease: Lease) -> None:
         """It is not held any more, and nobody need be told."""
@@ -185,18 +209,22 @@ class Held:
         return True
 
     def _tell_returned(self) -> None:
-        while self._returned:
-            count = min(len(self._returned), MOST_RETURNED)
-            batch = [self._returned[n] for n in range(count)]
-            try:
-                self._plane.post("/v1/placements/release", {"leases": batch})
-            except SchedulerError as error:
-                # What is not told expires; what is refused would be refused again.
-                if may_pass(error):
-                    raise
-                log.warning("%d places were not given back: %s", count, error.message)
-            for _ in range(count):
-                self._returned.popleft()
+        """Of what there is now: what comes meanwhile must not keep heartbeats waiting."""
+        with self._telling:
+            left = len(self._returned)
+            while left:
+                count = min(left, MOST_RETURNED)
+                batch = [self._returned[n] for n in range(count)]
+                try:
+                    self._plane.post("/v1/placements/release", {"leases": batch})
+                except SchedulerError as error:
+                    # What is not told expires; what is refused would be refused again.
+                    if may_pass(error):
+                        raise
+                    log.warning("%d places were not given back: %s", count, error.message)
+                for _ in range(count):
+                    self._returned.popleft()
+                left -= count
 
     def _beat(self) -> None:
         with self._changed:
@@ -207,8 +235,12 @@ class Held:
             answer = self._plane.post("/v1/placements/heartbeat", {"leases": said})
             for lease, about in zip(some, answer["leases"]):
                 if about["status"] == "stopping":
+                    # Whatever runs there is meant, and nothing follows it.
                     with self._changed:
-                        self._reusable[lease] = ("", 0.0)
+                        self._reusable.pop(lease, None)
+                        if self._spare.pop(lease, None) is not None:
+                            self._forget(lease)
+                            self._returned.append(returned(lease, "stopped"))
                     self._asked_to_stop(lease)
                 elif about["status"] == "gone":
                     # We were not heard for too long. The work goes on, but nobody counts it.

@@ -53,6 +53,10 @@ class Leases(Held):
         super().__init__(plane, asked_to_stop)
         self._asking_since: dict[str, float] = {}
 
+    def is_asking(self) -> bool:
+        """Does anything of this program ask for a place?"""
+        return bool(self._asking_since)
+
     def held_up(self) -> bool:
         """Is there work of this program that waits for a place?"""
         now = time.monotonic()
@@ -85,6 +89,8 @@ class Leases(Held):
     def obtain_some(self, requests: list[dict[str, Any]], deadline: float | None) -> list[Lease]:
         """Asks for many places at once and takes those there are: one at least."""
         ids = [request["id"] for request in requests]
+        # What is kept for single tasks would be missing here.
+        self.return_spare()
         with self._asking(ids):
             asked = {"placements": requests}
             answer = _patiently(lambda: self._plane.post("/v1/placements/batch", asked))

@@ -54,7 +54,7 @@ class Running:
         share = Share(lease, connection, {id(ref): ref for ref in refs})
         if not refs:
             # A task that returns nothing never tells that it has ended.
-            self.leases.give_back(lease)
+            self.leases.give_back(lease, is_free=False)
             return share
         with self._changed:
             self._shares[share] = None

@@ -2,7 +2,7 @@
 //! repeated or crashed.
 
 use multicluster_core::{
-    CircuitState, DispatchOutcome, Effect, Input, LookupOutcome, Observation, Refusal, ReleaseOutcome, Reply,
+    CircuitState, DispatchOutcome, Effect, HealthState, Input, LookupOutcome, Observation, Refusal, ReleaseOutcome, Reply,
     RunStatus,
     record::AttemptOutcome::{self, Failed, Lost, NotStarted, Stopped, Succeeded},
 };
@@ -588,6 +588,43 @@ fn nobody_loses_a_placement_because_the_control_plane_stood_still() {
         env.advance_s(30);
         assert_eq!([env.state(&held), env.state(&waits)], [State::Failed, State::Stopped]);
     }
+}
+
+/// The laptop wakes up: no cluster had the chance to answer yet.
+#[test]
+fn what_prefers_a_cluster_still_waits_for_it_after_the_control_plane_stood_still() {
+    let mut env = TestEnv::new();
+    env.cluster(a_cluster("near"));
+    env.cluster(a_cluster("far"));
+    let [runs, waits] = [env.submit(a_job().prefers("near")), env.submit(a_job().prefers("near"))];
+    env.run(&runs);
+    assert_eq!(env.state(&waits), State::Queued, "spaced by the 40-second rule");
+    env.now = env.now + Span::minutes(60);
+    env.send(Input::Awoke);
+    assert_eq!(env.state(&runs), State::Running);
+    assert_eq!(env.view("near").health, HealthState::NeverSeen, "what was known is old");
+    env.poll("far");
+    assert_eq!(env.state(&waits), State::Queued, "near is up for all we know");
+    env.poll("near");
+    assert_eq!(env.place(&waits), "near");
+}
+
+#[test]
+fn a_lost_job_gets_its_whole_grace_after_the_control_plane_stood_still() {
+    let mut env = TestEnv::with(|s| s.loss_grace = Span::minutes(10));
+    env.cluster(a_cluster("only"));
+    let job = env.submit(a_job().idempotent());
+    env.run(&job);
+    env.lose("only");
+    env.advance_s(120);
+    assert_eq!(env.state(&job), State::Unknown);
+    env.now = env.now + Span::minutes(60);
+    env.send(Input::Awoke);
+    assert_eq!(env.state(&job), State::Unknown, "its cluster could not have answered");
+    env.advance_s(599);
+    assert_eq!(env.state(&job), State::Unknown);
+    env.advance_s(2);
+    assert_eq!(env.state(&job), State::Queued);
 }
 
 #[test]

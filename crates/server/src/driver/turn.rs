@@ -138,7 +138,8 @@ impl Turn {
             {
                 return;
             }
-            let wakeup = self.until_wakeup();
+            // At least as often as it takes to tell a pause that somebody's lease did not outlast.
+            let wakeup = self.until_wakeup().min(Duration::from_millis(self.patience().0 / 2));
             let expected = expected + span(wakeup);
             let received = tokio::time::timeout(wakeup, commands.recv_many(&mut inbox, INPUTS)).await;
             if received == Ok(0) {
@@ -159,11 +160,15 @@ impl Turn {
     /// The machine slept, or the disk stood still: heartbeats came in vain, or not at all.
     fn notice_stall(&mut self, expected: Timestamp) {
         let late = self.clock.now().since(expected);
-        // Who is to be heard of within this time speaks three times in it.
-        if late > Span(self.core.settings().lease_ttl.0 / 3) {
+        if late > self.patience() {
             tracing::warn!(%late, "stood still; tasks and actors get their lease_ttl anew");
             self.feed(Input::Awoke);
         }
+    }
+
+    /// Who is to be heard of within `lease_ttl` speaks three times in it.
+    fn patience(&self) -> Span {
+        Span(self.core.settings().lease_ttl.0 / 3)
     }
 
     fn until_wakeup(&mut self) -> Duration {

@@ -104,7 +104,7 @@ pub(super) async fn list(
     let (limit, cursor) = (params.limit(100, MOST_LISTED)?, params.cursor()?);
     let page = plane
         .history(move |store| {
-            let (mut items, mut next, mut bytes) = (Vec::new(), cursor, 0);
+            let (mut items, mut next, mut bytes, mut hidden) = (Vec::new(), cursor, 0, 0);
             loop {
                 let asked = READ_AT_ONCE.min(limit - items.len());
                 let page = store.jobs(&filter, next, asked)?;
@@ -113,6 +113,7 @@ pub(super) async fn list(
                 for StoredJob { record, payload } in page.items {
                     let job = views::job(&record, payload.as_ref());
                     if filter.search.as_ref().is_some_and(|search| !is_seen(&job, search)) {
+                        hidden += 1;
                         continue;
                     }
                     bytes += job.entrypoint.as_ref().map_or(0, String::len);
@@ -120,7 +121,8 @@ pub(super) async fn list(
                     items.push(job);
                 }
                 next = page.next;
-                if next.is_none() || given_up || items.len() >= limit || bytes >= PAGE_BYTES {
+                let full = items.len() >= limit || hidden >= MOST_LISTED || bytes >= PAGE_BYTES;
+                if next.is_none() || given_up || full {
                     let next_cursor = next.map(|next| next.to_string());
                     return Ok(api::Page { items, next_cursor });
                 }

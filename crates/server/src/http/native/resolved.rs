@@ -76,7 +76,12 @@ async fn show(
         cluster: &spec,
         homes: &homes,
         job: &record.id,
-        attempt: Attempt(record.attempts).max(Attempt::FIRST),
+        attempt: match record.phase {
+            // The next one.
+            Phase::Waiting { .. } => Attempt(record.attempts).next(),
+            Phase::Live(_) | Phase::Ended(_) => Attempt(record.attempts),
+        }
+        .max(Attempt::FIRST),
         plane_id: &plane.id,
         submitted_at: record.submitted_at,
         sdk: Some(sdk::package()),
