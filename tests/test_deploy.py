@@ -30,6 +30,7 @@ DASHBOARD = DEPLOY / "grafana" / "ray-multicluster.json"
 RULES = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
 PORT = 8700
 CONFIG, STATE = "/etc/ray_scheduler/cluster.yaml", "/var/lib/ray-multicluster"
+ACCESS = "/etc/ray-multicluster"
 
 
 # --- metrics, alerts, dashboard ---
@@ -186,11 +187,10 @@ def test_the_manifest_fits_together() -> None:
     probes = {
         kind: container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "readiness", "liveness")
     }
-    assert probes == {
-        "startup": {"path": "/readyz", "port": "http"},
-        "readiness": {"path": "/readyz", "port": "http"},
-        "liveness": {"path": "/healthz", "port": "http"},
-    }
+    # The one route that needs no token, under a name that is always answered to.
+    host = [{"name": "Host", "value": "localhost"}]
+    alive = {"path": "/healthz", "port": "http", "httpHeaders": host}
+    assert probes == {"startup": alive, "readiness": alive, "liveness": alive}
     volumes = {volume["name"]: volume for volume in spec["template"]["spec"]["volumes"]}
     mounts = {mount["mountPath"]: volumes[mount["name"]] for mount in container["volumeMounts"]}
     claim = objects["PersistentVolumeClaim"]["metadata"]["name"]
@@ -215,8 +215,11 @@ def test_what_the_manifest_runs_gets_ready_and_the_images_check_sees_it(tmp_path
     here = {
         CONFIG: str(config),
         STATE: str(tmp_path / "state"),
+        ACCESS: str(tmp_path),
         f"0.0.0.0:{PORT}": f"127.0.0.1:{port}",
     }
+    create = ["token", "create", "--tokens", str(tmp_path / "tokens.json"), "--owner", "zorro"]
+    subprocess.run([str(binary()), *create], check=True, capture_output=True)
     arguments = [replaced(word, here) for word in deployed()["args"]]
 
     check = dockerfile()["HEALTHCHECK"]
@@ -227,6 +230,8 @@ def test_what_the_manifest_runs_gets_ready_and_the_images_check_sees_it(tmp_path
         for probe in ("startup", "readiness", "liveness"):
             path = deployed()[f"{probe}Probe"]["httpGet"]["path"]
             assert requests.get(f"http://127.0.0.1:{port}{path}", timeout=10).status_code == 200
+        told = requests.get(f"http://127.0.0.1:{port}/v1/jobs", timeout=10)
+        assert told.status_code == 401, "the tokens of the Secret are in force"
         found = subprocess.run(asked, capture_output=True, text=True, timeout=10)
         assert found.returncode == 0, found.stderr
 

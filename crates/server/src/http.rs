@@ -42,11 +42,11 @@ use crate::{
     usage::Usage,
 };
 
-/// All routes, for a listener at this address.
-pub(crate) fn router(plane: Plane, address: SocketAddr) -> Router {
+/// All routes, for a listener at this address that has these names besides.
+pub(crate) fn router(plane: Plane, address: SocketAddr, names: &[String]) -> Router {
     let (native, paths) = native::routes(&plane);
     let guard = Guard {
-        hosts: Arc::new(Hosts::at(address)),
+        hosts: Arc::new(Hosts::at(address, names)),
         routes: Arc::new(Routes::new(paths)),
         metrics: plane.metrics.clone(),
         usage: plane.usage.clone(),
@@ -188,7 +188,7 @@ mod tests {
     #[tokio::test]
     async fn a_request_that_panics_is_answered_and_harms_no_other() {
         let guard = Guard {
-            hosts: Arc::new(Hosts::at(([127, 0, 0, 1], 1).into())),
+            hosts: Arc::new(Hosts::at(([127, 0, 0, 1], 1).into(), &[])),
             routes: Arc::new(Routes::new([])),
             metrics: Metrics::default(),
             usage: Usage::new(),

@@ -53,6 +53,9 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Where everything durable is.
     pub state_dir: PathBuf,
+    /// Names under which it is asked, besides the address itself; none: under any, unless the
+    /// address is of loopback.
+    pub names: Vec<String>,
     /// Speak TLS with this certificate.
     pub tls: Option<TlsFiles>,
     /// The file of tokens, which there need not be.
@@ -170,7 +173,7 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
         notice.take_down();
     };
     tokio::select! {
-        () = listen::serve(listener, tls, http::router(plane.clone(), address), stop) => {}
+        () = listen::serve(listener, tls, http::router(plane.clone(), address, &options.names), stop) => {}
         () = failed(&started.running) => notice.take_down(),
     }
     started.stop().await.context("what was not yet answered is lost; what was answered is kept")

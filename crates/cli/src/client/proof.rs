@@ -17,8 +17,9 @@ const CA_FILE: &str = "RAY_MULTICLUSTER_CA_FILE";
 /// Sent with every request.
 pub(super) fn headers() -> Result<HeaderMap, Failure> {
     let Some(token) = env(TOKEN) else { return Ok(HeaderMap::new()) };
-    let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
-        .map_err(|_| Failure::new(Exit::BadInput, format!("{TOKEN} has something in it that no token has")))?;
+    let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim())).map_err(|_| {
+        Failure::new(Exit::BadInput, format!("{TOKEN} has something in it that no token has"))
+    })?;
     value.set_sensitive(true);
     Ok(HeaderMap::from_iter([(AUTHORIZATION, value)]))
 }

@@ -23,6 +23,10 @@ pub(crate) struct Args {
     /// Where jobs, history and packages are kept [default: ~/.ray_scheduler/state].
     #[arg(long, value_name = "DIR", env = "RAY_MULTICLUSTER_STATE_DIR")]
     state_dir: Option<PathBuf>,
+    /// A name under which it may be asked, such as ray.example.com; may be repeated. Whoever
+    /// uses another one (but localhost) is turned away, which keeps web pages of other sites out.
+    #[arg(long = "host", value_name = "NAME")]
+    names: Vec<String>,
     /// Speak TLS with this certificate (PEM, with those that lead to its authority); read
     /// again when it changes.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
@@ -56,6 +60,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let options = Options {
         config,
         listen: args.listen,
+        names: args.names,
         tls,
         tokens: args.tokens.unwrap_or_else(|| state_dir.join(TOKENS)),
         state_dir,

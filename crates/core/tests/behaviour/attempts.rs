@@ -2,8 +2,8 @@
 //! repeated or crashed.
 
 use multicluster_core::{
-    CircuitState, DispatchOutcome, Effect, HealthState, Input, LookupOutcome, Observation, Refusal, ReleaseOutcome, Reply,
-    RunStatus,
+    CircuitState, DispatchOutcome, Effect, HealthState, Input, LookupOutcome, Observation, Refusal,
+    ReleaseOutcome, Reply, RunStatus,
     record::AttemptOutcome::{self, Failed, Lost, NotStarted, Stopped, Succeeded},
 };
 use multicluster_types::{Attempt, JobId, Span, State, SubmissionId};

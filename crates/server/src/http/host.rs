@@ -2,8 +2,8 @@
 //!
 //! A page of any site can make a browser send requests to 127.0.0.1, and a name that
 //! first leads to that site and then to 127.0.0.1 lets it read the answers (DNS
-//! rebinding). So on loopback we answer to loopback's names only, and a request that a
-//! page made must come from a page of ours.
+//! rebinding). So on loopback, and wherever our names were told, we answer to those only;
+//! and a request that a page made must come from a page of ours.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -23,15 +23,16 @@ pub(super) struct Hosts {
 const LOOPBACK: &[&str] = &["localhost", "127.0.0.1", "[::1]"];
 
 impl Hosts {
-    /// What a listener at this address answers to.
-    pub(super) fn at(address: SocketAddr) -> Self {
+    /// What a listener at this address answers to, if it has these names besides.
+    pub(super) fn at(address: SocketAddr, named: &[String]) -> Self {
         // 127.0.0.2 is loopback too.
         let own = match address.ip() {
             IpAddr::V4(ip) => ip.to_string(),
             IpAddr::V6(ip) => format!("[{ip}]"),
         };
-        let names = || LOOPBACK.iter().map(|&name| name.to_owned()).chain([own]).collect();
-        Self { names: address.ip().is_loopback().then(names) }
+        let names = || LOOPBACK.iter().map(|&name| name.to_owned()).chain([own]).chain(named.iter().cloned());
+        let is_known = address.ip().is_loopback() || !named.is_empty();
+        Self { names: is_known.then(|| names().collect()) }
     }
 
     pub(super) fn check(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
@@ -75,13 +76,26 @@ fn name(host: &str) -> &str {
 mod tests {
     use super::*;
 
+    #[test]
+    fn who_tells_its_names_answers_to_no_other() {
+        let hosts = Hosts::at("0.0.0.0:8700".parse().unwrap(), &["plane.lan".to_owned()]);
+        for (host, fine) in
+            [("plane.lan:8700", true), ("PLANE.lan", true), ("localhost:8700", true), ("evil.example", false)]
+        {
+            let headers = HeaderMap::from_iter([(header::HOST, host.parse().unwrap())]);
+            assert_eq!(hosts.check(&headers, &Uri::from_static("/")).is_ok(), fine, "{host}");
+        }
+    }
+
     fn check(at: &str, host: &str, origin: Option<&str>) -> Result<(), &'static str> {
         let mut headers = HeaderMap::new();
         headers.insert(header::HOST, host.parse().unwrap());
         if let Some(origin) = origin {
             headers.insert(header::ORIGIN, origin.parse().unwrap());
         }
-        Hosts::at(at.parse().unwrap()).check(&headers, &Uri::from_static("/")).map_err(|problem| problem.code)
+        Hosts::at(at.parse().unwrap(), &[])
+            .check(&headers, &Uri::from_static("/"))
+            .map_err(|problem| problem.code)
     }
 
     #[test]
@@ -123,7 +137,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append(header::HOST, "localhost".parse().unwrap());
         headers.append(header::HOST, "localhost".parse().unwrap());
-        let hosts = Hosts::at("127.0.0.1:1".parse().unwrap());
+        let hosts = Hosts::at("127.0.0.1:1".parse().unwrap(), &[]);
         assert!(hosts.check(&headers, &Uri::from_static("/")).is_err());
     }
 }

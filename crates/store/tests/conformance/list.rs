@@ -1,10 +1,10 @@
 //! Lists of jobs.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use multicluster_core::record::{JobRecord, Stage};
 use multicluster_store::{Change, JobFilter, Search};
-use multicluster_types::{Kind, State, Tag};
+use multicluster_types::{Kind, Owner, State, Tag, Work};
 
 use crate::{for_every_backend, support::*};
 
@@ -87,12 +87,28 @@ for_every_backend! {
         }
     }
 
+    fn jobs_of_one_owner(store: TestStore) {
+        let owned = |id: &str, seq, owner: Option<&str>| {
+            let record = queued(id, seq);
+            let owner = owner.map(|owner| Owner::new(owner).unwrap());
+            let work = Arc::new(Work { owner, ..(*record.work).clone() });
+            job(JobRecord { work, ..record })
+        };
+        // An owner is not found by what is called the same.
+        store.commit([owned("a", 1, Some("zorro")), owned("b", 2, Some("diego")), owned("zorro", 3, None)]);
+        for (owner, found) in [("zorro", vec!["a"]), ("diego", vec!["b"]), ("zor", vec![])] {
+            let filter = JobFilter { owner: Some(Owner::new(owner).unwrap()), ..Default::default() };
+            assert_eq!(store.ids(&filter, 2), found, "{owner}");
+        }
+    }
+
     fn filters_together(store: TestStore) {
         store.commit(variety());
         let filter = JobFilter {
             states: vec![State::Running, State::Succeeded],
             kind: Some(Kind::Job),
             cluster: Some(cluster("mac")),
+            owner: None,
             tags: vec![Tag::new("gpu").unwrap()],
             id_contains: Some("2".into()),
             search: Some(Search::new("JOB")),

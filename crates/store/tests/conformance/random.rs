@@ -118,6 +118,7 @@ fn filters() -> impl Strategy<Value = JobFilter> {
             states,
             kind,
             cluster: on.map(cluster),
+            owner: None,
             tags: tags.into_iter().map(|tag| Tag::new(tag).unwrap()).collect(),
             id_contains: part.map(Into::into),
             search: text.map(Search::new),

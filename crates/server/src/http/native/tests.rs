@@ -69,7 +69,7 @@ impl World {
         let config = multicluster_config::parse(&format!("{CLUSTERS}{settings}"), "test", []).unwrap();
         let opened = multicluster_store::memory::open(multicluster_store::Options::default());
         let started = crate::start(config, opened, None).unwrap();
-        let router = http::router(started.plane.clone(), "127.0.0.1:8700".parse().unwrap());
+        let router = http::router(started.plane.clone(), "127.0.0.1:8700".parse().unwrap(), &[]);
         // The configuration is in force once the driver answers.
         started.plane.driver.read(|_| ()).await.unwrap();
         Self { router, started }

@@ -54,7 +54,7 @@ impl Stage {
         let plane = started.plane.clone();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let router = crate::http::router(plane.clone(), address);
+        let router = crate::http::router(plane.clone(), address, &[]);
         let mut serving = JoinSet::new();
         serving.spawn(async move { axum::serve(listener, router).await.unwrap() });
         let url = format!("http://{address}");

@@ -35,7 +35,7 @@ impl Guarded {
         let world = World::new().await;
         let mut plane = world.plane().clone();
         plane.access = Access::by_file(&file).unwrap();
-        let router = http::router(plane, "127.0.0.1:8700".parse().unwrap());
+        let router = http::router(plane, "127.0.0.1:8700".parse().unwrap(), &[]);
         Self { world, router, file, read, zorro, diego, admin }
     }
 
