@@ -6,23 +6,30 @@ SEEDS ?=
 PROFILE ?= dist
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test rust-test ray-test lint wheels bench simulate soak fmt
+.PHONY: help demo build console test rust-test console-test ray-test lint wheels bench simulate soak fmt
 
 help: ## List the commands
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 demo: build ## Two Ray clusters on this machine, the users' program on both, and why it ran where
 	@scripts/python-env python examples/demo.py
 
-build: ## Build the control plane (target/debug/ray-multicluster)
+build: ## Build the control plane with its console (target/debug/ray-multicluster)
+	@if command -v npm >/dev/null; then scripts/console; else echo "no npm: without the web console" >&2; fi
 	$(CARGO) build --quiet -p multicluster-cli
 
-test: rust-test ray-test ## Run every test (SEEDS=n for more simulated worlds)
+console: ## Only the web console (console/dist); the control plane takes it from there
+	@scripts/console
+
+test: rust-test console-test ray-test ## Run every test (SEEDS=n for more simulated worlds)
 
 rust-test: ## Only the tests in Rust, the seeded simulation included
 	$(if $(SEEDS),SIM_SEEDS=$(SEEDS)) $(CARGO) test --workspace --lib --tests --examples
 
-ray-test: build ## Only the tests on two real Ray clusters
+console-test: ## Only the console's own tests, without a browser
+	@scripts/console test
+
+ray-test: build ## Only the tests on two real Ray clusters, the console's in a browser among them
 	E2E_PATIENCE=$${E2E_PATIENCE:-2} scripts/python-env pytest tests
 
 lint: ## Check formatting and lints
@@ -31,8 +38,9 @@ lint: ## Check formatting and lints
 	scripts/python-env ruff check tests python examples
 	scripts/python-env ruff format --check tests python examples
 	scripts/python-env mypy
+	@scripts/console check
 
-wheels: ## Build both wheels into target/wheels (PROFILE=dev: quick, not for others)
+wheels: console ## Build both wheels into target/wheels (PROFILE=dev: quick, not for others)
 	scripts/python-env maturin build --locked --profile $(PROFILE) --strip --out target/wheels
 	cd python && ../scripts/python-env hatchling build --target wheel --directory ../target/wheels
 

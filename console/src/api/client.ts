@@ -1,0 +1,67 @@
+// Requests to the control plane this page came from.
+
+import { heard } from '../store/clock';
+
+/** How the control plane says no, or that it did not answer. */
+export class ApiError extends Error {
+  constructor(
+    /** The HTTP status; 0: no answer. */
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly hint?: string,
+  ) {
+    super(message);
+  }
+}
+
+type Query = Record<string, string | number | string[] | undefined>;
+
+export function get<T>(path: string, query?: Query, signal?: AbortSignal): Promise<T> {
+  return request<T>('GET', path + search(query), undefined, signal);
+}
+
+export function post<T>(path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+  return request<T>('POST', path, body, signal);
+}
+
+/** An id or a name as a part of a path. */
+export const segment = encodeURIComponent;
+
+async function request<T>(method: string, path: string, body: unknown, signal?: AbortSignal): Promise<T> {
+  const answer = await fetch(path, {
+    method,
+    signal: signal ?? null,
+    cache: 'no-store',
+    headers: body === undefined ? {} : { 'content-type': 'application/json' },
+    body: body === undefined ? null : JSON.stringify(body),
+  }).catch((error: unknown) => {
+    if (signal?.aborted) throw error;
+    throw new ApiError(0, 'no_answer', 'The control plane does not answer.');
+  });
+  heard(answer.headers.get('date'));
+  const text = await answer.text();
+  if (answer.ok) return (text ? JSON.parse(text) : undefined) as T;
+  throw refusal(answer.status, text);
+}
+
+/** The body of a refusal; whatever stands in between may answer with something else. */
+function refusal(status: number, text: string): ApiError {
+  try {
+    const { code, message, hint } = JSON.parse(text) as { code: string; message: string; hint?: string };
+    return new ApiError(status, code, message, hint);
+  } catch {
+    return new ApiError(status, 'http', `HTTP ${status}`);
+  }
+}
+
+function search(query: Query = {}): string {
+  const params = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    for (const each of Array.isArray(value) ? value : [value]) {
+      if (each !== undefined && each !== '') params.append(name, String(each));
+    }
+  }
+  const text = params.toString();
+  return text && `?${text}`;
+}

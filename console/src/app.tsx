@@ -1,0 +1,102 @@
+// The frame around every page: navigation, the state of the connection, shortcuts.
+
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
+import { duration } from './format';
+import { t, type Key } from './i18n';
+import { ClusterPage } from './pages/cluster';
+import { EventsPage } from './pages/events';
+import { JobPage } from './pages/job';
+import { JobsPage } from './pages/jobs';
+import { OverviewPage } from './pages/overview';
+import { QueuePage } from './pages/queue';
+import { SubmitPage } from './pages/submit';
+import { link, route } from './router';
+import { now } from './store/clock';
+import { awaySince, connection } from './store/live';
+import { ConfirmDialog } from './ui/dialog';
+import { Empty, Toasts } from './ui/feedback';
+import { Help, listenForShortcuts } from './ui/help';
+import { Sidebar } from './ui/sidebar';
+
+export function App() {
+  useEffect(listenForShortcuts, []);
+  return (
+    <>
+      <a class="skip" href="#main" onClick={skip}>
+        {t('skip')}
+      </a>
+      <Sidebar />
+      <main id="main" tabIndex={-1}>
+        <Banner />
+        <CurrentPage />
+      </main>
+      <ConfirmDialog />
+      <Help />
+      <Toasts />
+    </>
+  );
+}
+
+/** The hash is the router's, so the way to the content is walked by hand. */
+function skip(event: Event): void {
+  event.preventDefault();
+  document.getElementById('main')?.focus();
+}
+
+function CurrentPage() {
+  const here = route.value;
+  const name = 'name' in here ? here.name : '';
+  const title = name || (here.page === 'missing' ? t('missing') : t(here.page as Key));
+  const first = useRef(true);
+  useLayoutEffect(() => {
+    document.title = `${title} · Ray multicluster`;
+  }, [title]);
+  // Who reads with a keyboard or by ear begins at the top of the new page. At once: a moment
+  // later the focus may be where somebody has begun to type.
+  useLayoutEffect(() => {
+    const main = document.getElementById('main');
+    if (!first.current) main?.focus({ preventScroll: true });
+    first.current = false;
+    main?.scrollTo(0, 0);
+  }, [here.page, name]);
+  switch (here.page) {
+    case 'overview':
+      return <OverviewPage />;
+    case 'jobs':
+      return <JobsPage />;
+    case 'job':
+      return <JobPage id={here.name} key={here.name} />;
+    case 'queue':
+      return <QueuePage />;
+    case 'cluster':
+      return <ClusterPage name={here.name} key={here.name} />;
+    case 'events':
+      return <EventsPage />;
+    case 'submit':
+      return <SubmitPage />;
+    case 'missing':
+      return (
+        <div class="page">
+          <section class="panel">
+            <Empty title={t('missing')}>
+              <a href={link.overview}>{t('overview')}</a>
+            </Empty>
+          </section>
+        </div>
+      );
+  }
+}
+
+/** The control plane is away: what is on the screen is as it was. */
+function Banner() {
+  if (connection.value !== 'away') return null;
+  return (
+    <div class="banner" role="status">
+      <span class="spinner" aria-hidden="true" />
+      <b>{t('away')}</b>
+      {awaySince.value !== undefined && (
+        <span class="num">{t('away.since', { time: duration(now.value - awaySince.value) })}</span>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,299 @@
+// One job: where it is, why, what it printed, and what can be done about it.
+
+import { Fragment } from 'preact';
+import { get, post, segment } from '../api/client';
+import type { Decision, Event, JobDetail, JobEvent, Page, Resolved } from '../api/types';
+import { resources } from '../format';
+import { t, word } from '../i18n';
+import { link } from '../router';
+import { Resource, useOwn } from '../store/resource';
+import { StateBadge, Tags } from '../ui/badges';
+import { confirm } from '../ui/dialog';
+import { attempt, Empty, Loading, Problem } from '../ui/feedback';
+import { BackIcon } from '../ui/icons';
+import { LogTail } from '../ui/logtail';
+import { Clock, Span } from '../ui/time';
+import { Timeline } from '../ui/timeline';
+import { Verdicts } from '../ui/verdicts';
+
+const about = (id: string) => (event: Event) => event.type === 'job' && event.job === id;
+const path = (id: string): string => `/v1/jobs/${segment(id)}`;
+
+/** Why it waits changes with the clusters, so a job that waits is asked about often. */
+const detailOf = (id: string) =>
+  new Resource((signal) => get<JobDetail>(path(id), {}, signal), {
+    every: 2000,
+    until: (job) => job.ended_at !== undefined,
+    concerns: about(id),
+  });
+const eventsOf = (id: string) =>
+  new Resource(
+    async (signal) => (await get<{ items: JobEvent[] }>(`${path(id)}/events`, { limit: 1000 }, signal)).items,
+    {
+      concerns: about(id),
+    },
+  );
+const decisionsOf = (id: string) =>
+  new Resource(async (signal) => (await get<Page<Decision>>(`${path(id)}/decisions`, {}, signal)).items, {
+    concerns: about(id),
+  });
+const resolvedOf = (id: string) =>
+  new Resource((signal) => get<Resolved>(`${path(id)}/resolved`, {}, signal), { concerns: about(id) });
+
+export function JobPage({ id }: { id: string }) {
+  const detail = useOwn(id, detailOf);
+  const job = detail.data.value;
+  const error = detail.error.value;
+  if (!job) {
+    return (
+      <div class="page">
+        <Back />
+        {error ? (
+          error.status === 404 ? (
+            <section class="panel">
+              <Empty title={t('job.unknown', { id })}>{error.hint}</Empty>
+            </section>
+          ) : (
+            <Problem error={error} retry={() => void detail.refresh()} />
+          )
+        ) : (
+          <Loading lines={6} />
+        )}
+      </div>
+    );
+  }
+  return (
+    <div class="page">
+      <Back />
+      <header class="page-head">
+        <h1 class="mono">{job.id}</h1>
+        <StateBadge state={job.state} stopping={job.stopping} />
+        {job.kind !== 'job' && <span class="chip chip-idle">{word('kind', job.kind)}</span>}
+        <span class="grow" />
+        <Actions job={job} refresh={() => void detail.refresh()} />
+      </header>
+      {job.message && <Message text={job.message} bad={job.state === 'failed'} />}
+      <div class="split">
+        <div class="split-main">
+          {job.why && job.why.clusters.length > 0 && <Why job={job} />}
+          {job.kind === 'job' && job.attempts > 0 && (
+            <LogTail id={job.id} lives={job.ended_at === undefined} />
+          )}
+          <Decisions id={job.id} />
+          {job.kind === 'job' && (job.cluster ? <ResolvedPanel job={job} /> : <Sent job={job} />)}
+        </div>
+        <div class="split-side">
+          <Facts job={job} />
+          <JobTimeline job={job} />
+        </div>
+      </div>
+    </div>
+  );
+}
+
+/** Ray's messages carry the end of the log: the first line says it, the rest is there on request. */
+function Message({ text, bad }: { text: string; bad: boolean }) {
+  const [first, ...rest] = text.trim().split('\n');
+  const look = bad ? 'message message-bad' : 'message';
+  if (rest.length === 0) return <p class={look}>{first}</p>;
+  return (
+    <details class={look}>
+      <summary>{first}</summary>
+      <pre>{rest.join('\n')}</pre>
+    </details>
+  );
+}
+
+function Back() {
+  return (
+    <a class="back" href={link.jobs}>
+      <BackIcon /> {t('jobs')}
+    </a>
+  );
+}
+
+function Actions({ job, refresh }: { job: JobDetail; refresh: () => void }) {
+  const stop = async (): Promise<void> => {
+    const sure = await confirm({
+      title: t('stop.title', { id: job.id }),
+      text: job.state === 'queued' ? t('stop.queued') : t('stop.running', { cluster: job.cluster ?? '' }),
+      action: t('stop'),
+      danger: true,
+    });
+    if (sure === undefined) return;
+    await attempt(() => post(`${path(job.id)}/stop`), t('stop.done', { id: job.id }));
+    refresh();
+  };
+  const rerun = async (): Promise<void> => {
+    const sure = await confirm({
+      title: t('rerun.title', { id: job.id }),
+      text: t('rerun.text'),
+      action: t('rerun'),
+    });
+    if (sure === undefined) return;
+    await attempt(() => post(`${path(job.id)}/rerun`), t('rerun.done', { id: job.id }));
+    refresh();
+  };
+  if (job.state === 'succeeded') return null;
+  if (job.state === 'failed' || job.state === 'stopped') {
+    return (
+      <button type="button" data-action="rerun" onClick={() => void rerun()}>
+        {t('rerun')}
+      </button>
+    );
+  }
+  return (
+    <button
+      type="button"
+      class="danger"
+      data-action="stop"
+      disabled={job.stopping}
+      onClick={() => void stop()}
+    >
+      {t('stop')}
+    </button>
+  );
+}
+
+/** Why it is where it is; of one that waits, cluster by cluster. */
+function Why({ job }: { job: JobDetail }) {
+  return (
+    <section class="panel" aria-labelledby="why-title" data-why>
+      <header>
+        <h2 id="why-title">{t('why')}</h2>
+        <span class="muted">{job.why!.summary.split('\n')[0]}</span>
+      </header>
+      <Verdicts verdicts={job.why!.clusters} />
+    </section>
+  );
+}
+
+function Decisions({ id }: { id: string }) {
+  const items = useOwn(id, decisionsOf).data.value;
+  if (!items?.length) return null;
+  return (
+    <section class="panel" aria-labelledby="decisions-title">
+      <header>
+        <h2 id="decisions-title">{t('decisions')}</h2>
+        <span class="muted">{t('decisions.hint')}</span>
+      </header>
+      {items.map((decision) => (
+        <div class="decision" key={decision.attempt}>
+          <p>
+            {t('attempt', { n: decision.attempt })} <span class="arrow">→</span> <b>{decision.cluster}</b>{' '}
+            <span class="muted num">
+              <Clock at={decision.at} />
+            </span>
+          </p>
+          <Verdicts verdicts={decision.clusters} />
+        </div>
+      ))}
+    </section>
+  );
+}
+
+/** What its cluster is sent. */
+function ResolvedPanel({ job }: { job: JobDetail }) {
+  return <Sent job={job} resolved={useOwn(job.id, resolvedOf).data.value} />;
+}
+
+/** Until a cluster is chosen, what was submitted. */
+function Sent({ job, resolved }: { job: JobDetail; resolved?: Resolved | undefined }) {
+  const environment = resolved?.runtime_env ?? job.runtime_env ?? {};
+  return (
+    <section class="panel" aria-labelledby="resolved-title" data-resolved={resolved?.cluster ?? ''}>
+      <header>
+        <h2 id="resolved-title">
+          {resolved ? t('resolved', { cluster: resolved.cluster }) : t('resolved.own')}
+        </h2>
+        <span class="muted">{resolved ? t('resolved.hint') : t('resolved.ownHint')}</span>
+      </header>
+      <pre class="code">
+        <span class="prompt">$ </span>
+        {resolved?.entrypoint ?? job.entrypoint}
+      </pre>
+      {Object.keys(environment).length > 0 ? (
+        <pre class="code" data-runtime-env>
+          {JSON.stringify(environment, null, 2)}
+        </pre>
+      ) : (
+        <p class="muted panel-foot">{t('resolved.none')}</p>
+      )}
+    </section>
+  );
+}
+
+function Facts({ job }: { job: JobDetail }) {
+  const metadata = Object.entries(job.metadata ?? {});
+  return (
+    <section class="panel" aria-label={t('facts')}>
+      <dl class="facts">
+        <dt>{t('cluster')}</dt>
+        <dd>{job.cluster ? <a href={link.cluster(job.cluster)}>{job.cluster}</a> : t('none')}</dd>
+        {job.preferred_cluster && (
+          <>
+            <dt>{t('job.wish')}</dt>
+            <dd>{t(job.required ? 'job.requires' : 'job.prefers', { cluster: job.preferred_cluster })}</dd>
+          </>
+        )}
+        <dt>{t('job.needs')}</dt>
+        <dd class="num">{resources(job.demand) || t('none')}</dd>
+        {job.tags && (
+          <>
+            <dt>{t('tags')}</dt>
+            <dd>
+              <Tags tags={job.tags} />
+            </dd>
+          </>
+        )}
+        <dt>{t('job.priority')}</dt>
+        <dd class="num">{job.priority}</dd>
+        <dt>{t('job.attempts')}</dt>
+        <dd class="num">
+          {job.attempts}
+          {job.max_retries > 0 && <span class="muted"> · {t('job.retries', { n: job.max_retries })}</span>}
+        </dd>
+        <dt>{t('job.submitted')}</dt>
+        <dd class="num">
+          <Clock at={job.submitted_at} />
+        </dd>
+        {job.running_at !== undefined && (
+          <>
+            <dt>{t('job.ran')}</dt>
+            <dd>
+              <Span from={job.running_at} to={job.ended_at} />
+            </dd>
+          </>
+        )}
+        {job.parent_job && (
+          <>
+            <dt>{t('job.parent')}</dt>
+            <dd>
+              <a class="mono" href={link.job(job.parent_job)}>
+                {job.parent_job}
+              </a>
+            </dd>
+          </>
+        )}
+        {metadata.map(([name, value]) => (
+          <Fragment key={name}>
+            <dt class="mono">{name}</dt>
+            <dd class="mono">{value}</dd>
+          </Fragment>
+        ))}
+      </dl>
+    </section>
+  );
+}
+
+function JobTimeline({ job }: { job: JobDetail }) {
+  const events = useOwn(job.id, eventsOf).data.value;
+  return (
+    <section class="panel" aria-labelledby="timeline-title">
+      <header>
+        <h2 id="timeline-title">{t('timeline')}</h2>
+      </header>
+      {events ? <Timeline events={events} attempts={job.history} /> : <Loading />}
+    </section>
+  );
+}

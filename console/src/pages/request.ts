@@ -1,0 +1,45 @@
+// From what was typed to what is sent. That a number is one is the browser's business, all
+// else the control plane's: it says best what is wrong.
+
+import type { JobRequest } from '../api/types';
+
+export interface Fields {
+  entrypoint: string;
+  id: string;
+  cluster: string;
+  required: boolean;
+  tags: string;
+  cpus: string;
+  gpus: string;
+  memory: string;
+  priority: string;
+  retries: string;
+}
+
+export function request(fields: Fields): JobRequest {
+  const tags = fields.tags.split(/[\s,]+/).filter(Boolean);
+  const memory = number(fields.memory);
+  return clean({
+    entrypoint: fields.entrypoint.trim(),
+    id: fields.id.trim() || undefined,
+    entrypoint_num_cpus: number(fields.cpus),
+    entrypoint_num_gpus: number(fields.gpus),
+    entrypoint_memory: memory === undefined ? undefined : Math.round(memory * 2 ** 30),
+    preferred_cluster: fields.cluster || undefined,
+    required: (fields.cluster !== '' && fields.required) || undefined,
+    tags: tags.length > 0 ? tags : undefined,
+    priority: number(fields.priority),
+    max_retries: number(fields.retries),
+  });
+}
+
+function number(text: string): number | undefined {
+  return text.trim() === '' ? undefined : Number(text);
+}
+
+/** What was not filled in is not sent. */
+function clean(given: { [K in keyof JobRequest]: JobRequest[K] | undefined }): JobRequest {
+  return Object.fromEntries(
+    Object.entries(given).filter(([, value]) => value !== undefined),
+  ) as unknown as JobRequest;
+}

@@ -1,0 +1,27 @@
+// The control plane's time, ticking: what counts down on the screen counts by its clock.
+
+import { signal } from '@preact/signals';
+import type { Cluster } from '../api/types';
+
+/** A browser on another machine may be ahead or behind; less than this is not worth a jump. */
+const TOLERANCE_MS = 2000;
+let ahead = 0;
+
+/** Once a second. */
+export const now = signal(Date.now());
+
+setInterval(() => {
+  if (!document.hidden) now.value = Date.now() + ahead;
+}, 1000);
+document.addEventListener('visibilitychange', () => (now.value = Date.now() + ahead));
+
+/** How long a cluster takes no further top-level submission, in whole seconds; 0: not at all. */
+export function untilNext({ next_submission_at }: Cluster): number {
+  return Math.max(0, Math.ceil(((next_submission_at ?? 0) - now.value) / 1000) * 1000);
+}
+
+/** What the control plane said when it answered: the `Date` header, whole seconds. */
+export function heard(date: string | null): void {
+  const seen = date === null ? Number.NaN : Date.parse(date) + 500 - Date.now();
+  if (Math.abs(seen - ahead) > TOLERANCE_MS) ahead = seen;
+}

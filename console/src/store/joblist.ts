@@ -1,0 +1,118 @@
+// The list of jobs as pure functions: pages that arrive, events that happen, filters.
+
+import type { Job, JobEvent, Kind, State } from '../api/types';
+
+export interface Filter {
+  states: State[];
+  kind?: Kind;
+  cluster?: string;
+  tag?: string;
+  /** In id, entrypoint, cluster or tags. */
+  text: string;
+}
+
+/** Whether a job is wanted. Made once for many jobs. */
+export function matching({ states, kind, cluster, tag, text }: Filter): (job: Job) => boolean {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  return (job) => {
+    if (states.length > 0 && !states.includes(job.state)) return false;
+    if (kind && job.kind !== kind) return false;
+    if (cluster && job.cluster !== cluster) return false;
+    if (tag && !job.tags?.includes(tag)) return false;
+    if (words.length === 0) return true;
+    const all = [job.id, job.entrypoint, job.cluster, ...(job.tags ?? [])].join(' ').toLowerCase();
+    return words.every((word) => all.includes(word));
+  };
+}
+
+/**
+ * Takes a page into the list, which stays newest first. Jobs that were there are replaced.
+ * Of jobs that were accepted in the same moment, those of a page `above` come first.
+ */
+export function merge(list: Job[], page: Job[], place: 'above' | 'below'): Job[] {
+  const fresh = new Map(page.map((job) => [job.id, job]));
+  const kept = list.map((job) => {
+    const newer = fresh.get(job.id);
+    fresh.delete(job.id);
+    return newer ?? job;
+  });
+  const added = [...fresh.values()];
+  const merged: Job[] = [];
+  let next = 0;
+  for (const job of kept) {
+    while (next < added.length && comesBefore(added[next]!, job, place)) merged.push(added[next++]!);
+    merged.push(job);
+  }
+  return merged.concat(added.slice(next));
+}
+
+function comesBefore(added: Job, kept: Job, place: 'above' | 'below'): boolean {
+  if (added.submitted_at !== kept.submitted_at) return added.submitted_at > kept.submitted_at;
+  return place === 'above';
+}
+
+/** What the events changed, and whether any was about a job that is not in the list. */
+export function apply(list: Job[], events: JobEvent[]): { list: Job[]; missing: boolean } {
+  const told = new Map<string, JobEvent[]>();
+  for (const event of events) {
+    const earlier = told.get(event.job);
+    if (earlier) earlier.push(event);
+    else told.set(event.job, [event]);
+  }
+  const next = list.map((job) => {
+    const mine = told.get(job.id);
+    if (!mine) return job;
+    told.delete(job.id);
+    return mine.reduce(after, job);
+  });
+  return { list: next, missing: told.size > 0 };
+}
+
+/** The job after an event, as the list of the control plane would show it. */
+export function after(job: Job, event: JobEvent): Job {
+  const next: Job = { ...job, state: event.state };
+  if (event.cluster) next.cluster = event.cluster;
+  if (event.attempt) next.attempts = Math.max(job.attempts, event.attempt);
+  if (event.message) next.message = event.message;
+  switch (event.state) {
+    case 'queued':
+      next.queued_at = event.at;
+      delete next.cluster;
+      delete next.ended_at;
+      delete next.running_at;
+      delete next.dispatched_at;
+      break;
+    case 'dispatching':
+      next.dispatched_at = event.at;
+      delete next.running_at;
+      break;
+    case 'running':
+      next.running_at ??= event.at;
+      break;
+    case 'succeeded':
+    case 'failed':
+    case 'stopped':
+      next.ended_at = event.at;
+      break;
+    case 'pending':
+    case 'unknown':
+      break;
+  }
+  return next;
+}
+
+/** How many of each state. */
+export function count(list: Job[]): Record<State, number> {
+  const counts: Record<State, number> = {
+    queued: 0,
+    dispatching: 0,
+    pending: 0,
+    running: 0,
+    unknown: 0,
+    succeeded: 0,
+    failed: 0,
+    stopped: 0,
+  };
+  for (const job of list) counts[job.state] += 1;
+  return counts;
+}

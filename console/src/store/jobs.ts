@@ -1,0 +1,118 @@
+// The jobs this page knows: loaded page by page once somebody looks, then kept by events.
+
+import { effect, signal, untracked } from '@preact/signals';
+import { ApiError, get } from '../api/client';
+import type { Job, JobEvent, Page } from '../api/types';
+import { apply, merge, type Filter } from './joblist';
+import { batch, epoch, suspect } from './live';
+
+/** What one request may ask for. */
+const PAGE = 1000;
+/** So many are loaded by themselves; older ones on request, or when a filter asks for them. */
+export const LOADED_BY_ITSELF = 20_000;
+const AT_MOST_EVERY_MS = 1000;
+
+/** Newest first. */
+export const jobs = signal<Job[]>([]);
+export const loading = signal(false);
+export const error = signal<ApiError | undefined>(undefined);
+/** There are older ones, from here. */
+export const older = signal<string | undefined>(undefined);
+
+let wanted = false;
+let turn = 0;
+let newestSoon: ReturnType<typeof setTimeout> | undefined;
+
+/** From now on the list is loaded and kept. */
+export function want(): void {
+  if (wanted) return;
+  wanted = true;
+  effect(() => {
+    void epoch.value;
+    void untracked(reload);
+  });
+  effect(() => {
+    const told = batch.value.filter((event): event is JobEvent => event.type === 'job');
+    if (told.length === 0) return;
+    const { list, missing } = apply(jobs.peek(), told);
+    jobs.value = list;
+    if (missing) newestSoon ??= setTimeout(() => void loadNewest(), AT_MOST_EVERY_MS);
+  });
+}
+
+/** Everything anew. What is shown stays in its place, and goes at the end if it is no more. */
+export async function reload(): Promise<void> {
+  const seen = await loadPages(undefined, LOADED_BY_ITSELF);
+  if (!seen) return;
+  // What was accepted after the first page left is not on it.
+  const newest = seen[0]?.submitted_at ?? Infinity;
+  const there = new Set(seen.map((job) => job.id));
+  jobs.value = jobs.peek().filter((job) => there.has(job.id) || job.submitted_at > newest);
+}
+
+export async function loadOlder(): Promise<void> {
+  await loadPages(older.peek(), 5 * PAGE);
+}
+
+/** Page by page into the list. Gives them all, or nothing if it failed or was overtaken. */
+async function loadPages(from: string | undefined, most: number): Promise<Job[] | undefined> {
+  const mine = ++turn;
+  const loaded: Job[] = [];
+  let cursor = from;
+  loading.value = true;
+  try {
+    do {
+      const page = await get<Page<Job>>('/v1/jobs', { limit: PAGE, cursor });
+      if (mine !== turn) return undefined;
+      jobs.value = merge(jobs.peek(), page.items, 'below');
+      loaded.push(...page.items);
+      cursor = page.next_cursor;
+      older.value = cursor;
+    } while (cursor && loaded.length < most);
+    error.value = undefined;
+    return loaded;
+  } catch (problem) {
+    report(problem);
+    return undefined;
+  } finally {
+    if (mine === turn) loading.value = false;
+  }
+}
+
+/** Those that were accepted since: pages from the top, down to one that is known. */
+async function loadNewest(): Promise<void> {
+  newestSoon = undefined;
+  try {
+    const known = new Set(jobs.peek().map((job) => job.id));
+    const newest: Job[] = [];
+    let cursor: string | undefined;
+    do {
+      // Most of the time it is a handful.
+      const limit = newest.length === 0 ? 100 : PAGE;
+      const page = await get<Page<Job>>('/v1/jobs', { limit, cursor });
+      newest.push(...page.items);
+      cursor = page.items.some((job) => known.has(job.id)) ? undefined : page.next_cursor;
+    } while (cursor && newest.length < LOADED_BY_ITSELF);
+    jobs.value = merge(jobs.peek(), newest, 'above');
+  } catch (problem) {
+    report(problem);
+  }
+}
+
+/** A filter may mean jobs that are older than those loaded: the control plane is asked. */
+export async function loadMatching(filter: Filter): Promise<void> {
+  const { states, kind, cluster, tag, text } = filter;
+  const query = { state: states.join(','), kind, cluster, tag, q: text.trim(), limit: PAGE };
+  try {
+    const page = await get<Page<Job>>('/v1/jobs', query);
+    jobs.value = merge(jobs.peek(), page.items, 'below');
+  } catch (problem) {
+    report(problem);
+  }
+}
+
+function report(problem: unknown): void {
+  if (!(problem instanceof ApiError)) throw problem;
+  error.value = problem;
+  if (problem.status === 0) suspect();
+}

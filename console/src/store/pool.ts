@@ -1,0 +1,35 @@
+// Clusters, queues, decisions and the last hour: shared by the pages that show them.
+
+import { get } from '../api/client';
+import type { Cluster, Decision, History, Page, Pool, Queues } from '../api/types';
+import { wholeHour } from './history';
+import { Resource } from './resource';
+
+/** Facts change without an event, so they are asked for as often as clusters are polled. */
+const FACTS_MS = 2000;
+
+export const clusters = new Resource(
+  async (signal) => (await get<{ items: Cluster[] }>('/v1/clusters', {}, signal)).items,
+  { every: FACTS_MS, concerns: () => true },
+);
+
+export const pool = new Resource((signal) => get<Pool>('/v1/pool', {}, signal), {
+  every: FACTS_MS,
+  concerns: () => true,
+});
+
+/** With why each waits, so it is asked for only where that is shown. */
+export const queues = new Resource((signal) => get<Queues>('/v1/queue', {}, signal), {
+  every: FACTS_MS,
+  concerns: () => true,
+});
+
+export const history = new Resource(
+  async (signal) => wholeHour(await get<History>('/v1/history', { minutes: 60 }, signal)),
+  { every: 15_000 },
+);
+
+export const decisions = new Resource(
+  async (signal) => (await get<Page<Decision>>('/v1/decisions', { limit: 12 }, signal)).items,
+  { concerns: (event) => event.type === 'job' && event.state === 'dispatching' },
+);

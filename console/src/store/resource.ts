@@ -1,0 +1,120 @@
+// Something that is asked for while somebody looks at it, and again when it may have changed.
+
+import { effect, signal } from '@preact/signals';
+import { useEffect, useMemo } from 'preact/hooks';
+import { ApiError } from '../api/client';
+import type { Event } from '../api/types';
+import { batch, connection, epoch, suspect } from './live';
+
+interface Options<T> {
+  /** Asked anew this often, for what changes without an event. */
+  every?: number;
+  /** Not any more once this holds. */
+  until?: (data: T) => boolean;
+  /** Which events change it; none unless said. */
+  concerns?: (event: Event) => boolean;
+}
+
+/** However much happens, asked at most this often because of it. */
+const AT_MOST_EVERY_MS = 1000;
+
+export class Resource<T> {
+  readonly data = signal<T | undefined>(undefined);
+  readonly error = signal<ApiError | undefined>(undefined);
+  private users = 0;
+  private stop: (() => void) | undefined;
+  private asked = 0;
+  private soon: ReturnType<typeof setTimeout> | undefined;
+  /** Of the request that is under way. */
+  private abort: AbortController | undefined;
+  /** Something changed since that left. */
+  private stale = false;
+
+  constructor(
+    private readonly ask: (signal: AbortSignal) => Promise<T>,
+    private readonly options: Options<T> = {},
+  ) {}
+
+  /** Now, whatever is under way. */
+  async refresh(): Promise<void> {
+    clearTimeout(this.soon);
+    this.soon = undefined;
+    this.stale = false;
+    this.abort?.abort();
+    const abort = new AbortController();
+    this.abort = abort;
+    this.asked = Date.now();
+    try {
+      const answer = await this.ask(abort.signal);
+      if (abort.signal.aborted) return;
+      this.data.value = answer;
+      this.error.value = undefined;
+    } catch (error) {
+      if (abort.signal.aborted) return;
+      if (!(error instanceof ApiError)) throw error;
+      this.error.value = error;
+      if (error.status === 0) suspect();
+    }
+    this.abort = undefined;
+    if (this.stale) this.refreshSoon();
+  }
+
+  /** Keeps it fresh until the returned function is called. */
+  watch(): () => void {
+    this.users += 1;
+    if (this.users === 1) this.begin();
+    return () => {
+      this.users -= 1;
+      if (this.users === 0) this.stop?.();
+    };
+  }
+
+  private begin(): void {
+    const { every, until, concerns } = this.options;
+    const timer =
+      every &&
+      setInterval(() => {
+        const data = this.data.peek();
+        const settled = data !== undefined && until?.(data);
+        if (!settled && !document.hidden && connection.peek() === 'live') this.refreshSoon();
+      }, every);
+    const forgetEpoch = effect(() => {
+      void epoch.value;
+      void this.refresh();
+    });
+    const forgetBatch = effect(() => {
+      if (concerns && batch.value.some(concerns)) this.refreshSoon();
+    });
+    this.stop = () => {
+      clearInterval(timer);
+      clearTimeout(this.soon);
+      this.soon = undefined;
+      this.abort?.abort();
+      this.abort = undefined;
+      forgetEpoch();
+      forgetBatch();
+    };
+  }
+
+  private refreshSoon(): void {
+    // A slow answer is waited for: who asks again and again gets none.
+    if (this.abort) {
+      this.stale = true;
+      return;
+    }
+    const wait = this.asked + AT_MOST_EVERY_MS - Date.now();
+    this.soon ??= setTimeout(() => void this.refresh(), Math.max(0, wait));
+  }
+}
+
+/** A shared resource, kept fresh while the component is there. */
+export function useResource<T>(resource: Resource<T>): Resource<T> {
+  useEffect(() => resource.watch(), [resource]);
+  return resource;
+}
+
+/** One of the component's own, for the thing of this name. */
+export function useOwn<T>(name: string, make: (name: string) => Resource<T>): Resource<T> {
+  const resource = useMemo(() => make(name), [name]);
+  return useResource(resource);
+}

@@ -1,0 +1,61 @@
+// States and conditions: a shape, a colour and a word, so that none has to carry it alone.
+
+import type { Cluster, State } from '../api/types';
+import { word } from '../i18n';
+
+const GLYPHS: Record<State, string> = {
+  queued: 'M6 2.2a3.8 3.8 0 1 0 0 7.6 3.8 3.8 0 0 0 0-7.6z',
+  dispatching: 'M2 6h7M6.2 3l3 3-3 3',
+  pending: 'M6 2.2a3.8 3.8 0 1 0 0 7.6 3.8 3.8 0 0 0 0-7.6zM6 4v2.2l1.4 1',
+  running: 'M3.6 2.4v7.2L9.8 6z',
+  unknown: 'M4 4.4a2 2 0 1 1 2.6 1.9q-.6.3-.6 1.1M6 9.8v.01',
+  succeeded: 'M2.2 6.4l2.6 2.6 5-5.6',
+  failed: 'M3 3l6 6M9 3l-6 6',
+  stopped: 'M3 3h6v6H3z',
+};
+
+export function StateBadge({ state, stopping }: { state: State; stopping?: boolean | undefined }) {
+  const ended = state === 'succeeded' || state === 'failed' || state === 'stopped';
+  return (
+    <span class={`state state-${state}`} data-state={state}>
+      <svg viewBox="0 0 12 12" aria-hidden="true">
+        <path d={GLYPHS[state]} />
+      </svg>
+      {stopping && !ended ? word('state', 'stopping') : word('state', state)}
+    </span>
+  );
+}
+
+/** How a cluster is, in one word: what keeps work from it comes first. */
+export function condition(cluster: Cluster): { name: string; tone: 'good' | 'warn' | 'bad' | 'idle' } {
+  if (cluster.health.state === 'unhealthy') return { name: 'unhealthy', tone: 'bad' };
+  if (cluster.health.state === 'never_seen') return { name: 'never_seen', tone: 'idle' };
+  if (cluster.leaving) return { name: 'leaving', tone: 'warn' };
+  if (cluster.draining) return { name: 'draining', tone: 'warn' };
+  if (cluster.cordoned !== undefined) return { name: 'cordoned', tone: 'warn' };
+  if (cluster.breaker.state !== 'closed') return { name: 'circuit', tone: 'bad' };
+  return { name: 'healthy', tone: 'good' };
+}
+
+export function ConditionBadge({ cluster }: { cluster: Cluster }) {
+  const { name, tone } = condition(cluster);
+  return (
+    <span class={`chip chip-${tone}`} data-condition={name}>
+      <span class="dot" />
+      {word('health', name)}
+    </span>
+  );
+}
+
+export function Tags({ tags }: { tags: string[] | undefined }) {
+  if (!tags?.length) return null;
+  return (
+    <span class="tags">
+      {tags.map((tag) => (
+        <span class="tag" key={tag}>
+          {tag}
+        </span>
+      ))}
+    </span>
+  );
+}

@@ -1,0 +1,63 @@
+// "Are you sure?", as a promise.
+
+import { signal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import { t } from '../i18n';
+
+interface Question {
+  title: string;
+  text: string;
+  action: string;
+  danger?: boolean;
+  /** Asks for a line of text too. */
+  note?: string;
+}
+
+const asked = signal<(Question & { answer: (note: string | undefined) => void }) | undefined>(undefined);
+
+/** Gives the note (empty if none was asked for), or nothing if the answer is no. */
+export function confirm(question: Question): Promise<string | undefined> {
+  return new Promise((answer) => (asked.value = { ...question, answer }));
+}
+
+export function ConfirmDialog() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const note = useRef<HTMLInputElement>(null);
+  const question = asked.value;
+  useEffect(() => {
+    if (question) dialog.current?.showModal();
+  }, [question]);
+  if (!question) return null;
+
+  const close = (answer: string | undefined): void => {
+    asked.value = undefined;
+    question.answer(answer);
+  };
+  return (
+    <dialog ref={dialog} aria-labelledby="confirm-title" onClose={() => close(undefined)}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          close(note.current?.value.trim() ?? '');
+        }}
+      >
+        <h2 id="confirm-title">{question.title}</h2>
+        <p class="muted">{question.text}</p>
+        {question.note && (
+          <label class="field">
+            <span>{question.note}</span>
+            <input ref={note} name="note" maxLength={200} autocomplete="off" />
+          </label>
+        )}
+        <div class="actions">
+          <button type="button" onClick={() => close(undefined)}>
+            {t('cancel')}
+          </button>
+          <button type="submit" class={question.danger ? 'danger' : 'primary'}>
+            {question.action}
+          </button>
+        </div>
+      </form>
+    </dialog>
+  );
+}

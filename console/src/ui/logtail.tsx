@@ -1,0 +1,102 @@
+// The end of a job's log, growing. Written into the document directly: a log of thousands of
+// lines a second is no matter for a virtual tree.
+
+import { useSignal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import { t } from '../i18n';
+import { follow } from '../store/log';
+
+/** The oldest text goes when there is more. */
+const KEPT_CHARACTERS = 400_000;
+
+type Status = 'live' | 'broken' | 'ended';
+
+/** A further attempt goes on in the same stream; a job that had ended and lives again needs a new one. */
+export function LogTail({ id, lives }: { id: string; lives: boolean }) {
+  const box = useRef<HTMLPreElement>(null);
+  const following = useSignal(true);
+  const status = useSignal<Status>('live');
+  const empty = useSignal(true);
+  const cut = useSignal(false);
+  const life = useSignal(1);
+
+  useEffect(() => {
+    if (lives && status.peek() === 'ended') life.value += 1;
+  }, [lives]);
+  useEffect(() => {
+    const element = box.current!;
+    element.textContent = '';
+    empty.value = true;
+    cut.value = false;
+    status.value = 'live';
+    let pending: Node[] = [];
+    let frame = 0;
+    let size = 0;
+
+    const draw = (): void => {
+      frame = 0;
+      element.append(...pending);
+      pending = [];
+      while (size > KEPT_CHARACTERS && element.firstChild) {
+        size -= element.firstChild.textContent?.length ?? 0;
+        element.firstChild.remove();
+        cut.value = true;
+      }
+      if (following.peek()) element.scrollTop = element.scrollHeight;
+    };
+    const add = (node: Node): void => {
+      pending.push(node);
+      size += node.textContent?.length ?? 0;
+      empty.value = false;
+      frame ||= requestAnimationFrame(draw);
+    };
+    const stop = follow(id, {
+      text(text) {
+        status.value = 'live';
+        add(document.createTextNode(text));
+      },
+      note(text) {
+        const line = document.createElement('span');
+        line.className = 'log-note';
+        line.textContent = `${text}\n`;
+        add(line);
+      },
+      ended: () => (status.value = 'ended'),
+      broken: () => (status.value = 'broken'),
+    });
+    return () => {
+      stop();
+      cancelAnimationFrame(frame);
+    };
+  }, [id, life.value]);
+
+  /** Who scrolls up wants to read; who comes back to the end wants to follow. */
+  const scrolled = ({ currentTarget: element }: { currentTarget: HTMLElement }): void => {
+    following.value = element.scrollHeight - element.scrollTop - element.clientHeight < 24;
+  };
+  const toggle = (): void => {
+    following.value = !following.value;
+    if (following.value) box.current!.scrollTop = box.current!.scrollHeight;
+  };
+  return (
+    <section class="panel log" aria-labelledby="log-title">
+      <header>
+        <h2 id="log-title">{t('log')}</h2>
+        <span class="muted" data-log={status.value}>
+          {t(`log.${status.value}`)}
+        </span>
+        <span class="grow" />
+        {cut.value && <span class="muted">{t('log.cut')}</span>}
+        {status.value !== 'ended' && (
+          <button type="button" aria-pressed={!following.value} onClick={toggle}>
+            {following.value ? t('log.pause') : t('log.follow')}
+          </button>
+        )}
+      </header>
+      {empty.value && (
+        <p class="log-empty muted">{status.value === 'ended' ? t('log.nothing') : t('log.waiting')}</p>
+      )}
+      <pre ref={box} tabIndex={0} aria-label={t('log')} onScroll={scrolled} hidden={empty.value} />
+    </section>
+  );
+}

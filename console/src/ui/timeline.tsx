@@ -1,0 +1,91 @@
+// A job's life: how its time divides, and every state it was in.
+
+import type { Attempt, JobEvent, Moment, State } from '../api/types';
+import { duration } from '../format';
+import { t, word } from '../i18n';
+import { now } from '../store/clock';
+import { StateBadge } from './badges';
+import { Clock } from './time';
+
+interface Phase {
+  state: State;
+  from: Moment;
+  to: Moment;
+}
+
+const ENDED: State[] = ['succeeded', 'failed', 'stopped'];
+
+/** From each event to the next; the last goes on until now unless it is an end. */
+export function phases(events: JobEvent[], until: Moment): Phase[] {
+  return events.flatMap((event, index) => {
+    if (ENDED.includes(event.state)) return [];
+    const to = events[index + 1]?.at ?? Math.max(until, event.at);
+    return [{ state: event.state, from: event.at, to }];
+  });
+}
+
+export function Timeline({ events, attempts }: { events: JobEvent[]; attempts: Attempt[] }) {
+  const parts = phases(events, now.value);
+  const whole = parts.reduce((sum, part) => sum + part.to - part.from, 0);
+  return (
+    <>
+      <div
+        class="phases"
+        role="img"
+        aria-label={parts
+          .map((part) => `${word('state', part.state)} ${duration(part.to - part.from)}`)
+          .join(', ')}
+      >
+        {parts.map((part) => (
+          <div
+            key={part.from}
+            class={`phase phase-${part.state}`}
+            style={{ flexGrow: whole ? (part.to - part.from) / whole : 1 }}
+            title={`${word('state', part.state)} ${duration(part.to - part.from)}`}
+          />
+        ))}
+      </div>
+      <ol class="timeline">
+        {events.map((event, index) => {
+          const previous = events[index - 1];
+          return (
+            <li key={event.seq}>
+              <StateBadge state={event.state} />
+              <span class="muted">
+                {event.cluster !== previous?.cluster && event.cluster}
+                {event.attempt !== previous?.attempt && (event.attempt ?? 1) > 1 && ` #${event.attempt}`}
+              </span>
+              <span class="grow" />
+              <span class="muted num">
+                {previous && event.at - previous.at >= 1000 && `+${duration(event.at - previous.at)} · `}
+                <Clock at={event.at} />
+              </span>
+              {event.message && <Line text={event.message} />}
+            </li>
+          );
+        })}
+      </ol>
+      {attempts.length > 1 && (
+        <ol class="attempts">
+          {attempts.map((each) => (
+            <li key={each.attempt}>
+              <b>{t('attempt', { n: each.attempt })}</b> {each.cluster}{' '}
+              <span class="muted">{each.outcome ? word('outcome', each.outcome) : t('attempt.lives')}</span>
+              <span class="row-second muted mono">{each.submission_id}</span>
+              {each.message && <Line text={each.message} />}
+            </li>
+          ))}
+        </ol>
+      )}
+    </>
+  );
+}
+
+/** The first line of a message; all of it in the title. */
+function Line({ text }: { text: string }) {
+  return (
+    <span class="row-second muted clamp" title={text}>
+      {text.split('\n')[0]}
+    </span>
+  );
+}

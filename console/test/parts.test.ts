@@ -1,0 +1,108 @@
+import { expect, test } from 'vitest';
+import { request, type Fields } from '../src/pages/request';
+import { parse } from '../src/router';
+import { wholeHour } from '../src/store/history';
+import { LogPosition, plain } from '../src/store/log';
+import { area, path } from '../src/ui/chart';
+import { phases } from '../src/ui/timeline';
+
+test('addresses lead to pages', () => {
+  expect(parse('')).toEqual({ page: 'overview' });
+  expect(parse('#/jobs?state=failed')).toEqual({ page: 'jobs' });
+  expect(parse('#/jobs/a%2Fb')).toEqual({ page: 'job', name: 'a/b' });
+  expect(parse('#/clusters/mac')).toEqual({ page: 'cluster', name: 'mac' });
+  expect(parse('#/clusters')).toEqual({ page: 'missing' });
+  expect(parse('#/jobs/a/b')).toEqual({ page: 'missing' });
+});
+
+test('a log that begins again is not shown twice', () => {
+  const position = new LogPosition();
+  const piece = (from: number, text: string, attempt = 1) =>
+    position.advance({ attempt, cluster: 'mac', from, text });
+  expect(piece(0, 'één\n')).toBe('één\n');
+  expect(piece(0, 'één\n')).toBe('');
+  expect(piece(0, 'één\ntwo\n')).toBe('two\n');
+  expect(piece(10, 'three\n')).toBe('three\n');
+  expect(piece(0, 'again\n', 2)).toBe('again\n');
+});
+
+test('colours and progress bars of terminals leave their text', () => {
+  expect(plain('\u001b[31mred\u001b[0m\n')).toBe('red\n');
+  expect(plain('10 %\r50 %\r100 %\ndone\r\n')).toBe('100 %\ndone\r\n');
+});
+
+test('a line breaks where nothing is known', () => {
+  expect(path([0, 1, null, 1], 1, 30, 10)).toBe('M0.0 10.0L10.0 0.0M30.0 0.0');
+  expect(area([null, 1, 1, null], 1, 30, 10)).toBe('M10.0 10L10.0 0.0L20.0 0.0L20.0 10Z');
+});
+
+test('the phases of a life are as long as the time between its events', () => {
+  const event = (state: 'queued' | 'running' | 'succeeded', at: number) => ({
+    type: 'job' as const,
+    seq: at,
+    at,
+    job: 'a',
+    state,
+  });
+  expect(phases([event('queued', 0), event('running', 10), event('succeeded', 25)], 99)).toEqual([
+    { state: 'queued', from: 0, to: 10 },
+    { state: 'running', from: 10, to: 25 },
+  ]);
+  expect(phases([event('queued', 0)], 99)).toEqual([{ state: 'queued', from: 0, to: 99 }]);
+});
+
+test('what was not filled in is not sent', () => {
+  const blank: Fields = {
+    entrypoint: ' python a.py ',
+    id: '',
+    cluster: '',
+    required: true,
+    tags: '',
+    cpus: '',
+    gpus: '',
+    memory: '',
+    priority: '',
+    retries: '',
+  };
+  expect(request(blank)).toEqual({ entrypoint: 'python a.py' });
+  expect(request({ ...blank, cluster: 'mac', tags: 'linux, a', cpus: '0.5', memory: '2' })).toEqual({
+    entrypoint: 'python a.py',
+    preferred_cluster: 'mac',
+    required: true,
+    tags: ['linux', 'a'],
+    entrypoint_num_cpus: 0.5,
+    entrypoint_memory: 2147483648,
+  });
+});
+
+test('a young control plane has an hour too, of which it knows the end', () => {
+  const series = [1, 2];
+  const own = {
+    cpu: series,
+    gpu: series,
+    memory: series,
+    live: series,
+    waiting: series,
+    healthy: [true, true],
+  };
+  const pool = {
+    waiting: series,
+    live: series,
+    submitted: series,
+    started: series,
+    succeeded: series,
+    failed: series,
+    stopped: series,
+  };
+  const hour = wholeHour({
+    step_seconds: 15,
+    at: 15_000,
+    moments: [0, 15_000],
+    clusters: { mac: own },
+    pool,
+  });
+  expect(hour.moments).toHaveLength(240);
+  expect(hour.moments.slice(-3)).toEqual([-15_000, 0, 15_000]);
+  expect(hour.clusters['mac']!.cpu.slice(-3)).toEqual([null, 1, 2]);
+  expect(hour.pool.failed).toHaveLength(240);
+});

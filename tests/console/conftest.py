@@ -1,0 +1,60 @@
+"""A real browser. A page of it on which anything goes wrong unnoticed fails its test."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, sync_playwright
+
+from support.console import Console, OpenConsole
+from support.plane import REPOSITORY, Plane
+from support.waiting import PATIENCE
+
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
+    "--disable-background-networking --disable-component-update --disable-sync"
+)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    # A debug build reads the console from the disk, so it has to be there.
+    subprocess.run([REPOSITORY / "scripts/console"], check=True)
+    found = subprocess.run(
+        [REPOSITORY / "scripts/chromium"], check=True, stdout=subprocess.PIPE, text=True
+    )
+    path = found.stdout.strip()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS.split())
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_console(browser: Browser, request: pytest.FixtureRequest) -> Iterator[OpenConsole]:
+    """Consoles in browser contexts of their own; `options` are those of a context."""
+    opened: list[tuple[BrowserContext, Console]] = []
+
+    def make(plane: Plane, **options: Any) -> Console:
+        options = {"viewport": {"width": 1280, "height": 800}, "locale": "en-GB", **options}
+        context = browser.new_context(**options)
+        context.set_default_timeout(30_000 * PATIENCE)
+        console = Console(context, plane)
+        opened.append((context, console))
+        return console
+
+    yield make
+    for context, console in opened:
+        if getattr(request.node, "failed_half_way", False):
+            console.screenshot(f"failed-{request.node.name}")
+        context.close()
+    problems = [problem for _, console in opened for problem in console.problems]
+    assert not problems, "\n".join(problems)
+
+
+@pytest.fixture
+def console(plane: Plane, open_console: OpenConsole) -> Console:
+    return open_console(plane)

@@ -1,0 +1,70 @@
+"""The console as a user has it open, in a browser that keeps note of whatever goes wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Callable
+
+from playwright.sync_api import BrowserContext, Page
+
+from .plane import REPOSITORY, Plane
+
+SCREENSHOTS = REPOSITORY / "target/console-screenshots"
+
+
+class Console:
+    """One page of it. What nobody expected is in `problems` at the end."""
+
+    def __init__(self, context: BrowserContext, plane: Plane):
+        self.plane = plane
+        self.page: Page = context.new_page()
+        self.problems: list[str] = []
+        self._expected: list[re.Pattern[str]] = []
+        self.page.on("console", lambda message: self._heard(message.type, message.text))
+        self.page.on("pageerror", lambda error: self.problems.append(f"page error: {error}"))
+        self.page.on("request", lambda request: self._asked(request.url))
+
+    def open(self, route: str = "#/") -> Page:
+        """Loads the page and waits until it is live."""
+        self.page.goto(f"{self.plane.address}/{route}")
+        self.wait_live()
+        # Lost with every load, so it tells whether there was another.
+        self.page.evaluate("window.sameLoad = true")
+        return self.page
+
+    def go(self, route: str) -> None:
+        """To another page of the console, without a load."""
+        self.page.evaluate("route => { location.hash = route }", route)
+
+    def wait_live(self) -> None:
+        self.page.locator("[data-connection=live]").wait_for(state="attached")
+
+    def is_same_load(self) -> bool:
+        return bool(self.page.evaluate("window.sameLoad === true"))
+
+    @contextmanager
+    def expecting(self, pattern: str) -> Iterator[None]:
+        """What the browser itself reports of requests that fail on purpose."""
+        self._expected.append(re.compile(pattern))
+        yield
+        # What was said is heard when the browser is spoken to next.
+        self.page.evaluate("1")
+        self._expected.pop()
+
+    def screenshot(self, name: str) -> None:
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=SCREENSHOTS / f"{name}.png")
+
+    def _heard(self, kind: str, text: str) -> None:
+        if kind == "error" and not any(each.search(text) for each in self._expected):
+            self.problems.append(f"console error: {text}")
+
+    def _asked(self, url: str) -> None:
+        if not url.startswith((self.plane.address + "/", "data:")):
+            self.problems.append(f"request to another host: {url}")
+
+
+# Opens the console of a plane in a browser context of its own: see `open_console` in conftest.
+OpenConsole = Callable[..., Console]
