@@ -45,7 +45,6 @@ struct Everywhere {
 }
 
 #[derive(Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one of them")]
 enum Command {
     #[command(flatten)]
     Guest(Guest),
