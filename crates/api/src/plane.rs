@@ -141,4 +141,11 @@ pub struct Version {
     pub plane: String,
     /// When it started.
     pub started_at: u64,
+    /// Who asks, where there are tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// What their token is good for: `read`, `submit` or `admin`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "submit")]
+    pub role: Option<String>,
 }

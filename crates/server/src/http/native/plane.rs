@@ -79,11 +79,16 @@ pub(super) async fn reload(State(plane): State<Plane>) -> Result<Json<api::Reloa
     }
 }
 
-/// Show who answers
+/// Show who answers, and who asks
 #[utoipa::path(get, path = "/v1/version", tag = "plane", operation_id = "get_version",
     responses((status = 200, body = api::Version)))]
-pub(super) async fn version(State(plane): State<Plane>) -> Json<api::Version> {
+pub(super) async fn version(
+    State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
+) -> Json<api::Version> {
     Json(api::Version {
+        role: caller.owner.is_some().then(|| caller.role.as_str().to_owned()),
+        owner: caller.owner.map(|owner| owner.to_string()),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         api: "v1".to_owned(),
         plane: plane.id.to_string(),

@@ -97,6 +97,8 @@ async fn each_role_does_what_it_is_for_and_is_told_what_it_is_not() {
     guarded.ask(admin, "POST", "/v1/clusters/mac/cordon", Value::Null).await.expect(200);
     guarded.get(read, "/v1/clusters/mac/connection").await.refused(403, "forbidden");
     guarded.get(zorro, "/v1/clusters/mac/connection").await.expect(200);
+    let who = guarded.get(zorro, "/v1/version").await.expect(200);
+    assert_eq!((&who["owner"], &who["role"]), (&json!("zorro"), &json!("submit")));
     guarded.get("rmc_guess", "/v1/jobs").await.refused(403, "bad_token");
     guarded.get("", "/v1/jobs").await.refused(401, "no_token");
 }
