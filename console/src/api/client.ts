@@ -42,8 +42,13 @@ async function request<T>(method: string, path: string, body: unknown, signal?: 
   heard(answer.headers.get('date'));
   const text = await answer.text();
   if (answer.ok) return (text ? JSON.parse(text) : undefined) as T;
-  throw refusal(answer.status, text);
+  const problem = refusal(answer.status, text);
+  if (NOT_LET_IN.includes(problem.code)) location.assign('/login');
+  throw problem;
 }
+
+/** The token has expired or was revoked, or one is asked for now: the server has a page for that. */
+const NOT_LET_IN = ['no_token', 'bad_token'];
 
 /** The body of a refusal; whatever stands in between may answer with something else. */
 function refusal(status: number, text: string): ApiError {

@@ -1,7 +1,7 @@
 // All jobs: found by state, cluster, kind, tag or text. The filter is in the address.
 
 import { computed, effect, signal } from '@preact/signals';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useLayoutEffect } from 'preact/hooks';
 import { KINDS, STATES, type Job, type Kind, type State } from '../api/types';
 import { number, resources } from '../format';
 import { t, word } from '../i18n';
@@ -38,7 +38,8 @@ function read(query: URLSearchParams, words: string): Filter {
 
 export function JobsPage() {
   useEffect(want, []);
-  useEffect(keepTextInAddress, []);
+  // At once: a moment later somebody may have begun to type.
+  useLayoutEffect(keepTextInAddress, []);
   useEffect(askForOlder, []);
   const isFiltered = isSet(filter.value);
   return (
