@@ -25,6 +25,12 @@ export function post<T>(path: string, body?: unknown, signal?: AbortSignal): Pro
   return request<T>('POST', path, body, signal);
 }
 
+/** The browser forgets the token, which no script can read. */
+export async function logOut(): Promise<void> {
+  await fetch('/logout', { method: 'POST', redirect: 'manual' }).catch(() => undefined);
+  location.assign('/login');
+}
+
 /** An id or a name as a part of a path. */
 export const segment = encodeURIComponent;
 

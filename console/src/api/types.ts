@@ -220,6 +220,9 @@ export interface Version {
   /** Which control plane: made once per state directory. */
   plane: string;
   started_at: Moment;
+  /** Who asks, where there are tokens. */
+  owner?: string;
+  role?: 'read' | 'submit' | 'admin';
 }
 
 export type Event = JobEvent | ClusterEvent;

@@ -25,6 +25,8 @@ export const en = {
   'status.away': 'Reconnecting…',
   'status.resting': 'Paused',
   'status.version': 'Control plane {version}',
+  'account.role': 'A token of role {role}',
+  'account.out': 'Log out',
   'theme.system': 'Theme: as the system',
   'theme.light': 'Theme: light',
   'theme.dark': 'Theme: dark',

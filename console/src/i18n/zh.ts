@@ -27,6 +27,8 @@ export const zh: Record<keyof typeof en, string> = {
   'status.away': '重新连接中…',
   'status.resting': '已暂停',
   'status.version': '控制面 {version}',
+  'account.role': '角色为 {role} 的令牌',
+  'account.out': '退出登录',
   'theme.system': '主题：跟随系统',
   'theme.light': '主题：浅色',
   'theme.dark': '主题：深色',

@@ -26,6 +26,7 @@ export const SystemIcon = icon(<path d="M2 3h12v8H2zM6 13.5h4M8 11v2.5" />);
 export const KeyboardIcon = icon(
   <path d="M1.5 4h13v8h-13zM4 6.5h.01M6.7 6.5h.01M9.3 6.5h.01M12 6.5h.01M5 9.5h6" />,
 );
+export const LogOutIcon = icon(<path d="M6.5 2.5h-4v11h4M6 8h7.5M10.5 5l3 3-3 3" />);
 export const BackIcon = icon(<path d="M9.5 3.5 5 8l4.5 4.5" />);
 export const CloseIcon = icon(<path d="M4 4l8 8M12 4l-8 8" />);
 export const AlertIcon = icon(<path d="M8 2 1.5 13.5h13zM8 6.5v3.2M8 11.6v.01" />);

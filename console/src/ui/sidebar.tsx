@@ -1,6 +1,7 @@
 // Where one can go. On a phone it is a bar at the bottom.
 
 import type { FunctionComponent } from 'preact';
+import { logOut } from '../api/client';
 import { number } from '../format';
 import { t, word, type Key } from '../i18n';
 import { language, theme, type Theme } from '../prefs';
@@ -13,6 +14,7 @@ import {
   EventsIcon,
   JobsIcon,
   KeyboardIcon,
+  LogOutIcon,
   Mark,
   MoonIcon,
   OverviewIcon,
@@ -59,6 +61,7 @@ export function Sidebar() {
       </ul>
       <ClusterLinks />
       <div class="sidebar-foot">
+        <Account />
         <Status />
         <div class="switches">
           <ThemeSwitch />
@@ -140,6 +143,22 @@ function Status() {
       <span class={`dot dot-${tone}`} />
       <span>{t(`status.${now}`)}</span>
       {version.value && <span class="num version">{version.value.version}</span>}
+    </p>
+  );
+}
+
+/** Where there are tokens: whose this is, and the way out. */
+function Account() {
+  const { owner, role } = version.value ?? {};
+  if (!owner || !role) return null;
+  return (
+    <p class="account muted">
+      <span class="cut" title={t('account.role', { role })}>
+        {owner}
+      </span>
+      <button type="button" class="plain" aria-label={t('account.out')} title={t('account.out')} onClick={logOut}>
+        <LogOutIcon />
+      </button>
     </p>
   );
 }

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use crate::access::{Access, COOKIE};
 
 /// Styles in the page, a form to ourselves, and nothing else.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'; form-action 'self'; \
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'; \
                       base-uri 'none'; frame-ancestors 'none'";
 const PAGE: &str = include_str!("login/page.html");
 /// Where the page says what went wrong.
