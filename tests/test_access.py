@@ -1,0 +1,115 @@
+"""Who may use a control plane: the stock clients of Ray, our SDK and our commands, with tokens."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import requests
+from ray.job_submission import JobSubmissionClient
+
+from support import tokens
+from support.plane import REPOSITORY, MakePlane, Plane, binary
+from support.ray_cluster import BIN, clean_environment
+from support.waiting import PATIENCE, wait_until
+
+PROGRAM = """
+import ray_multicluster_scheduler as rms
+with rms.initialize_scheduler_environment():
+    job = rms.submit_job("echo from the SDK", submission_id="by-sdk")
+    rms.wait_for_all_jobs([job])
+    print([job.submission_id for job in rms.list_jobs()])
+"""
+
+
+@pytest.fixture
+def guarded(make_plane: MakePlane) -> tuple[Plane, dict[str, str]]:
+    plane = make_plane(submission_interval="0s")
+    made = {
+        owner: tokens.create(plane, owner, role)
+        for owner, role in (("zorro", "submit"), ("diego", "submit"), ("grafana", "read"))
+    }
+    return plane, made
+
+
+def test_the_stock_clients_of_ray_work_with_tokens_and_see_their_own(
+    guarded: tuple[Plane, dict[str, str]], tmp_path: Path
+) -> None:
+    plane, made = guarded
+    zorro = JobSubmissionClient(plane.address, headers=tokens.headers(made["zorro"]))
+    job = zorro.submit_job(entrypoint="echo hello", submission_id="by-client")
+    wait_until(lambda: zorro.get_job_status(job).is_terminal(), "the job has ended", 60 * PATIENCE)
+    assert "hello" in zorro.get_job_logs(job)
+
+    def ray_job(*arguments: str) -> subprocess.CompletedProcess[str]:
+        env = {**clean_environment(tmp_path), "RAY_ADDRESS": plane.address}
+        env["RAY_JOB_HEADERS"] = json.dumps(tokens.headers(made["diego"]))
+        command = [str(BIN / "ray"), "job", *arguments]
+        return subprocess.run(
+            command, env=env, capture_output=True, text=True, timeout=120 * PATIENCE, check=False
+        )
+
+    submitted = ray_job("submit", "--submission-id", "by-cli", "--", "echo", "from", "the", "CLI")
+    assert submitted.returncode == 0, submitted.stdout + submitted.stderr
+    assert "from the CLI" in submitted.stdout
+    listed = ray_job("list").stdout
+    assert "by-cli" in listed
+    assert "by-client" not in listed
+    stopped = ray_job("stop", "by-client")
+    assert stopped.returncode != 0
+    assert "does not exist" in stopped.stdout + stopped.stderr
+
+    with pytest.raises(RuntimeError, match=r"401|token"):
+        JobSubmissionClient(plane.address).list_jobs()
+
+
+def test_our_sdk_and_our_commands_work_with_tokens(
+    guarded: tuple[Plane, dict[str, str]], tmp_path: Path
+) -> None:
+    plane, made = guarded
+    env = {**clean_environment(tmp_path), "RAY_MULTICLUSTER_ADDRESS": plane.address}
+    env["PYTHONPATH"] = os.pathsep.join([str(REPOSITORY / "python"), *sys.path])
+    program = [sys.executable, "-c", PROGRAM]
+    without = subprocess.run(program, env=env, capture_output=True, text=True, check=False)
+    assert "AccessError" in without.stderr
+    assert "RAY_MULTICLUSTER_TOKEN" in without.stderr
+
+    env["RAY_MULTICLUSTER_TOKEN"] = made["zorro"]
+    done = subprocess.run(
+        program, env=env, capture_output=True, text=True, timeout=120 * PATIENCE, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "['by-sdk']"
+
+    def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(binary()), *arguments], env=env, capture_output=True, text=True, check=False
+        )
+
+    assert "by-sdk" in command("jobs").stdout
+    env["RAY_MULTICLUSTER_TOKEN"] = made["grafana"]
+    assert "by-sdk" in command("jobs").stdout, "who reads sees everybody's"
+    refused = command("stop", "by-sdk")
+    assert refused.returncode == 4
+    assert "needs a token of role submit or admin" in refused.stderr
+    metrics = requests.get(
+        f"{plane.address}/metrics", headers=tokens.headers(made["grafana"]), timeout=30
+    )
+    assert metrics.ok
+
+
+def test_no_token_is_found_in_what_the_control_plane_writes_and_says(
+    guarded: tuple[Plane, dict[str, str]],
+) -> None:
+    plane, made = guarded
+    answers = [
+        requests.get(plane.address + path, headers=tokens.headers(made["grafana"]), timeout=30).text
+        for path in ("/v1/jobs", "/v1/clusters", "/v1/settings", "/v1/decisions", "/metrics")
+    ]
+    told = "".join([*answers, plane.output(), (plane.state / "tokens.json").read_text()])
+    for token in made.values():
+        assert token.removeprefix("rmc_") not in told
