@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import requests
+from ray.exceptions import AuthenticationError
 from ray.job_submission import JobSubmissionClient
 
 from support import tokens
@@ -45,9 +46,13 @@ def test_the_stock_clients_of_ray_work_with_tokens_and_see_their_own(
     wait_until(lambda: zorro.get_job_status(job).is_terminal(), "the job has ended", 60 * PATIENCE)
     assert "hello" in zorro.get_job_logs(job)
 
-    def ray_job(*arguments: str) -> subprocess.CompletedProcess[str]:
-        env = {**clean_environment(tmp_path), "RAY_ADDRESS": plane.address}
-        env["RAY_JOB_HEADERS"] = json.dumps(tokens.headers(made["diego"]))
+    by_header = {"RAY_JOB_HEADERS": json.dumps(tokens.headers(made["diego"]))}
+    rays_own_way = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": made["diego"]}
+
+    def ray_job(
+        *arguments: str, proof: dict[str, str] = by_header
+    ) -> subprocess.CompletedProcess[str]:
+        env = {**clean_environment(tmp_path), "RAY_ADDRESS": plane.address, **proof}
         command = [str(BIN / "ray"), "job", *arguments]
         return subprocess.run(
             command, env=env, capture_output=True, text=True, timeout=120 * PATIENCE, check=False
@@ -59,11 +64,12 @@ def test_the_stock_clients_of_ray_work_with_tokens_and_see_their_own(
     listed = ray_job("list").stdout
     assert "by-cli" in listed
     assert "by-client" not in listed
+    assert "by-cli" in ray_job("list", proof=rays_own_way).stdout
     stopped = ray_job("stop", "by-client")
     assert stopped.returncode != 0
     assert "does not exist" in stopped.stdout + stopped.stderr
 
-    with pytest.raises(RuntimeError, match=r"401|token"):
+    with pytest.raises(AuthenticationError, match="Missing authentication token"):
         JobSubmissionClient(plane.address).list_jobs()
 
 

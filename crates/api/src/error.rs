@@ -69,7 +69,7 @@ codes! {
     BAD_CLUSTER = "bad_cluster", 400, "The cluster as described cannot be used.",
         "the keys are those of a cluster in cluster.yaml";
     NO_TOKEN = "no_token", 401, "The control plane wants a token, and none was given.",
-        "send Authorization: Bearer TOKEN; ray-multicluster token create makes one";
+        "set RAY_MULTICLUSTER_TOKEN, or send Authorization: Bearer TOKEN; ray-multicluster token create makes one";
     BAD_TOKEN = "bad_token", 403, "The token is unknown, revoked or expired.",
         "ask whoever runs the control plane for another: ray-multicluster token create";
     FORBIDDEN = "forbidden", 403, "The token is good, but not for this.",

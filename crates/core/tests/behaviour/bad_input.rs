@@ -8,8 +8,8 @@ use multicluster_core::{
 };
 use multicluster_types::{
     Attempt, ClusterName, ClusterSpec, ContentHash, GroupId, Incarnation, JobId, Kind, Load, Message,
-    OnClusterLoss, Preference, Priority, Resources, Retry, Settings, Share, Snapshot, Span, State, Tags,
-    Timestamp, Work,
+    OnClusterLoss, Owner, Preference, Priority, Resources, Retry, Settings, Share, Snapshot, Span, State,
+    Tags, Timestamp, Work,
 };
 use proptest::prelude::*;
 
@@ -48,6 +48,29 @@ fn about_job(job: &JobId, attempt: Attempt) -> Vec<(Input, Option<&'static str>)
         released(ReleaseOutcome::Succeeded),
         released(ReleaseOutcome::Unreachable(huge())),
     ]
+}
+
+/// What is somebody's is theirs: ids, identical requests, and the exemptions of sub-work.
+#[test]
+fn two_owners_share_nothing() {
+    let mut env = TestEnv::only();
+    let of = |mut builder: WorkBuilder, owner: &str| {
+        builder.0.work.owner = Some(Owner::new(owner).unwrap());
+        builder
+    };
+    let nightly = env.submit(of(a_job().id("nightly").content("x"), "zorro"));
+    let taken = env.try_submit(of(a_job().id("nightly").content("x"), "diego")).unwrap_err();
+    assert!(matches!(taken, Refusal::Conflict { .. }), "{taken:?}");
+    let same = |env: &mut TestEnv, owner| env.submit(of(a_job().cpus(1000.0).content("same"), owner));
+    let first = same(&mut env, "zorro");
+    assert_eq!(same(&mut env, "zorro"), first);
+    assert_ne!(same(&mut env, "diego"), first);
+
+    env.run(&nightly);
+    let inside = |owner| of(a_task().inside(&nightly, "only"), owner);
+    assert!(env.try_submit(inside("zorro")).is_ok());
+    let refused = env.try_submit(inside("diego")).unwrap_err();
+    assert!(matches!(refused, Refusal::NotInside { .. }), "{refused:?}");
 }
 
 #[test]

@@ -84,6 +84,7 @@ impl World {
             priority: Priority(*pick(&mut self.rng, &[0, 0, 0, 5, -5])),
             retry,
             versions: None,
+            owner: None,
         }
     }
 

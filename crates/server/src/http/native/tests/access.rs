@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::{collections::BTreeSet, path::PathBuf};
 
 use axum::{
     Router,
@@ -156,8 +156,13 @@ async fn who_submits_sees_and_stops_its_own_alone() {
 
     let queue = guarded.get(zorro, "/v1/queue").await.expect(200).to_string();
     assert!(queue.contains("\"z\"") && !queue.contains("\"d\""), "{queue}");
-    guarded.get(zorro, "/v1/decisions").await.refused(403, "forbidden");
-    guarded.get(read, "/v1/decisions").await.expect(200);
+    guarded.world.polled("mac", 8.0).await;
+    let about = async |token: &str| {
+        let page = guarded.get(token, "/v1/decisions").await.expect(200);
+        page["items"].as_array().unwrap().iter().map(|item| item["job"].to_string()).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(about(read).await.len(), 4);
+    assert_eq!(about(zorro).await, BTreeSet::from([json!("z").to_string(), json!("z-task").to_string()]));
 
     guarded.ask(zorro, "POST", "/v1/jobs/z/stop", Value::Null).await.expect(202);
     guarded.ask(admin, "POST", "/v1/jobs/d/stop", Value::Null).await.expect(202);
