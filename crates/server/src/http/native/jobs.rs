@@ -29,7 +29,6 @@ use crate::{
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How much of the end of a log is shown; Ray's own API has all of it.
 const LOG_END: usize = 1 << 20;
-const MOST_LISTED: usize = 1000;
 /// Jobs may be large: a page ends early rather than be huge.
 const PAGE_BYTES: usize = 8 << 20;
 const READ_AT_ONCE: usize = 25;
@@ -95,7 +94,7 @@ pub(super) async fn submit(
 pub(super) async fn list(State(plane): State<Plane>, uri: Uri) -> Result<Json<api::Page<api::Job>>, Problem> {
     let params = Params::of(&uri, &["state", "kind", "cluster", "tag", "id", "q", "limit", "cursor"])?;
     let filter = filter(&params)?;
-    let (limit, cursor) = (params.limit(100, MOST_LISTED)?, params.cursor()?);
+    let (limit, cursor) = (params.limit()?, params.cursor()?);
     let page = plane
         .history(move |store| {
             let (mut items, mut next, mut bytes) = (Vec::new(), cursor, 0);
