@@ -13,7 +13,7 @@ use crate::schema;
 pub struct ClusterRequest {
     /// Its name in the pool; may be left out where the address says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(example = "mac")]
+    #[schema(example = "mac", value_type = String, required = false)]
     pub name: Option<String>,
     /// Ray Client address, `host:port`.
     #[schema(example = "192.168.5.2:10001")]

@@ -21,7 +21,7 @@ pub struct PlacementRequest {
     pub kind: Kind,
     /// What it needs of a cluster.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Resources::is_empty")]
-    #[schema(schema_with = schema::resources)]
+    #[schema(schema_with = schema::demand)]
     pub demand: Resources,
     /// The cluster it should run on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,6 +31,7 @@ pub struct PlacementRequest {
     pub required: bool,
     /// Tags that some cluster carries decide where it runs; others are labels.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    #[schema(nullable)]
     pub tags: Vec<String>,
     /// The caller's Ray: only clusters with the same will do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,10 +44,11 @@ pub struct PlacementRequest {
     pub priority: Option<i32>,
     /// How often it is placed again if it ran and failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(format = Int64, maximum = 4_294_967_295_u32)]
     pub max_retries: Option<u32>,
     /// What happens when its cluster is lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(schema_with = schema::on_cluster_loss)]
+    #[schema(schema_with = schema::own_on_cluster_loss)]
     pub on_cluster_loss: Option<OnClusterLoss>,
     /// The job it is submitted from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -163,6 +165,7 @@ pub struct LeaseBeat {
     pub id: String,
     /// The try that is held; absent or 0: its caller waits for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(format = Int64, maximum = 4_294_967_295_u32)]
     pub attempt: Option<u32>,
 }
 
@@ -183,6 +186,7 @@ pub struct LeaseRelease {
     pub id: String,
     /// The try that was held; absent or 0: it is withdrawn, wherever it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(format = Int64, maximum = 4_294_967_295_u32)]
     pub attempt: Option<u32>,
     /// How it went.
     pub outcome: Released,

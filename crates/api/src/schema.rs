@@ -1,6 +1,6 @@
 //! Schemas of types that are declared elsewhere and know nothing of OpenAPI.
 
-use multicluster_types::State;
+use multicluster_types::{Quantity, ResourceName, State};
 use utoipa::openapi::{
     Object, ObjectBuilder, RefOr, Schema,
     schema::{AdditionalProperties, ArrayBuilder, SchemaType, Type},
@@ -30,26 +30,58 @@ pub(crate) fn on_cluster_loss() -> Object {
     words("What happens when its cluster is lost.", ["wait", "requeue"])
 }
 
-fn number() -> Object {
-    ObjectBuilder::new().schema_type(SchemaType::new(Type::Number)).build()
+/// Likewise, where `null` is as good as nothing.
+pub(crate) fn own_on_cluster_loss() -> Object {
+    let mut object = on_cluster_loss();
+    object.schema_type = SchemaType::from_iter([Type::String, Type::Null]);
+    object.enum_values.get_or_insert_default().push(serde_json::Value::Null);
+    object
+}
+
+fn number() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(SchemaType::new(Type::Number))
+}
+
+fn amounts(number: ObjectBuilder) -> ObjectBuilder {
+    ObjectBuilder::new()
+        .schema_type(SchemaType::new(Type::Object))
+        .description(Some("Amounts by Ray's names: CPU, GPU, memory (bytes), and custom ones."))
+        .additional_properties(Some(AdditionalProperties::RefOr(RefOr::T(Schema::Object(number.build())))))
 }
 
 /// Amounts by Ray's names.
 pub(crate) fn resources() -> Object {
+    amounts(number()).build()
+}
+
+/// Amounts that are asked for.
+pub(crate) fn demand() -> Object {
+    let name = ObjectBuilder::new()
+        .schema_type(SchemaType::new(Type::String))
+        .pattern(Some(ResourceName::PATTERN))
+        .max_length(Some(ResourceName::MAX));
+    amounts(number().minimum(Some(0)).maximum(Some(Quantity::LIMIT - 1)))
+        .schema_type(SchemaType::from_iter([Type::Object, Type::Null]))
+        .property_names(Some(name.build()))
+        .build()
+}
+
+fn of_ray(kinds: SchemaType) -> Object {
     ObjectBuilder::new()
-        .schema_type(SchemaType::new(Type::Object))
-        .description(Some("Amounts by Ray's names: CPU, GPU, memory (bytes), and custom ones."))
-        .additional_properties(Some(AdditionalProperties::RefOr(RefOr::T(Schema::Object(number())))))
+        .schema_type(kinds)
+        .description(Some("As Ray takes it. Secret-looking env_vars are shown redacted."))
+        .additional_properties(Some(AdditionalProperties::<Schema>::FreeForm(true)))
         .build()
 }
 
 /// Anything Ray takes.
 pub(crate) fn runtime_env() -> Object {
-    ObjectBuilder::new()
-        .schema_type(SchemaType::new(Type::Object))
-        .description(Some("As Ray takes it. Secret-looking env_vars are shown redacted."))
-        .additional_properties(Some(AdditionalProperties::<Schema>::FreeForm(true)))
-        .build()
+    of_ray(SchemaType::new(Type::Object))
+}
+
+/// Likewise, where `null` is as good as nothing.
+pub(crate) fn own_runtime_env() -> Object {
+    of_ray(SchemaType::from_iter([Type::Object, Type::Null]))
 }
 
 /// Whatever the kind of event or reason brings.

@@ -25,16 +25,17 @@ pub struct JobRequest {
     pub entrypoint: String,
     /// The job's own runtime_env, laid on top of its cluster's.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "RuntimeEnv::is_empty")]
-    #[schema(schema_with = schema::runtime_env)]
+    #[schema(schema_with = schema::own_runtime_env)]
     pub runtime_env: RuntimeEnv,
     /// Folders of the submitter's machine, up to 64, and the uploaded package that stands for
     /// each: wherever the job's runtime_env or its cluster's names such a path as
     /// `working_dir` or in `py_modules`, the package is taken.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
-    #[schema(example = json!({"/home/zorro/quant": "gcs://_ray_pkg_0123456789abcdef.zip"}))]
+    #[schema(nullable, example = json!({"/home/zorro/quant": "gcs://_ray_pkg_0123456789abcdef.zip"}))]
     pub packages: BTreeMap<String, String>,
     /// The caller's own; `multicluster.*` keys say what the fields below say.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(nullable)]
     pub metadata: BTreeMap<String, String>,
     /// CPUs the entrypoint reserves, and a cluster must have free.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,12 +45,15 @@ pub struct JobRequest {
     pub entrypoint_num_gpus: Option<f64>,
     /// Bytes, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(format = "uint64", maximum = 18_446_744_073_709_551_615_u64)]
     pub entrypoint_memory: Option<u64>,
     /// Custom resources, likewise.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(nullable)]
     pub entrypoint_resources: BTreeMap<String, f64>,
     /// Which nodes of its cluster may take it.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(nullable)]
     pub entrypoint_label_selector: BTreeMap<String, String>,
     /// The submitter's home directory: paths below it are translated for the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,16 +66,18 @@ pub struct JobRequest {
     pub required: bool,
     /// Tags that some cluster carries decide where it runs; others are labels.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    #[schema(nullable)]
     pub tags: Vec<String>,
     /// Higher goes first; 0 unless said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
     /// How often it is run again if it ran and failed; 0 unless said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(format = Int64, maximum = 4_294_967_295_u32)]
     pub max_retries: Option<u32>,
     /// `requeue` runs an idempotent job elsewhere; `wait` never runs it twice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(schema_with = schema::on_cluster_loss)]
+    #[schema(schema_with = schema::own_on_cluster_loss)]
     pub on_cluster_loss: Option<OnClusterLoss>,
     /// The job it is submitted from.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -48,6 +48,10 @@ pub enum IdError {
     },
 }
 
+/// As regular expressions, for those who describe us. Dots alone are no name.
+const TOKEN_PATTERN: &str = r"^\.*[A-Za-z0-9_-][A-Za-z0-9_.-]*$";
+const PRINTABLE_PATTERN: &str = r"^\.*[^\s,.\x00-\x1f\x7f-\x9f][^\s,\x00-\x1f\x7f-\x9f]*$";
+
 const TOKEN: &str = "use letters, digits, '_', '.' and '-'";
 const PRINTABLE: &str = "use printable characters without spaces or commas";
 
@@ -86,17 +90,22 @@ fn check(
 }
 
 macro_rules! name {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $max:literal, $fine:ident, $allowed:ident) => {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $max:literal, $fine:ident, $allowed:ident, $pattern:ident) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
         pub struct $name(Arc<str>);
 
         impl $name {
+            /// The most bytes.
+            pub const MAX: usize = $max;
+            /// A regular expression that every such text matches.
+            pub const PATTERN: &str = $pattern;
+
             /// Checks and keeps the text.
             pub fn new(text: impl AsRef<str>) -> Result<Self, IdError> {
                 let text = text.as_ref();
-                check($what, text, $max, $fine, $allowed)?;
+                check($what, text, Self::MAX, $fine, $allowed)?;
                 Ok(Self(text.into()))
             }
 
@@ -150,15 +159,15 @@ macro_rules! name {
 name!(
     /// The id of one piece of work, for life. Also the submission id on the Ray
     /// cluster for attempt 1, so it is limited to what Ray handles safely.
-    JobId, "job id", 128, is_token, TOKEN
+    JobId, "job id", 128, is_token, TOKEN, TOKEN_PATTERN
 );
 name!(
     /// The name of one Ray cluster in the pool.
-    ClusterName, "cluster name", 64, is_token, TOKEN
+    ClusterName, "cluster name", 64, is_token, TOKEN, TOKEN_PATTERN
 );
 name!(
     /// A tag on a cluster or on work.
-    Tag, "tag", 128, is_printable, PRINTABLE
+    Tag, "tag", 128, is_printable, PRINTABLE, PRINTABLE_PATTERN
 );
 name!(
     /// Whose work it is: the person or service that a token was made for.
@@ -166,15 +175,15 @@ name!(
 );
 name!(
     /// The name of a resource other than CPU, GPU and memory, exactly as Ray spells it.
-    ResourceName, "resource name", 128, is_printable, PRINTABLE
+    ResourceName, "resource name", 128, is_printable, PRINTABLE, PRINTABLE_PATTERN
 );
 name!(
     /// Work submitted in one call: it counts as one top-level submission.
-    GroupId, "group id", 128, is_token, TOKEN
+    GroupId, "group id", 128, is_token, TOKEN, TOKEN_PATTERN
 );
 name!(
     /// One life of a Ray head (Ray's `session_name`): new after every head start.
-    Incarnation, "session name", 256, is_printable, PRINTABLE
+    Incarnation, "session name", 256, is_printable, PRINTABLE, PRINTABLE_PATTERN
 );
 
 /// Which try at running a job this is, from 1.

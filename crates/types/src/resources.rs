@@ -42,7 +42,7 @@ impl Quantity {
     /// Parts per unit.
     const SCALE: u64 = 10_000;
     /// Ray overflows at 10^15 and then runs the work anywhere.
-    const LIMIT: u64 = 1_000_000_000_000_000;
+    pub const LIMIT: u64 = 1_000_000_000_000_000;
     /// From here on only whole numbers are kept, so that a number written as
     /// JSON reads back exactly (10^9 × 10^4 stays below 2^53).
     const WHOLE_FROM: f64 = 1e9;
@@ -81,7 +81,7 @@ impl Quantity {
             return Err(QuantityError::TooLarge { value });
         }
         if value >= Self::WHOLE_FROM {
-            return Ok(Self(value.round() as u64 * Self::SCALE));
+            return Self::whole(value.round() as u64);
         }
         let parts = (value * Self::SCALE as f64).round() as u64;
         Ok(Self(if parts == 0 && value > 0.0 { 1 } else { parts }))
@@ -523,6 +523,16 @@ mod tests {
         for bad in [f64::NAN, -1.0, f64::INFINITY, f64::NEG_INFINITY, 1e15, f64::MAX] {
             let error = Resources::from_amounts([("GPU", bad)]).unwrap_err().to_string();
             assert!(error.starts_with("resource GPU: "), "{error}");
+        }
+    }
+
+    /// What was stored has to be read again: a control plane starts from nothing else.
+    #[test]
+    fn an_amount_that_rounds_to_too_much_is_too_much() {
+        let largest = 999_999_999_999_999.0;
+        assert_eq!(Quantity::from_f64(largest).unwrap(), Quantity::whole(Quantity::LIMIT - 1).unwrap());
+        for value in [largest + 0.5, largest + 0.875] {
+            assert!(Quantity::from_f64(value).is_err(), "{value}");
         }
     }
 

@@ -20,7 +20,7 @@ use multicluster_types::settings;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, Sleep};
 
-use super::error::Problem;
+use super::error::{HINT, Problem};
 
 /// The largest body, but for batches and packages.
 pub(crate) const USUAL: usize = 1 << 20;
@@ -195,11 +195,11 @@ pub(crate) fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Problem> {
 }
 
 fn wrong_data(text: &str) -> Problem {
-    let problem = Problem::new(codes::BAD_BODY, excerpt(text));
-    if text.contains(" in one request") {
+    // As the list itself says it; what was sent is only repeated further on.
+    if text.starts_with("more than ") {
         return Problem::new(codes::TOO_LARGE, excerpt(text));
     }
-    let Some((_, rest)) = text.split_once("unknown field `") else { return problem };
+    let Some((start, rest)) = text.split_once("unknown field `") else { return wrong_value(text) };
     let mut quoted = rest.split('`');
     let given = quoted.next().unwrap_or_default();
     // ", expected one of `a`, `b` at line 1 column 2": every second piece is a name.
@@ -207,10 +207,18 @@ fn wrong_data(text: &str) -> Problem {
     let meant = settings::closest(given, known.iter().copied());
     let meant = meant.map_or(String::new(), |name| format!("did you mean {name}? "));
     let place = text.rfind(" at line ").map_or("", |at| &text[at..]);
-    let start = text.split_once("unknown field `").map_or("", |(start, _)| start);
     let given: String = given.chars().take(60).collect();
     Problem::new(codes::BAD_BODY, format!("{start}unknown field {given:?}{place}"))
         .hint(format!("{meant}there are {}", known.join(", ")))
+}
+
+/// Values of our own types say what to do after `hint:`, and serde the place after that.
+fn wrong_value(text: &str) -> Problem {
+    let Some((what, hint)) = text.split_once(HINT) else {
+        return Problem::new(codes::BAD_BODY, excerpt(text));
+    };
+    let (hint, place) = hint.split_at(hint.rfind(" at line ").unwrap_or(hint.len()));
+    Problem::new(codes::BAD_BODY, excerpt(what) + place).hint(excerpt(hint))
 }
 
 fn excerpt(text: &str) -> String {
@@ -232,7 +240,7 @@ fn too_slow(why: &str) -> Problem {
 
 #[cfg(test)]
 mod tests {
-    use multicluster_api::{BatchRequest, JobRequest};
+    use multicluster_api::{BatchRequest, JobRequest, PlacementRequest};
 
     use super::*;
 
@@ -255,6 +263,11 @@ mod tests {
             (" []", "bad_body", "the body is a list, not an object"),
             ("5", "bad_body", "invalid type: integer `5`, expected struct JobRequest at line 1 column 1"),
             ("{\"entrypont\": 1}", "bad_body", "unknown field \"entrypont\" at line 1 column 12"),
+            (
+                "{\"9 in one request\": 1}",
+                "bad_body",
+                "unknown field \"9 in one request\" at line 1 column 19",
+            ),
         ] {
             let problem = parse::<JobRequest>(json.as_bytes()).unwrap_err();
             assert_eq!((problem.code, problem.message.as_str()), (code, message));
@@ -263,6 +276,13 @@ mod tests {
         let problem = parse::<JobRequest>(b"{\"entrypont\": 1}").unwrap_err();
         let hint = problem.hint.unwrap();
         assert!(hint.starts_with("did you mean entrypoint? there are id, "), "{hint}");
+    }
+
+    #[test]
+    fn a_value_that_says_what_to_do_about_it_is_heard() {
+        let problem = parse::<PlacementRequest>(br#"{"kind": "task", "demand": {"CPU": -1}}"#).unwrap_err();
+        assert_eq!(problem.message, "-1 is negative at line 1 column 38");
+        assert_eq!(problem.hint.as_deref(), Some("amounts start at 0"));
     }
 
     #[test]

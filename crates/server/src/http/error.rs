@@ -25,7 +25,7 @@ pub(crate) struct Problem {
 }
 
 /// How our errors carry their hint.
-const HINT: &str = "\n  hint: ";
+pub(super) const HINT: &str = "\n  hint: ";
 
 impl Problem {
     /// With the hint that comes with the code.

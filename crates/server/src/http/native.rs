@@ -4,11 +4,13 @@
 //! - `jobs`, `resolved`, `batch`, `placements`, `leases`, `clusters`, `plane` the routes, by
 //!   subject
 //! - `events` what happens, as it happens · `follow` a log, likewise · `wait` long polls
-//! - `views` how things are shown · `request` how requests are read
+//! - `views` how things are shown · `request` how requests are read · `document` what the
+//!   OpenAPI document says of every route
 
 mod batch;
 mod clusters;
 mod decisions;
+mod document;
 mod events;
 mod follow;
 mod jobs;
@@ -31,7 +33,6 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use multicluster_api::codes;
 use tokio::sync::Semaphore;
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -77,7 +78,7 @@ pub(super) fn routes(plane: &Plane) -> (Router, Vec<String>) {
     };
     let (router, document) = described().with_state(api).split_for_parts();
     let paths = document.paths.paths.keys().cloned().collect();
-    let json: Arc<str> = describe(document).into();
+    let json: Arc<str> = document::describe(document).into();
     let serve = move || async move { with_type("application/json", json.to_string()) };
     (router.route("/v1/openapi.json", get(serve)), paths)
 }
@@ -124,18 +125,4 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(plane::settings))
         .routes(routes!(plane::reload))
         .routes(routes!(plane::version))
-}
-
-/// The document, with what goes for every route: how errors look, and which there are.
-fn describe(mut document: utoipa::openapi::OpenApi) -> String {
-    use std::fmt::Write;
-
-    env!("CARGO_PKG_VERSION").clone_into(&mut document.info.version);
-    let mut about = document.info.description.take().unwrap_or_default();
-    about += "\n\nEvery answer that is not a success is an `ErrorBody`.\n\n| code | status | meaning |\n| --- | --- | --- |\n";
-    for code in codes::ALL {
-        let _ = writeln!(about, "| `{}` | {} | {} |", code.word, code.status, code.meaning);
-    }
-    document.info.description = Some(about);
-    document.to_json().unwrap_or_default()
 }

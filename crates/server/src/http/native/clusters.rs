@@ -101,6 +101,10 @@ pub(super) async fn replace(
 fn described(sent: &Map<String, Value>) -> Result<ClusterSpec, Problem> {
     let text = json!({ "clusters": [sent] }).to_string();
     let bad = |message: String| Problem::new(codes::BAD_CLUSTER, message);
+    // Where YAML leaves it open whether `false` is a word, JSON does not.
+    if sent.get("name").is_some_and(|name| !name.is_string()) {
+        return Err(bad("name is not a string".to_owned()).hint("write it in quotes: \"mac\""));
+    }
     let config = multicluster_config::parse(&text, "the body", std::iter::empty()).map_err(|error| {
         let messages: Vec<_> =
             error.diagnostics.iter().map(|diagnostic| diagnostic.message.as_str()).collect();
@@ -134,7 +138,7 @@ pub(super) async fn remove(
 
 /// Keep new work off a cluster
 #[utoipa::path(post, path = "/v1/clusters/{name}/cordon", tag = "clusters", operation_id = "cordon_cluster",
-    params(("name" = String, Path)), request_body = api::NoteRequest,
+    params(("name" = String, Path)), request_body = Option<api::NoteRequest>,
     responses((status = 200, body = api::Cluster), (status = "4XX", body = api::ErrorBody)))]
 pub(super) async fn cordon(
     State(plane): State<Plane>,
@@ -146,7 +150,7 @@ pub(super) async fn cordon(
 
 /// Keep new work off a cluster, and tell when it is empty
 #[utoipa::path(post, path = "/v1/clusters/{name}/drain", tag = "clusters", operation_id = "drain_cluster",
-    params(("name" = String, Path)), request_body = api::NoteRequest,
+    params(("name" = String, Path)), request_body = Option<api::NoteRequest>,
     responses((status = 200, body = api::Cluster), (status = "4XX", body = api::ErrorBody)))]
 pub(super) async fn drain(
     State(plane): State<Plane>,

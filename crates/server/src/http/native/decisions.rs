@@ -12,8 +12,6 @@ use super::{
 };
 use crate::{Plane, access::Caller, driver::Failure, http::error::Problem, submission::JobRequest};
 
-const MOST_LISTED: usize = 1000;
-
 /// Explain where a job is, and what it waits for
 #[utoipa::path(get, path = "/v1/jobs/{id}/explain", tag = "decisions", operation_id = "explain_job", params(("id" = String, Path)),
     responses((status = 200, body = api::Explanation), (status = 404, body = api::ErrorBody)))]
@@ -72,7 +70,7 @@ async fn page(
     uri: &Uri,
 ) -> Result<Json<api::Page<api::Decision>>, Problem> {
     let params = Params::of(uri, &["limit", "cursor"])?;
-    let (limit, cursor) = (params.limit(100, MOST_LISTED)?, params.cursor()?);
+    let (limit, cursor) = (params.limit()?, params.cursor()?);
     let page = plane
         .history(move |store| {
             let page = store.decisions(job.as_ref(), cursor, limit)?;

@@ -28,7 +28,6 @@ use crate::{Plane, access::Caller, http::error::Problem, usage::Using};
 
 /// Read from the store at a time.
 const PAGE: usize = 500;
-const MOST_LISTED: usize = 1000;
 /// The most jobs one watcher may name.
 const MOST_WATCHED: usize = 1000;
 /// A comment this often tells proxies and clients that we are alive.
@@ -46,7 +45,7 @@ pub(super) async fn of_job(
     uri: Uri,
 ) -> Result<Json<api::EventList>, Problem> {
     let params = Params::of(&uri, &["after", "limit"])?;
-    let (after, limit) = (after(&params)?.unwrap_or_default(), params.limit(100, MOST_LISTED)?);
+    let (after, limit) = (after(&params)?.unwrap_or_default(), params.limit()?);
     stored(&plane, &id).await?;
     let events = plane.history(move |store| store.events(Some(&BTreeSet::from([id])), after, limit)).await?;
     Ok(Json(api::EventList {

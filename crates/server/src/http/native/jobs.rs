@@ -14,7 +14,7 @@ use multicluster_types::{Attempt, ClusterName, EntrypointResources, JobId, Kind,
 
 use super::{
     Api,
-    request::{self, Job, Params},
+    request::{self, Job, MOST_LISTED, Params},
     views,
 };
 use crate::{
@@ -30,7 +30,6 @@ use crate::{
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How much of the end of a log is shown; Ray's own API has all of it.
 const LOG_END: usize = 1 << 20;
-const MOST_LISTED: usize = 1000;
 /// Jobs may be large: a page ends early rather than be huge.
 const PAGE_BYTES: usize = 8 << 20;
 const READ_AT_ONCE: usize = 25;
@@ -101,7 +100,7 @@ pub(super) async fn list(
 ) -> Result<Json<api::Page<api::Job>>, Problem> {
     let params = Params::of(&uri, &["state", "kind", "cluster", "tag", "id", "q", "limit", "cursor"])?;
     let filter = JobFilter { owner: caller.sees_only().cloned(), ..filter(&params)? };
-    let (limit, cursor) = (params.limit(100, MOST_LISTED)?, params.cursor()?);
+    let (limit, cursor) = (params.limit()?, params.cursor()?);
     let page = plane
         .history(move |store| {
             let (mut items, mut next, mut bytes, mut hidden) = (Vec::new(), cursor, 0, 0);

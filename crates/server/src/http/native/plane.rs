@@ -10,6 +10,8 @@ use crate::{Plane, access::Caller, http::error::Problem};
 
 /// Of each queue this many heads are shown.
 const HEADS: usize = 20;
+/// How far back samples are kept.
+pub(super) const MOST_MINUTES: usize = 60;
 
 /// Show what waits, queue by queue
 ///
@@ -38,7 +40,7 @@ pub(super) async fn queue(
     params(("minutes" = Option<u64>, Query, description = "How far back, 1 to 60; 60 if not said")),
     responses((status = 200, body = api::History), (status = 400, body = api::ErrorBody)))]
 pub(super) async fn history(State(plane): State<Plane>, uri: Uri) -> Result<Json<api::History>, Problem> {
-    let minutes = Params::of(&uri, &["minutes"])?.number("minutes", 60, 60)?;
+    let minutes = Params::of(&uri, &["minutes"])?.number("minutes", MOST_MINUTES, MOST_MINUTES)?;
     Ok(Json(plane.samples.last(Span::seconds(minutes as u64 * 60))))
 }
 

@@ -15,6 +15,9 @@ use crate::http::{
     error::Problem,
 };
 
+/// The most items of one page.
+pub(super) const MOST_LISTED: usize = 1000;
+
 /// The body as JSON.
 pub(super) struct Json<T>(pub(super) T);
 
@@ -129,9 +132,9 @@ impl Params {
         values.map(|text| read(text).ok_or_else(|| bad(name, text, expected))).collect()
     }
 
-    /// How many at most; `usual` if nothing is said.
-    pub(super) fn limit(&self, usual: usize, most: usize) -> Result<usize, Problem> {
-        self.number("limit", usual, most)
+    /// How many of a page at most; 100 if nothing is said.
+    pub(super) fn limit(&self) -> Result<usize, Problem> {
+        self.number("limit", 100, MOST_LISTED)
     }
 
     /// From 1 to `most`; `usual` if nothing is said.
@@ -184,7 +187,7 @@ mod tests {
     #[test]
     fn parameters_are_read_as_people_write_them() {
         let given = params("limit=5&state=queued,running&state=failed&wait=20s&force").unwrap();
-        assert_eq!(given.limit(10, 100).unwrap(), 5);
+        assert_eq!(given.limit().unwrap(), 5);
         assert_eq!(given.each("state", "", |t| Some(t.to_owned())).unwrap(), ["queued", "running", "failed"]);
         assert_eq!(
             given.wait("wait", Duration::ZERO, Duration::from_secs(60)).unwrap(),
@@ -193,7 +196,7 @@ mod tests {
         assert!(given.flag("force").unwrap());
         assert_eq!(given.cursor().unwrap(), None);
         let nothing = params("").unwrap();
-        assert_eq!(nothing.limit(10, 100).unwrap(), 10);
+        assert_eq!(nothing.limit().unwrap(), 100);
         assert!(!nothing.flag("force").unwrap());
     }
 
@@ -201,8 +204,8 @@ mod tests {
     fn parameters_that_cannot_be_used_are_named() {
         let problem = params("stat=queued").err().unwrap();
         assert!(problem.hint.unwrap().starts_with("did you mean state? there are limit, "));
-        for query in ["limit=0", "limit=101", "limit=x", "limit=-1", "limit=1&limit=2"] {
-            assert!(params(query).unwrap().limit(10, 100).is_err(), "{query}");
+        for query in ["limit=0", "limit=1001", "limit=x", "limit=-1", "limit=1&limit=2"] {
+            assert!(params(query).unwrap().limit().is_err(), "{query}");
         }
         assert!(params("cursor=abc").unwrap().cursor().is_err());
         assert!(params("force=maybe").unwrap().flag("force").is_err());
