@@ -171,7 +171,7 @@ name!(
 );
 name!(
     /// Whose work it is: the person or service that a token was made for.
-    Owner, "owner", 64, is_token, TOKEN
+    Owner, "owner", 64, is_token, TOKEN, TOKEN_PATTERN
 );
 name!(
     /// The name of a resource other than CPU, GPU and memory, exactly as Ray spells it.

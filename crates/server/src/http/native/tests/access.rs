@@ -186,7 +186,7 @@ async fn what_somebody_else_has_is_neither_taken_over_nor_told() {
 async fn people_log_in_with_a_token_that_their_browser_keeps() {
     let guarded = Guarded::new("login").await;
     let page = guarded.get("", "/login").await;
-    assert_eq!(page.headers["content-security-policy"].to_str().unwrap().contains("script"), false);
+    assert!(!page.headers["content-security-policy"].to_str().unwrap().contains("script"));
     assert!(page.text.contains("name=\"token\""));
     let post = async |body: String| {
         let mut request: Request<Body> = request("POST", "/login", body.into());
