@@ -6,7 +6,10 @@ use multicluster_types::{EntrypointResources, Message, RuntimeEnv, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use crate::error::{Call, RayError};
+use crate::{
+    error::{Call, RayError},
+    list,
+};
 
 /// A job to be run. Only what is set is sent: Ray refuses keys it does not know, and an
 /// older Ray knows fewer. `Debug` shows no values of the runtime_env.
@@ -219,7 +222,11 @@ pub struct Unread {
 
 impl JobList {
     pub(crate) fn parse(body: &[u8]) -> Result<Self, RayError> {
-        let entries: Vec<&RawValue> = serde_json::from_slice(body)
+        #[derive(Deserialize)]
+        #[serde(transparent)]
+        struct Entries<'a>(#[serde(borrow, deserialize_with = "list::bounded")] Vec<&'a RawValue>);
+
+        let Entries(entries) = serde_json::from_slice(body)
             .map_err(|error| RayError::bad_answer(Call::Jobs, format!("not a list of jobs: {error}")))?;
         let mut list = Self { jobs: Vec::with_capacity(entries.len()), unread: Vec::new() };
         for entry in entries {

@@ -31,7 +31,10 @@ mod driver_log;
 mod endpoint;
 mod error;
 mod facts;
+#[cfg(test)]
+mod hostile;
 mod job;
+mod list;
 mod logs;
 mod package;
 mod tail;

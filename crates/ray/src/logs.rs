@@ -24,7 +24,8 @@ pub(crate) struct End {
 
 impl End {
     pub(crate) fn new(keep: usize) -> Self {
-        Self { kept: Vec::new(), keep: keep.max(1), skipped: 0 }
+        // A whole character at least.
+        Self { kept: Vec::new(), keep: keep.max(4), skipped: 0 }
     }
 
     fn push(&mut self, bytes: &[u8]) {

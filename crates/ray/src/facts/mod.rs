@@ -130,7 +130,7 @@ pub(crate) async fn ask(client: &RayClient) -> Result<Facts, RayError> {
     combine(version, python, nodes.into_body(Call::Nodes), usage.into_body(Call::Usage)).map_err(|e| t.own(e))
 }
 
-fn combine(
+pub(crate) fn combine(
     version: Version,
     python_version: Option<String>,
     nodes: Result<Vec<u8>, RayError>,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::{
     error::{Call, Class, Kind, RayError},
+    list,
     transport::Transport,
 };
 
@@ -54,6 +55,7 @@ pub(super) fn parse(body: &[u8]) -> Result<Vec<Node>, RayError> {
     }
     #[derive(Deserialize)]
     struct Page {
+        #[serde(deserialize_with = "list::bounded")]
         result: Vec<Node>,
         #[serde(default)]
         num_filtered: Option<usize>,

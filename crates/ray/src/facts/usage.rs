@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use super::nodes::Node;
 use crate::{
     error::{Call, Class, Kind, RayError},
+    list,
     transport::Transport,
 };
 
@@ -83,7 +84,7 @@ pub(super) fn parse(body: &[u8]) -> Result<Usage, RayError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Data<'a> {
-        #[serde(borrow, default)]
+        #[serde(borrow, default, deserialize_with = "list::bounded")]
         summary: Vec<&'a RawValue>,
         #[serde(default)]
         node_logical_resources: Option<BTreeMap<String, String>>,
