@@ -5,6 +5,7 @@
 
 mod concurrent;
 mod crash;
+mod earlier;
 mod history;
 mod jobs;
 mod list;

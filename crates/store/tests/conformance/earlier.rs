@@ -1,0 +1,158 @@
+//! State directories as every version left them are opened, and nothing of them is lost.
+//!
+//! `fixtures/state-1.sql` is `state.db` as version 1 of it left it, `packages-1.sql` likewise.
+//! A new migration comes with the dump of its version: run `write_a_state_to_dump` (ignored),
+//! then `sqlite3 state.db .dump` where it says.
+
+use std::{fs, path::Path, sync::Arc};
+
+use multicluster_core::{
+    Write,
+    record::{ClusterRecord, Cordon, JobRecord, Source, Stage, Troubles},
+};
+use multicluster_store::{Change, Opened, Options, sqlite};
+use multicluster_types::{
+    Attempt, ContentHash, GroupId, Kind, OnClusterLoss, Origin, Preference, Priority, Resources, Retry,
+    State, Versions, Work,
+};
+use rusqlite::Connection;
+
+use crate::support::*;
+
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
+const MIGRATIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations");
+const PACKAGE: &[u8] = b"a package";
+
+/// One of everything.
+fn jobs() -> Vec<JobRecord> {
+    let work = Work {
+        demand: Resources::from_amounts([("CPU", 0.5), ("memory", 1e9), ("tpu", 2.0)]).unwrap(),
+        preference: Some(Preference { cluster: cluster("mac"), required: true }),
+        versions: Some(Box::new(Versions { ray: "2.60.0".into(), python: "3.11".into() })),
+        origin: Origin::Inside,
+        group: Some(GroupId::new("a-group").unwrap()),
+        priority: Priority(-3),
+        retry: Retry { on_cluster_loss: OnClusterLoss::Requeue, ..Retry::default() },
+        ..Work::new(Kind::Job)
+    };
+    let troubles = Troubles { dispatch_failures: 2, avoid: vec![cluster("mac")], ..Troubles::default() };
+    vec![
+        JobRecord {
+            work: Arc::new(work),
+            content: Some(ContentHash::of(["x"])),
+            parent: Some(id("running")),
+            troubles: Some(Box::new(troubles)),
+            ..queued("waiting", 1)
+        },
+        on(&queued("sending", 2), "centos", Stage::Sending),
+        on(&queued("running", 3), "mac", Stage::Running),
+        JobRecord { work: work_of(Kind::Task), ..on(&queued("task", 4), "mac", Stage::Running) },
+        JobRecord { work: work_of(Kind::Actor), ..queued("actor", 5) },
+        ended(&queued("succeeded", 6), Some("mac"), State::Succeeded),
+        ended(&queued("failed", 7), None, State::Failed),
+    ]
+}
+
+fn work_of(kind: Kind) -> Arc<Work> {
+    work(kind, &["linux"])
+}
+
+fn clusters() -> Vec<ClusterRecord> {
+    let cordon = Cordon { note: "disk swap".into(), drain: true };
+    vec![
+        a_cluster("centos", true),
+        ClusterRecord { source: Source::Api, cordon: Some(cordon), ..a_cluster("mac", false) },
+    ]
+}
+
+fn contents() -> Vec<Change> {
+    let jobs = jobs().into_iter().map(job);
+    let clusters = clusters().into_iter().map(|cluster| Change::Core(Write::Cluster(cluster)));
+    let rest = [
+        payload("waiting", a_payload("python é.py")),
+        attempt("failed", 1, "mac"),
+        attempt("failed", 2, "centos"),
+        decision("running", 1),
+        Change::Logs(a_log("failed", 2, "the end\n")),
+        Change::Core(Write::Orphan(an_orphan("failed", 1))),
+        event(1, Some("waiting")),
+        event(2, None),
+    ];
+    jobs.chain(clusters).chain(rest).collect()
+}
+
+/// Puts a directory there as the dumps of this version describe it.
+fn restore(dir: &Path, state: u32, packages: u32) {
+    fs::create_dir_all(dir.join("packages")).unwrap();
+    for (file, version) in [("state", state), ("packages", packages)] {
+        let dump = fs::read_to_string(format!("{FIXTURES}/{file}-{version}.sql")).unwrap();
+        let database = Connection::open(dir.join(format!("{file}.db"))).unwrap();
+        database.execute_batch(&dump).unwrap();
+        database.pragma_update(None, "user_version", version).unwrap();
+        if file == "packages" {
+            let sha256: String =
+                database.query_row("SELECT sha256 FROM contents", [], |row| row.get(0)).unwrap();
+            fs::write(dir.join("packages").join(sha256), PACKAGE).unwrap();
+        }
+    }
+}
+
+fn check(opened: &mut Opened) {
+    let loaded = opened.store.load().unwrap();
+    assert_eq!(loaded.durable.jobs.values().cloned().collect::<Vec<_>>(), {
+        let mut jobs = jobs();
+        jobs.sort_by(|a, b| a.id.cmp(&b.id));
+        jobs
+    });
+    assert_eq!(loaded.durable.clusters.into_values().collect::<Vec<_>>(), clusters());
+    assert_eq!(loaded.durable.orphans.into_iter().collect::<Vec<_>>(), [an_orphan("failed", 1)]);
+    assert_eq!(loaded.next_event, 3);
+    assert!(loaded.plane.starts_with("plane-"), "{}", loaded.plane);
+    let reader = &opened.reader;
+    assert_eq!(reader.payload(&id("waiting")).unwrap(), Some(a_payload("python é.py")));
+    assert_eq!(reader.attempts(&id("failed")).unwrap().len(), 2);
+    assert_eq!(reader.decisions(None, None, 9).unwrap().items, [a_decision("running", 1)]);
+    assert_eq!(reader.logs(&id("failed"), Some(Attempt(2))).unwrap(), Some(a_log("failed", 2, "the end\n")));
+    assert_eq!(reader.events(None, 0, 9).unwrap(), [an_event(1, Some("waiting")), an_event(2, None)]);
+    let on_mac = multicluster_store::JobFilter { cluster: Some(cluster("mac")), ..Default::default() };
+    assert_eq!(reader.jobs(&on_mac, None, 9).unwrap().items.len(), 4);
+    let package = opened.packages.find("a.zip").unwrap().unwrap();
+    assert_eq!(package.size, PACKAGE.len() as u64);
+}
+
+/// The numbers of the migrations of one file.
+fn versions(file: &str) -> std::ops::RangeInclusive<u32> {
+    1..=fs::read_dir(format!("{MIGRATIONS}/{file}")).unwrap().count() as u32
+}
+
+#[test]
+fn what_every_version_left_is_opened_and_nothing_is_lost() {
+    let (states, packages) = (versions("state"), versions("packages"));
+    for state in states {
+        for packages in packages.clone() {
+            let dir = TempDir::new();
+            restore(dir.path(), state, packages);
+            let mut opened = sqlite::open(dir.path(), Options::default()).unwrap();
+            check(&mut opened);
+            // It goes on from there, and is the present version from now on.
+            let plane = opened.store.load().unwrap().plane;
+            opened.store.commit(&[job(queued("later", 8)), delete("later")]).unwrap();
+            drop(opened);
+            let mut opened = sqlite::open(dir.path(), Options::default()).unwrap();
+            check(&mut opened);
+            assert_eq!(opened.store.load().unwrap().plane, plane);
+        }
+    }
+}
+
+#[test]
+#[ignore = "writes what the dumps are made from"]
+fn write_a_state_to_dump() {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("a-state-to-dump");
+    let _ = fs::remove_dir_all(&dir);
+    let mut opened = sqlite::open(&dir, Options::default()).unwrap();
+    opened.store.commit(&contents()).unwrap();
+    upload(&*opened.packages, "a.zip", PACKAGE).unwrap();
+    check(&mut opened);
+    println!("{}", dir.display());
+}
