@@ -92,6 +92,10 @@ pub(crate) fn choose<T>(candidates: impl IntoIterator<Item = (u64, T)>, missing:
 
 #[cfg(test)]
 mod tests {
+    use std::path::{Component, Path};
+
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -114,13 +118,29 @@ mod tests {
     }
 
     #[test]
-    fn hex_there_and_back() {
-        let bytes: Vec<u8> = (0..32).map(|i| i * 8 + 3).collect();
-        assert_eq!(from_hex(&to_hex(&bytes)).unwrap().as_slice(), bytes);
+    fn what_is_no_fingerprint_is_none() {
         for bad in
             ["", "ab", &"g".repeat(64), &"A".repeat(64), &"a".repeat(63), &"a".repeat(65), &"é".repeat(32)]
         {
             assert_eq!(from_hex(bad), None, "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_is_the_name_of_one_file(name in r"[a-z./\\%~:]{0,12}|.{0,40}") {
+            if check_name(&name).is_ok() {
+                let parts: Vec<_> = Path::new(&name).components().collect();
+                prop_assert_eq!(parts, [Component::Normal(name.as_ref())]);
+            }
+        }
+
+        #[test]
+        fn only_what_we_write_is_a_fingerprint(bytes: [u8; 32], text in "[0-9a-fA-F]{63,65}|.{0,70}") {
+            prop_assert_eq!(from_hex(&to_hex(&bytes)), Some(bytes));
+            if let Some(read) = from_hex(&text) {
+                prop_assert_eq!(to_hex(&read), text);
+            }
         }
     }
 }

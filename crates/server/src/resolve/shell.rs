@@ -133,6 +133,8 @@ pub(super) fn write(text: &str, quote: Quote, into: &mut String) {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -193,6 +195,23 @@ mod tests {
                 written.push_str(after);
                 let read: String = command(&written).iter().map(|cell| cell.char).collect();
                 prop_assert_eq!(&read, &text);
+            }
+        }
+    }
+
+    proptest! {
+        // Each starts processes.
+        #![proptest_config(ProptestConfig::with_cases(100))]
+
+        /// Homes have no control characters.
+        #[test]
+        fn the_shell_itself_reads_what_is_written(text in "[^\\x00-\\x1f\\x7f]{1,20}|[ '\"$`\\\\!*~#;&|<>()\\[\\]{}?=-]{1,10}") {
+            for (quote, around) in [(Quote::None, ""), (Quote::Single, "'"), (Quote::Double, "\"")] {
+                let mut command = format!("printf %s {around}");
+                write(&text, quote, &mut command);
+                command.push_str(around);
+                let said = Command::new("sh").args(["-c", &command]).output().unwrap();
+                prop_assert_eq!(String::from_utf8_lossy(&said.stdout), text.as_str(), "{}", command);
             }
         }
     }
