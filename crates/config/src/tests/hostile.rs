@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use multicluster_types::ClusterSpec;
 use proptest::prelude::*;
 
 use super::{centos, error, parse};
@@ -178,5 +179,29 @@ proptest! {
         let lines: Vec<&str> = SAMPLE.lines().collect();
         let text: String = order.iter().map(|at| format!("{}\n", lines[at % lines.len()])).collect();
         let _ = parse(&text).map_err(|error| error.to_string());
+    }
+
+    /// A control plane starts from what it has stored, or not at all.
+    #[test]
+    fn a_cluster_that_is_accepted_can_be_stored_and_read_again(
+        keys in prop::collection::btree_map(
+            prop::sample::select(vec!["weight", "resource_threshold", "submission_interval", "max_running_jobs"]),
+            prop_oneof![
+                any::<f64>().prop_map(|number| number.to_string()),
+                (0.0..1.0f64).prop_map(|share| share.to_string()),
+                any::<u32>().prop_map(|number| number.to_string()),
+                (0.0..100.0f64).prop_map(|share| format!("{share}%")),
+                (0.0..1e6f64, "ms|s|m|h|d").prop_map(|(number, unit)| format!("{number}{unit}")),
+            ],
+            0..4,
+        ),
+        variable in any::<String>(),
+    ) {
+        let mut text: String = keys.iter().map(|(key, value)| format!("    {key}: {value}\n")).collect();
+        text += &format!("    runtime_env: {{env_vars: {{A: {}}}}}\n", serde_json::json!(variable));
+        if let Ok(config) = parse(&centos(&text)) {
+            let stored = serde_json::to_string(&config.clusters[0]).unwrap();
+            prop_assert_eq!(&serde_json::from_str::<ClusterSpec>(&stored).unwrap(), &config.clusters[0]);
+        }
     }
 }
