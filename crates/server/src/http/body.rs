@@ -195,7 +195,8 @@ pub(crate) fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Problem> {
 }
 
 fn wrong_data(text: &str) -> Problem {
-    if text.contains(" in one request") {
+    // As the list itself says it; what was sent is only repeated further on.
+    if text.starts_with("more than ") {
         return Problem::new(codes::TOO_LARGE, excerpt(text));
     }
     let Some((start, rest)) = text.split_once("unknown field `") else { return wrong_value(text) };
@@ -262,6 +263,11 @@ mod tests {
             (" []", "bad_body", "the body is a list, not an object"),
             ("5", "bad_body", "invalid type: integer `5`, expected struct JobRequest at line 1 column 1"),
             ("{\"entrypont\": 1}", "bad_body", "unknown field \"entrypont\" at line 1 column 12"),
+            (
+                "{\"9 in one request\": 1}",
+                "bad_body",
+                "unknown field \"9 in one request\" at line 1 column 19",
+            ),
         ] {
             let problem = parse::<JobRequest>(json.as_bytes()).unwrap_err();
             assert_eq!((problem.code, problem.message.as_str()), (code, message));
