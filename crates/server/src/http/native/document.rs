@@ -21,9 +21,10 @@ pub(super) fn describe(mut document: OpenApi) -> String {
             let error = json!({"$ref": "#/components/schemas/ErrorBody"});
             operation["responses"][statuses] = json!({"content": {"application/json": {"schema": error}}});
         }
-        // The specification wants one for each.
-        for answer in operation["responses"].as_object_mut().into_iter().flat_map(|all| all.values_mut()) {
-            answer["description"] = "".into();
+        // The specification wants each answer to have a description.
+        let answers = operation["responses"].as_object_mut().into_iter().flat_map(|all| all.values_mut());
+        for answer in answers.filter_map(Value::as_object_mut) {
+            answer.entry("description").or_insert_with(|| "".into());
         }
         // Where a body may be left out, utoipa takes `null` for one.
         if let Some(body) = operation.pointer_mut("/requestBody/content/application~1json/schema")

@@ -35,6 +35,7 @@ async fn the_document_is_whole_and_every_route_of_it_is_there() {
             let id = operation["operationId"].as_str().unwrap();
             assert!(operations.insert(id), "{id} twice");
             assert!(operation["summary"].is_string(), "{id} has no summary");
+            assert!(operation["responses"]["4XX"].is_object(), "{id} does not say how it refuses");
             let shown = operation["parameters"].as_array().into_iter().flatten();
             let in_path = shown.filter(|parameter| parameter["in"] == "path").count();
             assert_eq!(in_path, path.matches('{').count(), "{id}");
