@@ -244,3 +244,13 @@ def test_a_token_is_shown_to_a_control_plane_that_wants_one(
         found = attach()
         assert found is not None
         assert found.get("/v1/version")["api"] == "v1"
+
+
+def test_a_token_that_is_none_is_told_and_not_repeated(
+    monkeypatch: pytest.MonkeyPatch, elsewhere: str
+) -> None:
+    monkeypatch.setenv("RAY_MULTICLUSTER_ADDRESS", elsewhere)
+    monkeypatch.setenv("RAY_MULTICLUSTER_TOKEN", "rmc_first\nrmc_second")
+    with pytest.raises(ConfigurationError, match="RAY_MULTICLUSTER_TOKEN") as told:
+        attach()
+    assert "rmc_first" not in str(told.value)

@@ -72,15 +72,26 @@ pub(crate) struct Caller {
     /// Whose work it submits; nobody's in particular where there are no tokens.
     pub(crate) owner: Option<Owner>,
     pub(crate) role: Role,
+    /// Which token it showed.
+    token: Option<Sha256>,
 }
 
 impl Caller {
     /// Where there are no tokens.
-    pub(crate) const ANYBODY: Caller = Caller { owner: None, role: Role::Admin };
+    pub(crate) const ANYBODY: Caller = Caller { owner: None, role: Role::Admin, token: None };
 
     /// Whose work alone it may see; `None`: everybody's.
     pub(crate) fn sees_only(&self) -> Option<&Owner> {
         self.owner.as_ref().filter(|_| self.role == Role::Submit)
+    }
+
+    /// The name under which a package of its is kept: under nobody else's name can it put
+    /// something, nor take what is there.
+    pub(crate) fn package(&self, name: &str) -> String {
+        match &self.owner {
+            Some(owner) => format!("{}-{name}", &Sha256::of(owner.as_str()).as_str()[..16]),
+            None => name.to_owned(),
+        }
     }
 
     /// May it see and stop what is this owner's?
@@ -94,6 +105,8 @@ impl Caller {
 pub(crate) struct Access(Arc<Door>);
 
 struct Door {
+    /// Cookies go over TLS only.
+    is_secure: bool,
     path: Option<PathBuf>,
     known: Mutex<Known>,
 }
@@ -112,17 +125,22 @@ impl Access {
     /// Lets everybody in.
     pub(crate) fn open() -> Self {
         let known = Known { tokens: None, stamp: None, looked: Instant::now() };
-        Self(Arc::new(Door { path: None, known: Mutex::new(known) }))
+        Self(Arc::new(Door { is_secure: false, path: None, known: Mutex::new(known) }))
     }
 
     /// With the tokens of a file, if there are any. Once there were, a file that is gone or
     /// cannot be read lets nobody in who was not known before.
-    pub(crate) fn by_file(path: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn by_file(path: &Path, is_secure: bool) -> anyhow::Result<Self> {
         let stamp = stamp(path);
         let tokens = Tokens::read(path).with_context(|| format!("cannot use {}", path.display()))?;
         let tokens = Some(tokens).filter(|tokens| !tokens.is_empty()).map(Tokens::by_hash);
         let known = Known { tokens, stamp, looked: Instant::now() };
-        Ok(Self(Arc::new(Door { path: Some(path.to_owned()), known: Mutex::new(known) })))
+        Ok(Self(Arc::new(Door { is_secure, path: Some(path.to_owned()), known: Mutex::new(known) })))
+    }
+
+    /// Is TLS spoken?
+    pub(crate) fn is_secure(&self) -> bool {
+        self.0.is_secure
     }
 
     /// Are there tokens?
@@ -138,10 +156,29 @@ impl Access {
             // Ray's words: its clients look for them.
             return Err(Problem::new(codes::NO_TOKEN, "Unauthorized: Missing authentication token"));
         };
-        let token = tokens.get(&Sha256::of(&given)).filter(|token| token.lives_at(wall()));
-        match token {
-            Some(token) => Ok(Caller { owner: Some(token.owner.clone()), role: token.role }),
+        let hash = Sha256::of(&given);
+        match tokens.get(&hash).filter(|token| token.lives_at(wall())) {
+            Some(token) => {
+                Ok(Caller { owner: Some(token.owner.clone()), role: token.role, token: Some(hash) })
+            }
             None => Err(Problem::new(codes::BAD_TOKEN, "Forbidden: Invalid authentication token")),
+        }
+    }
+
+    /// Comes to an end when the token of this caller is revoked or expires, or when the first
+    /// token closes the door that it came through: what streams to it must end, too.
+    pub(crate) async fn shut_out(self, caller: Caller) {
+        while self.lets_in(&caller) {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    fn lets_in(&self, caller: &Caller) -> bool {
+        let known = self.known();
+        match (&known.tokens, &caller.token) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(tokens), Some(hash)) => tokens.get(hash).is_some_and(|token| token.lives_at(wall())),
         }
     }
 
@@ -163,12 +200,13 @@ impl Known {
         if stamp == self.stamp {
             return;
         }
-        self.stamp = stamp;
         match Tokens::read(path) {
-            Ok(tokens) if tokens.is_empty() && self.tokens.is_none() => {}
             Ok(tokens) => {
-                tracing::info!(tokens = tokens.len(), "the tokens changed");
-                self.tokens = Some(tokens.by_hash());
+                self.stamp = stamp;
+                if !tokens.is_empty() || self.tokens.is_some() {
+                    tracing::info!(tokens = tokens.len(), "the tokens changed");
+                    self.tokens = Some(tokens.by_hash());
+                }
             }
             // Half written, or broken by hand: those who were known stay.
             Err(error) => tracing::error!(%error, path = %path.display(), "the tokens cannot be read"),
@@ -215,7 +253,7 @@ mod tests {
     #[test]
     fn without_tokens_anybody_is_let_in() {
         let path = a_file("none");
-        let access = Access::by_file(&path).unwrap();
+        let access = Access::by_file(&path, false).unwrap();
         assert!(!access.is_on());
         assert_eq!(access.caller(&HeaderMap::new()), Ok(Caller::ANYBODY));
     }
@@ -225,14 +263,14 @@ mod tests {
         let path = a_file("where");
         let owner = Owner::new("zorro").unwrap();
         let (secret, _) = Tokens::create(&path, owner.clone(), Role::Submit, None).unwrap();
-        let access = Access::by_file(&path).unwrap();
-        let caller = Caller { owner: Some(owner), role: Role::Submit };
+        let access = Access::by_file(&path, false).unwrap();
         for (name, value) in [
             ("authorization", format!("Bearer {secret}")),
             ("x-ray-authorization", format!("Bearer {secret}")),
             ("cookie", format!("theme=dark; {COOKIE}={secret}")),
         ] {
-            assert_eq!(access.caller(&with(name, &value)), Ok(caller.clone()), "{name}");
+            let caller = access.caller(&with(name, &value)).unwrap();
+            assert_eq!((caller.owner.as_ref(), caller.role), (Some(&owner), Role::Submit), "{name}");
         }
         for (name, value, code) in [
             ("authorization", "Bearer x".to_owned(), "bad_token"),
@@ -249,7 +287,7 @@ mod tests {
         let path = a_file("change");
         let owner = Owner::new("zorro").unwrap();
         let (first, token) = Tokens::create(&path, owner.clone(), Role::Read, None).unwrap();
-        let access = Access::by_file(&path).unwrap();
+        let access = Access::by_file(&path, false).unwrap();
         let asks = |secret: &str| {
             access.0.known.lock().unwrap().looked = Instant::now() - LOOK;
             access.caller(&with("authorization", &format!("Bearer {secret}"))).is_ok()
@@ -257,8 +295,11 @@ mod tests {
         assert!(asks(&first));
         let (second, _) = Tokens::create(&path, owner, Role::Read, None).unwrap();
         assert!(asks(&second));
+        let caller = access.caller(&with("authorization", &format!("Bearer {first}"))).unwrap();
+        assert!(access.lets_in(&caller) && !access.lets_in(&Caller::ANYBODY));
         assert!(Tokens::revoke(&path, &token.id).unwrap());
         assert!(!asks(&first) && asks(&second));
+        assert!(!access.lets_in(&caller), "what streams to it ends");
         fs::write(&path, "{").unwrap();
         assert!(asks(&second), "a file that cannot be read changes nothing");
         fs::remove_file(&path).unwrap();
@@ -268,10 +309,15 @@ mod tests {
     #[test]
     fn only_who_submits_is_kept_to_what_is_its_own() {
         let [zorro, diego] = ["zorro", "diego"].map(|name| Owner::new(name).unwrap());
-        let caller = |role| Caller { owner: Some(zorro.clone()), role };
+        let caller = |role| Caller { owner: Some(zorro.clone()), role, token: None };
         assert!(caller(Role::Submit).may_see(Some(&zorro)));
         assert!(!caller(Role::Submit).may_see(Some(&diego)) && !caller(Role::Submit).may_see(None));
         assert!(caller(Role::Read).may_see(Some(&diego)) && caller(Role::Admin).may_see(None));
         assert!(Caller::ANYBODY.may_see(None));
+
+        let other = Caller { owner: Some(diego.clone()), role: Role::Submit, token: None };
+        assert_ne!(caller(Role::Submit).package("a.zip"), other.package("a.zip"));
+        assert_eq!(caller(Role::Submit).package("a.zip"), caller(Role::Admin).package("a.zip"));
+        assert_eq!(Caller::ANYBODY.package("a.zip"), "a.zip");
     }
 }

@@ -12,7 +12,7 @@ use std::{sync::Arc, time::Duration};
 
 use multicluster_core::{
     Core, Refusal,
-    record::{JobRecord, Phase, Stage},
+    record::{AttemptOutcome, JobRecord, Phase, Stage},
 };
 use multicluster_ray::{Kind as Failed, RayClient};
 use multicluster_types::{Attempt, ClusterName, JobId, Kind, SubmissionId};
@@ -117,7 +117,10 @@ pub(crate) async fn last_lines(
 
 /// What one attempt printed.
 async fn read(plane: &Plane, job: &JobId, run: Run, keep: usize) -> Result<Lines, Failure> {
-    if let Some(client) = plane.lanes.client(&run.cluster) {
+    // A run that did not get there is somebody else's, if its id is there.
+    if let Some(client) = plane.lanes.client(&run.cluster)
+        && has_begun(plane, job, run.attempt).await?
+    {
         let id = SubmissionId::of(job, run.attempt);
         if let Some((text, skipped)) = from_cluster(&client, id.as_str(), keep).await {
             return Ok(Lines { text, skipped, source: Source::Cluster, run: Some(run) });
@@ -138,6 +141,21 @@ async fn read(plane: &Plane, job: &JobId, run: Run, keep: usize) -> Result<Lines
         }
         None => Lines::nothing(Some(run)),
     })
+}
+
+/// Has this attempt been seen on its cluster, as ours?
+async fn has_begun(plane: &Plane, job: &JobId, attempt: Attempt) -> Result<bool, Failure> {
+    let id = job.clone();
+    let place = plane.driver.read(move |core| place(core, &id)).await?;
+    if let Some(Place::On { run, arrived }) = place
+        && run.attempt == attempt
+    {
+        return Ok(arrived);
+    }
+    let id = job.clone();
+    let attempts = plane.history(move |store| store.attempts(&id)).await?;
+    let record = attempts.into_iter().find(|record| record.live.attempt == attempt);
+    Ok(record.is_some_and(|record| record.outcome != AttemptOutcome::NotStarted))
 }
 
 /// Ray's own answer first: it is what its users know. Ray cannot answer for a log that is

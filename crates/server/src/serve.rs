@@ -58,8 +58,10 @@ pub struct Options {
     pub names: Vec<String>,
     /// Speak TLS with this certificate.
     pub tls: Option<TlsFiles>,
-    /// The file of tokens, which there need not be.
+    /// The file of tokens.
     pub tokens: PathBuf,
+    /// There must be some.
+    pub needs_tokens: bool,
     /// Let anybody who can reach the address do anything.
     pub insecure: bool,
     /// End when nobody needed us for so long.
@@ -142,7 +144,14 @@ impl Started {
 /// When it cannot start, or the store fails for good.
 pub async fn serve(options: Options) -> anyhow::Result<()> {
     let config = reload::read(&options.config)?;
-    let access = Access::by_file(&options.tokens)?;
+    let access = Access::by_file(&options.tokens, options.tls.is_some())?;
+    if options.needs_tokens && !access.is_on() {
+        bail!(
+            "there is no token in {}\n  hint: make one with ray-multicluster token create --tokens {}",
+            options.tokens.display(),
+            options.tokens.display()
+        );
+    }
     check_protected(&options, &access)?;
     let tls = options.tls.as_ref().map(TlsFiles::acceptor).transpose()?;
     let scheme = if tls.is_some() { "https" } else { "http" };
@@ -160,7 +169,7 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     let jobs = counted(plane.driver.read(Core::job_count).await?, "job");
     let _watch = reload::watch(&options.config, plane.reloader.clone());
     let signal = stop_signal();
-    let notice = Notice::of(scheme, address, &options.config)?.put_up(&options.state_dir)?;
+    let notice = Notice::of(&url(scheme, address, &options), &options.config)?.put_up(&options.state_dir)?;
     // Whoever reads our output may have gone: that is no reason to stop.
     drop(writeln!(
         std::io::stdout(),
@@ -194,6 +203,14 @@ fn check_protected(options: &Options, access: &Access) -> anyhow::Result<()> {
     }
     tracing::warn!(listen = %options.listen, "--insecure: whoever reaches this address may run anything on the clusters");
     Ok(())
+}
+
+/// Where programs on this machine find us. A certificate is for a name.
+fn url(scheme: &str, address: SocketAddr, options: &Options) -> String {
+    match options.names.first().filter(|_| options.tls.is_some()) {
+        Some(name) => format!("{scheme}://{name}:{}", address.port()),
+        None => format!("{scheme}://{}", notice::reachable(address)),
+    }
 }
 
 /// One control plane per directory; a second one is told where the first is.

@@ -20,7 +20,7 @@ use multicluster_types::{EntrypointResources, JobId, Kind, Payload, Quantity, Re
 
 pub(crate) use wishes::{Wishes, parent_names};
 
-use crate::{Plane, driver::NewJob, http::error::Problem};
+use crate::{Plane, access::Caller, driver::NewJob, http::error::Problem};
 
 /// The longest entrypoint.
 const MAX_ENTRYPOINT: usize = 64 << 10;
@@ -64,10 +64,10 @@ type Found = BTreeMap<String, String>;
 
 impl JobRequest {
     /// Checks all of it, its packages included.
-    pub(crate) async fn check(self, plane: &Plane) -> Result<NewJob, Problem> {
+    pub(crate) async fn check(self, plane: &Plane, caller: &Caller) -> Result<NewJob, Problem> {
         let checked = self.check_alone()?;
-        let found = find(plane, checked.uris.iter().cloned().collect()).await?;
-        checked.finish(&found)
+        let found = find(plane, caller, checked.uris.iter().cloned().collect()).await?;
+        Ok(checked.finish(&found)?.owned_by(caller.owner.clone()))
     }
 
     /// Checks all that can be checked without asking anybody.
@@ -111,23 +111,25 @@ impl Checked {
 /// names a package.
 pub(crate) async fn check_all(
     plane: &Plane,
+    caller: &Caller,
     checked: Vec<Result<Checked, Problem>>,
 ) -> Result<Vec<Result<NewJob, Problem>>, Problem> {
     let uris: BTreeSet<_> = checked.iter().flatten().flat_map(|job| job.uris.iter().cloned()).collect();
-    let found = find(plane, uris).await?;
-    Ok(checked.into_iter().map(|job| job?.finish(&found)).collect())
+    let found = find(plane, caller, uris).await?;
+    let finish = |job: Checked| Ok(job.finish(&found)?.owned_by(caller.owner.clone()));
+    Ok(checked.into_iter().map(|job| job.and_then(finish)).collect())
 }
 
-/// Those of these packages that we have.
-async fn find(plane: &Plane, uris: BTreeSet<String>) -> Result<Found, Problem> {
+/// Those of these packages that we have of this caller.
+async fn find(plane: &Plane, caller: &Caller, uris: BTreeSet<String>) -> Result<Found, Problem> {
     if uris.is_empty() {
         return Ok(Found::new());
     }
-    let packages = Arc::clone(&plane.packages);
+    let (packages, caller) = (Arc::clone(&plane.packages), caller.clone());
     let looked = tokio::task::spawn_blocking(move || {
         let mut found = Found::new();
         for uri in uris {
-            if let Some(package) = packages.find(runtime_env::package_name(&uri))? {
+            if let Some(package) = packages.find(&caller.package(runtime_env::package_name(&uri)))? {
                 found.insert(uri, package.sha256);
             }
         }

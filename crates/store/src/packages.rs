@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::{Options, StoreError};
 
-/// The longest name.
-pub(crate) const MAX_NAME: usize = 200;
+/// The longest name: a caller's, and before it whose it is.
+pub(crate) const MAX_NAME: usize = 256;
 
 /// Names come from callers: nothing that a file system, a URL or a terminal could
 /// understand otherwise.

@@ -116,6 +116,7 @@ class ControlPlane:
                 body=data,
                 headers=sent,
                 preload_content=not stream,
+                redirect=False,
                 timeout=urllib3.Timeout(connect=min(timeout, 10.0), read=timeout),
             )
 
@@ -133,7 +134,7 @@ class ControlPlane:
                         hint="is it running? RAY_MULTICLUSTER_ADDRESS names the one to use",
                     ) from error
             else:
-                if answer.status < 400:
+                if answer.status < 300:
                     return answer
                 refused = self._refusal(answer)
                 if is_last or refused.code != "stopping" or self._reattach is None:

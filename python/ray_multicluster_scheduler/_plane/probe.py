@@ -21,7 +21,11 @@ def who_answers(address: str, timeout: float = 10.0) -> dict[str, Any]:
     http = proof.connections()
     try:
         answer = http.request(
-            "GET", address + "/v1/version", headers=proof.headers(), timeout=timeout
+            "GET",
+            address + "/v1/version",
+            headers=proof.headers(),
+            timeout=timeout,
+            redirect=False,
         )
     except urllib3.exceptions.HTTPError as error:
         raise OSError(_plain(error)) from error

@@ -34,8 +34,8 @@ pub(crate) struct Args {
     /// The key of the certificate (PEM).
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// The tokens that are let in; see `ray-multicluster token` [default: tokens.json in the
-    /// state directory]. Without any, everybody is.
+    /// The tokens that are let in, of which there must be one; see `ray-multicluster token`
+    /// [default: tokens.json in the state directory, and without any there everybody is].
     #[arg(long, value_name = "FILE", env = "RAY_MULTICLUSTER_TOKENS")]
     tokens: Option<PathBuf>,
     /// Listen on an address that other machines can reach, without any protection.
@@ -62,6 +62,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         listen: args.listen,
         names: args.names,
         tls,
+        needs_tokens: args.tokens.is_some(),
         tokens: args.tokens.unwrap_or_else(|| state_dir.join(TOKENS)),
         state_dir,
         insecure: args.insecure,

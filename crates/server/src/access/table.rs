@@ -26,6 +26,8 @@ impl Needs {
             "/healthz" | "/login" => Needs::Nothing,
             // The cluster's own secrets: for those who run code there.
             "/v1/clusters/{name}/connection" => Needs::Submit,
+            // Whoever asks for a placement keeps it in its queue.
+            "/v1/placements/{id}" => Needs::Submit,
             _ if looks => Needs::Token,
             "/v1/what-if" | "/logout" => Needs::Token,
             "/api/jobs/" | "/api/jobs/{id}" | "/api/jobs/{id}/stop" => Needs::Submit,

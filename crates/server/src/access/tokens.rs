@@ -3,9 +3,9 @@
 use std::{
     collections::HashMap,
     fmt::Write as _,
-    fs::{self, OpenOptions},
+    fs::{self, DirBuilder, File, OpenOptions},
     io::{ErrorKind, Write as _},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown},
     path::Path,
 };
 
@@ -60,6 +60,10 @@ impl Token {
 pub(super) struct Sha256(String);
 
 impl Sha256 {
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
     pub(super) fn of(secret: &str) -> Self {
         let digest = sha2::Sha256::digest(secret.as_bytes());
         Self(digest.iter().fold(String::with_capacity(64), |mut hex, byte| {
@@ -96,6 +100,7 @@ impl Tokens {
         role: Role,
         expires_at: Option<Timestamp>,
     ) -> anyhow::Result<(String, Token)> {
+        let _alone = Alone::with(path)?;
         let mut all = Self::read(path).with_context(|| format!("cannot use {}", path.display()))?;
         let [first, second, id] = [(); 3].map(|()| uuid::Uuid::new_v4().simple().to_string());
         let secret = format!("rmc_{first}{second}");
@@ -117,6 +122,7 @@ impl Tokens {
     /// # Errors
     /// When the file cannot be read or written.
     pub fn revoke(path: &Path, id: &str) -> anyhow::Result<bool> {
+        let _alone = Alone::with(path)?;
         let mut all = Self::read(path).with_context(|| format!("cannot use {}", path.display()))?;
         let before = all.tokens.len();
         all.tokens.retain(|token| token.id != id);
@@ -150,19 +156,49 @@ impl Tokens {
 
     /// All of it or nothing: a reader never sees half a file.
     fn write(&self, path: &Path) -> anyhow::Result<()> {
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        let beside = path.with_extension(format!("{}.new", std::process::id()));
+        let beside = path.with_extension(format!("{}.new", uuid::Uuid::new_v4().simple()));
         let written = || -> std::io::Result<()> {
-            let mut file =
-                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
             file.write_all(&serde_json::to_vec_pretty(self)?)?;
             file.sync_all()?;
-            fs::rename(&beside, path)
+            give_to_the_owner_of(folder(path), &file)?;
+            fs::rename(&beside, path)?;
+            File::open(folder(path))?.sync_all()
         };
         written().with_context(|| format!("cannot write {}", path.display()))
     }
+}
+
+/// Two changes at a time would undo each other.
+struct Alone(#[expect(dead_code, reason = "it is held")] File);
+
+impl Alone {
+    fn with(path: &Path) -> anyhow::Result<Self> {
+        let taken = || -> std::io::Result<File> {
+            // As the control plane would make its state directory: for its owner only.
+            DirBuilder::new().recursive(true).mode(0o700).create(folder(path))?;
+            let lock = path.with_extension("lock");
+            let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(lock)?;
+            give_to_the_owner_of(folder(path), &file)?;
+            file.lock()?;
+            Ok(file)
+        };
+        taken().map(Self).with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// An administrator changes the file of a control plane that runs as somebody else, who must be
+/// able to read it.
+fn give_to_the_owner_of(folder: &Path, file: &File) -> std::io::Result<()> {
+    let (mine, theirs) = (file.metadata()?, fs::metadata(folder)?);
+    if mine.uid() == theirs.uid() {
+        return Ok(());
+    }
+    fchown(file, Some(theirs.uid()), Some(theirs.gid()))
 }
 
 #[cfg(test)]

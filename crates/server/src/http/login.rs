@@ -46,16 +46,18 @@ async fn log_in(State(access): State<Access>, Form(given): Form<Given>) -> Respo
     if !access.is_on() || access.caller(&headers).is_err() {
         return shown(StatusCode::FORBIDDEN, "This token is unknown, revoked or expired.");
     }
-    keep(&format!("{COOKIE}={token}; Path=/; Max-Age={KEPT}; HttpOnly; SameSite=Strict"))
+    keep(&access, &format!("{COOKIE}={token}; Max-Age={KEPT}"))
 }
 
-async fn log_out() -> Response {
-    keep(&format!("{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"))
+async fn log_out(State(access): State<Access>) -> Response {
+    keep(&access, &format!("{COOKIE}=; Max-Age=0"))
 }
 
-fn keep(cookie: &str) -> Response {
+fn keep(access: &Access, cookie: &str) -> Response {
+    let secure = if access.is_secure() { "; Secure" } else { "" };
     let mut response = Redirect::to("/").into_response();
-    if let Ok(cookie) = HeaderValue::try_from(cookie) {
+    if let Ok(cookie) = HeaderValue::try_from(format!("{cookie}; Path=/; HttpOnly; SameSite=Strict{secure}"))
+    {
         response.headers_mut().insert(header::SET_COOKIE, cookie);
     }
     response

@@ -29,9 +29,9 @@ pub(super) struct PutUp {
 }
 
 impl Notice {
-    pub(super) fn of(scheme: &str, address: SocketAddr, config: &Path) -> anyhow::Result<Self> {
+    pub(super) fn of(address: &str, config: &Path) -> anyhow::Result<Self> {
         Ok(Self {
-            address: format!("{scheme}://{}", reachable(address)),
+            address: address.to_owned(),
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             config: std::path::absolute(config)?,
@@ -83,7 +83,7 @@ fn remove(path: &Path) -> io::Result<()> {
 }
 
 /// "Every address" is not one that anybody can go to.
-fn reachable(address: SocketAddr) -> SocketAddr {
+pub(super) fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),

@@ -54,8 +54,8 @@ pub(super) async fn submit(
         let jobs = batch.jobs.into_iter();
         Ok(jobs.map(|job| JobRequest::from(job).check_alone()).collect::<Vec<_>>())
     });
-    let checked = submission::check_all(&api.plane, checked.await?).await?;
-    accept(&api, owned_by(&caller, checked)).await
+    let checked = submission::check_all(&api.plane, &caller, checked.await?).await?;
+    accept(&api, checked).await
 }
 
 /// Ask for many placements
@@ -75,9 +75,10 @@ pub(super) async fn place(
     let turn = api.batches.acquire().await.map_err(|_| stopping())?;
     let checked = off_thread(move || {
         let batch: api::PlacementBatch = body::parse(&json)?;
-        Ok(batch.placements.into_iter().map(new_placement).collect::<Vec<_>>())
+        let owned = |sent| Ok(new_placement(sent)?.owned_by(caller.owner.clone()));
+        Ok(batch.placements.into_iter().map(owned).collect::<Vec<_>>())
     });
-    let (wanted, refused) = sort_out(owned_by(&caller, checked.await?));
+    let (wanted, refused) = sort_out(checked.await?);
     drop(turn);
     let submitted = api.plane.driver.turn(move |turn| {
         let each = turn.submit_batch(wanted);
@@ -168,10 +169,6 @@ async fn accept(api: &Api, checked: Vec<Result<NewJob, Problem>>) -> Result<Resp
     let json =
         serde_json::to_vec(&answer).map_err(|error| Problem::new(codes::INTERNAL, error.to_string()))?;
     Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
-}
-
-fn owned_by(caller: &Caller, jobs: Vec<Result<NewJob, Problem>>) -> Vec<Result<NewJob, Problem>> {
-    jobs.into_iter().map(|job| Ok(job?.owned_by(caller.owner.clone()))).collect()
 }
 
 /// What is right in itself, and for each of all what is wrong with it.

@@ -88,9 +88,11 @@ async fn page(
     responses((status = 200, body = api::WhatIf), (status = "4XX", body = api::ErrorBody)))]
 pub(super) async fn what_if(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     request::Json(sent): request::Json<api::JobRequest>,
 ) -> Result<Json<api::WhatIf>, Problem> {
-    let (work, parent) = JobRequest::from(sent).check_alone()?.into_work();
+    let (mut work, parent) = JobRequest::from(sent).check_alone()?.into_work();
+    work.owner = caller.owner;
     let what = plane.driver.read(move |core| core.what_if(&work, parent.as_ref())).await?;
     Ok(Json(views::what_if(what)))
 }

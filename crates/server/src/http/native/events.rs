@@ -13,7 +13,7 @@ use axum::{
     http::{HeaderMap, Uri},
     response::sse::{Event, KeepAlive, Sse},
 };
-use futures_util::{Stream, stream};
+use futures_util::{Stream, StreamExt, stream};
 use multicluster_api::{self as api, codes};
 use multicluster_core::Core;
 use multicluster_store::StoredEvent;
@@ -46,8 +46,10 @@ pub(super) async fn of_job(
 ) -> Result<Json<api::EventList>, Problem> {
     let params = Params::of(&uri, &["after", "limit"])?;
     let (after, limit) = (after(&params)?.unwrap_or_default(), params.limit()?);
-    stored(&plane, &id).await?;
+    let since = stored(&plane, &id).await?.submitted_at;
     let events = plane.history(move |store| store.events(Some(&BTreeSet::from([id])), after, limit)).await?;
+    // What an earlier job of this id went through is not this one's.
+    let events: Vec<_> = events.into_iter().filter(|event| event.at >= since).collect();
     Ok(Json(api::EventList {
         last_seq: events.last().map_or(after, |event| event.seq),
         items: events.iter().filter_map(|event| serde_json::from_str(&event.body).ok()).collect(),
@@ -78,6 +80,7 @@ pub(super) async fn stream(
         })?),
         None => after(&params)?,
     };
+    let revoked = plane.access.clone().shut_out(caller.clone());
     let tail = Tail::new(&plane, caller, jobs, after);
     let events = stream::unfold(tail, async |mut tail| {
         let event = tail.next_seen().await?;
@@ -85,7 +88,7 @@ pub(super) async fn stream(
         let told = Event::default().id(event.seq.to_string()).event(kind).data(&event.body);
         Some((Ok(told), tail))
     });
-    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
+    Ok(Sse::new(events.take_until(Box::pin(revoked))).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
 }
 
 /// The jobs that are named; `None` if everything is asked for.
@@ -143,8 +146,12 @@ impl Tail {
             let Some(job) = event.job.clone().filter(|_| self.caller.sees_only().is_some()) else {
                 return Some(event);
             };
-            let owner = move |core: &Core| core.job(&job).and_then(|record| record.work.owner.clone());
-            if self.caller.may_see(self.plane.driver.read(owner).await.ok()?.as_ref()) {
+            let (caller, at) = (self.caller.clone(), event.at);
+            let is_its = move |core: &Core| {
+                let record = core.job(&job).filter(|record| record.submitted_at <= at);
+                record.is_some_and(|record| caller.may_see(record.work.owner.as_ref()))
+            };
+            if self.plane.driver.read(is_its).await.ok()? {
                 return Some(event);
             }
         }

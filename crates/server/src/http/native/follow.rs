@@ -3,16 +3,18 @@
 use std::{convert::Infallible, sync::Arc};
 
 use axum::{
+    Extension,
     extract::State,
     response::sse::{Event, KeepAlive, Sse},
 };
-use futures_util::{Stream, stream};
+use futures_util::{Stream, StreamExt, stream};
 use multicluster_api::{self as api, codes};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{events::KEEP_ALIVE, request::Job, wait::stored};
 use crate::{
     Plane,
+    access::Caller,
     http::error::Problem,
     logs::{self, Piece},
 };
@@ -32,6 +34,7 @@ const ON_THE_WAY: usize = 4;
         (status = 404, body = api::ErrorBody), (status = 503, body = api::ErrorBody)))]
 pub(super) async fn follow(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     Job(id): Job,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
     stored(&plane, &id).await?;
@@ -39,6 +42,7 @@ pub(super) async fn follow(
         let problem = Problem::new(codes::BUSY, "too many logs are followed at once");
         return Err(problem.hint("read it with GET /v1/jobs/ID/logs, or try again later"));
     };
+    let revoked = plane.access.clone().shut_out(caller);
     let counted = (place, plane.metrics.tailing(), plane.usage.enter());
     let (sender, pieces) = mpsc::channel(ON_THE_WAY);
     // Dropped with the stream: whatever ends it ends the relay too.
@@ -54,7 +58,7 @@ pub(super) async fn follow(
         };
         Some((Ok(event), (pieces, relay, counted)))
     });
-    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
+    Ok(Sse::new(events.take_until(Box::pin(revoked))).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
 }
 
 fn told(piece: Piece) -> Event {

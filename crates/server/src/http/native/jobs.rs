@@ -74,7 +74,7 @@ pub(super) async fn submit(
     Extension(caller): Extension<Caller>,
     request::Json(sent): request::Json<api::JobRequest>,
 ) -> Result<(StatusCode, Json<api::Accepted>), Problem> {
-    let job = JobRequest::from(sent).check(&plane).await?.owned_by(caller.owner);
+    let job = JobRequest::from(sent).check(&plane, &caller).await?;
     let accepted =
         plane.driver.submit(job).await.map_err(|failure| Problem::from(failure).in_submission())?;
     let status = if accepted.duplicate.is_some() { StatusCode::OK } else { StatusCode::CREATED };

@@ -6,7 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::{
         Path, State, WebSocketUpgrade,
         ws::{CloseFrame, Message, WebSocket, close_code, rejection::WebSocketUpgradeRejection},
@@ -24,6 +24,7 @@ use tokio::{
 
 use super::{Sorry, jobs::known};
 use crate::{
+    access::Caller,
     logs::{LONGEST, follow, last_lines},
     plane::Plane,
 };
@@ -50,6 +51,7 @@ pub(super) async fn whole(State(plane): State<Plane>, Path(id): Path<String>) ->
 /// `GET …/logs/tail`
 pub(super) async fn tail(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Sorry> {
@@ -62,8 +64,12 @@ pub(super) async fn tail(
     };
     let counted = (plane.metrics.tailing(), plane.usage.enter());
     let upgrade = upgrade.max_message_size(MAX_INCOMING).max_frame_size(MAX_INCOMING);
+    let revoked = plane.access.clone().shut_out(caller);
     Ok(upgrade.on_upgrade(move |socket| async move {
-        serve(plane, id, socket).await;
+        tokio::select! {
+            () = serve(plane, id, socket) => {}
+            () = revoked => {}
+        }
         drop((place, counted));
     }))
 }

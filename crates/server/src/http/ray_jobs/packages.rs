@@ -13,7 +13,7 @@ use multicluster_store::{StoreError, Upload};
 use tokio::{task::spawn_blocking, time::timeout};
 
 use super::{Desk, Sorry};
-use crate::{http::error::Problem, plane::Plane};
+use crate::{access::Caller, http::error::Problem, plane::Plane};
 
 /// The largest package that Ray takes, so no cluster could be given a larger one.
 const MAX_PACKAGE: u64 = multicluster_ray::MAX_PACKAGE_BYTES;
@@ -26,11 +26,12 @@ const DRAINED_WITHIN: Duration = Duration::from_secs(60);
 
 pub(super) async fn find(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     Path((protocol, name)): Path<(String, String)>,
 ) -> Result<(), Sorry> {
     check(&protocol, &name)?;
     let packages = Arc::clone(&plane.packages);
-    let asked = name.clone();
+    let asked = caller.package(&name);
     let found = spawn_blocking(move || packages.find(&asked)).await.map_err(|_| stopping())?;
     match found.map_err(Problem::from)? {
         Some(_) => Ok(()),
@@ -41,6 +42,7 @@ pub(super) async fn find(
 pub(super) async fn upload(
     State(plane): State<Plane>,
     Extension(desk): Extension<Arc<Desk>>,
+    Extension(caller): Extension<Caller>,
     Path((protocol, name)): Path<(String, String)>,
     headers: HeaderMap,
     body: Body,
@@ -61,7 +63,8 @@ pub(super) async fn upload(
     let upload = spawn_blocking(move || packages.begin()).await.map_err(|_| stopping())?;
     match receive(upload.map_err(Problem::from)?, &mut body).await {
         Ok(upload) => {
-            let finished = spawn_blocking(move || upload.finish(&name)).await.map_err(|_| stopping())?;
+            let kept = caller.package(&name);
+            let finished = spawn_blocking(move || upload.finish(&kept)).await.map_err(|_| stopping())?;
             finished.map(drop).map_err(sorry)
         }
         Err(failed) => {

@@ -51,7 +51,7 @@ pub(super) async fn submit(
     })?;
     let request = parse(&body).map_err(Sorry::bad_request)?;
     let given = request.id.clone();
-    let job = request.check(&plane).await?.owned_by(caller.owner);
+    let job = request.check(&plane, &caller).await?;
     let accepted = match plane.driver.submit(job).await {
         Ok(accepted) if accepted.duplicate == Some(Duplicate::SameId) => {
             return Err(exists(given.as_deref()));

@@ -34,7 +34,7 @@ impl Guarded {
         let (zorro, diego) = (token("zorro", Role::Submit), token("diego", Role::Submit));
         let world = World::new().await;
         let mut plane = world.plane().clone();
-        plane.access = Access::by_file(&file).unwrap();
+        plane.access = Access::by_file(&file, false).unwrap();
         let router = http::router(plane, "127.0.0.1:8700".parse().unwrap(), &[]);
         Self { world, router, file, read, zorro, diego, admin }
     }
@@ -130,6 +130,11 @@ async fn who_submits_sees_and_stops_its_own_alone() {
 
     for (method, path) in [
         ("GET", "/v1/jobs/d"),
+        ("GET", "/v1/jobs/%64"),
+        ("GET", "/v1/jobs/%64/logs"),
+        ("POST", "/v1/jobs/%64/stop"),
+        ("DELETE", "/v1/jobs/%64"),
+        ("POST", "/v1/placements/%64-task/stop"),
         ("GET", "/v1/jobs/d/logs"),
         ("GET", "/v1/jobs/d/explain"),
         ("GET", "/v1/jobs/d/events"),
@@ -141,8 +146,10 @@ async fn who_submits_sees_and_stops_its_own_alone() {
     ] {
         guarded.ask(zorro, method, path, Value::Null).await.refused(404, "unknown_job");
     }
-    let ray = guarded.ask(zorro, "POST", "/api/jobs/d/stop", Value::Null).await;
-    assert_eq!((ray.status.as_u16(), ray.text.starts_with("Job d does not exist")), (404, true));
+    for path in ["/api/jobs/d/stop", "/api/jobs/%64/stop"] {
+        let ray = guarded.ask(zorro, "POST", path, Value::Null).await;
+        assert_eq!((ray.status.as_u16(), ray.text.contains("does not exist")), (404, true), "{path}");
+    }
 
     let theirs = json!({"leases": [{"id": "d-task"}, {"id": "z-task"}]});
     let beats = guarded.ask(zorro, "POST", "/v1/placements/heartbeat", theirs).await.expect(200);
@@ -180,6 +187,33 @@ async fn what_somebody_else_has_is_neither_taken_over_nor_told() {
     let first = guarded.ask(zorro, "POST", "/v1/jobs", same.clone()).await.expect(201);
     let second = guarded.ask(diego, "POST", "/v1/jobs", same).await.expect(201);
     assert_ne!(first["id"], second["id"], "the same content, of two owners, is two jobs");
+}
+
+/// Whoever knows the name of somebody's package can neither read it nor put another in its place.
+#[tokio::test]
+async fn packages_are_their_owners() {
+    let guarded = Guarded::new("packages").await;
+    let Guarded { zorro, diego, .. } = &guarded;
+    let put = async |token: &str, content: &str| {
+        let mut request = request("PUT", "/api/packages/gcs/_ray_pkg_1.zip", content.to_owned().into());
+        let bearer = format!("Bearer {token}").parse().unwrap();
+        request.headers_mut().insert(header::AUTHORIZATION, bearer);
+        assert_eq!(send(&guarded.router, request).await.status, 200);
+    };
+    let find =
+        async |token: &str| guarded.get(token, "/api/packages/gcs/_ray_pkg_1.zip").await.status.as_u16();
+    let job = json!({"entrypoint": "x", "runtime_env": {"working_dir": "gcs://_ray_pkg_1.zip"}});
+    put(diego, "diego's").await;
+    assert_eq!((find(diego).await, find(zorro).await), (200, 404));
+    guarded.ask(zorro, "POST", "/v1/jobs", job.clone()).await.refused(400, "missing_package");
+
+    put(zorro, "zorro's").await;
+    let sent = async |token: &str| {
+        let id = guarded.ask(token, "POST", "/v1/jobs", job.clone()).await.expect(201)["id"].clone();
+        let path = format!("/v1/jobs/{}", id.as_str().unwrap());
+        guarded.get(token, &path).await.expect(200)["packages"]["gcs://_ray_pkg_1.zip"].clone()
+    };
+    assert_ne!(sent(diego).await, sent(zorro).await);
 }
 
 #[tokio::test]
