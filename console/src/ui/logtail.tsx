@@ -34,6 +34,7 @@ export function LogTail({ id, lives }: { id: string; lives: boolean }) {
     let size = 0;
 
     const draw = (): void => {
+      cancelAnimationFrame(frame);
       frame = 0;
       element.append(...pending);
       pending = [];
@@ -49,6 +50,8 @@ export function LogTail({ id, lives }: { id: string; lives: boolean }) {
       size += node.textContent?.length ?? 0;
       empty.value = false;
       frame ||= requestAnimationFrame(draw);
+      // A hidden page has no frames, and would keep everything.
+      if (size > 2 * KEPT_CHARACTERS) draw();
     };
     const stop = follow(id, {
       text(text) {
