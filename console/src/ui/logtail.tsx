@@ -39,8 +39,16 @@ export function LogTail({ id, lives }: { id: string; lives: boolean }) {
       element.append(...pending);
       pending = [];
       while (size > KEPT_CHARACTERS && element.firstChild) {
-        size -= element.firstChild.textContent?.length ?? 0;
-        element.firstChild.remove();
+        const oldest = element.firstChild;
+        const over = size - KEPT_CHARACTERS;
+        // A piece may be longer than all that is kept: its end stays.
+        if (oldest instanceof Text && oldest.length > over) {
+          oldest.deleteData(0, over);
+          size -= over;
+        } else {
+          oldest.remove();
+          size -= oldest.textContent?.length ?? 0;
+        }
         cut.value = true;
       }
       if (following.peek()) element.scrollTop = element.scrollHeight;
