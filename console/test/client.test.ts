@@ -1,5 +1,5 @@
 import { afterEach, expect, test, vi } from 'vitest';
-import { ApiError, get } from '../src/api/client';
+import { ApiError, get, post } from '../src/api/client';
 
 const assign = vi.fn<(to: string) => void>();
 
@@ -7,7 +7,10 @@ function answers(status: number, body: string): void {
   vi.stubGlobal('location', { assign });
   vi.stubGlobal('fetch', async () => new Response(body, { status }));
 }
-afterEach(() => assign.mockReset());
+afterEach(() => {
+  assign.mockReset();
+  vi.restoreAllMocks();
+});
 
 test('a refusal says what happened and what to do', async () => {
   answers(404, '{"code": "unknown_job", "message": "there is no job x", "hint": "look again"}');
@@ -29,4 +32,33 @@ test('who is not let in any more is led to the page that asks for a token', asyn
   answers(401, '{"code": "no_token", "message": "a token is needed"}');
   await expect(get('/v1/version')).rejects.toMatchObject({ code: 'no_token' });
   expect(assign).toHaveBeenCalledWith('/login');
+});
+
+/** Accepts every connection and sends the head of an answer, of which nothing more comes. */
+function hangs(): void {
+  vi.stubGlobal('fetch', async (_path: string, { signal }: { signal: AbortSignal }) => {
+    const body = new ReadableStream({
+      start: (stream) => signal.addEventListener('abort', () => stream.error(signal.reason)),
+    });
+    return new Response(body);
+  });
+}
+
+test('who does not answer in time does not answer', async () => {
+  hangs();
+  const patience = new AbortController();
+  const timeout = vi.spyOn(AbortSignal, 'timeout').mockReturnValue(patience.signal);
+  const both = Promise.allSettled([get('/v1/pool', {}, new AbortController().signal), post('/v1/jobs')]);
+  patience.abort();
+  const noAnswer = { status: 'rejected', reason: { status: 0, code: 'no_answer' } };
+  expect(await both).toMatchObject([noAnswer, noAnswer]);
+  expect(timeout.mock.calls).toEqual([[20_000], [30_000]]);
+});
+
+test('who does not want the answer any more is not told that none came', async () => {
+  hangs();
+  const own = new AbortController();
+  const answer = get('/v1/pool', {}, own.signal);
+  own.abort();
+  await expect(answer).rejects.toMatchObject({ name: 'AbortError' });
 });

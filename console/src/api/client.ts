@@ -15,6 +15,9 @@ export class ApiError extends Error {
   }
 }
 
+/** A connection that broke unnoticed never answers; who changes something waits a little longer. */
+const PATIENCE_MS = { GET: 20_000, POST: 30_000 };
+
 type Query = Record<string, string | number | string[] | undefined>;
 
 export function get<T>(path: string, query?: Query, signal?: AbortSignal): Promise<T> {
@@ -34,10 +37,16 @@ export async function logOut(): Promise<void> {
 /** An id or a name as a part of a path. */
 export const segment = encodeURIComponent;
 
-async function request<T>(method: string, path: string, body: unknown, signal?: AbortSignal): Promise<T> {
-  const answer = await fetch(path, {
+async function request<T>(
+  method: keyof typeof PATIENCE_MS,
+  path: string,
+  body: unknown,
+  signal?: AbortSignal,
+): Promise<T> {
+  const patience = AbortSignal.timeout(PATIENCE_MS[method]);
+  const { answer, text } = await exchange(path, {
     method,
-    signal: signal ?? null,
+    signal: signal ? AbortSignal.any([signal, patience]) : patience,
     cache: 'no-store',
     headers: body === undefined ? {} : { 'content-type': 'application/json' },
     body: body === undefined ? null : JSON.stringify(body),
@@ -46,11 +55,16 @@ async function request<T>(method: string, path: string, body: unknown, signal?: 
     throw new ApiError(0, 'no_answer', 'The control plane does not answer.');
   });
   heard(answer.headers.get('date'));
-  const text = await answer.text();
   if (answer.ok) return (text ? JSON.parse(text) : undefined) as T;
   const problem = refusal(answer.status, text);
   if (NOT_LET_IN.includes(problem.code)) location.assign('/login');
   throw problem;
+}
+
+/** The whole answer: it may also break off, or stop coming, after its head. */
+async function exchange(path: string, init: RequestInit): Promise<{ answer: Response; text: string }> {
+  const answer = await fetch(path, init);
+  return { answer, text: await answer.text() };
 }
 
 /** The token has expired or was revoked, or one is asked for now: the server has a page for that. */

@@ -227,6 +227,12 @@ export interface Version {
 
 export type Event = JobEvent | ClusterEvent;
 
+/** What happened to one job, in order. */
+export interface EventList {
+  items: JobEvent[];
+  last_seq: number;
+}
+
 export interface JobEvent {
   type: 'job';
   seq: number;

@@ -2,10 +2,11 @@
 
 import { Fragment } from 'preact';
 import { get, post, segment } from '../api/client';
-import type { Decision, Event, JobDetail, JobEvent, Page, Resolved } from '../api/types';
+import type { Decision, Event, JobDetail, Page, Resolved } from '../api/types';
 import { resources } from '../format';
 import { t, word } from '../i18n';
 import { link } from '../router';
+import { eventsOfJob } from '../store/jobevents';
 import { Resource, useOwn } from '../store/resource';
 import { StateBadge, Tags } from '../ui/badges';
 import { confirm } from '../ui/dialog';
@@ -26,13 +27,7 @@ const detailOf = (id: string) =>
     until: (job) => job.ended_at !== undefined,
     concerns: about(id),
   });
-const eventsOf = (id: string) =>
-  new Resource(
-    async (signal) => (await get<{ items: JobEvent[] }>(`${path(id)}/events`, { limit: 1000 }, signal)).items,
-    {
-      concerns: about(id),
-    },
-  );
+const eventsOf = (id: string) => new Resource((signal) => eventsOfJob(id, signal), { concerns: about(id) });
 const decisionsOf = (id: string) =>
   new Resource(async (signal) => (await get<Page<Decision>>(`${path(id)}/decisions`, {}, signal)).items, {
     concerns: about(id),

@@ -7,13 +7,16 @@ import type { Cluster } from '../api/types';
 const TOLERANCE_MS = 2000;
 let ahead = 0;
 
+/** This very moment. */
+export const current = (): number => Date.now() + ahead;
+
 /** Once a second. */
-export const now = signal(Date.now());
+export const now = signal(current());
 
 setInterval(() => {
-  if (!document.hidden) now.value = Date.now() + ahead;
+  if (!document.hidden) now.value = current();
 }, 1000);
-document.addEventListener('visibilitychange', () => (now.value = Date.now() + ahead));
+document.addEventListener('visibilitychange', () => (now.value = current()));
 
 /** How long a cluster takes no further top-level submission, in whole seconds; 0: not at all. */
 export function untilNext({ next_submission_at }: Cluster): number {

@@ -8,7 +8,10 @@ import { batch, epoch, suspect } from './live';
 
 /** What one request may ask for. */
 const PAGE = 1000;
-/** So many are loaded by themselves; older ones on request, or when a filter asks for them. */
+/**
+ * So many are loaded by themselves; older ones on request, or when a filter asks for them.
+ * After as many new ones the list begins anew: nobody tells which jobs were forgotten.
+ */
 export const LOADED_BY_ITSELF = 20_000;
 const AT_MOST_EVERY_MS = 1000;
 
@@ -21,6 +24,8 @@ export const older = signal<string | undefined>(undefined);
 
 let wanted = false;
 let turn = 0;
+/** New ones since everything was loaded. */
+let arrived = 0;
 let newestSoon: ReturnType<typeof setTimeout> | undefined;
 
 /** From now on the list is loaded and kept. */
@@ -42,6 +47,7 @@ export function want(): void {
 
 /** Everything anew. What is shown stays in its place, and goes at the end if it is no more. */
 export async function reload(): Promise<void> {
+  arrived = 0;
   const seen = await loadPages(undefined, LOADED_BY_ITSELF);
   if (!seen) return;
   // What was accepted after the first page left is not on it.
@@ -93,7 +99,10 @@ async function loadNewest(): Promise<void> {
       newest.push(...page.items);
       cursor = page.items.some((job) => known.has(job.id)) ? undefined : page.next_cursor;
     } while (cursor && newest.length < LOADED_BY_ITSELF);
-    jobs.value = merge(jobs.peek(), newest, 'above');
+    const before = jobs.peek();
+    jobs.value = merge(before, newest, 'above');
+    arrived += jobs.peek().length - before.length;
+    if (arrived > LOADED_BY_ITSELF) await reload();
   } catch (problem) {
     report(problem);
   }

@@ -2,11 +2,13 @@
 
 import { signal } from '@preact/signals';
 import { get, segment } from '../api/client';
-import type { Event, Job, Page, Version } from '../api/types';
+import type { Event, EventList, Job, Page, Version } from '../api/types';
+import { current } from './clock';
 import { Stream, type Connection } from './stream';
+import { whenUnseen } from './unseen';
 
 export const connection = signal<Connection>('connecting');
-/** Since when nobody answers. */
+/** Since when nobody answers, by the control plane's clock. */
 export const awaySince = signal<number | undefined>(undefined);
 export const version = signal<Version | undefined>(undefined);
 /** The events of the latest flush. */
@@ -19,7 +21,6 @@ export const recent = signal<Event[]>([]);
 const KEPT = 5000;
 /** How far back the list of events begins. */
 const BACK = 300;
-const REST_AFTER_MS = 30_000;
 
 const stream = new Stream(
   {
@@ -30,7 +31,7 @@ const stream = new Stream(
   {
     connection(now) {
       connection.value = now;
-      if (now === 'away') awaySince.value ??= Date.now();
+      if (now === 'away') awaySince.value ??= current();
       if (now === 'live') awaySince.value = undefined;
     },
     events(told) {
@@ -49,12 +50,10 @@ const stream = new Stream(
 export function start(): void {
   stream.connect();
   addEventListener('online', () => connection.value === 'away' && stream.connect());
-  let resting: ReturnType<typeof setTimeout>;
-  document.addEventListener('visibilitychange', () => {
-    clearTimeout(resting);
-    if (document.hidden) resting = setTimeout(() => stream.rest(), REST_AFTER_MS);
-    else if (connection.value === 'resting') stream.connect();
-  });
+  whenUnseen(
+    () => stream.rest(),
+    () => stream.connect(),
+  );
 }
 
 /** A request got no answer: a broken connection may look alive for long. */
@@ -66,6 +65,6 @@ export function suspect(): void {
 async function beginning(): Promise<number> {
   const [newest] = (await get<Page<Job>>('/v1/jobs', { limit: 1 })).items;
   if (!newest) return 0;
-  const own = await get<{ last_seq: number }>(`/v1/jobs/${segment(newest.id)}/events`, { limit: 1000 });
+  const own = await get<EventList>(`/v1/jobs/${segment(newest.id)}/events`, { limit: 1000 });
   return Math.max(0, own.last_seq - BACK);
 }

@@ -1,6 +1,9 @@
 // A job's log as it is written. A stream that breaks off begins again from the start of the
 // log; what is there already is skipped by attempt and byte.
 
+import { ApiError, get, segment } from '../api/client';
+import { whenUnseen } from './unseen';
+
 export interface LogPiece {
   attempt: number;
   cluster: string;
@@ -39,38 +42,70 @@ export interface LogListener {
   broken(): void;
 }
 
-const COME_BACK_MS = 1500;
+export const COME_BACK_MS = 1500;
 
-/** Follows until it ends or the returned function is called. */
+/** Follows until it ends, the job is forgotten or the returned function is called. */
 export function follow(id: string, listener: LogListener): () => void {
+  const path = `/v1/jobs/${segment(id)}`;
   const position = new LogPosition();
   const notes = new Set<string>();
-  let source: EventSource;
+  let source: EventSource | undefined;
+  let asking: AbortController | undefined;
   let retry: ReturnType<typeof setTimeout>;
+
   const open = (): void => {
-    source = new EventSource(`/v1/jobs/${encodeURIComponent(id)}/logs/follow`);
+    source = new EventSource(`${path}/logs/follow`);
     source.addEventListener('log', (event) => {
       const fresh = position.advance(JSON.parse(event.data) as LogPiece);
       if (fresh) listener.text(plain(fresh));
     });
     source.addEventListener('note', (event) => {
       const { text } = JSON.parse(event.data) as { text: string };
-      if (!notes.has(text)) listener.note(text);
-      notes.add(text);
+      note(text);
     });
-    source.addEventListener('end', () => {
-      source.close();
-      listener.ended();
-    });
+    source.addEventListener('end', end);
     source.addEventListener('error', () => {
-      source.close();
+      close();
       listener.broken();
-      retry = setTimeout(open, COME_BACK_MS);
+      comeBackSoon();
     });
   };
-  open();
-  return () => {
-    clearTimeout(retry);
-    source.close();
+  const note = (text: string): void => {
+    if (!notes.has(text)) listener.note(text);
+    notes.add(text);
   };
+  const comeBackSoon = (): void => {
+    retry = setTimeout(() => void comeBack(), COME_BACK_MS);
+  };
+  /** A stream does not say why it was refused. The job does, and leads to the login if need be. */
+  const comeBack = async (): Promise<void> => {
+    const { signal } = (asking = new AbortController());
+    try {
+      await get(path, {}, signal);
+      if (!signal.aborted) open();
+    } catch (problem) {
+      if (signal.aborted) return;
+      if (!(problem instanceof ApiError)) throw problem;
+      if (problem.status !== 404) return comeBackSoon();
+      note(problem.message);
+      end();
+    }
+  };
+  const close = (): void => {
+    clearTimeout(retry);
+    asking?.abort();
+    source?.close();
+  };
+  const stop = (): void => {
+    close();
+    stopWatching();
+  };
+  const end = (): void => {
+    stop();
+    listener.ended();
+  };
+
+  const stopWatching = whenUnseen(close, open);
+  open();
+  return stop;
 }

@@ -34,12 +34,21 @@ export function LogTail({ id, lives }: { id: string; lives: boolean }) {
     let size = 0;
 
     const draw = (): void => {
+      cancelAnimationFrame(frame);
       frame = 0;
       element.append(...pending);
       pending = [];
       while (size > KEPT_CHARACTERS && element.firstChild) {
-        size -= element.firstChild.textContent?.length ?? 0;
-        element.firstChild.remove();
+        const oldest = element.firstChild;
+        const over = size - KEPT_CHARACTERS;
+        // A piece may be longer than all that is kept: its end stays.
+        if (oldest instanceof Text && oldest.length > over) {
+          oldest.deleteData(0, over);
+          size -= over;
+        } else {
+          oldest.remove();
+          size -= oldest.textContent?.length ?? 0;
+        }
         cut.value = true;
       }
       if (following.peek()) element.scrollTop = element.scrollHeight;
@@ -49,6 +58,8 @@ export function LogTail({ id, lives }: { id: string; lives: boolean }) {
       size += node.textContent?.length ?? 0;
       empty.value = false;
       frame ||= requestAnimationFrame(draw);
+      // A hidden page has no frames, and would keep everything.
+      if (size > 2 * KEPT_CHARACTERS) draw();
     };
     const stop = follow(id, {
       text(text) {
