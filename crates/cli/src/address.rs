@@ -24,12 +24,15 @@ pub(crate) struct Address {
     pub(crate) url: String,
     /// For errors: what was looked at.
     pub(crate) why: String,
+    /// Somebody named it, or it is this user's own. Whoever answers elsewhere may be anybody,
+    /// and gets no token.
+    pub(crate) is_known: bool,
 }
 
 impl Address {
     pub(crate) fn given(url: &str) -> Self {
         let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
-        Self { url, why: format!("--address or {VARIABLE} names it") }
+        Self { url, why: format!("--address or {VARIABLE} names it"), is_known: true }
     }
 
     /// Nobody named one.
@@ -47,22 +50,23 @@ impl Address {
         let planes = folder("RAY_MULTICLUSTER_PLANES_DIR", "planes");
         let own = served.and_then(|folder| served_by_hand(&folder, config.as_deref()));
         let own = own.or_else(|| running(&planes?.join(folder_name(config.as_deref()?))));
-        match (own, config) {
-            (Some(notice), _) => Self {
-                url: notice.address,
-                why: format!("it says so itself, for {}", notice.config.display()),
-            },
-            (None, Some(file)) => {
-                let why =
-                    format!("none of yours runs for {}, so the usual address was tried", file.display());
-                Self { url: USUAL.to_owned(), why }
+        own.map_or_else(|| Self::usual(config.as_deref()), Self::of)
+    }
+
+    fn of(own: Notice) -> Self {
+        let why = format!("it says so itself, for {}", own.config.display());
+        Self { url: own.address, why, is_known: true }
+    }
+
+    /// For want of a better one.
+    fn usual(config: Option<&Path>) -> Self {
+        let why = match config {
+            Some(file) => {
+                format!("none of yours runs for {}, so the usual address was tried", file.display())
             }
-            (None, None) => {
-                let why =
-                    format!("neither --address nor {VARIABLE} names one, and no cluster.yaml was found");
-                Self { url: USUAL.to_owned(), why }
-            }
-        }
+            None => format!("neither --address nor {VARIABLE} names one, and no cluster.yaml was found"),
+        };
+        Self { url: USUAL.to_owned(), why, is_known: false }
     }
 }
 
@@ -106,6 +110,15 @@ mod tests {
     fn an_address_may_be_written_without_its_scheme() {
         assert_eq!(Address::given("10.0.0.5:8700").url, "http://10.0.0.5:8700");
         assert_eq!(Address::given("https://pool.lan").url, "https://pool.lan");
+    }
+
+    #[test]
+    fn who_happens_to_listen_at_the_usual_address_is_not_known() {
+        let notice = r#"{"address": "http://127.0.0.1:8701", "pid": 1, "config": "/etc/cluster.yaml"}"#;
+        assert!(Address::given(USUAL).is_known);
+        assert!(Address::of(serde_json::from_str(notice).expect("a notice")).is_known);
+        assert!(!Address::usual(None).is_known);
+        assert!(!Address::usual(Some(Path::new("/etc/cluster.yaml"))).is_known);
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub(crate) struct Client {
     http: reqwest::Client,
     base: Url,
     why: String,
+    /// There is a token, but nobody said that it is for who answers here.
+    keeps_token: bool,
 }
 
 /// What was answered: as it is read, and as it was sent.
@@ -60,6 +62,8 @@ impl Client {
         if !matches!(base.scheme(), "http" | "https") || base.host_str().is_none_or(str::is_empty) {
             return Err(bad("it is neither http:// nor https://"));
         }
+        let keeps_token = !address.is_known && proof::has_token();
+        let headers = if keeps_token { header::HeaderMap::new() } else { proof::headers()? };
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("ray-multicluster/", env!("CARGO_PKG_VERSION")))
             .redirect(redirect::Policy::none())
@@ -67,7 +71,7 @@ impl Client {
             .tcp_nodelay(true)
             .connect_timeout(CONNECT)
             .read_timeout(SILENCE)
-            .default_headers(proof::headers()?);
+            .default_headers(headers);
         if let Some(authorities) = proof::authorities()? {
             builder = builder.tls_certs_only(authorities);
         }
@@ -76,7 +80,7 @@ impl Client {
             builder = builder.tls_certs_only([]);
         }
         let http = builder.build().map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
-        Ok(Self { http, base, why: address.why })
+        Ok(Self { http, base, why: address.why, keeps_token })
     }
 
     /// Without the slash at the end.
@@ -197,6 +201,11 @@ impl Client {
         let status = response.status();
         let body = response.bytes().await.unwrap_or_default();
         match serde_json::from_slice::<ErrorBody>(&body) {
+            Ok(body) if status == StatusCode::UNAUTHORIZED && self.keeps_token => {
+                let (token, here) = (proof::TOKEN, self.address());
+                Failure::refused(status.as_u16(), body)
+                    .hint(format!("{token} is sent only to an address that is named: --address {here}"))
+            }
             Ok(body) => Failure::refused(status.as_u16(), body),
             Err(_) => self.stranger(&format!("HTTP {status}")),
         }

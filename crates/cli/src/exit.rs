@@ -72,11 +72,13 @@ pub(crate) struct Failure {
     pub(crate) exit: Exit,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
+    /// The same may go well a little later.
+    pub(crate) passes: bool,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), hint: None }
+        Self { exit, message: message.into(), hint: None, passes: exit == Exit::Unreachable }
     }
 
     /// The caller's mistake, in the words of another crate: `what is wrong\n  hint: …`.
@@ -90,7 +92,8 @@ impl Failure {
 
     /// The control plane said no.
     pub(crate) fn refused(status: u16, body: ErrorBody) -> Self {
-        Self { exit: Exit::of(status, &body.code), message: body.message, hint: body.hint }
+        let passes = matches!(status, 429 | 503);
+        Self { exit: Exit::of(status, &body.code), message: body.message, hint: body.hint, passes }
     }
 
     #[must_use]

@@ -102,7 +102,7 @@ fn main() -> ExitCode {
     let label = |text: &str, tone: Tone| if colours { tone.paint(text) } else { text.to_owned() };
     eprintln!("{} {}", label("error:", Tone::Bad), words::printable(&failure.message));
     if let Some(hint) = &failure.hint {
-        eprintln!("{} {hint}", label("hint:", Tone::Strong));
+        eprintln!("{} {}", label("hint:", Tone::Strong), words::printable(hint));
     }
     failure.exit.into()
 }

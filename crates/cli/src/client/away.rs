@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -25,16 +25,48 @@ impl Away {
 
     /// Waits a little; gives up what cannot pass, or has not for too long.
     pub(super) async fn pause(&mut self, failure: Failure) -> Result<(), Failure> {
-        let passes = matches!(failure.exit, Exit::Unreachable | Exit::Refused);
+        let is_new = self.since.is_none();
         let since = *self.since.get_or_insert_with(Instant::now);
-        if !passes || since.elapsed() > PATIENCE {
+        if !failure.passes || since.elapsed() > PATIENCE {
             return Err(failure);
         }
-        if self.pause.is_zero() && !self.is_quiet {
+        if is_new && !self.is_quiet {
             eprintln!("the control plane is away; trying again");
         }
+        self.wait().await;
+        Ok(())
+    }
+
+    /// It answered, but not to the end. Waits too: one that always breaks off at once is not
+    /// asked without a pause.
+    pub(super) async fn broke_off(&mut self) {
+        self.since = None;
+        self.wait().await;
+    }
+
+    async fn wait(&mut self) {
         self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
         sleep(self.pause).await;
-        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use multicluster_api::ErrorBody;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn only_what_can_pass_is_waited_for() {
+        let refused = |status| {
+            Failure::refused(status, ErrorBody { code: String::new(), message: String::new(), hint: None })
+        };
+        for status in [429, 503] {
+            assert_eq!(Away::new(true).pause(refused(status)).await, Ok(()));
+        }
+        for status in [401, 403, 404, 409, 500, 507] {
+            let failure = refused(status);
+            assert_eq!(Away::new(true).pause(failure.clone()).await, Err(failure));
+        }
     }
 }

@@ -12,6 +12,7 @@ pub(crate) struct Events {
     /// The number of the latest.
     last: Option<String>,
     stream: Option<Stream>,
+    opened_at: u64,
     is_quiet: bool,
 }
 
@@ -21,9 +22,17 @@ impl Events {
     pub(crate) async fn open(client: &Client, jobs: &[String], after: Option<u64>) -> Result<Self, Failure> {
         let last = after.map(|after| after.to_string());
         let (client, jobs) = (client.clone(), jobs.to_vec());
-        let mut events = Self { client, jobs, last, stream: None, is_quiet: false };
-        events.stream = Some(events.connect().await?);
+        let mut events = Self { client, jobs, last, stream: None, opened_at: 0, is_quiet: false };
+        let stream = events.connect().await?;
+        events.opened_at = stream.opened_at;
+        events.stream = Some(stream);
         Ok(events)
+    }
+
+    /// When that was, in milliseconds, by the clock of the control plane: what has a later
+    /// moment happened since.
+    pub(crate) fn opened_at(&self) -> u64 {
+        self.opened_at
     }
 
     /// Says nothing while the control plane is away: the screen is somebody else's.
@@ -57,7 +66,10 @@ impl Events {
                         return Ok(told);
                     }
                 }
-                Ok(None) | Err(_) => self.stream = None,
+                Ok(None) | Err(_) => {
+                    self.stream = None;
+                    away.broke_off().await;
+                }
             }
         }
     }

@@ -71,6 +71,7 @@ impl LogFollower {
             let Ok(Some(event)) = stream.next().await else {
                 // Without an end it broke off: it is told again from the beginning.
                 self.stream = None;
+                away.broke_off().await;
                 continue;
             };
             match event.name.as_str() {

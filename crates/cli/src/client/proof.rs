@@ -10,7 +10,7 @@ use reqwest::{
 use crate::exit::{Exit, Failure};
 
 /// A token that `ray-multicluster token create` made.
-const TOKEN: &str = "RAY_MULTICLUSTER_TOKEN";
+pub(super) const TOKEN: &str = "RAY_MULTICLUSTER_TOKEN";
 /// Authorities to trust besides none other: for a control plane with a certificate of its own.
 const CA_FILE: &str = "RAY_MULTICLUSTER_CA_FILE";
 
@@ -22,6 +22,10 @@ pub(super) fn headers() -> Result<HeaderMap, Failure> {
     })?;
     value.set_sensitive(true);
     Ok(HeaderMap::from_iter([(AUTHORIZATION, value)]))
+}
+
+pub(super) fn has_token() -> bool {
+    env(TOKEN).is_some()
 }
 
 /// `None`: those that this machine trusts.

@@ -1,9 +1,10 @@
 //! Server-Sent Events over one connection.
 
+use jiff::fmt::rfc2822;
 use reqwest::{Method, Response, header};
 
 use super::{Client, Query};
-use crate::exit::Failure;
+use crate::{exit::Failure, output::time};
 
 /// One event. Fields that were not sent are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub(super) struct Stream {
     client: Client,
     response: Response,
     parser: Parser,
+    /// When, in milliseconds, by the clock of who answers; by ours if it does not say.
+    pub(super) opened_at: u64,
 }
 
 impl Stream {
@@ -35,7 +38,9 @@ impl Stream {
         if !response.status().is_success() {
             return Err(client.refusal(response).await);
         }
-        Ok(Self { client: client.clone(), response, parser: Parser::default() })
+        let date = response.headers().get(header::DATE).and_then(|date| date.to_str().ok());
+        let opened_at = date.and_then(end_of_second).unwrap_or_else(time::now);
+        Ok(Self { client: client.clone(), response, parser: Parser::default(), opened_at })
     }
 
     /// `None` when the connection was closed.
@@ -50,6 +55,12 @@ impl Stream {
             }
         }
     }
+}
+
+/// A date names a whole second: its last millisecond.
+fn end_of_second(date: &str) -> Option<u64> {
+    let second = rfc2822::parse(date).ok()?.timestamp().as_second();
+    Some(u64::try_from(second).ok()? * 1000 + 999)
 }
 
 /// Lines to events, whatever pieces they come in.
@@ -97,6 +108,12 @@ impl Parser {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_date_of_an_answer_is_read() {
+        assert_eq!(end_of_second("Mon, 16 Nov 2026 10:49:55 GMT"), Some(1_794_826_195_999));
+        assert_eq!(end_of_second("now"), None);
+    }
 
     #[test]
     fn events_are_read_whatever_pieces_they_come_in() {

@@ -15,6 +15,8 @@ use crate::{
 
 /// Whoever has told nothing for so long has told all there was.
 const QUIET: Duration = Duration::from_millis(500);
+/// The first takes longer: it is looked for on disk.
+const FIRST: Duration = Duration::from_secs(10);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -50,12 +52,19 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-/// All that are kept: told at once, and then there is silence.
+/// All that are kept: told at once, and then there is silence, or what happens from now on.
 async fn of_all(args: &Args, context: &Context) -> Result<Vec<Value>, Failure> {
     let mut events = Events::open(&context.client, &[], Some(args.after.unwrap_or(0))).await?;
+    let now = events.opened_at();
     let mut past = Vec::new();
-    while let Ok(event) = timeout(QUIET, events.next()).await {
-        past.push(event?);
+    let mut patience = FIRST;
+    while let Ok(event) = timeout(patience, events.next()).await {
+        let event = event?;
+        if event["at"].as_u64() > Some(now) {
+            break;
+        }
+        past.push(event);
+        patience = QUIET;
     }
     Ok(past)
 }

@@ -22,7 +22,8 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     .await
 }
 
-/// Asks the same of each; those before the first that is refused are done.
+/// Asks the same of each, also after one was refused. It ends as the first of those, and
+/// tells of all.
 pub(super) async fn each(
     ids: &[String],
     verb: &str,
@@ -30,13 +31,21 @@ pub(super) async fn each(
     tell: impl Fn(&Job) -> String,
 ) -> Result<(), Failure> {
     let out = &context.out;
+    let mut refused: Option<Failure> = None;
     for id in ids {
-        let answer = context.client.post::<Job>(&["v1", "jobs", id, verb], &Value::Null).await?;
-        match (out.is_json(), ids.len()) {
-            (true, 1) => out.json(&answer.raw),
-            (true, _) => out.json_line(&answer.raw),
-            (false, _) => out.line(tell(&answer.value)),
+        match context.client.post::<Job>(&["v1", "jobs", id, verb], &Value::Null).await {
+            Ok(answer) => match (out.is_json(), ids.len()) {
+                (true, 1) => out.json(&answer.raw),
+                (true, _) => out.json_line(&answer.raw),
+                (false, _) => out.line(tell(&answer.value)),
+            },
+            Err(failure) => match &mut refused {
+                None => refused = Some(failure),
+                // What keeps all of them from being done is said once.
+                Some(first) if first.message.contains(&failure.message) => {}
+                Some(first) => first.message += &format!("\n{}", failure.message),
+            },
         }
     }
-    Ok(())
+    refused.map_or(Ok(()), Err)
 }

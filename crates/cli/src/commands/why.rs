@@ -26,7 +26,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     }
     let Explanation { summary, clusters, .. } = &why.value;
     // The rest of it is in the table.
-    out.line(if clusters.is_empty() { summary.clone() } else { words::first_line(summary, 500) });
+    out.line(if clusters.is_empty() { words::printable(summary) } else { words::first_line(summary, 500) });
     if !clusters.is_empty() {
         out.line("");
         out.table(&verdicts(clusters));

@@ -1,13 +1,23 @@
 //! `events`, and what is not asked of a control plane: `completions`, `top` without a terminal.
 
 use std::{
-    io::{BufRead, BufReader},
-    process::Stdio,
+    io::{BufRead, BufReader, Write},
+    net::{TcpListener, TcpStream},
+    process::{Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use serde_json::Value;
 
-use crate::{shows, world::World};
+use crate::{
+    shows,
+    world::{Done, World},
+};
 
 #[test]
 fn events_tell_what_happened() {
@@ -48,6 +58,68 @@ fn events_are_followed_over_a_restart_without_a_gap_and_without_repeats() {
     follower.wait().unwrap();
     let first = seen[0];
     assert_eq!(seen, (first..first + seen.len() as u64).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_past_has_an_end_on_a_control_plane_that_is_slow_to_begin_and_then_never_silent() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut command = asks_for_events(&listener, &["-o", "json"]);
+    thread::spawn(move || {
+        let mut stream = open_stream(&listener);
+        drop(listener);
+        thread::sleep(Duration::from_secs(1));
+        let mut tell =
+            |seq: u64, at: u64| write!(stream, "id: {seq}\ndata: {{\"seq\": {seq}, \"at\": {at}}}\n\n");
+        tell(1, 1).unwrap();
+        // For long enough to be noticed, and not for ever.
+        for seq in 2..200 {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+            if tell(seq, u64::try_from(now).unwrap()).is_err() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    });
+    let done = Done::of(&mut command);
+    assert_eq!((done.code, done.out.lines().count()), (Some(0), 1), "{}{}", done.out, done.err);
+    assert_eq!(serde_json::from_str::<Value>(&done.out).unwrap()["seq"], 1);
+}
+
+#[test]
+fn a_stream_that_ends_at_once_is_not_asked_for_without_a_pause() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut follower = asks_for_events(&listener, &["-f"]).spawn().unwrap();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    thread::spawn(move || {
+        loop {
+            drop(open_stream(&listener));
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    thread::sleep(Duration::from_millis(1500));
+    follower.kill().unwrap();
+    follower.wait().unwrap();
+    let asked = asked.load(Ordering::Relaxed);
+    assert!((2..=5).contains(&asked), "asked {asked} times");
+}
+
+fn asks_for_events(listener: &TcpListener, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ray-multicluster"));
+    command.args(["events", "--address", &listener.local_addr().unwrap().to_string()]).args(arguments);
+    command
+}
+
+/// Takes one request and begins to answer it.
+fn open_stream(listener: &TcpListener) -> TcpStream {
+    let (mut stream, _) = listener.accept().unwrap();
+    let head =
+        BufReader::new(&stream).lines().take_while(|line| line.as_ref().is_ok_and(|line| !line.is_empty()));
+    assert!(head.count() > 0);
+    stream
+        .write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
+        .unwrap();
+    stream
 }
 
 #[test]

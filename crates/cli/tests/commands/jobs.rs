@@ -129,6 +129,10 @@ fn stop_and_retry_say_what_became_of_it() {
     shows!("retry.json", world.ok(&["retry", "waits", "-o", "json"]));
     shows!("retry.error", world.fails(4, &["retry", "ran"]));
     assert!(world.fails(3, &["stop", "none"]).contains("none"));
+    // One that is refused does not keep the others.
+    let done = world.run(&["stop", "none", "waits", "ran"]);
+    assert_eq!((done.code, done.out.as_str()), (Some(3), "waits is stopped\n"), "{}", done.err);
+    assert!(done.err.contains("none") && done.err.contains("job ran is succeeded"), "{}", done.err);
 }
 
 #[test]

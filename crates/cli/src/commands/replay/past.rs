@@ -9,7 +9,10 @@ use multicluster_simulator::{
 };
 use multicluster_types::{ClusterName, Dimension, JobId, Origin, Preference, Priority, Span, Tags, Work};
 
-use crate::{client::Client, exit::Failure};
+use crate::{
+    client::Client,
+    exit::{Exit, Failure},
+};
 
 /// Asked for at once.
 const AT_ONCE: usize = 8;
@@ -41,8 +44,12 @@ impl Past {
         let asked =
             jobs.into_iter().filter(|job| job.state.is_terminal() && job.attempts > 0).map(async |job| {
                 let path = ["v1", "jobs", &job.id, "attempts"];
-                let attempts = client.get::<Page<Attempt>>(&path, &[]).await?.value.items;
-                Ok(Ran::of(job, &attempts))
+                match client.get::<Page<Attempt>>(&path, &[]).await {
+                    Ok(attempts) => Ok(Ran::of(job, &attempts.value.items)),
+                    // Forgotten since it was listed.
+                    Err(failure) if failure.exit == Exit::NotFound => Ok(None),
+                    Err(failure) => Err(failure),
+                }
             });
         let found: Vec<Result<Option<Ran>, Failure>> = stream::iter(asked).buffered(AT_ONCE).collect().await;
         let mut runs = Vec::new();

@@ -6,7 +6,7 @@ use ratatui::{
     layout::{Constraint, Layout, Rect},
     style::{Modifier, Style},
     text::{Line, Span},
-    widgets::{Block, Borders, Cell, Clear, Paragraph, Row, Table},
+    widgets::{Block, Borders, Cell, Clear, Paragraph, Row, Table, TableState},
 };
 
 use super::{
@@ -83,10 +83,10 @@ fn draw_clusters(frame: &mut Frame<'_>, area: Rect, app: &App, now: u64) {
     let others = name + 12 + 6 + 6 + 6 + 7;
     let bar = (area.width.saturating_sub(others) / 3).clamp(9, 24);
     let cells = usize::from(bar) - 5;
-    let rows = status.clusters.iter().enumerate().map(|(nth, cluster)| {
+    let rows = status.clusters.iter().map(|cluster| {
         let (condition, tone) = words::condition(cluster);
         let gauge = |share: Option<f64>| gauge(cluster, share, cells);
-        let row = Row::new([
+        Row::new([
             Cell::new(cluster.name.clone()),
             Cell::new(condition).style(tone),
             gauge(cluster.logical.cpu),
@@ -95,8 +95,7 @@ fn draw_clusters(frame: &mut Frame<'_>, area: Rect, app: &App, now: u64) {
             Cell::new(format!("{:>5}", cluster.live)),
             Cell::new(format!("{:>6}", status.queued(cluster))),
             Cell::new(words::next_submission(cluster, now)),
-        ]);
-        if nth == app.selected { row.style(Modifier::REVERSED) } else { row }
+        ])
     });
     let widths = [
         Constraint::Length(name),
@@ -109,8 +108,13 @@ fn draw_clusters(frame: &mut Frame<'_>, area: Rect, app: &App, now: u64) {
         Constraint::Length(6),
     ];
     let names = ["CLUSTER", "HEALTH", "CPU", "GPU", "MEMORY", " LIVE", "QUEUED", "NEXT"];
-    let table = Table::new(rows, widths).header(head(&names)).block(block("Clusters"));
-    frame.render_widget(table, area);
+    let table = Table::new(rows, widths)
+        .header(head(&names))
+        .row_highlight_style(Modifier::REVERSED)
+        .block(block("Clusters"));
+    // Scrolls to the one that is chosen: a key must not act on what nobody sees.
+    let mut state = TableState::default().with_selected(app.selected);
+    frame.render_stateful_widget(table, area, &mut state);
 }
 
 fn gauge(cluster: &Cluster, share: Option<f64>, cells: usize) -> Cell<'static> {

@@ -131,6 +131,18 @@ fn keys_choose_a_cluster_and_turn_it_off_and_on() {
 }
 
 #[test]
+fn the_cluster_that_is_chosen_is_on_the_screen() {
+    let mut app = app();
+    app.seen.status.clusters = (0..40).map(|nth| cluster(&format!("c{nth}"), &json!({}))).collect();
+    for _ in 0..40 {
+        let chosen = app.seen.status.clusters[app.selected].name.clone();
+        let screen = drawn(&app, 80, 24);
+        assert!(screen.contains(&format!("{chosen} ")), "{chosen}:\n{screen}");
+        press(&mut app, 'j');
+    }
+}
+
+#[test]
 fn a_small_window_is_no_trouble() {
     for (width, height) in [(1, 1), (20, 5), (40, 8), (300, 3)] {
         drawn(&app(), width, height);
