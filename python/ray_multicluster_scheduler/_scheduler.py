@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from ._context import JobContext, current_context
 from ._jobs.jobs import JobInfo, Jobs
-from ._plane.attach import attach, wanted
+from ._plane.attach import attach, wanted, warn_of_settings_not_in_force
 from ._plane.client import ControlPlane, segment
 from ._settings import ACTOR_READY_TIMEOUT, actor_timeout, settings
 from ._work.known import Entry, Known
@@ -325,6 +325,11 @@ class Scheduler:
         if self._plane is not None:
             self._plane.close()
 
+    def warn_of_settings(self) -> None:
+        """The environment may say what the control plane does not do."""
+        if self._plane is not None and self._context is None:
+            warn_of_settings_not_in_force(self._plane)
+
     def was_asked_for(self, config_file_path: str | os.PathLike[str] | None) -> bool:
         """Would the same be found again? Not by its address: a control plane in the background
         ends when it is idle, and has another one afterwards.
@@ -471,6 +476,7 @@ def initialize_scheduler_environment(
     """
     before = attached()
     if before is not None and before.was_asked_for(config_file_path):
+        before.warn_of_settings()
         return before
     scheduler = Scheduler(config_file_path)
     use_scheduler(scheduler)

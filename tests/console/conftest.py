@@ -19,7 +19,9 @@ FLAGS = (
 )
 
 
-@pytest.fixture(scope="session")
+# Not for the session: while it lives, this thread has a running event loop, which tests of Ray's
+# own asynchronous calls could not stand.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     # A debug build reads the console from the disk, so it has to be there.
     subprocess.run([REPOSITORY / "scripts/console"], check=True)

@@ -39,7 +39,6 @@ def test_people_log_in_and_out_and_who_is_not_let_in_any_more_is_told(
     page.get_by_role("button", name="Log in").click()
     console.wait_live()
     with console.expecting("403|net::ERR"):
+        # Its event stream is ended, and nobody has to click anything.
         tokens.revoke_all(plane)
-        page.get_by_role("link", name="Jobs").click()
-        page.get_by_role("link", name="Queue").click()
-        expect(page).to_have_url(f"{plane.address}/login")
+        expect(page).to_have_url(f"{plane.address}/login", timeout=60_000)

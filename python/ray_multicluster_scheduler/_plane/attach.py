@@ -34,7 +34,7 @@ def attach(config_file_path: str | os.PathLike[str] | None = None) -> ControlPla
 
         file = config.find(config_file_path)
         plane = ControlPlane(local.address(file), reattach=lambda: local.address(file))
-    _warn_of_settings_not_in_force(plane)
+    warn_of_settings_not_in_force(plane)
     return plane
 
 
@@ -78,7 +78,7 @@ def _checked(given: str) -> str:
     return address
 
 
-def _warn_of_settings_not_in_force(plane: ControlPlane) -> None:
+def warn_of_settings_not_in_force(plane: ControlPlane) -> None:
     """A control plane has the settings it was started with, for all programs that use it."""
     given = _settings.given()
     if given:

@@ -70,8 +70,8 @@ impl World {
         let opened = multicluster_store::memory::open(multicluster_store::Options::default());
         let started = crate::start(config, opened, None).unwrap();
         let router = http::router(started.plane.clone(), "127.0.0.1:8700".parse().unwrap(), &[]);
-        // The configuration is in force once the driver answers.
-        started.plane.driver.read(|_| ()).await.unwrap();
+        // The configuration is in force, and watchers were told of it, once this is durable.
+        started.plane.driver.turn(|_| ()).await.unwrap();
         Self { router, started }
     }
 
