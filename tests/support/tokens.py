@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 
+import requests
+
 from .plane import Plane, binary
 from .waiting import wait_until
 
@@ -29,8 +31,6 @@ def headers(token: str) -> dict[str, str]:
 
 
 def _is_let_in(plane: Plane, token: str) -> bool:
-    import requests
-
     version = f"{plane.address}/v1/version"
     with_token = requests.get(version, headers=headers(token), timeout=30)
     return with_token.ok and requests.get(version, timeout=30).status_code == 401
