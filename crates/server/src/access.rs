@@ -115,6 +115,8 @@ struct Known {
     /// `None`: there are no tokens, and anybody may do anything.
     tokens: Option<HashMap<Sha256, Token>>,
     stamp: Stamp,
+    /// Of the file that could not be read: it is tried again and again, and told once.
+    told: Stamp,
     looked: Instant,
 }
 
@@ -124,7 +126,7 @@ type Stamp = Option<(SystemTime, u64)>;
 impl Access {
     /// Lets everybody in.
     pub(crate) fn open() -> Self {
-        let known = Known { tokens: None, stamp: None, looked: Instant::now() };
+        let known = Known { tokens: None, stamp: None, told: None, looked: Instant::now() };
         Self(Arc::new(Door { is_secure: false, path: None, known: Mutex::new(known) }))
     }
 
@@ -134,7 +136,7 @@ impl Access {
         let stamp = stamp(path);
         let tokens = Tokens::read(path).with_context(|| format!("cannot use {}", path.display()))?;
         let tokens = Some(tokens).filter(|tokens| !tokens.is_empty()).map(Tokens::by_hash);
-        let known = Known { tokens, stamp, looked: Instant::now() };
+        let known = Known { tokens, stamp, told: None, looked: Instant::now() };
         Ok(Self(Arc::new(Door { is_secure, path: Some(path.to_owned()), known: Mutex::new(known) })))
     }
 
@@ -209,7 +211,11 @@ impl Known {
                 }
             }
             // Half written, or broken by hand: those who were known stay.
-            Err(error) => tracing::error!(%error, path = %path.display(), "the tokens cannot be read"),
+            Err(error) if self.told != stamp => {
+                self.told = stamp;
+                tracing::error!(%error, path = %path.display(), "the tokens cannot be read");
+            }
+            Err(_) => {}
         }
     }
 }
