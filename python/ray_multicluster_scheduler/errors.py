@@ -6,6 +6,7 @@
     ├── NoHealthyClusterError        there is no cluster that could take the work
     ├── PolicyEvaluationError        a placement policy cannot be used
     ├── QueueFullError               too much waits already: submit later
+    ├── RateLimitedError             this token submits too fast, for longer than is waited
     ├── TaskSubmissionError          a job, task or actor was refused
     │   ├── IdConflictError          the id belongs to other work
     │   └── ActorNameTakenError      an actor of that name lives on the chosen cluster
@@ -37,6 +38,7 @@ __all__ = [
     "PlacementTimeoutError",
     "PolicyEvaluationError",
     "QueueFullError",
+    "RateLimitedError",
     "SchedulerError",
     "TaskSubmissionError",
     "UnknownJobError",
@@ -98,6 +100,10 @@ class PolicyEvaluationError(SchedulerError):
 
 class QueueFullError(SchedulerError):
     """Too much waits already: submit later."""
+
+
+class RateLimitedError(SchedulerError):
+    """This token submits more than it may a second; waiting for some time did not help."""
 
 
 class TaskSubmissionError(SchedulerError):

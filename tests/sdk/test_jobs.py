@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -110,6 +111,30 @@ def test_without_an_id_a_lost_answer_is_an_error_that_says_so(fake: FakePlane, j
         jobs.submit("true")
     assert "submission_id" in str(raised.value)
     assert len(fake.asked("POST", "/v1/jobs")) == 1, "a second one might run twice"
+
+
+def test_who_submits_too_fast_is_made_to_wait_as_long_as_it_is_told(
+    fake: FakePlane, jobs: Jobs
+) -> None:
+    fake.refuse = [(429, "rate_limited", "1"), (503, "overloaded", "1")]
+    began = time.monotonic()
+    # Nothing was accepted, so it is not sent twice, and needs no id of its own.
+    jobs.submit("true")
+    assert time.monotonic() - began >= 2
+    assert len(fake.asked("POST", "/v1/jobs")) == 3
+    assert len(fake.jobs) == 1
+
+
+def test_nobody_waits_for_ever_nor_for_a_full_queue(fake: FakePlane, jobs: Jobs) -> None:
+    began = time.monotonic()
+    fake.refuse = [(429, "rate_limited", "3600")]
+    with pytest.raises(errors.RateLimitedError):
+        jobs.submit("true")
+    fake.refuse = [(429, "queue_full", "1")]
+    with pytest.raises(errors.QueueFullError):
+        jobs.submit("true")
+    assert time.monotonic() - began < 10
+    assert len(fake.asked("POST", "/v1/jobs")) == 2
 
 
 def test_a_job_that_was_there_before_is_not_this_programs(fake: FakePlane, jobs: Jobs) -> None:

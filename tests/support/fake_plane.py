@@ -33,6 +33,8 @@ class FakePlane:
         self.requests: list[tuple[str, str, bytes]] = []
         #: So many of the next submissions are heard, and their answers lost.
         self.lose_answers = 0
+        #: The next submissions are refused so: status, code, Retry-After.
+        self.refuse: list[tuple[int, str, str]] = []
         #: So many of the next uploads break off.
         self.break_uploads = 0
         #: Answers nothing at all, but accepts connections.
@@ -198,6 +200,10 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(200 if there else 404, b"" if there else b"Package does not exist")
 
     def _submit(self, sent: dict[str, Any]) -> None:
+        if self.fake.refuse:
+            status, code, seconds = self.fake.refuse.pop(0)
+            self._answer(status, {"code": code, "message": "no"}, {"Retry-After": seconds})
+            return
         fresh = sent.get("id") not in self.fake.jobs
         job_id = sent.get("id") or f"raysubmit_{len(self.fake.jobs)}"
         if fresh:
@@ -225,9 +231,13 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self._answer(200, job)
 
-    def _answer(self, status: int, content: dict[str, Any] | bytes) -> None:
+    def _answer(
+        self, status: int, content: dict[str, Any] | bytes, headers: dict[str, str] | None = None
+    ) -> None:
         data = content if isinstance(content, bytes) else json.dumps(content).encode()
         self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)

@@ -175,6 +175,15 @@ class Plane:
         spoke.set()
 
 
+def lonely(directory: Path, env: dict[str, str] | None = None, **settings: Any) -> Plane:
+    """A control plane whose one cluster is not there: whatever is submitted waits."""
+    pool = Pool([], settings)
+    pool.clusters = [
+        {"name": "away", "head_address": "127.0.0.1:1", "dashboard": "http://127.0.0.1:1"}
+    ]
+    return Plane(directory / "plane", pool, env)
+
+
 # Makes planes of a test's own: see `make_plane` in conftest.
 MakePlane = Callable[..., Plane]
 

@@ -10,9 +10,9 @@ from .plane import Plane, binary
 from .waiting import wait_until
 
 
-def create(plane: Plane, owner: str, role: str) -> str:
+def create(plane: Plane, owner: str, role: str, *more: str) -> str:
     """The token. It is in force when this returns; the first closes the door."""
-    command = [str(binary()), "token", "create", "--owner", owner, "--role", role]
+    command = [str(binary()), "token", "create", "--owner", owner, "--role", role, *more]
     made = subprocess.run(
         [*command, "--state-dir", str(plane.state)], check=True, capture_output=True, text=True
     )

@@ -108,6 +108,8 @@ codes! {
         "ask for less, or set infeasible: queue";
     QUEUE_FULL = "queue_full", 429, "The queue is full: try later.",
         "submit later, or raise max_queue";
+    RATE_LIMITED = "rate_limited", 429, "The token submits more than it may a second: wait as long as `Retry-After` says.",
+        "wait a moment, or send many jobs in one batch less often";
     INTERNAL = "internal", 500, "A bug in the control plane; nothing was changed.",
         "the log of the control plane says more; please report it";
     STORE_FAILED = "store_failed", 500, "The state could not be read or written.",
@@ -115,6 +117,8 @@ codes! {
     NO_CLUSTERS = "no_clusters", 503, "No cluster is registered.",
         "list some in cluster.yaml, or register one";
     BUSY = "busy", 503, "Too many of the same at once.",
+        "try again in a moment";
+    OVERLOADED = "overloaded", 503, "More is asked than the control plane keeps up with; nothing was changed.",
         "try again in a moment";
     STOPPING = "stopping", 503, "The control plane is stopping.",
         "try again in a moment";

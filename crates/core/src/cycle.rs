@@ -220,7 +220,8 @@ impl Core {
             })
             .max_by(|(a, _), (b, _)| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
         let Some((_, key)) = best else { return false };
-        self.pool[key].reserved = Some(Reservation { id, rank });
+        let owner = self.queue[class].work.owner.clone();
+        self.pool[key].reserved = Some(Reservation { id, owner, rank });
         true
     }
 

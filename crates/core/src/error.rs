@@ -25,6 +25,12 @@ pub enum Refusal {
         /// What it is doing.
         state: State,
     },
+    /// The id belongs to somebody else, and what it is about is theirs.
+    #[error("the id {job} is taken by another owner's job\n  hint: choose another id")]
+    Taken {
+        /// Which.
+        job: JobId,
+    },
     /// The named cluster is not in the pool.
     #[error("unknown cluster {cluster}\n  hint: {}", known_clusters(.known))]
     UnknownCluster {
@@ -99,7 +105,7 @@ impl Refusal {
     pub fn code(&self) -> &'static str {
         match self {
             Refusal::QueueFull { .. } => "queue_full",
-            Refusal::Conflict { .. } => "conflict",
+            Refusal::Conflict { .. } | Refusal::Taken { .. } => "conflict",
             Refusal::UnknownCluster { .. } => "unknown_cluster",
             Refusal::NoClusters => "no_clusters",
             Refusal::Infeasible { .. } => "infeasible",

@@ -335,7 +335,9 @@ impl<'a> Look<'a> {
     fn reserved(&self, cluster: &Cluster) -> Option<Reason> {
         let reservation = cluster.reserved.as_ref()?;
         let behind = self.work.origin == Origin::Outside && self.rank > reservation.rank;
-        behind.then(|| Reason::Reserved { job: reservation.id.clone() })
+        // To whom another's work is not there, its id is not told.
+        let told = || Some(&reservation.id).filter(|_| self.work.owner == reservation.owner).cloned();
+        behind.then(|| Reason::Reserved { job: told() })
     }
 }
 

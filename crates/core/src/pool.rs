@@ -6,8 +6,8 @@ use std::{
 };
 
 use multicluster_types::{
-    ClusterName, ClusterSpec, Dimension, Incarnation, JobId, Kind, Message, Quantity, Reason, Resources,
-    Settings, Share, Snapshot, Span, Tag, Timestamp, Work, settings::Utilization,
+    ClusterName, ClusterSpec, Dimension, Incarnation, JobId, Kind, Message, Owner, Quantity, Reason,
+    Resources, Settings, Share, Snapshot, Span, Tag, Timestamp, Work, settings::Utilization,
 };
 use slab::Slab;
 
@@ -82,6 +82,7 @@ pub(crate) enum Health {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reservation {
     pub(crate) id: JobId,
+    pub(crate) owner: Option<Owner>,
     pub(crate) rank: Rank,
 }
 

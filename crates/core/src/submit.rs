@@ -18,6 +18,9 @@ impl Core {
         let work = stay_with_parent(work, parent.as_ref());
         if let Some(key) = self.jobs.find(id.id()) {
             let record = &self.jobs[key].record;
+            if record.work.owner != work.owner {
+                return Err(Refusal::Taken { job: record.id.clone() });
+            }
             if !is_same_request(&record.work, &work) || record.content != content {
                 return Err(Refusal::Conflict { job: record.id.clone(), state: record.state() });
             }

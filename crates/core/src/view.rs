@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use multicluster_types::{
-    ClusterName, ClusterSpec, JobId, Message, Resources, Settings, Snapshot, Span, Timestamp,
+    ClusterName, ClusterSpec, JobId, Message, Owner, Resources, Settings, Snapshot, Span, Timestamp,
 };
 
 use crate::{
@@ -40,6 +40,8 @@ pub struct ClusterView {
     pub next_submission_at: Option<Timestamp>,
     /// Kept free for a job that has waited too long.
     pub reserved_for: Option<JobId>,
+    /// Whose job that is.
+    pub reserved_owner: Option<Owner>,
 }
 
 /// Does a cluster answer?
@@ -166,6 +168,7 @@ impl Core {
             top_level_jobs: cluster.top_level_jobs,
             next_submission_at: cluster.spaced_until(self.now),
             reserved_for: cluster.reserved.as_ref().map(|r| r.id.clone()),
+            reserved_owner: cluster.reserved.as_ref().and_then(|r| r.owner.clone()),
         }
     }
 }

@@ -4,7 +4,9 @@
 //! loopback address. With tokens every request but two says who it comes from.
 //!
 //! - `tokens` the file they are in: who, which role, and a hash · `table` which role a route needs
+//! - `sessions` what browsers have instead of a token
 
+mod sessions;
 mod table;
 mod tokens;
 
@@ -23,15 +25,21 @@ use multicluster_api::codes;
 use multicluster_types::Owner;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::table::Needs;
-use self::tokens::Sha256;
+use self::sessions::Sessions;
 pub use self::tokens::{Token, Tokens};
+pub(crate) use self::{
+    sessions::LASTS as SESSION,
+    table::{Needs, is_a_submit},
+    tokens::Sha256,
+};
 use crate::{clock::wall, http::error::Problem};
 
 /// Between two looks at whether the file has changed.
 const LOOK: Duration = Duration::from_secs(1);
 /// The cookie that Ray's own dashboard has its token in.
-pub(crate) const COOKIE: &str = "ray-authentication-token";
+const RAYS_COOKIE: &str = "ray-authentication-token";
+/// The cookie of those who logged in.
+pub(crate) const COOKIE: &str = "ray-multicluster-session";
 
 /// What a token is good for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,12 +81,17 @@ pub(crate) struct Caller {
     pub(crate) owner: Option<Owner>,
     pub(crate) role: Role,
     /// Which token it showed.
-    token: Option<Sha256>,
+    token: Option<Arc<Token>>,
 }
 
 impl Caller {
     /// Where there are no tokens.
     pub(crate) const ANYBODY: Caller = Caller { owner: None, role: Role::Admin, token: None };
+
+    /// Which token it showed; `None` where there are none.
+    pub(crate) fn token(&self) -> Option<&Token> {
+        self.token.as_deref()
+    }
 
     /// Whose work alone it may see; `None`: everybody's.
     pub(crate) fn sees_only(&self) -> Option<&Owner> {
@@ -109,11 +122,12 @@ struct Door {
     is_secure: bool,
     path: Option<PathBuf>,
     known: Mutex<Known>,
+    sessions: Sessions,
 }
 
 struct Known {
     /// `None`: there are no tokens, and anybody may do anything.
-    tokens: Option<HashMap<Sha256, Token>>,
+    tokens: Option<HashMap<Sha256, Arc<Token>>>,
     stamp: Stamp,
     /// Of the file that could not be read: it is tried again and again, and told once.
     told: Stamp,
@@ -127,7 +141,12 @@ impl Access {
     /// Lets everybody in.
     pub(crate) fn open() -> Self {
         let known = Known { tokens: None, stamp: None, told: None, looked: Instant::now() };
-        Self(Arc::new(Door { is_secure: false, path: None, known: Mutex::new(known) }))
+        Self(Arc::new(Door {
+            is_secure: false,
+            path: None,
+            known: known.into(),
+            sessions: Sessions::default(),
+        }))
     }
 
     /// With the tokens of a file, if there are any. Once there were, a file that is gone or
@@ -137,7 +156,8 @@ impl Access {
         let tokens = Tokens::read(path).with_context(|| format!("cannot use {}", path.display()))?;
         let tokens = Some(tokens).filter(|tokens| !tokens.is_empty()).map(Tokens::by_hash);
         let known = Known { tokens, stamp, told: None, looked: Instant::now() };
-        Ok(Self(Arc::new(Door { is_secure, path: Some(path.to_owned()), known: Mutex::new(known) })))
+        let (path, sessions) = (Some(path.to_owned()), Sessions::default());
+        Ok(Self(Arc::new(Door { is_secure, path, known: known.into(), sessions })))
     }
 
     /// Is TLS spoken?
@@ -154,17 +174,31 @@ impl Access {
     pub(crate) fn caller(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
         let known = self.known();
         let Some(tokens) = &known.tokens else { return Ok(Caller::ANYBODY) };
-        let Some(given) = given(headers) else {
+        let by_session = || self.0.sessions.token(&cookie(headers, COOKIE)?);
+        let Some(hash) = given(headers).map(|token| Sha256::of(&token)).or_else(by_session) else {
             // Ray's words: its clients look for them.
             return Err(Problem::new(codes::NO_TOKEN, "Unauthorized: Missing authentication token"));
         };
-        let hash = Sha256::of(&given);
         match tokens.get(&hash).filter(|token| token.lives_at(wall())) {
-            Some(token) => {
-                Ok(Caller { owner: Some(token.owner.clone()), role: token.role, token: Some(hash) })
-            }
+            Some(token) => Ok(Caller {
+                owner: Some(token.owner.clone()),
+                role: token.role,
+                token: Some(Arc::clone(token)),
+            }),
             None => Err(Problem::new(codes::BAD_TOKEN, "Forbidden: Invalid authentication token")),
         }
+    }
+
+    /// What somebody who has this token may show in its place; `None` if it is good for nothing.
+    pub(crate) fn log_in(&self, token: &str) -> Option<String> {
+        let (hash, known) = (Sha256::of(token), self.known());
+        known.tokens.as_ref()?.get(&hash).filter(|token| token.lives_at(wall()))?;
+        Some(self.0.sessions.begin(hash))
+    }
+
+    /// The session of these headers is over.
+    pub(crate) fn log_out(&self, headers: &HeaderMap) {
+        cookie(headers, COOKIE).iter().for_each(|session| self.0.sessions.end(session));
     }
 
     /// Comes to an end when the token of this caller is revoked or expires, or when the first
@@ -180,7 +214,9 @@ impl Access {
         match (&known.tokens, &caller.token) {
             (None, _) => true,
             (Some(_), None) => false,
-            (Some(tokens), Some(hash)) => tokens.get(hash).is_some_and(|token| token.lives_at(wall())),
+            (Some(tokens), Some(token)) => {
+                tokens.get(token.sha256()).is_some_and(|token| token.lives_at(wall()))
+            }
         }
     }
 
@@ -233,13 +269,13 @@ fn given(headers: &HeaderMap) -> Option<String> {
     };
     bearer(header::AUTHORIZATION.as_str())
         .or_else(|| bearer("x-ray-authorization"))
-        .or_else(|| cookie(headers))
+        .or_else(|| cookie(headers, RAYS_COOKIE))
 }
 
-fn cookie(headers: &HeaderMap) -> Option<String> {
+fn cookie(headers: &HeaderMap, wanted: &str) -> Option<String> {
     let pairs = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs = pairs.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, _)| *name == COOKIE).map(|(_, value)| value.to_owned())
+    pairs.find(|(name, _)| *name == wanted).map(|(_, value)| value.to_owned())
 }
 
 #[cfg(test)]
@@ -250,10 +286,27 @@ mod tests {
         HeaderMap::from_iter([(header::HeaderName::from_static(name), value.parse().unwrap())])
     }
 
-    fn a_file(name: &str) -> PathBuf {
+    /// A file of tokens in a folder of its own, which goes with it.
+    struct TokenFile(PathBuf);
+
+    fn a_file(name: &str) -> TokenFile {
         let dir = std::env::temp_dir().join(format!("access-{}-{name}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
-        dir.join("tokens.json")
+        TokenFile(dir.join("tokens.json"))
+    }
+
+    impl std::ops::Deref for TokenFile {
+        type Target = Path;
+
+        fn deref(&self) -> &Path {
+            &self.0
+        }
+    }
+
+    impl Drop for TokenFile {
+        fn drop(&mut self) {
+            drop(fs::remove_dir_all(self.0.parent().unwrap()));
+        }
     }
 
     #[test]
@@ -268,12 +321,12 @@ mod tests {
     fn a_token_is_found_wherever_rays_clients_put_it() {
         let path = a_file("where");
         let owner = Owner::new("zorro").unwrap();
-        let (secret, _) = Tokens::create(&path, owner.clone(), Role::Submit, None).unwrap();
+        let (secret, _) = Tokens::create(&path, owner.clone(), Role::Submit, None, None).unwrap();
         let access = Access::by_file(&path, false).unwrap();
         for (name, value) in [
             ("authorization", format!("Bearer {secret}")),
             ("x-ray-authorization", format!("Bearer {secret}")),
-            ("cookie", format!("theme=dark; {COOKIE}={secret}")),
+            ("cookie", format!("theme=dark; {RAYS_COOKIE}={secret}")),
         ] {
             let caller = access.caller(&with(name, &value)).unwrap();
             assert_eq!((caller.owner.as_ref(), caller.role), (Some(&owner), Role::Submit), "{name}");
@@ -292,24 +345,44 @@ mod tests {
     fn a_change_of_the_file_is_noticed_and_its_loss_lets_nobody_in() {
         let path = a_file("change");
         let owner = Owner::new("zorro").unwrap();
-        let (first, token) = Tokens::create(&path, owner.clone(), Role::Read, None).unwrap();
+        let (first, token) = Tokens::create(&path, owner.clone(), Role::Read, None, None).unwrap();
         let access = Access::by_file(&path, false).unwrap();
         let asks = |secret: &str| {
             access.0.known.lock().unwrap().looked = Instant::now() - LOOK;
             access.caller(&with("authorization", &format!("Bearer {secret}"))).is_ok()
         };
         assert!(asks(&first));
-        let (second, _) = Tokens::create(&path, owner, Role::Read, None).unwrap();
+        let (second, _) = Tokens::create(&path, owner, Role::Read, None, None).unwrap();
         assert!(asks(&second));
         let caller = access.caller(&with("authorization", &format!("Bearer {first}"))).unwrap();
         assert!(access.lets_in(&caller) && !access.lets_in(&Caller::ANYBODY));
         assert!(Tokens::revoke(&path, &token.id).unwrap());
         assert!(!asks(&first) && asks(&second));
         assert!(!access.lets_in(&caller), "what streams to it ends");
-        fs::write(&path, "{").unwrap();
+        fs::write(&*path, "{").unwrap();
         assert!(asks(&second), "a file that cannot be read changes nothing");
-        fs::remove_file(&path).unwrap();
+        fs::remove_file(&*path).unwrap();
         assert!(!asks(&second) && access.is_on());
+    }
+
+    #[test]
+    fn a_session_stands_for_its_token_until_either_ends() {
+        let path = a_file("session");
+        let owner = Owner::new("zorro").unwrap();
+        let (secret, token) = Tokens::create(&path, owner.clone(), Role::Submit, None, None).unwrap();
+        let access = Access::by_file(&path, false).unwrap();
+        let by = |session: &str| access.caller(&with("cookie", &format!("{COOKIE}={session}")));
+        assert_eq!(access.log_in("rmc_guess"), None);
+        let (one, two) = (access.log_in(&secret).unwrap(), access.log_in(&secret).unwrap());
+        assert!(one != two && !one.contains(&secret[4..]));
+        assert_eq!(by(&one).unwrap().owner, Some(owner));
+        assert_eq!(by("guess").unwrap_err().code, "no_token");
+        assert_eq!(by(&secret).unwrap_err().code, "no_token", "a token is no session");
+        access.log_out(&with("cookie", &format!("{COOKIE}={one}")));
+        assert!(by(&one).is_err() && by(&two).is_ok());
+        assert!(Tokens::revoke(&path, &token.id).unwrap());
+        access.0.known.lock().unwrap().looked = Instant::now() - LOOK;
+        assert_eq!(by(&two).unwrap_err().code, "bad_token");
     }
 
     #[test]

@@ -11,26 +11,32 @@ mod tests;
 mod turn;
 mod writer;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use multicluster_core::{Accepted, Core, Identity, Input, Parent, Refusal, Reply, Submission};
 use multicluster_store::{LogCopy, StoreError};
 use multicluster_types::{ClusterName, ContentHash, JobId, Kind, Owner, Payload, Work};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{
+    mpsc::{self, error::SendTimeoutError},
+    oneshot,
+};
 
 pub(crate) use outbox::{Errand, LaneChange, Outbox, Run};
 pub(crate) use turn::{Parts, Running, Turn, start};
 
 use self::outbox::Answer;
-use crate::lanes::Report;
+use crate::{bounds::Shed, lanes::Report, metrics::Metrics};
 
 /// How much may wait for the driver before callers are held up: backpressure.
 const INBOX: usize = 4096;
+/// How long a caller is held up before it is turned away.
+const HELD_UP: Duration = Duration::from_secs(5);
 
 /// Talks to the driver, from anywhere.
 #[derive(Clone)]
 pub struct Driver {
     inbox: mpsc::Sender<Command>,
+    metrics: Metrics,
 }
 
 /// What the driver is asked to do.
@@ -69,15 +75,20 @@ pub enum Failure {
     /// The control plane is stopping.
     #[error("the control plane is stopping\n  hint: try again in a moment")]
     Stopping,
+    /// More is asked than is kept up with. Nothing was changed.
+    #[error(
+        "the control plane does not keep up: {INBOX} requests wait for its scheduler\n  hint: try again in a moment"
+    )]
+    Overloaded,
     /// The store could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl Driver {
-    pub(crate) fn new() -> (Self, mpsc::Receiver<Command>) {
+    pub(crate) fn new(metrics: Metrics) -> (Self, mpsc::Receiver<Command>) {
         let (inbox, commands) = mpsc::channel(INBOX);
-        (Self { inbox }, commands)
+        (Self { inbox, metrics }, commands)
     }
 
     /// Feeds the core and waits until what came of it is durable.
@@ -118,7 +129,7 @@ impl Driver {
             // The caller may have gone: nobody minds.
             Box::new(move || drop(reply.send(done)))
         };
-        self.send(Command::Do(Box::new(act))).await?;
+        self.ask(Command::Do(Box::new(act))).await?;
         answer.await.map_err(|_| Failure::Stopping)
     }
 
@@ -126,19 +137,36 @@ impl Driver {
     /// short: everything else waits.
     ///
     /// # Errors
-    /// [`Failure::Stopping`].
+    /// [`Failure::Stopping`], [`Failure::Overloaded`].
     pub async fn read<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Core) -> T + Send + 'static,
     ) -> Result<T, Failure> {
         let (reply, answer) = oneshot::channel();
         let look = Box::new(move |core: &Core| drop(reply.send(look(core))));
-        self.send(Command::Read(look)).await?;
+        self.ask(Command::Read(look)).await?;
         answer.await.map_err(|_| Failure::Stopping)
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_full(&self) -> bool {
+        self.inbox.capacity() == 0
+    }
+
+    /// What must not get lost, and is waited for by nobody: a lane's word.
     pub(crate) async fn send(&self, command: Command) -> Result<(), Failure> {
         self.inbox.send(command).await.map_err(|_| Failure::Stopping)
+    }
+
+    /// What somebody waits for, who would rather be told to come back than wait for ever.
+    async fn ask(&self, command: Command) -> Result<(), Failure> {
+        self.inbox.send_timeout(command, HELD_UP).await.map_err(|error| match error {
+            SendTimeoutError::Timeout(_) => {
+                self.metrics.shed(Shed::Overload);
+                Failure::Overloaded
+            }
+            SendTimeoutError::Closed(_) => Failure::Stopping,
+        })
     }
 }
 

@@ -20,6 +20,7 @@ use std::{net::SocketAddr, panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
 use axum::{
     Router,
+    body::HttpBody,
     extract::{Request, State},
     http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header},
     middleware::{self, Next},
@@ -36,7 +37,8 @@ use self::{
 };
 use crate::{
     Plane,
-    access::{Access, Caller, Needs},
+    access::{Access, Caller, Needs, is_a_submit},
+    bounds::{Bounds, Place},
     driver::Driver,
     metrics::{self, Metrics},
     usage::Usage,
@@ -52,6 +54,7 @@ pub(crate) fn router(plane: Plane, address: SocketAddr, names: &[String]) -> Rou
         usage: plane.usage.clone(),
         access: plane.access.clone(),
         driver: plane.driver.clone(),
+        bounds: plane.bounds.clone(),
     };
     native
         .merge(login::routes(plane.access.clone()))
@@ -70,17 +73,24 @@ struct Guard {
     usage: Usage,
     access: Access,
     driver: Driver,
+    bounds: Bounds,
 }
 
 impl Guard {
-    /// Who asks, if that may be asked by them, here, from where they are.
-    async fn admit(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<Caller, Problem> {
+    /// Who asks, if that may be asked by them, here, from where they are, and there is a place
+    /// for it.
+    async fn admit(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<(Caller, Option<Place>), Problem> {
         self.hosts.check(headers, uri)?;
         let path = uri.path();
         let route = self.routes.find(path);
         let needs = Needs::of(method, route);
         if needs == Needs::Nothing {
-            return Ok(Caller::ANYBODY);
+            return Ok((Caller::ANYBODY, None));
         }
         let caller = self.access.caller(headers)?;
         if !needs.are_met_by(caller.role) {
@@ -93,7 +103,11 @@ impl Guard {
         {
             self.check_owner(&caller, id).await?;
         }
-        Ok(caller)
+        if is_a_submit(method, route) {
+            self.bounds.submit(&caller, 1)?;
+        }
+        let place = self.bounds.request(&caller)?;
+        Ok((caller, Some(place)))
     }
 
     /// What is somebody else's is, to this caller, not there.
@@ -132,22 +146,42 @@ async fn watch(State(guard): State<Guard>, request: Request, next: Next) -> Resp
             render(problem, &uri)
         }
         // Nothing that a request touches is left half changed: the driver owns all state.
-        Ok(caller) => {
-            request.extensions_mut().insert(caller);
-            match AssertUnwindSafe(next.run(request)).catch_unwind().await {
+        Ok((caller, place)) => {
+            request.extensions_mut().insert(caller.clone());
+            let response = match AssertUnwindSafe(next.run(request)).catch_unwind().await {
                 Ok(response) => response,
                 Err(_) => {
                     tracing::error!(%method, path = uri.path(), "a request panicked");
                     render(Problem::new(codes::INTERNAL, "the request ran into a bug"), &uri)
                 }
+            };
+            // Whoever changed something must hear of it; and batches are few at a time.
+            let size = if method == Method::GET { response.body().size_hint().lower() } else { 0 };
+            match guard.bounds.answer(&caller, size) {
+                Ok(large) => response.map(|answer| body::held(answer, (place, large))),
+                Err(problem) => render(problem, &uri),
             }
         }
     };
+    error::say_when(response.status(), response.headers_mut());
     if !rest.drain().await || using.is_none() {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     let route = guard.routes.find(uri.path());
     guard.metrics.api(route, &method, response.status().as_u16(), started.elapsed());
+    response
+}
+
+/// Whether this is asked, and answered, however busy we are.
+pub(crate) fn is_sign_of_life(uri: &Uri) -> bool {
+    uri.path() == "/healthz"
+}
+
+/// Said by whoever does not even look at the request.
+pub(crate) fn turned_away(problem: Problem, uri: &Uri) -> Response {
+    let mut response = render(problem, uri);
+    error::say_when(response.status(), response.headers_mut());
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
@@ -185,28 +219,56 @@ async fn wrong_method(method: Method, uri: Uri) -> Response {
 #[cfg(test)]
 mod tests {
     use axum::{body::Body, routing::get};
+    use multicluster_types::Settings;
     use tower::Service;
 
     use super::*;
 
-    #[tokio::test]
-    async fn a_request_that_panics_is_answered_and_harms_no_other() {
-        let guard = Guard {
+    fn a_guard() -> Guard {
+        Guard {
             hosts: Arc::new(Hosts::at(([127, 0, 0, 1], 1).into(), &[])),
             routes: Arc::new(Routes::new([])),
             metrics: Metrics::default(),
             usage: Usage::new(),
             access: Access::open(),
-            driver: Driver::new().0,
-        };
+            driver: Driver::new(Metrics::default()).0,
+            bounds: Bounds::new(8, &Settings::default(), Metrics::default()),
+        }
+    }
+
+    async fn ask(router: Router, path: &str) -> Response {
+        let mut router = router.layer(middleware::from_fn_with_state(a_guard(), watch));
+        let request = Request::builder().uri(path).header("host", "localhost").body(Body::empty());
+        router.call(request.unwrap()).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_request_that_panics_is_answered_and_harms_no_other() {
         let bug = || async { panic!("a bug") as StatusCode };
         let router = Router::new().route("/v1/bug", get(bug)).route("/api/bug", get(bug));
-        let mut router = router.layer(middleware::from_fn_with_state(guard, watch));
         for (path, kind) in [("/v1/bug", "application/json"), ("/api/bug", "text/plain; charset=utf-8")] {
-            let request = Request::builder().uri(path).header("host", "localhost").body(Body::empty());
-            let response = router.call(request.unwrap()).await.unwrap();
+            let response = ask(router.clone(), path).await;
             assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
             assert_eq!(response.headers()["content-type"], kind);
+        }
+    }
+
+    /// In whichever form it is said.
+    #[tokio::test]
+    async fn whoever_is_turned_away_for_now_is_told_when_to_come_back() {
+        for code in codes::ALL.iter().copied() {
+            let problem = Problem::new(code, "no");
+            let (json, text) = (problem.clone(), problem.clone());
+            let bare = (problem.status, "no");
+            let router = Router::new()
+                .route("/v1/json", get(async move || json))
+                .route("/api/text", get(async move || text.into_text_response()))
+                .route("/bare", get(async move || bare));
+            for path in ["/v1/json", "/api/text", "/bare"] {
+                let response = ask(router.clone(), path).await;
+                let told = response.headers().contains_key(header::RETRY_AFTER);
+                assert_eq!(told, matches!(code.status, 429 | 503), "{path} {}", code.word);
+            }
         }
     }
 }

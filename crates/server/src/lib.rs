@@ -6,11 +6,12 @@
 //! - `submission` what a caller asked for, checked
 //! - `logs` what a job printed, from its cluster or from our copy
 //! - `plane` all of it together, as the HTTP routes see it
-//! - `access` who may ask for what
+//! - `access` who may ask for what · `bounds` how much at once
 //! - `http` both APIs and the console · `events`, `metrics`, `history` what is told
 //! - `serve` start, reload, stop · `usage` whether anybody needs us
 
 mod access;
+mod bounds;
 mod clock;
 mod driver;
 mod events;
@@ -28,6 +29,6 @@ mod usage;
 
 pub use access::{Role, Token, Tokens};
 pub use driver::{Driver, Failure, NewJob};
-pub use multicluster_types::Span;
+pub use multicluster_types::{Span, settings::Rate};
 pub use plane::Plane;
 pub use serve::{LogFormat, Options, Reloaded, Reloader, Started, TlsFiles, serve, start, start_logging};

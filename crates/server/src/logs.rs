@@ -30,23 +30,19 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// More lines than fit into [`LONGEST`] in practice.
 const ALL_LINES: u32 = 1_000_000;
 
-/// Logs followed at once.
-const MAX_FOLLOWERS: usize = 1000;
 /// Whole logs, of up to [`LONGEST`], being read at once; more wait.
 const MAX_READERS: usize = 8;
 
 /// How many may read logs at a time, over whichever API.
 #[derive(Clone)]
 pub(crate) struct Turns {
-    pub(crate) followers: Arc<Semaphore>,
     /// Of whole logs: they are large.
     pub(crate) readers: Arc<Semaphore>,
 }
 
 impl Default for Turns {
     fn default() -> Self {
-        let places = |count| Arc::new(Semaphore::new(count));
-        Self { followers: places(MAX_FOLLOWERS), readers: places(MAX_READERS) }
+        Self { readers: Arc::new(Semaphore::new(MAX_READERS)) }
     }
 }
 

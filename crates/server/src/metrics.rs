@@ -28,6 +28,8 @@ use prometheus_client::metrics::counter::Counter;
 
 use series::{Cluster, Series};
 
+use crate::bounds::Shed;
+
 /// Shared by everything that measures. Cheap to clone; the hooks below are on the hot
 /// path and allocate nothing for a cluster or a route that was seen before.
 #[derive(Clone, Default)]
@@ -117,6 +119,11 @@ impl Metrics {
     /// sent; `None` if no route matched.
     pub(crate) fn api(&self, route: Option<&str>, method: &http::Method, status: u16, took: Duration) {
         self.series.api(route.unwrap_or("unmatched"), method, status, took.as_secs_f64());
+    }
+
+    /// Somebody was turned away.
+    pub(crate) fn shed(&self, shed: Shed) {
+        self.series.shed[shed as usize].inc();
     }
 
     /// A log is being followed, until the guard is dropped.

@@ -7,6 +7,7 @@ use multicluster_types::Timestamp;
 
 use crate::{
     access::Access,
+    bounds::Bounds,
     driver::{Driver, Failure},
     events::Events,
     history::Samples,
@@ -40,6 +41,8 @@ pub struct Plane {
     pub(crate) samples: Samples,
     /// Who may ask for what.
     pub(crate) access: Access,
+    /// How much may be asked at once.
+    pub(crate) bounds: Bounds,
     /// Who may read logs.
     pub(crate) logs: Turns,
     /// Who is being served.

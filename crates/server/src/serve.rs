@@ -1,9 +1,12 @@
 //! Start, reload, stop.
 
+mod connections;
+mod descriptors;
 mod idle;
 mod listen;
 mod logging;
 mod notice;
+mod patience;
 mod reload;
 mod tls;
 
@@ -33,6 +36,7 @@ use self::notice::Notice;
 use crate::{
     Plane,
     access::Access,
+    bounds::Bounds,
     clock::Clock,
     driver::{self, Command, Driver, Parts, Running},
     events::Events,
@@ -83,8 +87,9 @@ pub fn start(config: Config, mut opened: Opened, config_path: Option<PathBuf>) -
     let loaded = opened.store.load()?;
     let clock = Clock::new();
     let core = Core::rebuild(clock.now(), config.settings.clone(), loaded.durable)?;
-    let (driver, commands) = Driver::new();
     let (metrics, events) = (Metrics::default(), Events::new());
+    let (driver, commands) = Driver::new(metrics.clone());
+    let bounds = Bounds::new(descriptors::connections(), &config.settings, metrics.clone());
     let id: Arc<str> = loaded.plane.into();
     let lanes = Lanes::new(Shared {
         driver: driver.clone(),
@@ -95,7 +100,7 @@ pub fn start(config: Config, mut opened: Opened, config_path: Option<PathBuf>) -
         plane: Arc::clone(&id),
     });
     let plane = Plane {
-        reloader: Reloader::new(config_path, driver.clone()),
+        reloader: Reloader::new(config_path, driver.clone(), bounds.clone()),
         driver,
         lanes: lanes.clone(),
         events: events.clone(),
@@ -105,6 +110,7 @@ pub fn start(config: Config, mut opened: Opened, config_path: Option<PathBuf>) -
         started_at: clock.now(),
         samples: Samples::default(),
         access: Access::open(),
+        bounds,
         logs: Turns::default(),
         usage: Usage::new(),
         reader: opened.reader,
@@ -182,7 +188,7 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
         notice.take_down();
     };
     tokio::select! {
-        () = listen::serve(listener, tls, http::router(plane.clone(), address, &options.names), stop) => {}
+        () = listen::serve(listener, tls, http::router(plane.clone(), address, &options.names), &plane.bounds, stop) => {}
         () = failed(&started.running) => notice.take_down(),
     }
     started.stop().await.context("what was not yet answered is lost; what was answered is kept")

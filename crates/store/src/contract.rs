@@ -258,7 +258,25 @@ pub trait Upload: Send {
     ///
     /// # Errors
     /// [`StoreError::Full`] when everything kept is needed.
-    fn finish(self: Box<Self>, name: &str) -> Result<Package, StoreError>;
+    fn finish(self: Box<Self>, name: &str) -> Result<Package, StoreError> {
+        self.finish_within(name, &Room::default())
+    }
+
+    /// The same, where there is as much room as this.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`], [`StoreError::ShareFull`].
+    fn finish_within(self: Box<Self>, name: &str, room: &Room) -> Result<Package, StoreError>;
+}
+
+/// How much room there is for packages.
+#[derive(Debug, Clone, Default)]
+pub struct Room {
+    /// Bytes in all; as the options say, if it does not.
+    pub all: Option<u64>,
+    /// How the names of those begin that belong to the same owner, and how many bytes they may
+    /// have together.
+    pub own: Option<(String, u64)>,
 }
 
 /// The content of a package.

@@ -53,6 +53,17 @@ pub enum StoreError {
         /// The bound.
         max: u64,
     },
+    /// The same, of one owner.
+    #[error(
+        "no room for another package of yours: {used} of the {max} bytes that one owner may have are needed by jobs\n  \
+         hint: delete ended jobs"
+    )]
+    ShareFull {
+        /// In use.
+        used: u64,
+        /// The bound.
+        max: u64,
+    },
     /// Files.
     #[error("{path}: {error}")]
     Io {

@@ -121,8 +121,8 @@ pub enum Reason {
     },
     /// Kept free for work that has waited too long.
     Reserved {
-        /// For whom.
-        job: JobId,
+        /// For which job; `None`: one that is not there for the owner of this work.
+        job: Option<JobId>,
     },
 }
 
@@ -220,7 +220,10 @@ impl Reason {
             Reason::NoRoom { resource, demand, free } => {
                 format!("no room: {resource} {} asked, {} free", resource.show(*demand), resource.show(*free))
             }
-            Reason::Reserved { job } => format!("kept free for {job}, which has waited too long"),
+            Reason::Reserved { job } => {
+                let whose = job.as_ref().map_or("another owner's job".to_owned(), ToString::to_string);
+                format!("kept free for {whose}, which has waited too long")
+            }
         }
     }
 }

@@ -40,7 +40,7 @@ impl Quantity {
     /// Nothing.
     pub const ZERO: Quantity = Quantity(0);
     /// Parts per unit.
-    const SCALE: u64 = 10_000;
+    pub(crate) const SCALE: u64 = 10_000;
     /// Ray overflows at 10^15 and then runs the work anywhere.
     pub const LIMIT: u64 = 1_000_000_000_000_000;
     /// From here on only whole numbers are kept, so that a number written as

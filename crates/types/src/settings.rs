@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Message, Span};
+use crate::{Message, Quantity, Span};
 
 /// A type a setting may have.
 pub trait Value: Sized {
@@ -146,6 +146,14 @@ settings! {
     /// How much may wait in one queue (jobs and tasks apart, global and per cluster);
     /// more is refused with a clear error.
     max_queue: u32 = "100000", also "task_queue_max_size";
+    /// How many jobs, tasks and actors one token may submit, on average over ten seconds;
+    /// more is refused for a moment. Without tokens there is no such limit.
+    submit_rate: Rate = "1000/s";
+    /// How large all packages that callers upload may be together; those that no job needs go
+    /// first.
+    package_store: Bytes = "10GiB";
+    /// How much of that one owner may have, where there are tokens.
+    package_share: Share = "0.5";
     /// After how long a waiting head keeps later work off the next cluster that could hold it.
     starvation_after: Span = "5m";
     /// How often each cluster is polled.
@@ -389,6 +397,68 @@ impl Value for JobLimit {
     }
 }
 
+/// So many bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bytes(pub u64);
+
+impl Bytes {
+    /// A share of them.
+    #[must_use]
+    pub fn part(self, share: Share) -> u64 {
+        let part = u128::from(self.0) * u128::from(share.0) / u128::from(Share::WHOLE);
+        u64::try_from(part).unwrap_or(u64::MAX)
+    }
+}
+
+impl Value for Bytes {
+    const EXPECTED: &'static str = "a size such as 10GiB or 500MB, or a number of bytes";
+    fn read(text: &str) -> Option<Self> {
+        Some(Bytes(Quantity::parse(text).ok()?.parts() / Quantity::SCALE))
+    }
+    fn show(&self) -> String {
+        let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+        let whole = units.into_iter().find(|(size, _)| self.0 >= *size && self.0 % size == 0);
+        whole.map_or(self.0.to_string(), |(size, unit)| format!("{}{unit}", self.0 / size))
+    }
+}
+
+/// So many a second, at least one; or as many as come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Rate(Option<std::num::NonZeroU32>);
+
+impl Rate {
+    /// As many as come.
+    pub const UNLIMITED: Rate = Rate(None);
+
+    /// So many a second; `None`: as many as come.
+    #[must_use]
+    pub fn per_second(self) -> Option<u32> {
+        self.0.map(std::num::NonZeroU32::get)
+    }
+}
+
+impl Value for Rate {
+    const EXPECTED: &'static str = "a whole number from 1 a second, such as 100/s, or unlimited";
+    fn read(text: &str) -> Option<Self> {
+        match text.trim() {
+            "unlimited" => Some(Rate::UNLIMITED),
+            number => number.strip_suffix("/s").unwrap_or(number).trim().parse().ok().map(Some).map(Rate),
+        }
+    }
+    fn show(&self) -> String {
+        self.per_second().map_or("unlimited".to_owned(), |count| format!("{count}/s"))
+    }
+}
+
+impl std::str::FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::read(text).ok_or_else(|| format!("expected {}", Self::EXPECTED))
+    }
+}
+
 macro_rules! choice {
     ($(#[$doc:meta])* $name:ident, $expected:literal { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -507,6 +577,24 @@ mod tests {
         }
         assert_eq!(settings.submission_interval, Span::seconds(40));
         assert_eq!(settings.resource_threshold, Share::percent(70));
+    }
+
+    #[test]
+    fn a_rate_is_a_number_a_second_or_unlimited() {
+        let read = |text| Rate::read(text).map(Rate::per_second);
+        assert_eq!((read("5/s"), read(" 5 "), read("unlimited")), (Some(Some(5)), Some(Some(5)), Some(None)));
+        assert_eq!((read("0"), read("-1/s"), read("5/m"), read("")), (None, None, None, None));
+    }
+
+    #[test]
+    fn a_size_reads_back_as_it_is_shown() {
+        for (text, size) in [("10GiB", 10 << 30), ("1500", 1500), ("3 MiB", 3 << 20), ("2kB", 2000), ("0", 0)]
+        {
+            let read = Bytes::read(text).unwrap();
+            assert_eq!((read, Bytes::read(&read.show())), (Bytes(size), Some(read)));
+        }
+        assert_eq!(Bytes(10 << 30).part(Share::percent(50)), 5 << 30);
+        assert!(Bytes::read("-1").is_none() && Bytes::read("lots").is_none());
     }
 
     #[test]

@@ -16,6 +16,11 @@ from . import proof
 #: For requests that the control plane answers at once.
 TIMEOUT = 30.0
 
+#: Refusals that pass, and that say when. A full queue is none of them: that is for the caller.
+WAITED_FOR = ("rate_limited", "overloaded")
+#: For so long they are waited for, by a request that has this long.
+PATIENCE = 60.0
+
 #: Exceptions by the control plane's error codes; others are SchedulerError.
 BY_CODE: dict[str, type[errors.SchedulerError]] = {
     "bad_job": errors.TaskSubmissionError,
@@ -36,7 +41,9 @@ BY_CODE: dict[str, type[errors.SchedulerError]] = {
     "forbidden": errors.AccessError,
     "unknown_job": errors.UnknownJobError,
     "queue_full": errors.QueueFullError,
+    "rate_limited": errors.RateLimitedError,
     "no_clusters": errors.NoHealthyClusterError,
+    "overloaded": errors.ControlPlaneError,
     "stopping": errors.ControlPlaneError,
     "store_failed": errors.ControlPlaneError,
     "store_full": errors.ControlPlaneError,
@@ -96,8 +103,9 @@ class ControlPlane:
     ) -> urllib3.BaseHTTPResponse:
         """The answer itself; with `stream`, its body is still to be read and released.
 
-        What was certainly not heard is asked again after `reattach`, and a GET that broke off
-        too. Anything else may have been heard: those who may ask twice do so themselves.
+        Whoever submits too fast is made to wait as long as the control plane says. What was
+        certainly not heard is asked again after `reattach`, and a GET that broke off too. Anything
+        else may have been heard: those who may ask twice do so themselves.
         """
         given = {key: value for key, value in (query or {}).items() if value is not None}
         target = path + ("?" + urlencode(given, doseq=True) if given else "")
@@ -109,22 +117,30 @@ class ControlPlane:
         else:
             data = body
 
-        def ask(address: str) -> urllib3.BaseHTTPResponse:
-            return self._http.request(
-                method,
-                address + target,
-                body=data,
-                headers=sent,
-                preload_content=not stream,
-                redirect=False,
-                timeout=urllib3.Timeout(connect=min(timeout, 10.0), read=timeout),
-            )
-
         start = data.tell() if data is not None and not isinstance(data, bytes) else 0
+
+        def ask(address: str) -> urllib3.BaseHTTPResponse:
+            until = time.monotonic() + min(timeout, PATIENCE)
+            while True:
+                if data is not None and not isinstance(data, bytes):
+                    data.seek(start)
+                answer = self._http.request(
+                    method,
+                    address + target,
+                    body=data,
+                    headers=sent,
+                    preload_content=not stream,
+                    redirect=False,
+                    timeout=urllib3.Timeout(connect=min(timeout, 10.0), read=timeout),
+                )
+                pause = _asked_to_wait(answer)
+                if pause is None or time.monotonic() + pause > until:
+                    return answer
+                answer.release_conn()
+                time.sleep(pause)
+
         for is_last in (False, False, True):
             address = self.address
-            if data is not None and not isinstance(data, bytes):
-                data.seek(start)
             try:
                 answer = ask(address)
             except urllib3.exceptions.HTTPError as error:
@@ -171,6 +187,18 @@ class ControlPlane:
                 hint="is that the address of a control plane?",
                 code=f"http_{answer.status}",
             )
+
+
+def _asked_to_wait(answer: urllib3.BaseHTTPResponse) -> float | None:
+    """How long, if this is a refusal that passes by itself."""
+    if answer.status not in (429, 503):
+        return None
+    try:
+        seconds = float(answer.headers["Retry-After"])
+        passes = jsons.loads(answer.data)["code"] in WAITED_FOR
+    except (KeyError, ValueError, TypeError):
+        return None
+    return max(seconds, 0.1) if passes else None
 
 
 def refusal(said: dict[str, Any]) -> errors.SchedulerError:

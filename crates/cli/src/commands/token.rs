@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-use multicluster_server::{Role, Span, Token, Tokens};
-use multicluster_types::{Owner, Timestamp};
+use multicluster_server::{Rate, Role, Span, Token, Tokens};
+use multicluster_types::{Owner, Timestamp, settings::Value as _};
 use serde_json::{Value, json};
 
 use super::serve;
@@ -45,6 +45,10 @@ struct Create {
     /// It is good for so long, such as 90d; for ever unless said.
     #[arg(long, value_name = "DURATION")]
     expires: Option<Span>,
+    /// It may submit so much, such as 50/s or unlimited; as the setting submit_rate says unless
+    /// said.
+    #[arg(long, value_name = "RATE")]
+    submit_rate: Option<Rate>,
     #[command(flatten)]
     at: At,
 }
@@ -71,10 +75,10 @@ impl At {
 
 pub(crate) fn run(args: Args, out: Out) -> anyhow::Result<()> {
     match args.verb {
-        Verb::Create(Create { owner, role, expires, at }) => {
+        Verb::Create(Create { owner, role, expires, submit_rate, at }) => {
             let file = at.file()?;
             let expires_at = expires.map(|span| Timestamp(time::now().saturating_add(span.0)));
-            let (secret, token) = Tokens::create(&file, owner, role, expires_at)?;
+            let (secret, token) = Tokens::create(&file, owner, role, expires_at, submit_rate)?;
             if out.is_json() {
                 let mut shown = shown(&token);
                 shown["token"] = Value::from(secret);
@@ -123,11 +127,14 @@ fn shown(token: &Token) -> Value {
     if let Some(end) = token.expires_at {
         shown["expires_at"] = json!(end);
     }
+    if let Some(rate) = token.submit_rate {
+        shown["submit_rate"] = json!(rate.show());
+    }
     shown
 }
 
 fn table(tokens: &Tokens) -> Table {
-    let mut table = Table::new(&["ID", "~OWNER", "ROLE", "MADE", "GOOD UNTIL"]);
+    let mut table = Table::new(&["ID", "~OWNER", "ROLE", "SUBMITS", "MADE", "GOOD UNTIL"]);
     for token in tokens.iter() {
         let until = match token.expires_at {
             None => "it is revoked".into(),
@@ -138,6 +145,7 @@ fn table(tokens: &Tokens) -> Table {
             token.id.as_str().into(),
             token.owner.as_str().into(),
             token.role.as_str().into(),
+            token.submit_rate.map_or("as usual".to_owned(), |rate| rate.show()).into(),
             time::moment(token.created_at.0).into(),
             until,
         ]);

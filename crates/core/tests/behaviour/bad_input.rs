@@ -60,7 +60,8 @@ fn two_owners_share_nothing() {
     };
     let nightly = env.submit(of(a_job().id("nightly").content("x"), "zorro"));
     let taken = env.try_submit(of(a_job().id("nightly").content("x"), "diego")).unwrap_err();
-    assert!(matches!(taken, Refusal::Conflict { .. }), "{taken:?}");
+    assert!(matches!(taken, Refusal::Taken { .. }), "{taken:?}");
+    assert!(!taken.to_string().contains("queued"), "nothing of it is told: {taken}");
     let same = |env: &mut TestEnv, owner| env.submit(of(a_job().cpus(1000.0).content("same"), owner));
     let first = same(&mut env, "zorro");
     assert_eq!(same(&mut env, "zorro"), first);

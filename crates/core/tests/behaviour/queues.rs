@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use multicluster_core::{CycleStats, DispatchOutcome, Input, Reply};
-use multicluster_types::{JobId, Reason, ReasonKind, Share, Span, State};
+use multicluster_types::{JobId, Owner, Reason, ReasonKind, Share, Span, State};
 
 use crate::env::*;
 
@@ -169,12 +169,25 @@ fn a_starving_head_keeps_later_work_off_the_next_cluster_that_could_hold_it() {
     assert_eq!(env.view("only").reserved_for, Some(large.clone()));
     for later in [a_job().cpus(1.0), a_task(), an_actor(), a_job().priority(-1)] {
         let later = env.submit(later);
-        assert_eq!(env.reason(&later, "only"), Reason::Reserved { job: large.clone() });
+        assert_eq!(env.reason(&later, "only"), Reason::Reserved { job: Some(large.clone()) });
     }
     env.advance_s(3600);
     assert_eq!(lengths(&env)["jobs"], 3);
     env.uses("only", &[]);
     assert_eq!(env.place(&large), "only");
+}
+
+#[test]
+fn for_which_job_a_cluster_is_kept_free_is_told_to_its_owner_alone() {
+    let (mut env, large) = starved();
+    let of = |owner: &str| {
+        let mut small = a_job().cpus(1.0);
+        small.0.work.owner = Some(Owner::new(owner).unwrap());
+        small
+    };
+    let others = env.submit(of("diego"));
+    assert_eq!(env.reason(&others, "only"), Reason::Reserved { job: None });
+    assert_eq!((env.view("only").reserved_for, env.view("only").reserved_owner), (Some(large), None));
 }
 
 #[test]

@@ -57,6 +57,12 @@ impl Needs {
     }
 }
 
+/// Does this request submit one thing? Batches say themselves how many they have.
+pub(crate) fn is_a_submit(method: &Method, route: Option<&str>) -> bool {
+    let routes = ["/v1/jobs", "/v1/placements", "/v1/jobs/{id}/rerun", "/api/jobs/"];
+    *method == Method::POST && route.is_some_and(|route| routes.contains(&route))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,10 +7,11 @@ use std::{
     io::{ErrorKind, Write as _},
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown},
     path::Path,
+    sync::Arc,
 };
 
 use anyhow::{Context as _, bail};
-use multicluster_types::{Owner, Timestamp};
+use multicluster_types::{Owner, Timestamp, settings::Rate};
 use serde::{Deserialize, Serialize};
 use sha2::Digest;
 
@@ -44,9 +45,16 @@ pub struct Token {
     /// It is good for nothing from then on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
+    /// How fast it may submit, if not as `submit_rate` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submit_rate: Option<Rate>,
 }
 
 impl Token {
+    pub(crate) fn sha256(&self) -> &Sha256 {
+        &self.sha256
+    }
+
     /// Is it good at this moment?
     #[must_use]
     pub fn lives_at(&self, now: Timestamp) -> bool {
@@ -57,7 +65,7 @@ impl Token {
 /// A hash: random tokens need no slow one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(super) struct Sha256(String);
+pub(crate) struct Sha256(String);
 
 impl Sha256 {
     pub(super) fn as_str(&self) -> &str {
@@ -99,6 +107,7 @@ impl Tokens {
         owner: Owner,
         role: Role,
         expires_at: Option<Timestamp>,
+        submit_rate: Option<Rate>,
     ) -> anyhow::Result<(String, Token)> {
         let _alone = Alone::with(path)?;
         let mut all = Self::read(path).with_context(|| format!("cannot use {}", path.display()))?;
@@ -111,6 +120,7 @@ impl Tokens {
             sha256: Sha256::of(&secret),
             created_at: wall(),
             expires_at,
+            submit_rate,
         };
         all.tokens.push(token.clone());
         all.write(path)?;
@@ -150,8 +160,8 @@ impl Tokens {
         self.tokens.is_empty()
     }
 
-    pub(super) fn by_hash(self) -> HashMap<Sha256, Token> {
-        self.tokens.into_iter().map(|token| (token.sha256.clone(), token)).collect()
+    pub(super) fn by_hash(self) -> HashMap<Sha256, Arc<Token>> {
+        self.tokens.into_iter().map(|token| (token.sha256.clone(), Arc::new(token))).collect()
     }
 
     /// All of it or nothing: a reader never sees half a file.
@@ -202,6 +212,22 @@ fn give_to_the_owner_of(folder: &Path, file: &File) -> std::io::Result<()> {
 }
 
 #[cfg(test)]
+impl Token {
+    /// One of this owner, in no file.
+    pub(crate) fn of_test(owner: &str) -> Self {
+        Self {
+            id: owner.to_owned(),
+            owner: Owner::new(owner).unwrap(),
+            role: Role::Submit,
+            sha256: Sha256::of(owner),
+            created_at: wall(),
+            expires_at: None,
+            submit_rate: None,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
@@ -212,7 +238,8 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("tokens-{}", std::process::id()));
         let path = dir.join("tokens.json");
         let (secret, token) =
-            Tokens::create(&path, Owner::new("zorro").unwrap(), Role::Admin, Some(Timestamp(5))).unwrap();
+            Tokens::create(&path, Owner::new("zorro").unwrap(), Role::Admin, Some(Timestamp(5)), None)
+                .unwrap();
         assert!(secret.len() == 68 && secret.starts_with("rmc_"), "{secret}");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let text = fs::read_to_string(&path).unwrap();

@@ -18,6 +18,7 @@ use super::{
     writer::Writer,
 };
 use crate::{
+    bounds::Shed,
     clock::Clock,
     events::{self, Events},
     lanes::{Lanes, Report},
@@ -208,7 +209,9 @@ impl Turn {
         let (submission, payload) = job.into_submission();
         let reply = self.feed(Input::Submit(submission));
         let Some(Ok(Reply::Accepted(accepted))) = reply else {
-            return Err(refusal_of(reply));
+            let refusal = refusal_of(reply);
+            self.count_shed(&refusal);
+            return Err(refusal);
         };
         self.keep_payload(&accepted, payload);
         Ok(accepted)
@@ -225,11 +228,18 @@ impl Turn {
             return Vec::new();
         };
         for (accepted, payload) in each.iter().zip(payloads) {
-            if let Ok(accepted) = accepted {
-                self.keep_payload(accepted, payload);
+            match accepted {
+                Ok(accepted) => self.keep_payload(accepted, payload),
+                Err(refusal) => self.count_shed(refusal),
             }
         }
         each
+    }
+
+    fn count_shed(&self, refusal: &Refusal) {
+        if matches!(refusal, Refusal::QueueFull { .. }) {
+            self.metrics.shed(Shed::QueueFull);
+        }
     }
 
     fn keep_payload(&mut self, accepted: &Accepted, payload: Option<Arc<Payload>>) {

@@ -10,11 +10,12 @@ use std::{
 };
 
 use axum::{
-    body::{Body, BodyDataStream, Bytes},
+    body::{Body, BodyDataStream, Bytes, HttpBody},
     extract::Request,
     http::header,
 };
 use futures_util::{Stream, StreamExt};
+use http_body::{Frame, SizeHint};
 use multicluster_api::codes;
 use multicluster_types::settings;
 use serde::de::DeserializeOwned;
@@ -70,6 +71,36 @@ pub(super) fn watched(request: Request) -> (Request, Rest) {
         Body::from_stream(Watched { chunks, patience: None, pace: Pace::new(), kept })
     });
     (request, rest)
+}
+
+/// The same body, and what is held until it is sent or given up.
+pub(crate) fn held(body: Body, what: impl Send + Unpin + 'static) -> Body {
+    Body::new(Held { body, _what: what })
+}
+
+struct Held<T> {
+    body: Body,
+    _what: T,
+}
+
+impl<T: Unpin> HttpBody for Held<T> {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// What was not read of a body.

@@ -1,11 +1,11 @@
 //! How the HTTP side says no: one value, rendered as JSON here and as text for Ray's
 //! clients.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use axum::{
     body::Body,
-    http::{HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use multicluster_api::{Code, ErrorBody, codes};
@@ -22,6 +22,8 @@ pub(crate) struct Problem {
     pub(crate) code: &'static str,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
+    /// When to come back, if that is known.
+    retry_after: Option<Duration>,
 }
 
 /// How our errors carry their hint.
@@ -35,6 +37,7 @@ impl Problem {
             code: code.word,
             message: message.into(),
             hint: Some(code.hint.to_owned()),
+            retry_after: None,
         }
     }
 
@@ -50,6 +53,11 @@ impl Problem {
     /// With a better hint.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// It may go well after so long.
+    pub(crate) fn retry_after(self, wait: Duration) -> Self {
+        Self { retry_after: Some(wait), ..self }
     }
 
     /// Named in front: which field or which item is meant.
@@ -80,20 +88,24 @@ impl Problem {
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-        if let Some(seconds) = self.retry_after() {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(seconds));
+        if let Some(wait) = self.retry_after {
+            // Whole seconds; who comes back too early is sent away once more.
+            let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+            headers.insert(header::RETRY_AFTER, seconds.max(1).into());
         }
         response
     }
+}
 
-    /// A full queue empties as clusters take work; a restart takes a moment.
-    fn retry_after(&self) -> Option<&'static str> {
-        match self.status {
-            StatusCode::TOO_MANY_REQUESTS => Some("5"),
-            StatusCode::SERVICE_UNAVAILABLE => Some("2"),
-            _ => None,
-        }
-    }
+/// Whoever is turned away for now is told when to come back, whichever way it was said: a full
+/// queue empties as clusters take work; anything else takes a moment.
+pub(super) fn say_when(status: StatusCode, headers: &mut HeaderMap) {
+    let seconds = match status {
+        StatusCode::TOO_MANY_REQUESTS => "5",
+        StatusCode::SERVICE_UNAVAILABLE => "2",
+        _ => return,
+    };
+    headers.entry(header::RETRY_AFTER).or_insert(HeaderValue::from_static(seconds));
 }
 
 impl fmt::Display for Problem {
@@ -122,7 +134,7 @@ impl From<StoreError> for Problem {
         let code = match &error {
             StoreError::TooLarge { .. } => codes::TOO_LARGE,
             StoreError::BadName { .. } => codes::BAD_JOB,
-            StoreError::Full { .. } => codes::STORE_FULL,
+            StoreError::Full { .. } | StoreError::ShareFull { .. } => codes::STORE_FULL,
             StoreError::Io { error, .. } if error.kind() == std::io::ErrorKind::StorageFull => {
                 codes::STORE_FULL
             }
@@ -141,6 +153,7 @@ impl From<Failure> for Problem {
             Failure::Refused(refusal) => refusal.into(),
             Failure::Store(error) => error.into(),
             Failure::Stopping => Problem::told(codes::STOPPING, &failure),
+            Failure::Overloaded => Problem::told(codes::OVERLOADED, &failure),
         }
     }
 }
@@ -159,6 +172,7 @@ mod tests {
         for (refusal, status) in [
             (Refusal::QueueFull { queue, len: 7 }, 429),
             (Refusal::Conflict { job: job.clone(), state: State::Running }, 409),
+            (Refusal::Taken { job: job.clone() }, 409),
             (Refusal::UnknownCluster { cluster: cluster.clone(), known: vec![] }, 404),
             (Refusal::NoClusters, 503),
             (Refusal::Infeasible { why: "mac: too small".into() }, 422),
@@ -183,7 +197,6 @@ mod tests {
         assert_eq!(Problem::from(unknown).in_submission().status, StatusCode::BAD_REQUEST);
         let other = Problem::from(Refusal::NoClusters).in_submission();
         assert_eq!(other.status, StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(other.into_response().headers()[header::RETRY_AFTER], "2");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The page where people show their token, which their browser then keeps as a cookie.
+//! The page where people show their token. Their browser keeps a session, not the token.
 //!
 //! It is the only page without a token, so it has all it needs in itself, and no script.
 
@@ -11,7 +11,7 @@ use axum::{
 };
 use serde::Deserialize;
 
-use crate::access::{Access, COOKIE};
+use crate::access::{Access, COOKIE, SESSION};
 
 /// Styles in the page, a form to ourselves, and nothing else.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'; \
@@ -19,8 +19,6 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src dat
 const PAGE: &str = include_str!("login/page.html");
 /// Where the page says what went wrong.
 const SAID: &str = "<!-- said -->";
-/// A month.
-const KEPT: &str = "2592000";
 
 pub(super) fn routes(access: Access) -> Router {
     Router::new().route("/login", get(page).post(log_in)).route("/logout", post(log_out)).with_state(access)
@@ -40,16 +38,14 @@ async fn page(State(access): State<Access>, headers: HeaderMap) -> Response {
 }
 
 async fn log_in(State(access): State<Access>, Form(given): Form<Given>) -> Response {
-    let token = given.token.trim();
-    let bearer = HeaderValue::try_from(format!("Bearer {token}")).ok();
-    let headers = HeaderMap::from_iter(bearer.map(|bearer| (header::AUTHORIZATION, bearer)));
-    if !access.is_on() || access.caller(&headers).is_err() {
+    let Some(session) = access.log_in(given.token.trim()) else {
         return shown(StatusCode::FORBIDDEN, "This token is unknown, revoked or expired.");
-    }
-    keep(&access, &format!("{COOKIE}={token}; Max-Age={KEPT}"))
+    };
+    keep(&access, &format!("{COOKIE}={session}; Max-Age={}", SESSION.as_secs()))
 }
 
-async fn log_out(State(access): State<Access>) -> Response {
+async fn log_out(State(access): State<Access>, headers: HeaderMap) -> Response {
+    access.log_out(&headers);
     keep(&access, &format!("{COOKIE}=; Max-Age=0"))
 }
 

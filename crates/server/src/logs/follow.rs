@@ -62,7 +62,7 @@ impl Piece {
 /// When it cannot go on; a cluster that does not answer is waited for.
 pub(crate) async fn follow(plane: Plane, job: JobId, out: mpsc::Sender<Piece>) -> Result<(), Ended> {
     let (sent, pause) = (Sent::default(), SHORTEST_PAUSE);
-    let mut follower = Follower { plane, job, out, run: None, sent, closed: false, pause };
+    let mut follower = Follower { plane, job, out, run: None, sent, closed: false, crowded: false, pause };
     loop {
         match follower.look().await? {
             None | Some(Place::Ended { run: None }) => return follower.leave().await,
@@ -90,13 +90,20 @@ struct Follower {
     sent: Sent,
     /// Ray itself said that there is no more of it.
     closed: bool,
+    /// It was told that too many logs of the cluster are followed.
+    crowded: bool,
     pause: Duration,
 }
 
 impl Follower {
     async fn look(&self) -> Result<Option<Place>, Ended> {
-        let job = self.job.clone();
-        Ok(self.plane.driver.read(move |core| place(core, &job)).await?)
+        loop {
+            let job = self.job.clone();
+            match self.plane.driver.read(move |core| place(core, &job)).await {
+                Err(Failure::Overloaded) => self.idle().await?,
+                looked => return Ok(looked?),
+            }
+        }
     }
 
     async fn idle(&self) -> Result<(), Ended> {
@@ -120,12 +127,25 @@ impl Follower {
             self.tell(&note).await?;
         }
         (self.run, self.sent, self.closed, self.pause) = (Some(run), Sent::default(), false, SHORTEST_PAUSE);
+        self.crowded = false;
         Ok(())
     }
 
     /// Passes on what the cluster sends, until it closes, breaks, or the attempt is over.
     async fn relay(&mut self, run: &Run) -> Result<(), Ended> {
         let Some(client) = self.plane.lanes.client(&run.cluster) else { return Ok(()) };
+        // Whoever has to wait misses nothing: Ray's tail begins at the first byte, and once the
+        // attempt is over its log is read in one piece.
+        let Some(_place) = self.plane.bounds.tail(&run.cluster) else {
+            if !std::mem::replace(&mut self.crowded, true) {
+                let note = format!(
+                    "[ray-multicluster] too many logs of cluster {} are followed; this one goes on when another ends\n",
+                    run.cluster
+                );
+                self.tell(&note).await?;
+            }
+            return Ok(());
+        };
         let id = SubmissionId::of(&self.job, run.attempt);
         let mut tail: LogTail = match client.tail(id.as_str()).await {
             Ok(Some(tail)) => tail,

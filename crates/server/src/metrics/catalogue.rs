@@ -83,6 +83,7 @@ metrics! {
     COMMIT_CHANGES = Histogram "multicluster_store_commit_changes" {} "Changes in one transaction.";
 
     API = Histogram "multicluster_api" [Seconds] {"route", "method", "status"} "Requests to us, until the answer began, by route, method and status class.";
+    SHED = Counter "multicluster_shed" {"reason"} "Requests that were turned away, or connections closed, so that there is room for others.";
     TAILS = Gauge "multicluster_log_followers" {} "Logs being followed.";
 
     RESIDENT = Gauge "process_resident_memory" [Bytes] {} "Memory in use by the control plane.";

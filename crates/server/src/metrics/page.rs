@@ -23,6 +23,7 @@ use super::{
     process::Process,
     series::{CHANGES_OF_CLUSTERS, CLASSES, ENDS, KINDS, METHODS, Series},
 };
+use crate::bounds::Shed;
 
 /// What there is at one moment.
 #[derive(Debug, Default)]
@@ -221,6 +222,8 @@ impl Page {
             })
         });
         out.histograms(&all::API, requests)?;
+        let shed = Shed::ALL.map(|shed| ([shed.as_str()], self.series.shed[shed as usize].get()));
+        out.counters(&all::SHED, shed)?;
         out.gauges(&all::TAILS, [([], float(u64::try_from(self.series.tails.get()).unwrap_or(0)))])
     }
 

@@ -10,6 +10,8 @@ use multicluster_core::ClusterChange;
 use multicluster_types::{ClusterName, Kind, ReasonKind, State};
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge, histogram::Histogram};
 
+use crate::bounds::Shed;
+
 /// More routes than any router of ours has: whoever passes paths instead of templates
 /// finds them counted together.
 const MAX_ROUTES: usize = 256;
@@ -63,6 +65,7 @@ pub(super) struct Series {
     pub(super) passed_over: [Counter; ReasonKind::ALL.len()],
     pub(super) commit: Histogram,
     pub(super) commit_changes: Histogram,
+    pub(super) shed: [Counter; Shed::ALL.len()],
     pub(super) tails: Gauge,
     /// For what ended before a cluster was chosen.
     pub(super) nowhere: Cluster,
@@ -83,6 +86,7 @@ impl Default for Series {
             passed_over: Default::default(),
             commit: Histogram::new(DISK),
             commit_changes: Histogram::new(CHANGES),
+            shed: Default::default(),
             tails: Gauge::default(),
             nowhere: Cluster::default(),
             clusters: RwLock::default(),

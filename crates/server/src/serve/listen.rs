@@ -1,8 +1,16 @@
 //! Takes connections, bounded in number and patience.
 
-use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    future::Future,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
 
-use axum::Router;
+use axum::{Router, extract::Request, response::Response};
+use futures_util::future::BoxFuture;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::{
@@ -14,16 +22,29 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
 };
 use tokio_rustls::TlsAcceptor;
+use tower::Service;
 
-/// Connections at a time; more wait to be accepted.
-const CONNECTIONS: usize = 4096;
-/// A client gets this long to send the head of a request.
+use super::{
+    connections::{Connection, Connections},
+    patience::Patient,
+};
+use crate::{
+    bounds::{Bounds, Shed},
+    http::{self, body::held},
+};
+
+/// A client gets this long to send the head of a request, and may be idle for as long between two.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+/// A client that takes not a byte of an answer for so long is as good as gone.
+const STUCK: Duration = Duration::from_secs(30);
 /// What is under way when we are told to stop gets this long.
 const LAST_REQUESTS: Duration = Duration::from_secs(5);
+/// Out of file descriptors, most likely: soon if one is being closed, later if all are in use.
+const AFTER_AN_ERROR: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(1)];
+/// Between two complaints about that.
+const TELL: Duration = Duration::from_secs(60);
 
 /// The kernel may have taken connections that we have not: they get an answer too.
 const LAST_CONNECTIONS: Duration = Duration::from_millis(1);
@@ -33,34 +54,47 @@ pub(super) async fn serve(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
     router: Router,
+    bounds: &Bounds,
     stop: impl Future<Output = ()>,
 ) {
     let mut stop = pin!(stop);
-    let connections = Arc::new(Semaphore::new(CONNECTIONS));
+    let connections = Connections::new(bounds.connections());
     let graceful = GracefulShutdown::new();
+    let mut told = None;
     loop {
-        let permit = tokio::select! {
-            permit = Arc::clone(&connections).acquire_owned() => permit,
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
             () = &mut stop => break,
         };
-        let stream = tokio::select! {
-            accepted = listener.accept() => accepted.map(|(stream, _)| stream),
-            () = &mut stop => break,
-        };
-        match (stream, permit) {
-            (Ok(stream), Ok(permit)) => attend(stream, tls.clone(), permit, &router, &graceful),
-            (Err(error), _) => {
-                // Out of file descriptors, most likely: others will be closed.
-                tracing::warn!(%error, "cannot take a connection");
-                tokio::time::sleep(Duration::from_millis(100)).await;
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // It may last: told now and then.
+                if told.is_none_or(|told: Instant| told.elapsed() > TELL) {
+                    told = Some(Instant::now());
+                    tracing::warn!(%error, "cannot take a connection; trying again and again");
+                }
+                let made_room = connections.close_idlest(false) || connections.close_idlest(true);
+                if made_room {
+                    bounds.count(Shed::IdleConnection);
+                }
+                tokio::time::sleep(AFTER_AN_ERROR[usize::from(made_room)]).await;
+                continue;
             }
-            (_, Err(_)) => break,
+        };
+        let (connection, made_room) = tokio::select! {
+            entered = connections.enter() => entered,
+            () = &mut stop => break,
+        };
+        if made_room {
+            bounds.count(Shed::IdleConnection);
         }
+        attend(stream, tls.clone(), connection, &router, bounds, &graceful);
     }
-    while let Ok(permit) = Arc::clone(&connections).try_acquire_owned()
-        && let Ok(Ok((stream, _))) = tokio::time::timeout(LAST_CONNECTIONS, listener.accept()).await
+    while let Ok(Ok((stream, _))) = tokio::time::timeout(LAST_CONNECTIONS, listener.accept()).await
+        && let Ok((connection, _)) = tokio::time::timeout(LAST_CONNECTIONS, connections.enter()).await
     {
-        attend(stream, tls.clone(), permit, &router, &graceful);
+        attend(stream, tls.clone(), connection, &router, bounds, &graceful);
     }
     drop(listener);
     drop(tokio::time::timeout(LAST_REQUESTS, graceful.shutdown()).await);
@@ -69,34 +103,74 @@ pub(super) async fn serve(
 fn attend(
     stream: TcpStream,
     tls: Option<TlsAcceptor>,
-    permit: OwnedSemaphorePermit,
+    connection: Connection,
     router: &Router,
+    bounds: &Bounds,
     graceful: &GracefulShutdown,
 ) {
     drop(stream.set_nodelay(true));
-    let (router, watcher) = (router.clone(), graceful.watcher());
+    let (stream, connection) = (Patient::new(stream, STUCK), Arc::new(connection));
+    let service =
+        Attended { router: router.clone(), bounds: bounds.clone(), connection: Arc::clone(&connection) };
+    let watcher = graceful.watcher();
     tokio::spawn(async move {
-        match tls {
-            None => speak(stream, router, watcher).await,
-            Some(tls) => match tokio::time::timeout(HEAD_TIMEOUT, tls.accept(stream)).await {
-                Ok(Ok(stream)) => speak(stream, router, watcher).await,
-                Ok(Err(error)) => tracing::debug!(%error, "no TLS was agreed on"),
-                Err(_) => tracing::debug!("a client was too slow to agree on TLS"),
-            },
+        let speaking = async {
+            match tls {
+                None => speak(stream, service, watcher).await,
+                Some(tls) => match tokio::time::timeout(HEAD_TIMEOUT, tls.accept(stream)).await {
+                    Ok(Ok(stream)) => speak(stream, service, watcher).await,
+                    Ok(Err(error)) => tracing::debug!(%error, "no TLS was agreed on"),
+                    Err(_) => tracing::debug!("a client was too slow to agree on TLS"),
+                },
+            }
+        };
+        tokio::select! {
+            () = speaking => {}
+            () = connection.told_to_leave() => tracing::debug!("an idle connection is closed for another"),
         }
-        drop(permit);
     });
 }
 
-async fn speak<S>(stream: S, router: Router, watcher: Watcher)
+async fn speak<S>(stream: S, service: Attended, watcher: Watcher)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service = TowerToHyperService::new(router);
+    let service = TowerToHyperService::new(service);
     let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
-    if let Err(error) = watcher.watch(connection).await {
+    let speaking = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
+    if let Err(error) = watcher.watch(speaking).await {
         tracing::debug!(%error, "a connection ended badly");
+    }
+}
+
+/// The router, for one connection: which is not idle until an answer is sent.
+#[derive(Clone)]
+struct Attended {
+    router: Router,
+    bounds: Bounds,
+    connection: Arc<Connection>,
+}
+
+impl<B> Service<Request<B>> for Attended
+where
+    Router: Service<Request<B>, Response = Response, Error = Infallible>,
+    <Router as Service<Request<B>>>::Future: Send + 'static,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response, Infallible>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Service::<Request<B>>::poll_ready(&mut self.router, context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        if self.connection.is_spare() && !http::is_sign_of_life(request.uri()) {
+            let refused = http::turned_away(self.bounds.crowded(), request.uri());
+            return Box::pin(std::future::ready(Ok(refused)));
+        }
+        let (asking, answering) = (self.connection.asks(), self.router.call(request));
+        Box::pin(async move { Ok(answering.await?.map(|answer| held(answer, asking))) })
     }
 }

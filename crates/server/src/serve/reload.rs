@@ -16,7 +16,10 @@ use tokio::{
     task::JoinSet,
 };
 
-use crate::driver::{Driver, Failure};
+use crate::{
+    bounds::Bounds,
+    driver::{Driver, Failure},
+};
 
 /// Editors write a file in several steps.
 const SETTLE: Duration = Duration::from_millis(300);
@@ -26,6 +29,7 @@ const SETTLE: Duration = Duration::from_millis(300);
 pub struct Reloader {
     path: Option<Arc<Path>>,
     driver: Driver,
+    bounds: Bounds,
 }
 
 /// What a reload came to.
@@ -38,8 +42,8 @@ pub struct Reloaded {
 }
 
 impl Reloader {
-    pub(super) fn new(path: Option<PathBuf>, driver: Driver) -> Self {
-        Self { path: path.map(Arc::from), driver }
+    pub(super) fn new(path: Option<PathBuf>, driver: Driver, bounds: Bounds) -> Self {
+        Self { path: path.map(Arc::from), driver, bounds }
     }
 
     /// Reads the file and puts it into force, or leaves everything as it is.
@@ -51,9 +55,13 @@ impl Reloader {
         let config = read(path)?;
         let clusters = config.clusters.len();
         let warnings = config.warnings.iter().map(ToString::to_string).collect();
-        let input = Input::Reload { settings: Box::new(config.settings), clusters: config.clusters };
+        let settings = config.settings;
+        let input = Input::Reload { settings: Box::new(settings.clone()), clusters: config.clusters };
         match self.driver.act(input).await {
-            Ok(_) => Ok(Reloaded { clusters, warnings }),
+            Ok(_) => {
+                self.bounds.set(&settings);
+                Ok(Reloaded { clusters, warnings })
+            }
             Err(Failure::Refused(refusal)) => bail!("{}: {refusal}", path.display()),
             Err(failure) => Err(failure.into()),
         }

@@ -1,7 +1,7 @@
 //! Packages in memory.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::Shared;
 use crate::{
-    Content, Options, Package, Packages, StoreError, Upload,
+    Content, Options, Package, Packages, Room, StoreError, Upload,
     packages::{self, Grace},
 };
 
@@ -32,6 +32,14 @@ struct Entry {
     used_at: u64,
 }
 
+impl Kept {
+    /// Bytes of these.
+    fn size(&self, of: impl Fn(&str) -> bool) -> u64 {
+        let of = self.contents.iter().filter(|(sha256, _)| of(sha256));
+        of.map(|(_, entry)| entry.bytes.len() as u64).sum()
+    }
+}
+
 impl MemoryPackages {
     pub(super) fn new(jobs: Shared, options: Arc<Options>) -> Self {
         Self { kept: Arc::default(), jobs, options }
@@ -41,28 +49,35 @@ impl MemoryPackages {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn make_room(&self, kept: &mut Kept, size: u64) -> Result<(), StoreError> {
-        let used: u64 = kept.contents.values().map(|entry| entry.bytes.len() as u64).sum();
-        let max = self.options.max_packages;
-        let missing = (used + size).saturating_sub(max);
-        if missing == 0 {
-            return Ok(());
+    fn make_room(&self, kept: &mut Kept, size: u64, room: &Room) -> Result<(), StoreError> {
+        if let Some((prefix, max)) = &room.own {
+            let named = kept.names.iter().filter(|(name, _)| name.starts_with(prefix));
+            let own: BTreeSet<_> = named.map(|(_, sha256)| sha256.clone()).collect();
+            let (used, max) = (kept.size(|sha256| own.contains(sha256)), *max);
+            self.remove_idle(kept, (used + size).saturating_sub(max), |sha256| own.contains(sha256))
+                .ok_or(StoreError::ShareFull { used, max })?;
         }
+        let (used, max) = (kept.size(|_| true), room.all.unwrap_or(self.options.max_packages));
+        self.remove_idle(kept, (used + size).saturating_sub(max), |_| true)
+            .ok_or(StoreError::Full { used, max })
+    }
+
+    fn remove_idle(&self, kept: &mut Kept, missing: u64, of: impl Fn(&str) -> bool) -> Option<()> {
         let needed = self.needed();
         let moment = Grace::of(&self.options).may_go_if_used_by(packages::now());
         let mut idle: Vec<_> = kept
             .contents
             .iter()
-            .filter(|(sha256, entry)| entry.used_at <= moment && !needed.contains(*sha256))
+            .filter(|(sha256, entry)| entry.used_at <= moment && of(sha256) && !needed.contains(*sha256))
             .map(|(sha256, entry)| (entry.used_at, entry.bytes.len() as u64, sha256.clone()))
             .collect();
         idle.sort();
         let idle = idle.into_iter().map(|(_, size, sha256)| (size, sha256));
-        for sha256 in packages::choose(idle, missing).ok_or(StoreError::Full { used, max })? {
+        for sha256 in packages::choose(idle, missing)? {
             kept.contents.remove(&sha256);
             kept.names.retain(|_, content| *content != sha256);
         }
-        Ok(())
+        Some(())
     }
 
     fn needed(&self) -> HashSet<String> {
@@ -113,7 +128,7 @@ impl Upload for MemoryUpload {
         Ok(())
     }
 
-    fn finish(self: Box<Self>, name: &str) -> Result<Package, StoreError> {
+    fn finish_within(self: Box<Self>, name: &str, room: &Room) -> Result<Package, StoreError> {
         packages::check_name(name)?;
         if self.failed {
             return Err(StoreError::TooLarge { max: self.packages.options.max_package });
@@ -122,7 +137,7 @@ impl Upload for MemoryUpload {
         let package = Package { name: name.to_owned(), sha256, size: self.bytes.len() as u64 };
         let mut kept = self.packages.kept();
         if !kept.contents.contains_key(&package.sha256) {
-            self.packages.make_room(&mut kept, package.size)?;
+            self.packages.make_room(&mut kept, package.size, room)?;
         }
         let entry = Entry { bytes: self.bytes.into(), used_at: packages::now() };
         kept.contents.insert(package.sha256.clone(), entry);

@@ -1,6 +1,9 @@
 //! What is known of the packages: `packages.db`.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 
@@ -70,6 +73,17 @@ impl Catalog {
         self.run(|conn| {
             let sql = "SELECT coalesce(sum(size), 0) FROM contents";
             Ok(uint(conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?))
+        })
+    }
+
+    /// What stands under names that begin so: each content once, with its size.
+    pub(super) fn of(&self, prefix: &str) -> Result<HashMap<String, u64>, StoreError> {
+        self.run(|conn| {
+            let sql = "SELECT DISTINCT sha256, size FROM names JOIN contents USING (sha256) \
+                       WHERE substr(name, 1, length(?1)) = ?1";
+            let mut statement = conn.prepare_cached(sql)?;
+            let rows = statement.query_map([prefix], |row| Ok((row.get(0)?, uint(row.get(1)?))))?;
+            Ok(rows.collect::<Result<_, _>>()?)
         })
     }
 

@@ -24,7 +24,7 @@ use super::{
     reader::SqliteReader,
 };
 use crate::{
-    Content, Options, Package, Packages, StoreError, Upload,
+    Content, Options, Package, Packages, Room, StoreError, Upload,
     packages::{self, Grace},
 };
 
@@ -127,21 +127,41 @@ impl Shared {
         self.catalog.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes room for so many bytes more.
-    fn make_room(&self, catalog: &Catalog, size: u64) -> Result<(), StoreError> {
-        let (used, max) = (catalog.total()?, self.options.max_packages);
-        let missing = (used + size).saturating_sub(max);
+    /// Makes room for so many bytes more: of the owner's own where that has too much.
+    fn make_room(&self, catalog: &Catalog, size: u64, room: &Room) -> Result<(), StoreError> {
+        if let Some((prefix, max)) = &room.own {
+            let own = catalog.of(prefix)?;
+            let (used, max) = (own.values().sum::<u64>(), *max);
+            let missing = (used + size).saturating_sub(max);
+            self.remove_idle(catalog, missing, |entry| own.contains_key(&entry.sha256))?
+                .ok_or(StoreError::ShareFull { used, max })?;
+        }
+        let (used, max) = (catalog.total()?, room.all.unwrap_or(self.options.max_packages));
+        self.remove_idle(catalog, (used + size).saturating_sub(max), |_| true)?
+            .ok_or(StoreError::Full { used, max })
+    }
+
+    /// Removes what nobody needs, of these, until so many bytes are free; `None`, and nothing is
+    /// removed, if that is not to be had.
+    fn remove_idle(
+        &self,
+        catalog: &Catalog,
+        missing: u64,
+        of: impl Fn(&Entry) -> bool,
+    ) -> Result<Option<()>, StoreError> {
         if missing == 0 {
-            return Ok(());
+            return Ok(Some(()));
         }
         let needed = self.jobs.needed_packages()?;
         let is_needed =
             |entry: &Entry| packages::from_hex(&entry.sha256).is_some_and(|sha256| needed.contains(&sha256));
-        let idle = catalog.idle(packages::now())?.into_iter().filter(|entry| !is_needed(entry));
-        let chosen = packages::choose(idle.map(|entry| (entry.size, entry.sha256)), missing)
-            .ok_or(StoreError::Full { used, max })?;
+        let idle = catalog.idle(packages::now())?.into_iter().filter(|entry| of(entry) && !is_needed(entry));
+        let Some(chosen) = packages::choose(idle.map(|entry| (entry.size, entry.sha256)), missing) else {
+            return Ok(None);
+        };
         catalog.forget(&chosen)?;
-        chosen.iter().try_for_each(|sha256| disk::remove(&self.home.packages().join(sha256)))
+        chosen.iter().try_for_each(|sha256| disk::remove(&self.home.packages().join(sha256)))?;
+        Ok(Some(()))
     }
 }
 
@@ -195,7 +215,7 @@ impl Upload for FileUpload {
         Ok(())
     }
 
-    fn finish(self: Box<Self>, name: &str) -> Result<Package, StoreError> {
+    fn finish_within(self: Box<Self>, name: &str, room: &Room) -> Result<Package, StoreError> {
         packages::check_name(name)?;
         self.check()?;
         self.file.sync_all().map_err(at(&self.path))?;
@@ -205,7 +225,7 @@ impl Upload for FileUpload {
         let target = dir.join(&package.sha256);
         let catalog = self.shared.catalog();
         if !catalog.touch(&package.sha256, packages::now())? {
-            self.shared.make_room(&catalog, package.size)?;
+            self.shared.make_room(&catalog, package.size, room)?;
             fs::rename(&self.path, &target).map_err(at(&target))?;
             disk::sync_dir(&dir)?;
         }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, thread, time::Duration};
 
-use multicluster_store::{Content, Options, Packages, StoreError};
+use multicluster_store::{Content, Options, Packages, Room, StoreError};
 
 use crate::{for_every_backend, support::*};
 
@@ -108,6 +108,31 @@ for_every_backend! {
         a_moment_later();
         store.upload("d", &[4; 5_000]).unwrap();
         assert!(!has(&store.packages(), "a") && has(&store.packages(), "c"));
+    }
+
+    fn one_owner_does_not_take_the_room_of_the_others(store: TestStore, small()) {
+        let room = |owner: &str| Room { all: Some(9_000), own: Some((format!("{owner}-"), 5_000)) };
+        let packages = store.packages();
+        let put = |owner: &str, name: &str, bytes: &[u8]| {
+            let mut upload = packages.begin().unwrap();
+            upload.write(bytes).unwrap();
+            a_moment_later();
+            upload.finish_within(&format!("{owner}-{name}"), &room(owner))
+        };
+        put("a", "1", &[1; 3_000]).unwrap();
+        put("b", "1", &[2; 3_000]).unwrap();
+        put("a", "2", &[3; 3_000]).unwrap();
+        assert!(!has(&packages, "a-1"), "its own make room first");
+        assert!(has(&packages, "b-1"));
+        let second = packages.find("a-2").unwrap().unwrap();
+        store.commit([job(queued("j", 1)), needing("j", &second)]);
+        assert!(matches!(put("a", "3", &[4; 3_000]), Err(StoreError::ShareFull { used: 3_000, max: 5_000 })));
+        assert!(has(&packages, "b-1") && !has(&packages, "a-3"));
+        assert_eq!(put("a", "4", &[3; 3_000]).unwrap().sha256, second.sha256, "what is there costs nothing");
+        put("b", "2", &[5; 2_000]).unwrap();
+        let other = put("b", "3", &[6; 3_000]).unwrap();
+        store.commit([job(queued("k", 2)), needing("k", &other)]);
+        assert!(matches!(put("c", "1", &[7; 4_000]), Err(StoreError::Full { max: 9_000, .. })));
     }
 
     fn what_somebody_asked_for_stays_for_a_while(store: TestStore, Options { package_grace: Duration::from_secs(600), ..small() }) {

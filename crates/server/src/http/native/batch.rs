@@ -27,6 +27,7 @@ use super::{
 };
 use crate::{
     access::Caller,
+    bounds::Shed,
     driver::{NewJob, Turn},
     http::{body, error::Problem},
     submission::{self, JobRequest},
@@ -54,7 +55,9 @@ pub(super) async fn submit(
         let jobs = batch.jobs.into_iter();
         Ok(jobs.map(|job| JobRequest::from(job).check_alone()).collect::<Vec<_>>())
     });
-    let checked = submission::check_all(&api.plane, &caller, checked.await?).await?;
+    let checked = checked.await?;
+    api.plane.bounds.submit(&caller, checked.len())?;
+    let checked = submission::check_all(&api.plane, &caller, checked).await?;
     accept(&api, checked).await
 }
 
@@ -73,12 +76,15 @@ pub(super) async fn place(
     let deadline = Instant::now() + patience(request.uri())?;
     let json = read(&api, request).await?;
     let turn = api.batches.acquire().await.map_err(|_| stopping())?;
+    let owner = caller.owner.clone();
     let checked = off_thread(move || {
         let batch: api::PlacementBatch = body::parse(&json)?;
-        let owned = |sent| Ok(new_placement(sent)?.owned_by(caller.owner.clone()));
+        let owned = |sent| Ok(new_placement(sent)?.owned_by(owner.clone()));
         Ok(batch.placements.into_iter().map(owned).collect::<Vec<_>>())
     });
-    let (wanted, refused) = sort_out(checked.await?);
+    let checked = checked.await?;
+    api.plane.bounds.submit(&caller, checked.len())?;
+    let (wanted, refused) = sort_out(checked);
     drop(turn);
     let submitted = api.plane.driver.turn(move |turn| {
         let each = turn.submit_batch(wanted);
@@ -92,7 +98,10 @@ pub(super) async fn place(
             None => each.next().unwrap_or_else(|| PlacementAnswer::Error(stopping().body())),
         })
         .collect();
-    wait_for_all(&api, &mut results, deadline).await?;
+    // They are accepted: whoever cannot wait here is told how they stand, and asks on.
+    if let Err(problem) = wait_for_all(&api, &caller, &mut results, deadline).await {
+        tracing::debug!(%problem, "a batch is answered as it stands");
+    }
     let refused = results.iter().filter(|result| matches!(result, PlacementAnswer::Error(_))).count();
     Ok(Json(api::PlacementAnswers { accepted: results.len() - refused, refused, results }))
 }
@@ -110,7 +119,13 @@ fn placed(core: &Core, result: Result<Accepted, Refusal>) -> PlacementAnswer {
 
 /// Waits until none of them is queued, or the time is up. Only for the last of them, for it
 /// is the last to be granted as a rule: so few looks are needed, however many there are.
-async fn wait_for_all(api: &Api, results: &mut [PlacementAnswer], deadline: Instant) -> Result<(), Problem> {
+async fn wait_for_all(
+    api: &Api,
+    caller: &Caller,
+    results: &mut [PlacementAnswer],
+    deadline: Instant,
+) -> Result<(), Problem> {
+    let mut place = None;
     loop {
         let queued: Vec<(usize, JobId)> = results
             .iter()
@@ -124,6 +139,9 @@ async fn wait_for_all(api: &Api, results: &mut [PlacementAnswer], deadline: Inst
             .collect();
         let left = deadline.saturating_duration_since(Instant::now());
         let Some((_, last)) = queued.last().filter(|_| !left.is_zero()) else { return Ok(()) };
+        if place.is_none() {
+            place = Some(api.plane.bounds.wait(caller)?);
+        }
         let decided = |turn: &mut Turn, id: &JobId, _| {
             let waits = |job: &JobRecord| matches!(job.phase, Phase::Waiting { .. });
             Ok(!turn.core().job(id).is_some_and(waits))
@@ -146,8 +164,9 @@ async fn wait_for_all(api: &Api, results: &mut [PlacementAnswer], deadline: Inst
 /// So many at a time, for they may be large; and nobody who is slow to send one holds up
 /// those whose batch is here.
 async fn read(api: &Api, request: Request) -> Result<Vec<u8>, Problem> {
-    let busy = "too many batches are being sent at once";
-    let Ok(_place) = api.incoming.try_acquire() else { return Err(Problem::new(codes::BUSY, busy)) };
+    let Ok(_place) = api.incoming.try_acquire() else {
+        return Err(api.plane.bounds.busy(Shed::Batches, "too many batches are being sent at once"));
+    };
     body::read(request, LARGEST).await
 }
 

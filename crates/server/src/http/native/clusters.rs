@@ -3,7 +3,7 @@
 mod view;
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::State,
     http::{StatusCode, Uri, header},
     response::{IntoResponse, Response},
@@ -14,15 +14,18 @@ use multicluster_types::{ClusterName, ClusterSpec, Message};
 use serde_json::{Map, Value, json};
 
 use super::request::{self, Cluster, OptionalJson, Params};
-use crate::{Plane, driver::Failure, http::error::Problem};
+use crate::{Plane, access::Caller, driver::Failure, http::error::Problem};
 
 /// List the clusters
 #[utoipa::path(get, path = "/v1/clusters", tag = "clusters", operation_id = "list_clusters",
     responses((status = 200, body = api::ClusterList)))]
-pub(super) async fn list(State(plane): State<Plane>) -> Result<Json<api::ClusterList>, Problem> {
+pub(super) async fn list(
+    State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<api::ClusterList>, Problem> {
     let look = |core: &Core| (core.clusters().collect::<Vec<_>>(), core.settings().clone(), core.now());
     let (clusters, settings, now) = plane.driver.read(look).await?;
-    let items = clusters.iter().map(|cluster| view::cluster(cluster, &settings, now)).collect();
+    let items = clusters.iter().map(|cluster| view::cluster(cluster, &settings, now, &caller)).collect();
     Ok(Json(api::ClusterList { items }))
 }
 
@@ -31,15 +34,21 @@ pub(super) async fn list(State(plane): State<Plane>) -> Result<Json<api::Cluster
     responses((status = 200, body = api::Cluster), (status = 404, body = api::ErrorBody)))]
 pub(super) async fn get(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     Cluster(name): Cluster,
 ) -> Result<Json<api::Cluster>, Problem> {
-    shown(&plane, name).await
+    shown_to(&caller, &plane, name).await
 }
 
+/// To an administrator: nobody else changes clusters.
 async fn shown(plane: &Plane, name: ClusterName) -> Result<Json<api::Cluster>, Problem> {
+    shown_to(&Caller::ANYBODY, plane, name).await
+}
+
+async fn shown_to(caller: &Caller, plane: &Plane, name: ClusterName) -> Result<Json<api::Cluster>, Problem> {
     let look = move |core: &Core| Ok((find(core, name)?, core.settings().clone(), core.now()));
     let (cluster, settings, now) = plane.driver.read(look).await?.map_err(Failure::Refused)?;
-    Ok(Json(view::cluster(&cluster, &settings, now)))
+    Ok(Json(view::cluster(&cluster, &settings, now, caller)))
 }
 
 pub(super) fn find(core: &Core, cluster: ClusterName) -> Result<ClusterView, Refusal> {

@@ -80,13 +80,14 @@ pub(super) async fn stream(
         })?),
         None => after(&params)?,
     };
+    let place = plane.bounds.watch(&caller)?;
     let revoked = plane.access.clone().shut_out(caller.clone());
     let tail = Tail::new(&plane, caller, jobs, after);
-    let events = stream::unfold(tail, async |mut tail| {
+    let events = stream::unfold((tail, place), async |(mut tail, place)| {
         let event = tail.next_seen().await?;
         let kind = if event.job.is_some() { "job" } else { "cluster" };
         let told = Event::default().id(event.seq.to_string()).event(kind).data(&event.body);
-        Some((Ok(told), tail))
+        Some((Ok(told), (tail, place)))
     });
     Ok(Sse::new(events.take_until(Box::pin(revoked))).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
 }

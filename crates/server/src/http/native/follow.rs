@@ -1,6 +1,6 @@
 //! A job's log as it is written, as Server-Sent Events.
 
-use std::{convert::Infallible, sync::Arc};
+use std::convert::Infallible;
 
 use axum::{
     Extension,
@@ -8,7 +8,7 @@ use axum::{
     response::sse::{Event, KeepAlive, Sse},
 };
 use futures_util::{Stream, StreamExt, stream};
-use multicluster_api::{self as api, codes};
+use multicluster_api as api;
 use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{events::KEEP_ALIVE, request::Job, wait::stored};
@@ -38,10 +38,7 @@ pub(super) async fn follow(
     Job(id): Job,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
     stored(&plane, &id).await?;
-    let Ok(place) = Arc::clone(&plane.logs.followers).try_acquire_owned() else {
-        let problem = Problem::new(codes::BUSY, "too many logs are followed at once");
-        return Err(problem.hint("read it with GET /v1/jobs/ID/logs, or try again later"));
-    };
+    let place = plane.bounds.follow(&caller, &id)?;
     let revoked = plane.access.clone().shut_out(caller);
     let counted = (place, plane.metrics.tailing(), plane.usage.enter());
     let (sender, pieces) = mpsc::channel(ON_THE_WAY);

@@ -272,9 +272,15 @@ fn start_of_last(text: &str, lines: usize) -> Option<usize> {
     params(("id" = String, Path),
         ("timeout" = Option<String>, Query, description = "How long, such as 20s; 30s if not said, 60s at most")),
     responses((status = 200, body = api::Job), (status = "4XX", body = api::ErrorBody)))]
-pub(super) async fn wait(State(api): State<Api>, Job(id): Job, uri: Uri) -> Result<Json<api::Job>, Problem> {
+pub(super) async fn wait(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    Job(id): Job,
+    uri: Uri,
+) -> Result<Json<api::Job>, Problem> {
     let params = Params::of(&uri, &["timeout"])?;
     let patience = params.wait("timeout", Duration::from_secs(30), LONGEST_WAIT)?;
+    let _place = api.plane.bounds.wait(&caller)?;
     let ended = |turn: &mut Turn, id: &JobId, _| {
         let job = turn.core().job(id).ok_or_else(|| Refusal::UnknownJob { job: id.clone() })?;
         Ok(job.state().is_terminal())

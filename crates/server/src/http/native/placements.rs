@@ -68,7 +68,7 @@ pub(super) async fn submit(
     request::Json(sent): request::Json<api::PlacementRequest>,
 ) -> Result<(StatusCode, Json<api::Placement>), Problem> {
     let patience = patience(&uri)?;
-    let placement = new_placement(sent)?.owned_by(caller.owner);
+    let placement = new_placement(sent)?.owned_by(caller.owner.clone());
     // Granted at once, it costs one turn of the driver and one commit.
     let submitted = api.plane.driver.turn(move |turn| {
         let accepted = turn.submit(placement)?;
@@ -79,7 +79,14 @@ pub(super) async fn submit(
         submitted.await?.map_err(|refusal: Refusal| Problem::from(refusal).in_submission())?;
     let placement = match shown {
         Some(shown) if is_decided(&shown) || patience.is_zero() => shown,
-        _ => wait_for(&api, &accepted.job, patience).await?,
+        shown => {
+            let waited = match api.plane.bounds.wait(&caller) {
+                Ok(_place) => wait_for(&api, &accepted.job, patience).await,
+                Err(busy) => Err(busy),
+            };
+            // It is accepted: whoever cannot wait here is told how it stands, and asks on.
+            waited.or_else(|problem| shown.ok_or(problem))?
+        }
     };
     let status = if accepted.duplicate.is_some() { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, Json(placement)))
@@ -94,10 +101,13 @@ pub(super) async fn submit(
     responses((status = 200, body = api::Placement), (status = "4XX", body = api::ErrorBody)))]
 pub(super) async fn get(
     State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
     Job(id): Job,
     uri: Uri,
 ) -> Result<Json<api::Placement>, Problem> {
-    wait_for(&api, &id, patience(&uri)?).await.map(Json)
+    let patience = patience(&uri)?;
+    let _place = (!patience.is_zero()).then(|| api.plane.bounds.wait(&caller)).transpose()?;
+    wait_for(&api, &id, patience).await.map(Json)
 }
 
 /// The placement as soon as it is decided. Whoever waits is there, and the core hears of it.

@@ -7,6 +7,7 @@ mod console;
 mod document;
 mod events;
 mod jobs;
+mod limits;
 mod placements;
 mod problems;
 mod queue;

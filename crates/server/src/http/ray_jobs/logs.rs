@@ -3,7 +3,7 @@
 //! To Ray's client any orderly close means that the job's log is complete, and only a
 //! connection that just breaks is an error. So whatever goes wrong here ends without one.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use axum::{
     Extension, Json,
@@ -11,7 +11,6 @@ use axum::{
         Path, State, WebSocketUpgrade,
         ws::{CloseFrame, Message, WebSocket, close_code, rejection::WebSocketUpgradeRejection},
     },
-    http::StatusCode,
     response::{IntoResponse, Response},
 };
 use multicluster_types::JobId;
@@ -58,10 +57,7 @@ pub(super) async fn tail(
     let id = known(&plane, &id).await?;
     let upgrade =
         upgrade.map_err(|no| Sorry::new(no.status(), format!("{}; this is a WebSocket", no.body_text())))?;
-    let Ok(place) = Arc::clone(&plane.logs.followers).try_acquire_owned() else {
-        let text = "too many logs are followed at once\n  hint: read it with GET …/logs, or try again later";
-        return Err(Sorry::new(StatusCode::SERVICE_UNAVAILABLE, text));
-    };
+    let place = plane.bounds.follow(&caller, &id)?;
     let counted = (plane.metrics.tailing(), plane.usage.enter());
     let upgrade = upgrade.max_message_size(MAX_INCOMING).max_frame_size(MAX_INCOMING);
     let revoked = plane.access.clone().shut_out(caller);

@@ -13,7 +13,7 @@ use multicluster_store::{StoreError, Upload};
 use tokio::{task::spawn_blocking, time::timeout};
 
 use super::{Desk, Sorry};
-use crate::{access::Caller, http::error::Problem, plane::Plane};
+use crate::{access::Caller, bounds::Shed, http::error::Problem, plane::Plane};
 
 /// The largest package that Ray takes, so no cluster could be given a larger one.
 const MAX_PACKAGE: u64 = multicluster_ray::MAX_PACKAGE_BYTES;
@@ -56,15 +56,16 @@ pub(super) async fn upload(
     }
     let Ok(_turn) = desk.uploads.try_acquire() else {
         drain(body).await;
-        let text = "too many packages are being uploaded at once\n  hint: try again in a moment";
-        return Err(Sorry::new(StatusCode::SERVICE_UNAVAILABLE, text));
+        let text = "too many packages are being uploaded at once";
+        return Err(plane.bounds.busy(Shed::Uploads, text).into());
     };
     let packages = Arc::clone(&plane.packages);
     let upload = spawn_blocking(move || packages.begin()).await.map_err(|_| stopping())?;
     match receive(upload.map_err(Problem::from)?, &mut body).await {
         Ok(upload) => {
-            let kept = caller.package(&name);
-            let finished = spawn_blocking(move || upload.finish(&kept)).await.map_err(|_| stopping())?;
+            let (kept, room) = (caller.package(&name), plane.bounds.room(&caller));
+            let finished = spawn_blocking(move || upload.finish_within(&kept, &room));
+            let finished = finished.await.map_err(|_| stopping())?;
             finished.map(drop).map_err(sorry)
         }
         Err(failed) => {

@@ -57,7 +57,9 @@ pub(super) async fn submit(
             return Err(exists(given.as_deref()));
         }
         Ok(accepted) => accepted,
-        Err(Failure::Refused(Refusal::Conflict { .. })) => return Err(exists(given.as_deref())),
+        Err(Failure::Refused(Refusal::Conflict { .. } | Refusal::Taken { .. })) => {
+            return Err(exists(given.as_deref()));
+        }
         Err(failure) => return Err(Problem::from(failure).in_submission().into()),
     };
     // Exactly these keys: another one is a TypeError in the client.

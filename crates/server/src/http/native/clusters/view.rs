@@ -7,11 +7,17 @@ use multicluster_core::{CircuitState, ClusterView, HealthState, record::Source};
 use multicluster_types::{ClusterSpec, Load, Resources, Settings, Share, Tag, Timestamp, settings::JobLimit};
 
 use crate::{
+    access::Caller,
     clock::wall,
     resolve::{redact, redact_text},
 };
 
-pub(super) fn cluster(view: &ClusterView, settings: &Settings, now: Timestamp) -> api::Cluster {
+pub(super) fn cluster(
+    view: &ClusterView,
+    settings: &Settings,
+    now: Timestamp,
+    caller: &Caller,
+) -> api::Cluster {
     let ClusterView { spec, snapshot, assumed, .. } = view;
     let snapshot = snapshot.as_ref();
     // The core's own time stands still between inputs.
@@ -43,7 +49,10 @@ pub(super) fn cluster(view: &ClusterView, settings: &Settings, now: Timestamp) -
         live: view.live,
         top_level_jobs: view.top_level_jobs,
         next_submission_at: view.next_submission_at.filter(|at| *at > now).map(|at| at.0),
-        reserved_for: view.reserved_for.as_ref().map(ToString::to_string),
+        reserved_for: view.reserved_for.as_ref().map(|job| {
+            let is_seen = caller.may_see(view.reserved_owner.as_ref());
+            if is_seen { job.to_string() } else { "another owner's job".to_owned() }
+        }),
         runtime_env: redact(&spec.runtime_env),
         home_dir: spec.home().map(str::to_owned),
         inject_sdk: spec.inject_sdk,

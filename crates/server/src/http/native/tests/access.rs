@@ -11,35 +11,44 @@ use serde_json::{Value, json};
 use super::{Answer, World, request, send};
 use crate::{
     access::{Access, COOKIE, Role, Tokens},
+    bounds::Bounds,
     http,
 };
 
 /// A control plane that wants tokens, with one of each role; two that submit.
-struct Guarded {
-    world: World,
-    router: Router,
+pub(super) struct Guarded {
+    pub(super) world: World,
+    pub(super) router: Router,
     file: PathBuf,
-    read: String,
-    zorro: String,
-    diego: String,
+    pub(super) read: String,
+    pub(super) zorro: String,
+    pub(super) diego: String,
     admin: String,
 }
 
 impl Guarded {
     async fn new(name: &str) -> Self {
+        Self::with(name, "", 4096).await
+    }
+
+    /// With these settings besides, and so many connections.
+    pub(super) async fn with(name: &str, settings: &str, connections: usize) -> Self {
         let file = std::env::temp_dir().join(format!("guarded-{}-{name}/tokens.json", std::process::id()));
-        let token =
-            |owner: &str, role| Tokens::create(&file, Owner::new(owner).unwrap(), role, None).unwrap().0;
+        let token = |owner: &str, role| {
+            Tokens::create(&file, Owner::new(owner).unwrap(), role, None, None).unwrap().0
+        };
         let (read, admin) = (token("grafana", Role::Read), token("root", Role::Admin));
         let (zorro, diego) = (token("zorro", Role::Submit), token("diego", Role::Submit));
-        let world = World::new().await;
+        let world = World::with(settings).await;
         let mut plane = world.plane().clone();
+        let settings = plane.driver.read(|core| core.settings().clone()).await.unwrap();
+        plane.bounds = Bounds::new(connections, &settings, plane.metrics.clone());
         plane.access = Access::by_file(&file, false).unwrap();
         let router = http::router(plane, "127.0.0.1:8700".parse().unwrap(), &[]);
         Self { world, router, file, read, zorro, diego, admin }
     }
 
-    async fn ask(&self, token: &str, method: &str, path: &str, body: Value) -> Answer {
+    pub(super) async fn ask(&self, token: &str, method: &str, path: &str, body: Value) -> Answer {
         let body = if body.is_null() { Body::empty() } else { body.to_string().into() };
         let mut request = request(method, path, body);
         if !token.is_empty() {
@@ -49,7 +58,7 @@ impl Guarded {
         send(&self.router, request).await
     }
 
-    async fn get(&self, token: &str, path: &str) -> Answer {
+    pub(super) async fn get(&self, token: &str, path: &str) -> Answer {
         self.ask(token, "GET", path, Value::Null).await
     }
 }
@@ -237,8 +246,17 @@ async fn people_log_in_with_a_token_that_their_browser_keeps() {
     let cookie = welcome.headers["set-cookie"].to_str().unwrap();
     assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
     let mut with_cookie = request("GET", "/v1/jobs", Body::empty());
-    with_cookie.headers_mut().insert(header::COOKIE, format!("{COOKIE}={}", guarded.admin).parse().unwrap());
+    let session = cookie.split(';').next().unwrap();
+    assert!(session.starts_with(COOKIE) && !cookie.contains(&guarded.admin), "{cookie}");
+    with_cookie.headers_mut().insert(header::COOKIE, session.parse().unwrap());
     send(&guarded.router, with_cookie).await.expect(200);
+    let asks = async |method: &str, path: &str| {
+        let mut with_cookie = request(method, path, Body::empty());
+        with_cookie.headers_mut().insert(header::COOKIE, session.parse().unwrap());
+        send(&guarded.router, with_cookie).await
+    };
+    assert_eq!(asks("POST", "/logout").await.status, 303);
+    asks("GET", "/v1/jobs").await.refused(401, "no_token");
     // A world of its own, so that it lives as long as its router.
     assert_eq!(guarded.world.get("/login").await.status, 303, "nothing to do where there are no tokens");
 }

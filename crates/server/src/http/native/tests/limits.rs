@@ -1,0 +1,177 @@
+use std::{sync::mpsc, time::Duration};
+
+use axum::{
+    body::{Body, BodyDataStream},
+    http::{HeaderMap, header},
+};
+use futures_util::{StreamExt, future::join_all};
+use serde_json::{Value, json};
+use tower::Service;
+
+use super::{World, access::Guarded, request};
+
+fn seconds(headers: &HeaderMap) -> u64 {
+    headers[header::RETRY_AFTER].to_str().unwrap().parse().unwrap()
+}
+
+async fn shed(world: &World, reason: &str) -> f64 {
+    let page = world.get("/metrics").await.text;
+    let name = format!("multicluster_shed_total{{reason=\"{reason}\"}} ");
+    page.lines().find_map(|line| line.strip_prefix(&name)).unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn who_submits_too_fast_is_told_when_to_come_back_and_others_notice_nothing() {
+    let guarded = Guarded::with("rate", "  submit_rate: 1/s", 4096).await;
+    let Guarded { zorro, diego, .. } = &guarded;
+    let job = |number: usize| json!({"id": format!("j{number}"), "entrypoint": "x"});
+    for number in 0..8 {
+        guarded.ask(zorro, "POST", "/v1/jobs", job(number)).await.expect(201);
+    }
+    let task = json!({"id": "t", "kind": "task"});
+    guarded.ask(zorro, "POST", "/v1/placements", task.clone()).await.expect(201);
+    // A batch is taken as a whole, and counts as what it is.
+    let batch = json!({"jobs": (10..20).map(job).collect::<Vec<_>>()});
+    guarded.ask(zorro, "POST", "/v1/jobs/batch", batch.clone()).await.expect(200);
+    for (path, body) in [
+        ("/v1/jobs", job(9)),
+        ("/v1/jobs/batch", batch),
+        ("/v1/placements", task.clone()),
+        ("/v1/placements/batch", json!({"placements": [task]})),
+        ("/v1/jobs/j0/rerun", Value::Null),
+    ] {
+        let answer = guarded.ask(zorro, "POST", path, body).await;
+        let wait = seconds(&answer.headers);
+        assert!((8..=10).contains(&wait), "{path} {wait}");
+        let told = answer.refused(429, "rate_limited");
+        assert!(
+            told["message"].as_str().unwrap().ends_with(" of zorro submits more than 1 a second"),
+            "{told}"
+        );
+        assert!(told["hint"].as_str().unwrap().starts_with("try again in "), "{told}");
+    }
+    let ray = guarded.ask(zorro, "POST", "/api/jobs/", json!({"entrypoint": "x"})).await;
+    assert_eq!(
+        (ray.status.as_u16(), &ray.headers["content-type"]),
+        (429, &"text/plain; charset=utf-8".parse().unwrap())
+    );
+    assert!(
+        ray.text.contains("of zorro submits more than 1 a second\n  hint: try again in "),
+        "{}",
+        ray.text
+    );
+    assert!(seconds(&ray.headers) >= 8);
+    assert_eq!(shed(&guarded.world, "submit_rate").await, 6.0);
+
+    // What is no submission goes on, and so does whoever else submits.
+    let beat = json!({"leases": [{"id": "t"}]});
+    guarded.ask(zorro, "POST", "/v1/placements/heartbeat", beat).await.expect(200);
+    guarded.ask(zorro, "POST", "/v1/jobs/j0/stop", Value::Null).await.expect(202);
+    guarded.ask(diego, "POST", "/v1/jobs", json!({"entrypoint": "y"})).await.expect(201);
+}
+
+/// A stream, once its answer began.
+async fn open(guarded: &Guarded, token: &str, path: &str) -> Result<BodyDataStream, u16> {
+    let mut asked = request("GET", path, Body::empty());
+    asked.headers_mut().insert(header::AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
+    let response = guarded.router.clone().call(asked).await.unwrap();
+    if response.status() == 200 {
+        return Ok(response.into_body().into_data_stream());
+    }
+    assert!(seconds(response.headers()) > 0);
+    Err(response.status().as_u16())
+}
+
+#[tokio::test]
+async fn there_are_so_many_watchers_and_one_owner_has_half_of_them() {
+    let guarded = Guarded::with("watchers", "", 16).await;
+    let Guarded { zorro, diego, read, .. } = &guarded;
+    let watch = async |token: &str| open(&guarded, token, "/v1/events?after=0").await;
+    let mut own = vec![watch(zorro).await.unwrap(), watch(zorro).await.unwrap()];
+    assert_eq!(watch(zorro).await.err(), Some(503), "one owner has as many as it may have");
+    let others = [watch(diego).await.unwrap(), watch(read).await.unwrap()];
+    assert_eq!(watch(diego).await.err(), Some(503), "all are taken");
+    assert_eq!(shed(&guarded.world, "watchers").await, 2.0);
+    assert!(own[0].next().await.is_some(), "those there are go on");
+    own.pop();
+    assert!(watch(zorro).await.is_ok(), "one left");
+    drop(others);
+}
+
+#[tokio::test]
+async fn there_are_so_many_followers_and_so_many_who_wait() {
+    let guarded = Guarded::with("followers", "", 16).await;
+    let Guarded { zorro, diego, .. } = &guarded;
+    guarded.ask(zorro, "POST", "/v1/jobs", json!({"id": "z", "entrypoint": "x"})).await.expect(201);
+    let follow = async || open(&guarded, zorro, "/v1/jobs/z/logs/follow").await;
+    let following = [follow().await.unwrap(), follow().await.unwrap()];
+    assert_eq!(follow().await.err(), Some(503));
+    let tail = guarded.get(zorro, "/api/jobs/z/logs/tail").await;
+    assert_eq!(tail.status, 400, "what is no WebSocket takes no place");
+    drop(following);
+    assert!(follow().await.is_ok());
+
+    let wait = async |patience: &str| {
+        let path = format!("/v1/jobs/z/wait?timeout={patience}");
+        guarded.get(zorro, &path).await.status.as_u16()
+    };
+    let waits = join_all((0..3).map(|_| wait("500ms"))).await;
+    assert_eq!(waits.iter().filter(|status| **status == 503).count(), 1, "{waits:?}");
+    assert_eq!(wait("1ms").await, 200);
+    // Work that is accepted is not refused for want of a place to wait.
+    let ask = async |id: &str| {
+        let task = json!({"id": id, "kind": "task"});
+        guarded.ask(diego, "POST", "/v1/placements?wait=500ms", task).await.expect(201)["status"].clone()
+    };
+    assert_eq!(join_all(["a", "b", "c"].map(ask)).await, [json!("queued"), json!("queued"), json!("queued")]);
+    assert!(shed(&guarded.world, "long_polls").await >= 2.0);
+}
+
+/// The driver stands still, and so much waits for it that no more is taken.
+#[tokio::test]
+async fn whoever_cannot_be_heard_is_sent_away_in_time_and_heard_again_later() {
+    let world = World::new().await;
+    let (go_on, stands_still) = mpsc::channel::<()>();
+    let driver = world.plane().driver.clone();
+    let blocking = tokio::spawn(async move { driver.read(move |_| stands_still.recv().is_err()).await });
+    let ask = |_| {
+        let driver = world.plane().driver.clone();
+        tokio::spawn(async move { driver.read(|_| ()).await })
+    };
+    let crowd: Vec<_> = (0..6000).map(ask).collect();
+    while !world.plane().driver.is_full() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let began = std::time::Instant::now();
+    let answer = world.get("/v1/queue").await;
+    assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
+    assert!(seconds(&answer.headers) > 0);
+    answer.refused(503, "overloaded");
+    assert_eq!(world.get("/healthz").await.status, 200);
+    drop(go_on);
+    assert!(blocking.await.unwrap().unwrap());
+    let answers = join_all(crowd).await;
+    let heard = answers.iter().filter(|answer| answer.as_ref().unwrap().is_ok()).count();
+    assert!((4096..6000).contains(&heard), "{heard}");
+    world.get("/v1/queue").await.expect(200);
+    assert!(shed(&world, "overload").await > 1.0);
+}
+
+/// However slowly it is read: what is large has a place while it is on its way.
+#[tokio::test]
+async fn so_many_large_answers_are_on_their_way_at_a_time() {
+    let world = World::new().await;
+    for number in 0..100 {
+        let metadata = json!({"x": "x".repeat(16 << 10)});
+        world.queued(json!({"id": format!("j{number}"), "entrypoint": "x", "metadata": metadata})).await;
+    }
+    let path = "/v1/jobs?limit=1000";
+    let asked = (0..32).map(|_| world.router.clone().call(request("GET", path, Body::empty())));
+    let unread = join_all(asked.collect::<Vec<_>>()).await;
+    assert!(unread.iter().all(|answer| answer.as_ref().unwrap().status() == 200));
+    world.get(path).await.refused(503, "busy");
+    world.get("/v1/jobs?limit=10").await.expect(200);
+    drop(unread);
+    world.get(path).await.expect(200);
+    assert_eq!(shed(&world, "large_answers").await, 1.0);
+}

@@ -1,0 +1,201 @@
+//! Who is connected, and which of them ask for nothing at the moment.
+//!
+//! When all places are taken, the connection that has been idle for longest is closed for the
+//! new one: whoever opens thousands and says nothing, or never comes to the end of a request's
+//! head, locks nobody out. If none is idle, there are a few spare ones, on which nobody is served
+//! but told to come back.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use tokio::sync::Notify;
+
+/// More than there may be, for those who are told so.
+const SPARE: usize = 64;
+
+/// All that are open.
+pub(super) struct Connections {
+    most: usize,
+    open: Mutex<Open>,
+    /// One has left, or is idle.
+    changed: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct Open {
+    last: u64,
+    by_number: HashMap<u64, Arc<State>>,
+}
+
+struct State {
+    is_spare: bool,
+    doing: Mutex<Doing>,
+    leave: Notify,
+    changed: Arc<Notify>,
+}
+
+struct Doing {
+    requests: usize,
+    /// When the last of them ended.
+    since: Instant,
+}
+
+/// One that is open, until it is dropped.
+pub(super) struct Connection {
+    all: Arc<Connections>,
+    number: u64,
+    state: Arc<State>,
+}
+
+/// A request of it is under way, until its answer is sent.
+pub(super) struct Asking(Arc<State>);
+
+impl Connections {
+    pub(super) fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self { most, open: Mutex::default(), changed: Arc::default() })
+    }
+
+    /// A place, once there is one. True: another had to leave for it.
+    pub(super) async fn enter(self: &Arc<Self>) -> (Connection, bool) {
+        loop {
+            // Enabled before the look, so that what changes in between is not missed.
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if let Some(connection) = self.try_enter(self.most, false) {
+                return (connection, false);
+            }
+            if self.close_idlest(false) {
+                if let Some(connection) = self.try_enter(self.most, false) {
+                    return (connection, true);
+                }
+            } else if let Some(connection) = self.try_enter(self.most + SPARE, true) {
+                return (connection, false);
+            } else if !self.close_idlest(true) {
+                changed.await;
+            }
+        }
+    }
+
+    fn try_enter(self: &Arc<Self>, most: usize, is_spare: bool) -> Option<Connection> {
+        let mut open = self.open();
+        if open.by_number.len() >= most {
+            return None;
+        }
+        open.last += 1;
+        let number = open.last;
+        let doing = Mutex::new(Doing { requests: 0, since: Instant::now() });
+        let (leave, changed) = (Notify::new(), Arc::clone(&self.changed));
+        let state = Arc::new(State { is_spare, doing, leave, changed });
+        open.by_number.insert(number, Arc::clone(&state));
+        Some(Connection { all: Arc::clone(self), number, state })
+    }
+
+    /// Tells one, of the spare ones or of the others, to leave, whose place is free from now on;
+    /// false if all are being served.
+    pub(super) fn close_idlest(&self, is_spare: bool) -> bool {
+        let mut open = self.open();
+        let those = open.by_number.iter().filter(|(_, state)| state.is_spare == is_spare);
+        let idle = those.filter_map(|(number, state)| Some((state.idle_since()?, *number)));
+        let Some((_, idlest)) = idle.min() else { return false };
+        if let Some(state) = open.by_number.remove(&idlest) {
+            state.leave.notify_one();
+        }
+        true
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn doing(&self) -> MutexGuard<'_, Doing> {
+        self.doing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn idle_since(&self) -> Option<Instant> {
+        let doing = self.doing();
+        (doing.requests == 0).then_some(doing.since)
+    }
+}
+
+impl Connection {
+    /// There is no place for it: whatever it asks is refused.
+    pub(super) fn is_spare(&self) -> bool {
+        self.state.is_spare
+    }
+
+    /// A request has arrived.
+    pub(super) fn asks(&self) -> Asking {
+        self.state.doing().requests += 1;
+        Asking(Arc::clone(&self.state))
+    }
+
+    /// Comes to an end when somebody else is to have its place.
+    pub(super) async fn told_to_leave(&self) {
+        self.state.leave.notified().await;
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.all.open().by_number.remove(&self.number);
+        self.all.changed.notify_one();
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let mut doing = self.0.doing();
+        doing.requests -= 1;
+        doing.since = Instant::now();
+        drop(doing);
+        self.0.changed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Is it told to leave?
+    async fn must_leave(connection: &Connection) -> bool {
+        tokio::time::timeout(Duration::from_millis(50), connection.told_to_leave()).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn the_idlest_makes_room_and_who_is_being_served_stays() {
+        let all = Connections::new(3);
+        let (served, _) = all.enter().await;
+        let asking = served.asks();
+        let (first, _) = all.enter().await;
+        let (second, made_room) = all.enter().await;
+        assert!(!made_room);
+        drop(first.asks());
+        let (third, made_room) = all.enter().await;
+        assert!(made_room && must_leave(&second).await, "it asked nothing for longest");
+        assert!(!must_leave(&served).await && !must_leave(&first).await);
+
+        let [_first, third_asks] = [first.asks(), third.asks()];
+        let (spare, made_room) = all.enter().await;
+        assert!(spare.is_spare() && !made_room, "all are being served");
+        drop(spare);
+        let spare: Vec<_> = futures_util::future::join_all((0..SPARE).map(|_| all.enter())).await;
+        let asks: Vec<_> = spare.iter().map(|(spare, _)| spare.asks()).collect();
+        let entering = tokio::spawn({
+            let all = Arc::clone(&all);
+            async move { all.enter().await }
+        });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!entering.is_finished(), "there are not even spare ones");
+        drop((asks, spare, third_asks));
+        let (entered, _) = tokio::time::timeout(Duration::from_secs(5), entering).await.unwrap().unwrap();
+        drop((entered, asking, served, first, third));
+        assert!(all.open().by_number.is_empty());
+    }
+}

@@ -1,0 +1,109 @@
+//! A connection whose other end takes nothing is given up: what is on its way to it would be
+//! kept for ever otherwise.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::Sleep,
+};
+
+pub(super) struct Patient<S> {
+    stream: S,
+    patience: Duration,
+    /// Runs while nothing is taken.
+    stuck: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Patient<S> {
+    /// Given up when not a byte is taken for so long.
+    pub(super) fn new(stream: S, patience: Duration) -> Self {
+        Self { stream, patience, stuck: None }
+    }
+
+    fn watch<T>(&mut self, taken: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+        if taken.is_ready() {
+            self.stuck = None;
+            return taken;
+        }
+        let patience = self.patience;
+        let stuck = self.stuck.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+        stuck
+            .as_mut()
+            .poll(context)
+            .map(|()| Err(io::Error::new(io::ErrorKind::TimedOut, "it takes nothing")))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, into)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let taken = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.watch(taken, context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let taken = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
+        self.watch(taken, context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_takes_nothing_is_given_up_and_who_is_slow_is_not() {
+        let (ours, mut theirs) = duplex(10);
+        let patience = Duration::from_millis(500);
+        let mut ours = Patient::new(ours, patience);
+        let slow = async {
+            for _ in 0..10 {
+                tokio::time::sleep(patience / 5).await;
+                theirs.read_exact(&mut [0; 10]).await.unwrap();
+            }
+        };
+        let (written, ()) = tokio::join!(ours.write_all(&[0; 100]), slow);
+        written.unwrap();
+        ours.write_all(&[0; 10]).await.unwrap();
+        let began = std::time::Instant::now();
+        assert_eq!(ours.write_all(&[0; 10]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert!(began.elapsed() >= patience);
+    }
+}

@@ -1,0 +1,90 @@
+"""What is secret is shown to nobody: not in answers, metrics, events, pages, errors or the log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.plane import Plane, lonely
+from support.waiting import wait_until
+
+#: Of the cluster, in each of the ways it may have one; of a job, in each of its.
+SECRETS = [f"hunter2-{name}" for name in ("token", "file", "env", "header", "base", "job", "flag")]
+#: The one answer that has them, for whoever is about to run code there.
+CONNECTION = "/v1/clusters/{name}/connection"
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> Iterator[Plane]:
+    (tmp_path / "token").write_text(SECRETS[1])
+    env = {"RAY_MULTICLUSTER_LOG": "debug", "CLUSTER_TOKEN": SECRETS[2]}
+    plane = lonely(tmp_path, env, poll_interval="200ms", submission_interval="0s")
+    away = plane.pool.clusters[0]
+    plane.pool.clusters = [
+        {
+            **away,
+            "token": SECRETS[0],
+            "headers": {"X-Team": SECRETS[3]},
+            "runtime_env": {"env_vars": {"API_TOKEN": SECRETS[4]}},
+        },
+        {**away, "name": "by-file", "token_file": str(tmp_path / "token")},
+        {**away, "name": "by-env", "token_env": "CLUSTER_TOKEN"},
+    ]
+    plane.start()
+    yield plane
+    plane.close()
+
+
+def test_no_answer_and_no_line_of_the_log_has_a_secret(plane: Plane) -> None:
+    job = {
+        "id": "secretive",
+        "entrypoint": f"python train.py --token {SECRETS[6]}",
+        "runtime_env": {"env_vars": {"HF_TOKEN": SECRETS[5], "db_password": SECRETS[5]}},
+        "metadata": {"team": "quant"},
+    }
+    plane.post("/v1/jobs", job)
+    other = {**job, "entrypoint": f"python other.py --token {SECRETS[6]}"}
+    wrong = {**job, "id": "wrong", "runtime_env": {"env_vars": {"HF_TOKEN": [SECRETS[5]]}}}
+    refusals = [
+        plane.request("POST", "/v1/jobs", json=other),
+        plane.request("POST", "/v1/jobs", json=wrong),
+        plane.request("POST", "/api/jobs/", json={**job, "submission_id": "secretive"}),
+    ]
+    assert [answer.status_code for answer in refusals] == [409, 400, 400]
+    wait_until(lambda: plane.cluster("away")["health"]["state"] == "unhealthy", "it is unhealthy")
+    events = plane.request("GET", "/v1/events", params={"after": 0}, stream=True)
+    told = ""
+    while "secretive" not in told:
+        told += next(events.iter_content(None)).decode()
+    events.close()
+
+    paths = [
+        path for path, methods in plane.get("/v1/openapi.json")["paths"].items() if "get" in methods
+    ]
+    paths.remove(CONNECTION)
+    paths = [path for path in paths if not path.endswith(("/events", "/follow", "/wait"))]
+    paths += ["/v1/jobs/{id}/events", "/v1/jobs/{id}/resolved?cluster=away", "/v1/jobs?q=hunter2"]
+    paths += ["/", "/metrics", "/api/jobs/", "/api/jobs/{id}", "/api/jobs/{id}/logs"]
+    assert len(paths) > 20
+    answers = {
+        path: plane.request("GET", path.replace("{id}", "secretive").replace("{name}", "away"))
+        for path in paths
+    }
+    said = {path: answer.text for path, answer in answers.items()}
+    said["/v1/what-if"] = json.dumps(plane.post("/v1/what-if", {**job, "id": "other"}))
+    said["/v1/events"] = told
+    said["refusals"] = "".join(answer.text for answer in refusals)
+    said["the log"] = plane.output()
+    assert "secretive" in said["/v1/jobs"]
+    assert "<redacted>" in said["/v1/jobs/{id}/resolved?cluster=away"]
+    leaks = [
+        (where, secret) for where, text in said.items() for secret in SECRETS if secret in text
+    ]
+    assert not leaks
+    # They are there all the same, for those who need them.
+    connection = plane.request("GET", CONNECTION.replace("{name}", "away")).text
+    assert SECRETS[0] in connection
+    assert SECRETS[4] in connection
