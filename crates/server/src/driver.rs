@@ -19,6 +19,8 @@ use multicluster_types::{ClusterName, ContentHash, JobId, Kind, Owner, Payload, 
 use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use outbox::{Errand, LaneChange, Outbox, Run};
+#[cfg(all(test, target_os = "linux"))]
+pub(crate) use turn::start_here;
 pub(crate) use turn::{Parts, Running, Turn, start};
 
 use self::outbox::Answer;
