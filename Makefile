@@ -2,11 +2,12 @@
 
 CARGO ?= cargo
 SECONDS ?= 600
+HOURS ?= 24
 SEEDS ?=
 PROFILE ?= dist
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build console test rust-test console-test ray-test lint wheels bench simulate soak fmt
+.PHONY: help demo build console test rust-test console-test ray-test fakes lint wheels bench load soak worlds simulate fmt
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -29,8 +30,11 @@ rust-test: ## Only the tests in Rust, the seeded simulation included
 console-test: ## Only the console's own tests, without a browser
 	@scripts/console test
 
-ray-test: build ## Only the tests on two real Ray clusters, the console's in a browser among them
+ray-test: build fakes ## Only the tests on two real Ray clusters, the console's in a browser among them
 	E2E_PATIENCE=$${E2E_PATIENCE:-2} scripts/python-env pytest tests
+
+fakes:
+	$(CARGO) build --quiet -p multicluster-testkit --example fake_ray
 
 lint: ## Check formatting and lints
 	$(CARGO) fmt --all --check
@@ -57,7 +61,19 @@ simulate: ## A simulated morning on two clusters, and what other settings would 
 	  --capacity centos=32cpu,4gpu,128GiB --capacity mac=10cpu,32GiB \
 	  --compare submission_interval=5s --compare policies=spread:1
 
-soak: ## Simulate seeded worlds for SECONDS (default 600)
+load: fakes ## Two minutes of load on fake clusters; fails if anything grows (LOAD_SECONDS, LOAD_RATE)
+	$(CARGO) build --release -p multicluster-cli
+	LOAD_SECONDS=$${LOAD_SECONDS:-120} LOAD_RATE=$${LOAD_RATE:-50} LOAD_WATCHERS=$${LOAD_WATCHERS:-20} \
+	RAY_MULTICLUSTER_BIN=$${RAY_MULTICLUSTER_BIN:-target/release/ray-multicluster} \
+	  scripts/python-env pytest -s tests/performance
+
+# What waits for the network is not optimised otherwise: see Cargo.toml.
+OPTIMISED = $(foreach crate,api ray server testkit,--config profile.dev.package.multicluster-$(crate).opt-level=2)
+
+soak: ## A day under load on virtual time; fails if memory or disk grow (HOURS=24)
+	SOAK_HOURS=$(HOURS) $(CARGO) $(OPTIMISED) test -p multicluster-server --lib soak::a_day -- --nocapture
+
+worlds: ## Simulate seeded worlds of the core for SECONDS (default 600)
 	SIM_SECONDS=$(SECONDS) $(CARGO) test -p multicluster-core --test simulation every_invariant -- --nocapture
 
 fmt: ## Format the sources

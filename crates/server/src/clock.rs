@@ -2,17 +2,19 @@
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use multicluster_types::Timestamp;
+use tokio::time::Instant;
 
 /// Wall time that never stands still and never goes back. One for all: what a lane
 /// saw and what the core decided must be on the same clock.
 ///
 /// It follows the wall clock forward, also over a laptop's sleep, which a monotonic
 /// clock does not see. When the wall clock is set back it goes on at its own pace, so
-/// that no timer waits for the wall clock to catch up.
+/// that no timer waits for the wall clock to catch up. Its own pace is that of the timers:
+/// where a test holds tokio's clock, it holds this one too.
 #[derive(Debug, Clone)]
 pub(crate) struct Clock(Arc<Mutex<Reading>>);
 

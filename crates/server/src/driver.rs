@@ -22,6 +22,8 @@ use tokio::sync::{
 };
 
 pub(crate) use outbox::{Errand, LaneChange, Outbox, Run};
+#[cfg(all(test, target_os = "linux"))]
+pub(crate) use turn::start_here;
 pub(crate) use turn::{Parts, Running, Turn, start};
 
 use self::outbox::Answer;

@@ -53,12 +53,15 @@ impl Metrics {
     /// A job or a cluster changed. `core` is as it is after that.
     pub(crate) fn happened(&self, event: &Event, core: &Core) {
         match event {
-            Event::Job { job, at, state, cluster, attempt, .. } => {
+            Event::Job { job, at, state, cluster, attempt, message } => {
                 self.series.entered[*state as usize].inc();
                 let record = core.job(job);
                 let kind = record.map_or(Kind::Job, |record| record.work.kind);
                 match state {
-                    State::Queued if record.is_some_and(|record| record.submitted_at == *at) => {
+                    // One that waits again says what went wrong, be it in the same moment.
+                    State::Queued
+                        if message.is_none() && record.is_some_and(|record| record.submitted_at == *at) =>
+                    {
                         self.series.accepted[kind as usize].inc();
                     }
                     // Sent again, or told again because it is being stopped: only the first

@@ -26,6 +26,7 @@ use multicluster_types::Span;
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
+    sync::mpsc,
 };
 
 pub use logging::{LogFormat, start_logging};
@@ -83,7 +84,27 @@ pub struct Started {
 ///
 /// # Errors
 /// When the state cannot be read, or a policy cannot be used.
-pub fn start(config: Config, mut opened: Opened, config_path: Option<PathBuf>) -> anyhow::Result<Started> {
+pub fn start(config: Config, opened: Opened, config_path: Option<PathBuf>) -> anyhow::Result<Started> {
+    let Assembled { plane, parts, commands, inputs } = assemble(config, opened, config_path)?;
+    let running = driver::start(parts, commands, inputs)?;
+    Ok(Started { plane, running })
+}
+
+/// Everything there is to start.
+pub(crate) struct Assembled {
+    pub(crate) plane: Plane,
+    pub(crate) parts: Parts,
+    pub(crate) commands: mpsc::Receiver<Command>,
+    /// What the driver is told first.
+    pub(crate) inputs: Vec<Input>,
+}
+
+/// Puts the parts together; nothing happens before the driver is started.
+pub(crate) fn assemble(
+    config: Config,
+    mut opened: Opened,
+    config_path: Option<PathBuf>,
+) -> anyhow::Result<Assembled> {
     let loaded = opened.store.load()?;
     let clock = Clock::new();
     let core = Core::rebuild(clock.now(), config.settings.clone(), loaded.durable)?;
@@ -125,9 +146,8 @@ pub fn start(config: Config, mut opened: Opened, config_path: Option<PathBuf>) -
         metrics,
     };
     let configured = Input::Reload { settings: Box::new(config.settings), clusters: config.clusters };
-    let running = driver::start(parts, commands, vec![configured])?;
     plane.samples.keep_taking(plane.driver.clone(), plane.metrics.clone(), clock);
-    Ok(Started { plane, running })
+    Ok(Assembled { plane, parts, commands, inputs: vec![configured] })
 }
 
 impl Started {

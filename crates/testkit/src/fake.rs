@@ -220,6 +220,12 @@ impl FakeRay {
         state.add_driver(now, entrypoint)
     }
 
+    /// Forgets what only tests ask about: submissions, runs, logs of deleted jobs. For those that
+    /// run for days and measure memory.
+    pub fn forget_the_past(&self) {
+        self.cluster.now().1.forget_the_past();
+    }
+
     // Requests and packages.
 
     /// How many requests came, by endpoint, those that met a fault included.

@@ -195,6 +195,12 @@ impl State {
         Ok(())
     }
 
+    pub(crate) fn forget_the_past(&mut self) {
+        self.submissions.clear();
+        self.runs.clear();
+        self.old_logs.clear();
+    }
+
     /// Ends a job now, from outside.
     pub(crate) fn finish(&mut self, now: Instant, id: &str, status: JobStatus) {
         let Some(job) = self.jobs.get_mut(id).filter(|job| !job.status.is_terminal()) else { return };

@@ -4,7 +4,7 @@
 //! checked after every step.
 //!
 //! `SIM_SEED=17` replays one seed with a trace; `SIM_SEEDS=100000` runs more;
-//! `SIM_SECONDS=600` runs for a time (`make soak`).
+//! `SIM_SECONDS=600` runs for a time (`make worlds`).
 
 #![allow(unreachable_pub, reason = "a test binary exports nothing")]
 #![allow(

@@ -1,10 +1,11 @@
 //! What came out of a few inputs, on its way through the disk.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use multicluster_core::{Input, Write};
 use multicluster_store::Change;
 use multicluster_types::{Attempt, ClusterName, ClusterSpec, JobId, Kind, Timestamp};
+use tokio::time::Instant;
 
 /// Made durable together, then released together.
 #[derive(Default)]

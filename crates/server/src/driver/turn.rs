@@ -1,16 +1,11 @@
 //! The thread that owns the core.
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, sync::Arc, thread, time::Duration};
 
 use multicluster_core::{Accepted, Core, Effect, Input, Observation, Output, Refusal, Reply, Write};
 use multicluster_store::{Change, StoreError};
 use multicluster_types::{ClusterName, ClusterSpec, GroupId, JobId, Kind, Payload, Span, Timestamp};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::Instant};
 
 use super::{
     Command, Errand, LaneChange, NewJob, Outbox,
@@ -69,24 +64,7 @@ pub(crate) fn start(
     commands: mpsc::Receiver<Command>,
     inputs: Vec<Input>,
 ) -> std::io::Result<Running> {
-    let (to_writer, outboxes) = mpsc::channel(ON_THE_WAY);
-    let writer = Writer {
-        store: parts.store,
-        lanes: parts.lanes,
-        events: parts.events.clone(),
-        metrics: parts.metrics.clone(),
-    };
-    let mut turn = Turn {
-        core: parts.core,
-        clock: parts.clock,
-        next_event: parts.next_event,
-        clusters: BTreeMap::new(),
-        homes: Arc::new([]),
-        generation: 0,
-        outbox: Outbox::default(),
-        metrics: parts.metrics,
-        to_writer,
-    };
+    let (mut turn, writer, outboxes) = parts.assemble();
     let runtime = tokio::runtime::Handle::current();
     let writer = thread::Builder::new().name("writer".into()).spawn(move || writer.run(outboxes))?;
     let driver = thread::Builder::new().name("driver".into()).spawn(move || {
@@ -94,6 +72,44 @@ pub(crate) fn start(
         runtime.block_on(turn.run(commands));
     })?;
     Ok(Running { driver, writer })
+}
+
+/// The same on the thread of the runtime: virtual time must not pass while they work.
+#[cfg(all(test, target_os = "linux"))]
+pub(crate) fn start_here(parts: Parts, commands: mpsc::Receiver<Command>, inputs: Vec<Input>) {
+    let (mut turn, mut writer, mut outboxes) = parts.assemble();
+    tokio::spawn(async move {
+        while let Some(first) = outboxes.recv().await {
+            writer.write(first, &mut outboxes).expect("the store takes it");
+        }
+    });
+    turn.begin(inputs);
+    tokio::spawn(turn.run(commands));
+}
+
+impl Parts {
+    /// The two halves, and the way from one to the other.
+    fn assemble(self) -> (Turn, Writer, mpsc::Receiver<Outbox>) {
+        let (to_writer, outboxes) = mpsc::channel(ON_THE_WAY);
+        let writer = Writer {
+            store: self.store,
+            lanes: self.lanes,
+            events: self.events,
+            metrics: self.metrics.clone(),
+        };
+        let turn = Turn {
+            core: self.core,
+            clock: self.clock,
+            next_event: self.next_event,
+            clusters: BTreeMap::new(),
+            homes: Arc::new([]),
+            generation: 0,
+            outbox: Outbox::default(),
+            metrics: self.metrics,
+            to_writer,
+        };
+        (turn, writer, outboxes)
+    }
 }
 
 /// The driver between two waits.

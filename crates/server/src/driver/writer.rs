@@ -26,24 +26,33 @@ pub(super) struct Writer {
 impl Writer {
     /// Runs until there is nothing more to come.
     pub(super) fn run(mut self, mut inbox: mpsc::Receiver<Outbox>) -> Result<(), StoreError> {
-        let mut changes: Vec<Change> = Vec::new();
-        let mut batch = Vec::new();
         while let Some(first) = inbox.blocking_recv() {
-            let (mut next, mut must_last) = (Some(first), false);
-            while let Some(mut outbox) = next.take() {
-                changes.append(&mut outbox.changes);
-                must_last |= outbox.must_last;
-                batch.push(outbox);
-                if changes.len() < ENOUGH {
-                    next = inbox.try_recv().ok();
-                }
-            }
-            if !changes.is_empty() {
-                self.commit(&changes, must_last)?;
-            }
-            batch.drain(..).for_each(|outbox| self.release(outbox));
-            self.events.publish(changes.drain(..));
+            self.write(first, &mut inbox)?;
         }
+        Ok(())
+    }
+
+    /// One transaction of this and of all that waits.
+    pub(super) fn write(
+        &mut self,
+        first: Outbox,
+        inbox: &mut mpsc::Receiver<Outbox>,
+    ) -> Result<(), StoreError> {
+        let (mut changes, mut batch) = (Vec::new(), Vec::new());
+        let (mut next, mut must_last) = (Some(first), false);
+        while let Some(mut outbox) = next.take() {
+            changes.append(&mut outbox.changes);
+            must_last |= outbox.must_last;
+            batch.push(outbox);
+            if changes.len() < ENOUGH {
+                next = inbox.try_recv().ok();
+            }
+        }
+        if !changes.is_empty() {
+            self.commit(&changes, must_last)?;
+        }
+        batch.into_iter().for_each(|outbox| self.release(outbox));
+        self.events.publish(changes.into_iter());
         Ok(())
     }
 

@@ -1,13 +1,11 @@
 //! Sends one attempt to its cluster.
 
-use std::{
-    sync::{Arc, PoisonError},
-    time::Instant,
-};
+use std::sync::{Arc, PoisonError};
 
 use multicluster_core::DispatchOutcome;
 use multicluster_ray::{RayError, SubmitRequest};
 use multicluster_store::{Content, StoreError};
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     Report,
@@ -46,11 +44,11 @@ impl Lane {
     async fn send(&self, run: &Run, homes: &[Arc<str>], leave_by: Instant) -> Result<(), DispatchOutcome> {
         let late =
             || DispatchOutcome::Failed(format!("cluster {} is too busy to send it to", self.cluster).into());
-        let turn = tokio::time::timeout_at(leave_by.into(), self.dispatches.acquire()).await;
+        let turn = timeout_at(leave_by, self.dispatches.acquire()).await;
         let _turn = turn.map_err(|_| late())?;
         let resolved = self.resolve(run, homes).await?;
         // Nothing has left yet, and if it takes longer than this, nothing will.
-        let pushed = tokio::time::timeout_at(leave_by.into(), self.push_packages(&resolved)).await;
+        let pushed = timeout_at(leave_by, self.push_packages(&resolved)).await;
         pushed.map_err(|_| late())??;
         let request = SubmitRequest {
             runtime_env: resolved.runtime_env,

@@ -1,11 +1,7 @@
 //! Watches our jobs on one cluster: fast while something is starting or ending, slow
 //! while everything just runs, not at all while there is nothing.
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use multicluster_core::{RunStatus, record::Stage};
@@ -13,7 +9,7 @@ use multicluster_ray::{JobDetails, RayError};
 use multicluster_types::{Kind, Span, SubmissionId, Timestamp};
 use tokio::{
     task::JoinSet,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use super::{Report, lane::Lane, status};

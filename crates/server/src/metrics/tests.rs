@@ -196,3 +196,13 @@ fn every_metric_is_on_the_page_and_in_the_docs() {
         assert_eq!(docs, wanted, "run: UPDATE_DOCS=1 cargo test -p multicluster-server every_metric");
     }
 }
+
+#[test]
+fn a_job_is_accepted_once_even_if_it_waits_again_in_the_same_moment() {
+    let mut world = World::new();
+    world.submit(2000, "a");
+    let outcome = DispatchOutcome::Failed("refused".into());
+    let job = JobId::new("a").unwrap();
+    world.feed(2000, Input::Dispatched { job, attempt: Attempt::FIRST, outcome });
+    assert_eq!(world.metrics.totals().submitted, 1);
+}

@@ -1,7 +1,5 @@
 //! Many at once: one request, one transaction, one answer for each in order.
 
-use std::time::Instant;
-
 use axum::{
     Extension, Json,
     extract::{Request, State},
@@ -18,6 +16,7 @@ use serde::{
     Serialize, Serializer,
     ser::{SerializeSeq, SerializeStruct},
 };
+use tokio::time::Instant;
 
 use super::{
     Api,

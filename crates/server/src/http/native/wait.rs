@@ -6,12 +6,15 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use multicluster_core::{Core, Refusal, record::JobRecord};
 use multicluster_types::JobId;
-use tokio::sync::{Notify, broadcast::error::RecvError};
+use tokio::{
+    sync::{Notify, broadcast::error::RecvError},
+    time::{Instant, timeout},
+};
 
 use crate::{
     Plane,
@@ -79,7 +82,7 @@ impl Waiters {
                 return Ok(seen);
             }
             // Time being up shows in the next round.
-            drop(tokio::time::timeout(left.min(again), news).await);
+            drop(timeout(left.min(again), news).await);
         }
     }
 }

@@ -1,0 +1,169 @@
+"""What is done to it: submits, and those who ask, wait, follow and watch."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import time
+from collections import deque
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from .meter import Meter, Metronome
+from .wire import Wire
+
+TERMINAL = {"succeeded", "failed", "stopped"}
+
+
+@dataclass
+class Shape:
+    """How much of it. All rates are per second, and follow from that of the submits."""
+
+    seconds: float
+    submits: float
+    watchers: int
+
+    @property
+    def asked(self) -> dict[str, float]:
+        return {
+            "status": 2 * self.submits,
+            "status (Ray)": self.submits,
+            "wait": self.submits / 5,
+            "follow a log": self.submits / 10,
+            "logs": self.submits / 5,
+            "list": 1.0,
+            "queue": 1.0,
+            "metrics": 0.5,
+        }
+
+
+@dataclass
+class Load:
+    """One run. `ended` has every job's end, as a watcher saw it."""
+
+    wire: Wire
+    shape: Shape
+    meter: Meter = field(default_factory=Meter)
+    accepted: set[str] = field(default_factory=set)
+    ended: dict[str, str] = field(default_factory=dict)
+    events: int = 0
+    # Those of the last moments: what people ask about.
+    recent: deque[str] = field(default_factory=lambda: deque(maxlen=64))
+    _calls: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def run(self) -> None:
+        """Everything at once, for as long as it shall last; then what is under way."""
+        # One writes down what it sees; the others only count, which is cheaper.
+        each = (self._watch(keeps=n == 0) for n in range(self.shape.watchers))
+        watchers = [asyncio.create_task(watcher) for watcher in each]
+        until = time.perf_counter() + self.shape.seconds
+        beats = [self._submit(until), self._reconnect(until)]
+        beats += [self._keep_asking(kind, rate, until) for kind, rate in self.shape.asked.items()]
+        await asyncio.gather(*beats)
+        await asyncio.gather(*self._calls)
+        await self._until_all_ended(time.perf_counter() + 60 + self.shape.seconds)
+        for watcher in watchers:
+            watcher.cancel()
+        for seen in await asyncio.gather(*watchers, return_exceptions=True):
+            # One that has ended by itself has seen something wrong.
+            if not isinstance(seen, asyncio.CancelledError):
+                raise AssertionError(f"a watcher broke off: {seen!r}")
+
+    async def _submit(self, until: float) -> None:
+        numbers = itertools.count()
+        async for due in Metronome(self.shape.submits, until, self.meter):
+            self._begin(self._submit_one(next(numbers), due))
+
+    async def _submit_one(self, n: int, due: float) -> None:
+        job = {
+            "id": f"load-{n}",
+            "entrypoint": f"echo begin && sleep {0.2 * (n % 5)} && exit {int(n % 50 == 7)}",
+            "entrypoint_num_cpus": 1 + n % 2,
+            "metadata": {"team": f"team-{n % 5}"},
+        }
+        status, _ = await self._ask("submit", due, "POST", "/v1/jobs", job)
+        if status == 201:
+            self.accepted.add(job["id"])
+            self.recent.append(job["id"])
+
+    async def _keep_asking(self, kind: str, rate: float, until: float) -> None:
+        turns = itertools.count()
+        async for due in Metronome(rate, until, self.meter):
+            if self.recent:
+                # The newest have not ended, so that there is something to wait for.
+                turn = -1 if kind in ("wait", "follow a log") else next(turns) % len(self.recent)
+                self._begin(self._ask_about(kind, self.recent[turn], due))
+
+    async def _ask_about(self, kind: str, job: str, due: float) -> None:
+        if kind == "follow a log":
+            await self._follow_log(kind, job, due)
+            return
+        path = {
+            "status": f"/v1/jobs/{job}",
+            "status (Ray)": f"/api/jobs/{job}",
+            "wait": f"/v1/jobs/{job}/wait?timeout=30s",
+            "logs": f"/v1/jobs/{job}/logs",
+            "list": "/v1/jobs?limit=100",
+            "queue": "/v1/queue",
+            "metrics": "/metrics",
+        }[kind]
+        await self._ask(kind, due, "GET", path)
+
+    async def _follow_log(self, kind: str, job: str, due: float) -> None:
+        async with self.wire.follow(f"/v1/jobs/{job}/logs/follow") as (status, events):
+            kinds = [event.get("event") async for event in events]
+        complete = status != 200 or kinds[-1] == "end"
+        self.meter.note(kind, due, status if complete else "broke off")
+
+    async def _watch(self, keeps: bool) -> None:
+        """All events from the first: none is missing, none comes twice."""
+        async with self.wire.follow("/v1/events?after=0") as (status, events):
+            assert status == 200, f"events: {status}"
+            last = 0
+            async for event in events:
+                if "data" not in event:
+                    continue
+                number = int(event["id"])
+                assert number == last + 1 or not last, f"event {number} came after {last}"
+                last = number
+                self.events += 1
+                if keeps:
+                    self._keep(json.loads(event["data"]))
+        raise AssertionError("the stream of events ended")
+
+    def _keep(self, event: dict[str, Any]) -> None:
+        if event.get("state") in TERMINAL:
+            job, state = event["job"], event["state"]
+            assert job not in self.ended, f"{job} ended twice: {self.ended[job]}, then {state}"
+            self.ended[job] = state
+
+    async def _reconnect(self, until: float) -> None:
+        """Watchers that come, take what there is first, and go."""
+        async for due in Metronome(1.0, until, self.meter):
+            self._begin(self._glance(due))
+
+    async def _glance(self, due: float) -> None:
+        async with self.wire.follow("/v1/events?after=0") as (status, events):
+            await events.__anext__()
+            self.meter.note("watch: first event", due, status)
+
+    async def _until_all_ended(self, until: float) -> None:
+        while not self.accepted <= self.ended.keys() and time.perf_counter() < until:
+            await asyncio.sleep(0.1)
+
+    async def _ask(
+        self, kind: str, due: float, method: str, path: str, body: Any = None
+    ) -> tuple[int | str, Any]:
+        try:
+            status, answer = await self.wire.ask(method, path, body)
+        except (OSError, EOFError, asyncio.TimeoutError) as error:
+            status, answer = type(error).__name__, None
+        self.meter.note(kind, due, status)
+        return status, answer
+
+    def _begin(self, call: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(call)
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
