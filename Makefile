@@ -6,7 +6,7 @@ SEEDS ?=
 PROFILE ?= dist
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build console test rust-test console-test ray-test lint wheels bench simulate soak fmt
+.PHONY: help demo build console test rust-test console-test ray-test chaos lint wheels bench simulate soak fmt
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -30,7 +30,13 @@ console-test: ## Only the console's own tests, without a browser
 	@scripts/console test
 
 ray-test: build ## Only the tests on two real Ray clusters, the console's in a browser among them
+	$(CARGO) build --quiet -p multicluster-testkit --example fake_ray
 	E2E_PATIENCE=$${E2E_PATIENCE:-2} scripts/python-env pytest tests
+
+chaos: build ## Break everything under 1,000 jobs for ten minutes; writes the table in docs/reliability.md
+	$(CARGO) build --quiet -p multicluster-testkit --example fake_ray
+	CHAOS_JOBS=$${CHAOS_JOBS:-1000} CHAOS_SECONDS=$${CHAOS_SECONDS:-480} CHAOS_REPORT=docs/reliability.md \
+	  E2E_PATIENCE=$${E2E_PATIENCE:-2} scripts/python-env pytest tests/chaos -s
 
 lint: ## Check formatting and lints
 	$(CARGO) fmt --all --check

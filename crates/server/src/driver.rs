@@ -5,6 +5,7 @@
 //! callers answered, clusters asked and watchers told. While the writer waits for the
 //! disk the driver goes on: whatever it produced meanwhile shares the next transaction.
 
+mod disk;
 mod outbox;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ use multicluster_store::{LogCopy, StoreError};
 use multicluster_types::{ClusterName, ContentHash, JobId, Kind, Owner, Payload, Work};
 use tokio::sync::{mpsc, oneshot};
 
+pub(crate) use disk::Disk;
 pub(crate) use outbox::{Errand, LaneChange, Outbox, Run};
 pub(crate) use turn::{Parts, Running, Turn, start};
 
@@ -31,6 +33,7 @@ const INBOX: usize = 4096;
 #[derive(Clone)]
 pub struct Driver {
     inbox: mpsc::Sender<Command>,
+    pub(crate) disk: Disk,
 }
 
 /// What the driver is asked to do.
@@ -69,6 +72,17 @@ pub enum Failure {
     /// The control plane is stopping.
     #[error("the control plane is stopping\n  hint: try again in a moment")]
     Stopping,
+    /// What would be accepted now could not be kept.
+    #[error(
+        "the state cannot be written for {seconds} s: {error}\n  \
+         hint: nothing was accepted; make room on its disk, or mend it, and try again"
+    )]
+    CannotWrite {
+        /// What the store says.
+        error: String,
+        /// For how long.
+        seconds: u64,
+    },
     /// The store could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -77,7 +91,7 @@ pub enum Failure {
 impl Driver {
     pub(crate) fn new() -> (Self, mpsc::Receiver<Command>) {
         let (inbox, commands) = mpsc::channel(INBOX);
-        (Self { inbox }, commands)
+        (Self { inbox, disk: Disk::default() }, commands)
     }
 
     /// Feeds the core and waits until what came of it is durable.
@@ -93,17 +107,26 @@ impl Driver {
     /// Accepts one job: durable when this returns.
     ///
     /// # Errors
-    /// The core's refusal, or [`Failure::Stopping`].
+    /// The core's refusal, [`Failure::CannotWrite`], or [`Failure::Stopping`].
     pub async fn submit(&self, job: NewJob) -> Result<Accepted, Failure> {
-        Ok(self.turn(move |turn| turn.submit(job)).await??)
+        Ok(self.take_in(move |turn| turn.submit(job)).await??)
     }
 
     /// Accepts many at once: one transaction, one cycle, one answer for each in order.
     ///
     /// # Errors
-    /// [`Failure::Stopping`].
+    /// [`Failure::CannotWrite`] or [`Failure::Stopping`].
     pub async fn submit_batch(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Accepted, Refusal>>, Failure> {
-        self.turn(move |turn| turn.submit_batch(jobs)).await
+        self.take_in(move |turn| turn.submit_batch(jobs)).await
+    }
+
+    /// The same as [`turn`](Self::turn), for new work: none is taken that could not be kept.
+    pub(crate) async fn take_in<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut Turn) -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.disk.check()?;
+        self.turn(act).await
     }
 
     /// Does this between two other things; returns when all that came of it, and all that it

@@ -112,6 +112,7 @@ pub fn start(config: Config, mut opened: Opened, config_path: Option<PathBuf>) -
     let parts = Parts {
         core,
         store: opened.store,
+        disk: plane.driver.disk.clone(),
         clock: clock.clone(),
         next_event: loaded.next_event,
         lanes,

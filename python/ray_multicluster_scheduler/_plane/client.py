@@ -38,6 +38,7 @@ BY_CODE: dict[str, type[errors.SchedulerError]] = {
     "queue_full": errors.QueueFullError,
     "no_clusters": errors.NoHealthyClusterError,
     "stopping": errors.ControlPlaneError,
+    "cannot_write": errors.ControlPlaneError,
     "store_failed": errors.ControlPlaneError,
     "store_full": errors.ControlPlaneError,
     "internal": errors.ControlPlaneError,

@@ -1,7 +1,7 @@
 //! The thread that owns the core.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -13,7 +13,7 @@ use multicluster_types::{ClusterName, ClusterSpec, GroupId, JobId, Kind, Payload
 use tokio::sync::mpsc;
 
 use super::{
-    Command, Errand, LaneChange, NewJob, Outbox,
+    Command, Disk, Errand, LaneChange, NewJob, Outbox,
     outbox::{Run, is_order, must_last},
     writer::Writer,
 };
@@ -36,6 +36,7 @@ const REPORT_MARGIN: Duration = Duration::from_secs(5);
 pub(crate) struct Parts {
     pub(crate) core: Core,
     pub(crate) store: Box<dyn multicluster_store::Store>,
+    pub(crate) disk: Disk,
     pub(crate) clock: Clock,
     pub(crate) next_event: u64,
     pub(crate) lanes: Lanes,
@@ -71,6 +72,7 @@ pub(crate) fn start(
     let (to_writer, outboxes) = mpsc::channel(ON_THE_WAY);
     let writer = Writer {
         store: parts.store,
+        disk: parts.disk,
         lanes: parts.lanes,
         events: parts.events.clone(),
         metrics: parts.metrics.clone(),
@@ -126,7 +128,7 @@ impl Turn {
     }
 
     async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
-        let mut inbox = Vec::with_capacity(INPUTS);
+        let mut inbox = VecDeque::with_capacity(INPUTS);
         loop {
             // Here and not where the wait ends: those who only look must not keep time from
             // passing.
@@ -134,16 +136,23 @@ impl Turn {
                 self.feed(Input::Tick);
             }
             let expected = self.clock.now();
-            if !self.outbox.is_empty() && self.to_writer.send(std::mem::take(&mut self.outbox)).await.is_err()
-            {
+            if !self.outbox.is_empty() && self.hand_on(&mut commands, &mut inbox).await.is_err() {
                 return;
             }
             // At least as often as it takes to tell a pause that somebody's lease did not outlast.
             let wakeup = self.until_wakeup().min(Duration::from_millis(self.patience().0 / 2));
             let expected = expected + span(wakeup);
-            let received = tokio::time::timeout(wakeup, commands.recv_many(&mut inbox, INPUTS)).await;
-            if received == Ok(0) {
-                return;
+            if inbox.is_empty() {
+                match tokio::time::timeout(wakeup, commands.recv()).await {
+                    Ok(None) => return,
+                    Ok(Some(first)) => inbox.push_back(first),
+                    Err(_) => {}
+                }
+            }
+            while inbox.len() < INPUTS
+                && let Ok(next) = commands.try_recv()
+            {
+                inbox.push_back(next);
             }
             self.notice_stall(expected);
             for command in inbox.drain(..) {
@@ -155,6 +164,27 @@ impl Turn {
                 self.obey(command);
             }
         }
+    }
+
+    /// Gives what came out to the writer, as soon as that can take it. While it waits for a disk
+    /// that is slow or full, those who only look are answered, and the others keep their order.
+    async fn hand_on(
+        &mut self,
+        commands: &mut mpsc::Receiver<Command>,
+        inbox: &mut VecDeque<Command>,
+    ) -> Result<(), mpsc::error::SendError<()>> {
+        let permit = loop {
+            tokio::select! {
+                biased;
+                permit = self.to_writer.reserve() => break permit?,
+                Some(command) = commands.recv(), if inbox.len() < INPUTS => match command {
+                    Command::Read(look) => look(&self.core),
+                    other => inbox.push_back(other),
+                },
+            }
+        };
+        permit.send(std::mem::take(&mut self.outbox));
+        Ok(())
     }
 
     /// The machine slept, or the disk stood still: heartbeats came in vain, or not at all.

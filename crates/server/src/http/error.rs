@@ -140,6 +140,7 @@ impl From<Failure> for Problem {
         match failure {
             Failure::Refused(refusal) => refusal.into(),
             Failure::Store(error) => error.into(),
+            Failure::CannotWrite { .. } => Problem::told(codes::CANNOT_WRITE, &failure),
             Failure::Stopping => Problem::told(codes::STOPPING, &failure),
         }
     }

@@ -80,7 +80,7 @@ pub(super) async fn place(
     });
     let (wanted, refused) = sort_out(checked.await?);
     drop(turn);
-    let submitted = api.plane.driver.turn(move |turn| {
+    let submitted = api.plane.driver.take_in(move |turn| {
         let each = turn.submit_batch(wanted);
         each.into_iter().map(|result| placed(turn.core(), result)).collect::<Vec<_>>()
     });
