@@ -35,7 +35,7 @@ ray-test: build ## Only the tests on two real Ray clusters, the console's in a b
 
 chaos: build ## Break everything under 1,000 jobs for ten minutes; writes the table in docs/reliability.md
 	$(CARGO) build --quiet -p multicluster-testkit --example fake_ray
-	CHAOS_JOBS=$${CHAOS_JOBS:-1000} CHAOS_SECONDS=$${CHAOS_SECONDS:-480} CHAOS_REPORT=docs/reliability.md \
+	CHAOS_JOBS=$${CHAOS_JOBS:-1000} CHAOS_ROUNDS=$${CHAOS_ROUNDS:-3} CHAOS_REPORT=docs/reliability.md \
 	  E2E_PATIENCE=$${E2E_PATIENCE:-2} scripts/python-env pytest tests/chaos -s
 
 lint: ## Check formatting and lints

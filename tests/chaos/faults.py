@@ -64,14 +64,6 @@ class OnDisk(Fault):
         assert self.stage.disk is not None, self.stage.no_disk
         return self.stage.disk
 
-    def wait_until_told(self, *words: str) -> None:
-        """/readyz says that it cannot write, and what the disk says."""
-        wait_until(
-            lambda: all(word in self.stage.readiness() for word in ("not ready", *words)),
-            f"/readyz says {words}",
-            timeout=45,
-        )
-
     def wait_until_ready(self) -> None:
         wait_until(lambda: self.stage.readiness() == "ok", "/readyz is ok again", timeout=30)
 
@@ -90,9 +82,19 @@ class FullDisk(OnDisk):
     held = (3, 8)
     allows_kill = False
 
+    def __init__(self, stage: Stage, submit_large: Callable[[], None]) -> None:
+        super().__init__(stage)
+        self.submit_large = submit_large
+
     def inject(self) -> None:
+        """Its log has room within itself, which large jobs use up."""
         self.disk.fill()
-        self.wait_until_told("cannot be written", "full")
+
+        def is_told() -> bool:
+            self.submit_large()
+            return "full" in self.stage.cannot_write()
+
+        wait_until(is_told, "/readyz says that the disk is full", timeout=30, every=0.5)
 
     def heal(self) -> None:
         self.disk.make_room()
@@ -104,11 +106,15 @@ class LongFullDisk(FullDisk):
     room."""
 
     name = "disk: full until it gives up"
-    held = (40, 45)
 
-    def heal(self) -> None:
-        assert "disk is full" in self.stage.plane.output()
-        super().heal()
+    def inject(self) -> None:
+        super().inject()
+        last_words = "what was answered is kept: database: database or disk is full"
+        wait_until(lambda: last_words in self.stage.plane.output(), "it gives up", timeout=60)
+        refusals = self.stage.keeper.refusals
+        before = len(refusals)
+        wait_until(lambda: len(refusals) > before, "it says that it cannot start", timeout=30)
+        assert "No space left on device" in refusals[-1], refusals[-1]
 
 
 class ReadOnlyDisk(OnDisk):
@@ -123,7 +129,9 @@ class ReadOnlyDisk(OnDisk):
 
     def inject(self) -> None:
         self.stage.shim.make_read_only()
-        self.wait_until_told("cannot be written", "disk I/O error")
+        wait_until(
+            lambda: "disk I/O error" in self.stage.cannot_write(), "/readyz says so", timeout=30
+        )
 
     def heal(self) -> None:
         self.stage.shim.make_writable()

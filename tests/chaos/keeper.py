@@ -41,6 +41,7 @@ class Keeper(threading.Thread):
             self.restarts += 1
         except AssertionError as refusal:
             self.refusals.append(str(refusal))
+            time.sleep(1)
 
     def close(self) -> None:
         self._over.set()

@@ -6,7 +6,6 @@ import contextlib
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import requests
 
@@ -21,7 +20,7 @@ from .proxy import Proxy
 from .shim import Shim
 
 # Small enough to be filled in no time, large enough for what a thousand jobs leave.
-DISK = 48 * MIB
+DISK = 128 * MIB
 
 SCHEDULER = {
     # So that a cluster whose circuit opened is tried again within the time that is measured.
@@ -75,8 +74,10 @@ class Stage:
             return self.plane.request("GET", "/readyz", timeout=8).text.strip()
         return ""
 
-    def health(self) -> dict[str, Any]:
-        return {cluster["name"]: cluster["health"] for cluster in self.plane.clusters()}
+    def cannot_write(self) -> str:
+        """The same, if it is that the state cannot be written."""
+        said = self.readiness()
+        return said if said.startswith("not ready: the state cannot be written for") else ""
 
     def close(self) -> None:
         if self.keeper.is_alive():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from dataclasses import dataclass, field
 
@@ -51,16 +52,28 @@ class Storm:
         self.strikes: list[Strike] = []
         #: Faults that this machine does not allow, and why.
         self.not_tried: dict[str, str] = {}
-        self._probes = 0
+        self._extras = 0
 
-    def faults(self, thorough: bool) -> list[Fault]:
-        """Each once; the slow ones only in a thorough run."""
+    def rage(self, rounds: int) -> None:
+        """Every fault once per round, in a new order each time; the slow ones once in all, and only
+        if there is more than one round."""
+        thorough = rounds > 1
+        plan: list[Fault] = []
+        for number in range(rounds):
+            todo = self._faults(with_slow_ones=thorough and number == 0)
+            self.dice.shuffle(todo)
+            plan += todo
+        for done, fault in enumerate(plan):
+            self.clients.release(parts=len(plan) - done)
+            self._strike(fault, patience=1.0 if thorough else 0.6)
+
+    def _faults(self, with_slow_ones: bool) -> list[Fault]:
         stage, lost = self.stage, self.witness.killed_heads.add
         centos, mac = stage.clusters["centos"], stage.clusters["mac"]
         quick: list[Fault] = [
             PlaneKilled(stage),
             TornLog(stage),
-            FullDisk(stage),
+            FullDisk(stage, self._submit_large),
             ReadOnlyDisk(stage),
             ReadOnlyStart(stage),
             ClockJumps(stage, 3),
@@ -73,21 +86,11 @@ class Storm:
             HeadKilled(stage, centos, lost),
             HeadKilled(stage, mac, lost),
             HeadFrozen(stage, centos),
-            LongFullDisk(stage),
+            LongFullDisk(stage, self._submit_large),
         ]
-        return quick + slow if thorough else quick
+        return quick + slow if with_slow_ones else quick
 
-    def rage(self, seconds: float, thorough: bool) -> None:
-        """Round after round for so long, at least one; what is slow, only in the first."""
-        until = time.monotonic() + seconds
-        todo = self.faults(thorough)
-        while todo:
-            self.dice.shuffle(todo)
-            for fault in todo:
-                self.strike(fault, patience=1.0 if thorough else 0.6)
-            todo = self.faults(thorough=False) if time.monotonic() < until - 120 else []
-
-    def strike(self, fault: Fault, patience: float) -> None:
+    def _strike(self, fault: Fault, patience: float) -> None:
         why_not = fault.why_not()
         if why_not:
             self.not_tried[fault.name] = why_not
@@ -112,13 +115,22 @@ class Storm:
         print(f"{fault.name}: held {healed - began:.1f} s, recovered in {strike.recovered:.1f} s")
 
     def _submit_probe(self, cluster: str) -> Job:
-        self._probes += 1
-        job_id = f"chaos-probe-{self._probes}"
-        tags = ["real"] if cluster in self.stage.clusters else ["fake"]
-        entrypoint = self.ledger.entrypoint(job_id, 0.1, 0)
-        job = Job(job_id, entrypoint, "SUCCEEDED", tags, cluster)
-        self.witness.add(job)
+        job = self._extra("probe", "real" if cluster in self.stage.clusters else "fake")
+        job.cluster = cluster
         self.clients.submit(job)
+        return job
+
+    def _submit_large(self) -> None:
+        """Beside everything else: on a full disk it is asked for again until there is room."""
+        job = self._extra("large", "fake")
+        job.padding = 256 * 1024
+        threading.Thread(target=self.clients.submit, args=(job,), daemon=True).start()
+
+    def _extra(self, what: str, tag: str) -> Job:
+        self._extras += 1
+        job_id = f"chaos-{what}-{self._extras}"
+        job = Job(job_id, self.ledger.entrypoint(job_id, 0.1, 0), "SUCCEEDED", [tag])
+        self.witness.add(job)
         return job
 
     def _wait_for(self, job: Job, what: str) -> None:

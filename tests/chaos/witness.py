@@ -85,14 +85,17 @@ class Witness(threading.Thread):
         for shown in self._list("" if everything else f"&state={LIVE}"):
             seen[shown["id"]] = shown
             self._note(shown)
+        missing = accepted - seen.keys()
         if everything:
-            for missing in accepted - seen.keys():
-                self._violate(LOST, missing, "was accepted, and is not in the list")
+            for job_id in missing:
+                self._violate(LOST, job_id, "was accepted, and is not in the list")
+        else:
+            # They have ended since the last look; the rest is asked about by the next one.
+            for job_id in sorted(missing - self.final.keys())[:40]:
+                self._note(_json(self._plane.request("GET", f"/v1/jobs/{job_id}", timeout=10)))
         live = [i for i, shown in seen.items() if shown["ray_status"] not in FINAL]
         for job_id in self._dice.sample(live, min(6, len(live))):
             self._ask_why(job_id)
-        for job_id in sorted(accepted - seen.keys() - self.final.keys())[:40]:
-            self._note(_json(self._plane.request("GET", f"/v1/jobs/{job_id}", timeout=10)))
         self.looks += 1
 
     def close(self) -> None:

@@ -6,12 +6,15 @@ fakes write down what they run. So what ran, and how often, does not depend on w
 
 from __future__ import annotations
 
+import math
+import queue
 import random
+import re
 import threading
 import time
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,6 +36,8 @@ class Job:
     tags: list[str] = field(default_factory=list)
     #: Nowhere else.
     cluster: str | None = None
+    #: Bytes it carries along for nothing.
+    padding: int = 0
     #: When the control plane said that it has it. Before that, nothing was promised.
     accepted: float | None = None
 
@@ -56,7 +61,9 @@ class Ledger:
         began: Counter[str] = Counter()
         ended: Counter[str] = Counter()
         for line in self.path.read_text().splitlines():
-            what, job_id = line.split()[:2]
+            what, submission_id = line.split()[:2]
+            # On a fake the second attempt of a job has an id of its own.
+            job_id = re.sub(r"-a\d+$", "", submission_id)
             (ended if what == "end" else began)[job_id] += 1
         return began, ended
 
@@ -83,14 +90,12 @@ def make(ledger: Ledger, dice: random.Random, count: int, real: int) -> list[Job
 
 
 class Clients:
-    """Submit job after job at an even pace; no answer, or "later", means to ask again by the id."""
+    """Submit what is released. No answer, or "later", means to ask again with the same id."""
 
-    def __init__(self, plane: Plane, jobs: Iterable[Job], pace: float, threads: int = 8) -> None:
+    def __init__(self, plane: Plane, jobs: Iterable[Job], threads: int = 8) -> None:
         self._plane = plane
-        self._jobs: Iterator[Job] = iter(jobs)
-        self._pace = pace
-        self._next = time.monotonic()
-        self._lock = threading.Lock()
+        self._waiting = list(jobs)
+        self._released: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         #: How often an answer was none, or another than "accepted"; by what it was.
         self.repeated: Counter[str] = Counter()
         #: Neither accepted nor "later": there should be none.
@@ -101,22 +106,26 @@ class Clients:
         for thread in self._threads:
             thread.start()
 
+    def release(self, parts: int) -> None:
+        """One of so many parts of what is left; they are submitted over the next seconds."""
+        count = math.ceil(len(self._waiting) / parts)
+        for job in self._waiting[:count]:
+            self._released.put(job)
+        del self._waiting[:count]
+
     def join(self, timeout: float) -> bool:
-        """Whether all is submitted."""
+        """Whether all that was released is submitted."""
+        for _ in self._threads:
+            self._released.put(None)
         deadline = time.monotonic() + timeout
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         return not any(thread.is_alive() for thread in self._threads)
 
     def _run(self) -> None:
-        while True:
-            with self._lock:
-                job = next(self._jobs, None)
-                at, self._next = self._next, max(self._next + self._pace, time.monotonic())
-            if job is None:
-                return
-            time.sleep(max(0.0, at - time.monotonic()))
+        while (job := self._released.get()) is not None:
             self.submit(job)
+            time.sleep(random.uniform(0, 2))
 
     def submit(self, job: Job) -> None:
         # Both doors lead to the same queue.
@@ -133,7 +142,7 @@ class Clients:
             time.sleep(0.3)
 
     def _ask(self, job: Job) -> str:
-        body = {"id": job.id, "entrypoint": job.entrypoint, "tags": job.tags}
+        body = {"id": job.id, "entrypoint": job.entrypoint, "tags": job.tags, **_padding(job)}
         if job.cluster is not None:
             body.update(preferred_cluster=job.cluster, required=True)
         return self._post("/v1/jobs", body)
@@ -141,7 +150,7 @@ class Clients:
     def _ask_ray(self, job: Job) -> str:
         metadata = hints(job.cluster, required=job.cluster is not None, tags=job.tags)
         body = {"submission_id": job.id, "entrypoint": job.entrypoint, "metadata": metadata}
-        return self._post("/api/jobs/", body)
+        return self._post("/api/jobs/", {**body, **_padding(job)})
 
     def _post(self, path: str, body: dict[str, object]) -> str:
         try:
@@ -156,3 +165,7 @@ class Clients:
         if answer.status_code in LATER:
             return f"{answer.status_code}"
         return f"refused: {answer.status_code} {answer.text}"
+
+
+def _padding(job: Job) -> dict[str, object]:
+    return {"runtime_env": {"env_vars": {"PADDING": "x" * job.padding}}} if job.padding else {}

@@ -1,7 +1,7 @@
 //! The thread that owns the core.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -128,7 +128,7 @@ impl Turn {
     }
 
     async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
-        let mut inbox = VecDeque::with_capacity(INPUTS);
+        let mut inbox = Vec::with_capacity(INPUTS);
         loop {
             // Here and not where the wait ends: those who only look must not keep time from
             // passing.
@@ -142,17 +142,12 @@ impl Turn {
             // At least as often as it takes to tell a pause that somebody's lease did not outlast.
             let wakeup = self.until_wakeup().min(Duration::from_millis(self.patience().0 / 2));
             let expected = expected + span(wakeup);
+            // Unless something came while the disk was slow.
             if inbox.is_empty() {
-                match tokio::time::timeout(wakeup, commands.recv()).await {
-                    Ok(None) => return,
-                    Ok(Some(first)) => inbox.push_back(first),
-                    Err(_) => {}
+                let received = tokio::time::timeout(wakeup, commands.recv_many(&mut inbox, INPUTS)).await;
+                if received == Ok(0) {
+                    return;
                 }
-            }
-            while inbox.len() < INPUTS
-                && let Ok(next) = commands.try_recv()
-            {
-                inbox.push_back(next);
             }
             self.notice_stall(expected);
             for command in inbox.drain(..) {
@@ -171,7 +166,7 @@ impl Turn {
     async fn hand_on(
         &mut self,
         commands: &mut mpsc::Receiver<Command>,
-        inbox: &mut VecDeque<Command>,
+        inbox: &mut Vec<Command>,
     ) -> Result<(), mpsc::error::SendError<()>> {
         let permit = loop {
             tokio::select! {
@@ -179,7 +174,7 @@ impl Turn {
                 permit = self.to_writer.reserve() => break permit?,
                 Some(command) = commands.recv(), if inbox.len() < INPUTS => match command {
                     Command::Read(look) => look(&self.core),
-                    other => inbox.push_back(other),
+                    other => inbox.push(other),
                 },
             }
         };
