@@ -60,7 +60,7 @@ class Disk:
 
     def remount(self, how: str) -> None:
         """`ro` needs a disk that nobody writes to."""
-        command = [*self.enter, "mount", "-o", f"remount,{how}", str(self._directory)]
+        command = [*self.enter, "mount", "-o", f"remount,bind,{how}", str(self._directory)]
         subprocess.run(command, check=True, timeout=10)
 
     def tear(self, dice: random.Random) -> str:

@@ -123,17 +123,17 @@ fn a_log_whose_end_is_torn_or_wrong_still_gives_whole_commits() {
         opened.store.commit(&pair).unwrap();
     }
     // As a kill leaves it: nobody has moved the log into the database.
-    let files = ["state.db", "state.db-wal"].map(|name| (name, fs::read(dir.path().join(name)).unwrap()));
+    let [database, log] = ["state.db", "state.db-wal"].map(|name| fs::read(dir.path().join(name)).unwrap());
     drop(opened);
     let jobs_with = |log: &[u8]| {
         let dir = TempDir::new();
-        fs::write(dir.path().join("state.db"), &files[0].1).unwrap();
+        fs::create_dir(dir.path()).unwrap();
+        fs::write(dir.path().join("state.db"), &database).unwrap();
         fs::write(dir.path().join("state.db-wal"), log).unwrap();
         let loaded = open(&dir).and_then(|mut opened| opened.store.load()).unwrap();
         loaded.durable.jobs.len()
     };
-    let log = &files[1].1;
-    assert_eq!(jobs_with(log), 40);
+    assert_eq!(jobs_with(&log), 40);
     for torn in [vec![0xa5; 100], vec![0; 8192 + 24], log[32..32 + 24 + 8192 / 2].to_vec()] {
         assert_eq!(jobs_with(&[log.as_slice(), &torn].concat()), 40, "what follows the last commit");
     }
