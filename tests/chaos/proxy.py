@@ -117,15 +117,12 @@ async def _read_request(reader: asyncio.StreamReader) -> bytes:
     except asyncio.IncompleteReadError:
         return b""
     lines = head[:-4].split(b"\r\n")
-    headers = {name.strip().lower(): value.strip() for name, _, value in _parts(lines[1:])}
+    parts = [line.partition(b":") for line in lines[1:]]
+    headers = {name.strip().lower(): value.strip() for name, _, value in parts}
     assert b"transfer-encoding" not in headers, "a body of unknown length is not for this proxy"
     body = await reader.readexactly(int(headers.get(b"content-length", b"0")))
     kept = [line for line in lines if not line.lower().startswith(b"connection:")]
     return b"\r\n".join([*kept, b"Connection: close", b"", b""]) + body
-
-
-def _parts(lines: list[bytes]) -> list[tuple[bytes, bytes, bytes]]:
-    return [line.partition(b":") for line in lines]
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:

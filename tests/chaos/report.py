@@ -62,7 +62,7 @@ def _table(storm: Storm) -> list[str]:
         jobs = set().union(*(strike.jobs for strike in strikes))
         found = Counter(v.kind for v in storm.witness.violations if v.job in jobs)
         outcome = [str(found[kind]) for kind in (LOST, TWICE, WRONG, NO_REASON)]
-        times = [strike.recovered for strike in strikes if strike.recovered]
+        times = [strike.recovered for strike in strikes if strike.recovered is not None]
         again = f"{median(times):.1f} s, {max(times):.1f} s" if times else "–"
         cells = [name, str(len(strikes)), str(len(jobs)), *outcome, again]
         lines.append(f"| {' | '.join(cells)} |")

@@ -22,11 +22,8 @@ from .shim import Shim
 # Small enough to be filled in no time, large enough for what a thousand jobs leave.
 DISK = 128 * MIB
 
-SCHEDULER = {
-    # So that a cluster whose circuit opened is tried again within the time that is measured.
-    "breaker_cooldown": "5s",
-    "max_starting": 32,
-}
+# So that a cluster whose circuit opened is tried again within the time that is measured.
+SCHEDULER = {"breaker_cooldown": "5s"}
 
 
 class Stage:

@@ -36,8 +36,9 @@ class Strike:
     fault: str
     #: In flight when it came, or accepted while it lasted.
     jobs: set[str] = field(default_factory=set)
-    #: Seconds from its end until a job that was submitted then had run, on each cluster it hit.
-    recovered: float = 0.0
+    #: Seconds from its end until a job that was submitted then had run, on each cluster it hit. Not
+    #: measured of one that came in the middle of another.
+    recovered: float | None = None
 
 
 class Storm:
@@ -108,10 +109,10 @@ class Storm:
         time.sleep(max(0.0, began + held - time.monotonic()))
         fault.heal()
         healed = time.monotonic()
+        strike.jobs.update(self.witness.accepted_since(began))
         for probe in [self._submit_probe(cluster) for cluster in fault.affected()]:
             self._wait_for(probe, f"{fault.name}: a job runs again on {probe.cluster}")
         strike.recovered = time.monotonic() - healed
-        strike.jobs.update(self.witness.in_flight())
         print(f"{fault.name}: held {healed - began:.1f} s, recovered in {strike.recovered:.1f} s")
 
     def _submit_probe(self, cluster: str) -> Job:

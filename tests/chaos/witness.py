@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -51,8 +50,6 @@ class Witness(threading.Thread):
         self._dice = random.Random(seed)
         self._over = threading.Event()
         self._lock = threading.Lock()
-        #: When each job was first seen to have ended.
-        self.ended: dict[str, float] = {}
         self.final: dict[str, str] = {}
         self.violations: list[Violation] = []
         #: Clusters whose head was killed.
@@ -70,6 +67,10 @@ class Witness(threading.Thread):
         """Accepted, and not known to have ended."""
         with self._lock:
             return [i for i, job in self._jobs.items() if job.accepted and i not in self.final]
+
+    def accepted_since(self, moment: float) -> list[str]:
+        with self._lock:
+            return [i for i, job in self._jobs.items() if (job.accepted or 0.0) > moment]
 
     def run(self) -> None:
         while not self._over.wait(1.0):
@@ -133,7 +134,6 @@ class Witness(threading.Thread):
         if was is None and status in FINAL:
             with self._lock:
                 self.final[job_id] = status
-                self.ended[job_id] = time.monotonic()
             self._judge(job, status, shown)
 
     def _judge(self, job: Job, status: str, shown: dict[str, Any]) -> None:
