@@ -64,6 +64,7 @@ def test_whatever_breaks_every_accepted_job_runs_once_and_ends_as_it_should(
     assert clients.refused == []
     assert all(job.accepted for job in jobs)
     assert witness.explained > 0
+    assert clients.repeated["503 cannot_write"] > 0, "whoever comes while the disk fails is told"
     assert stage.keeper.restarts > 0
     assert "panicked" not in stage.plane.output()
     report.write(text, REPORT)

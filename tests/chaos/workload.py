@@ -163,7 +163,9 @@ class Clients:
         if answer.ok or "already exists" in answer.text:
             return "accepted"
         if answer.status_code in LATER:
-            return f"{answer.status_code}"
+            # Ray's clients get a text, ours a code.
+            by_code = answer.headers["content-type"] == "application/json"
+            return f"{answer.status_code} {answer.json()['code'] if by_code else 'to Ray clients'}"
         return f"refused: {answer.status_code} {answer.text}"
 
 
