@@ -7,7 +7,7 @@ SEEDS ?=
 PROFILE ?= dist
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build console test rust-test console-test ray-test fakes lint wheels bench load soak worlds simulate fmt
+.PHONY: help demo build console test rust-test console-test ray-test fakes lint wheels bench load chaos soak worlds simulate fmt
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -35,6 +35,10 @@ ray-test: build fakes ## Only the tests on two real Ray clusters, the console's 
 
 fakes:
 	$(CARGO) build --quiet -p multicluster-testkit --example fake_ray
+
+chaos: build fakes ## Break everything under 1,000 jobs for ten minutes; writes the table in docs/reliability.md
+	CHAOS_JOBS=$${CHAOS_JOBS:-1000} CHAOS_ROUNDS=$${CHAOS_ROUNDS:-3} CHAOS_REPORT=docs/reliability.md \
+	  E2E_PATIENCE=$${E2E_PATIENCE:-2} scripts/python-env pytest tests/chaos -s
 
 lint: ## Check formatting and lints
 	$(CARGO) fmt --all --check

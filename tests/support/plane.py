@@ -54,6 +54,8 @@ class Plane:
         for entry in pool.clusters:
             entry.setdefault("plane_address", self.address)
         self._env = env or {}
+        #: What it is started with, such as `nsenter`.
+        self.prefix: list[str] = []
         self._process: subprocess.Popen[str] | None = None
         self._stdout: list[str] = []
 
@@ -73,7 +75,7 @@ class Plane:
         self.pool.write(self.config)
         home = self.directory / "home"
         home.mkdir(exist_ok=True)
-        command = [str(binary()), "serve", "--config", str(self.config)]
+        command = [*self.prefix, str(binary()), "serve", "--config", str(self.config)]
         command += ["--listen", f"127.0.0.1:{self.port}", "--state-dir", str(self.state)]
         self._stdout.clear()
         with self.log.open("ab") as log:
@@ -114,6 +116,10 @@ class Plane:
         code = self._process.wait(timeout * PATIENCE)
         self._process = None
         return code
+
+    def has_ended(self) -> bool:
+        """By itself, or because it was killed."""
+        return self._process is None or self._process.poll() is not None
 
     def kill(self) -> None:
         """SIGKILL: it has no chance to finish anything."""

@@ -122,6 +122,8 @@ codes! {
         "try again in a moment";
     STOPPING = "stopping", 503, "The control plane is stopping.",
         "try again in a moment";
+    CANNOT_WRITE = "cannot_write", 503, "The state cannot be written, so nothing new is accepted.",
+        "make room on its disk, or mend it, and try again";
     STORE_FULL = "store_full", 507, "No room on the disk, or for another package.",
         "delete ended jobs, or make room on the disk";
 }

@@ -5,6 +5,7 @@
 //! callers answered, clusters asked and watchers told. While the writer waits for the
 //! disk the driver goes on: whatever it produced meanwhile shares the next transaction.
 
+mod disk;
 mod outbox;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use tokio::sync::{
     oneshot,
 };
 
+pub(crate) use disk::Disk;
 pub(crate) use outbox::{Errand, LaneChange, Outbox, Run};
 #[cfg(all(test, target_os = "linux"))]
 pub(crate) use turn::start_here;
@@ -39,6 +41,7 @@ const HELD_UP: Duration = Duration::from_secs(5);
 pub struct Driver {
     inbox: mpsc::Sender<Command>,
     metrics: Metrics,
+    pub(crate) disk: Disk,
 }
 
 /// What the driver is asked to do.
@@ -82,6 +85,17 @@ pub enum Failure {
         "the control plane does not keep up: {INBOX} requests wait for its scheduler\n  hint: try again in a moment"
     )]
     Overloaded,
+    /// What would be accepted now could not be kept.
+    #[error(
+        "the state cannot be written for {seconds} s: {error}\n  \
+         hint: nothing was accepted; make room on its disk, or mend it, and try again"
+    )]
+    CannotWrite {
+        /// What the store says.
+        error: String,
+        /// For how long.
+        seconds: u64,
+    },
     /// The store could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -90,7 +104,7 @@ pub enum Failure {
 impl Driver {
     pub(crate) fn new(metrics: Metrics) -> (Self, mpsc::Receiver<Command>) {
         let (inbox, commands) = mpsc::channel(INBOX);
-        (Self { inbox, metrics }, commands)
+        (Self { inbox, metrics, disk: Disk::default() }, commands)
     }
 
     /// Feeds the core and waits until what came of it is durable.
@@ -106,17 +120,26 @@ impl Driver {
     /// Accepts one job: durable when this returns.
     ///
     /// # Errors
-    /// The core's refusal, or [`Failure::Stopping`].
+    /// The core's refusal, [`Failure::CannotWrite`], or [`Failure::Stopping`].
     pub async fn submit(&self, job: NewJob) -> Result<Accepted, Failure> {
-        Ok(self.turn(move |turn| turn.submit(job)).await??)
+        Ok(self.take_in(move |turn| turn.submit(job)).await??)
     }
 
     /// Accepts many at once: one transaction, one cycle, one answer for each in order.
     ///
     /// # Errors
-    /// [`Failure::Stopping`].
+    /// [`Failure::CannotWrite`] or [`Failure::Stopping`].
     pub async fn submit_batch(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Accepted, Refusal>>, Failure> {
-        self.turn(move |turn| turn.submit_batch(jobs)).await
+        self.take_in(move |turn| turn.submit_batch(jobs)).await
+    }
+
+    /// The same as [`turn`](Self::turn), for new work: none is taken that could not be kept.
+    pub(crate) async fn take_in<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut Turn) -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.disk.check()?;
+        self.turn(act).await
     }
 
     /// Does this between two other things; returns when all that came of it, and all that it

@@ -139,6 +139,7 @@ pub(crate) fn assemble(
     let parts = Parts {
         core,
         store: opened.store,
+        disk: plane.driver.disk.clone(),
         clock: clock.clone(),
         next_event: loaded.next_event,
         lanes,
@@ -187,6 +188,7 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     let address = listener.local_addr()?;
     let opened = open_state(&options.state_dir)?;
     Notice::take_down_old(&options.state_dir)?;
+    let notice = Notice::of(&url(scheme, address, &options), &options.config)?.write(&options.state_dir)?;
     config.warnings.iter().for_each(|warning| tracing::warn!(%warning, "configuration"));
     let clusters = counted(config.clusters.len(), "cluster");
     let mut started = start(config, opened, Some(options.config.clone()))?;
@@ -195,7 +197,7 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     let jobs = counted(plane.driver.read(Core::job_count).await?, "job");
     let _watch = reload::watch(&options.config, plane.reloader.clone());
     let signal = stop_signal();
-    let notice = Notice::of(&url(scheme, address, &options), &options.config)?.put_up(&options.state_dir)?;
+    let notice = notice.put_up()?;
     // Whoever reads our output may have gone: that is no reason to stop.
     drop(writeln!(
         std::io::stdout(),

@@ -15,7 +15,7 @@ use multicluster_testkit::{FakeFleet, FakeOptions, FakeRay};
 
 const USAGE: &str =
     "usage: fake_ray [--clusters N] [--port P] [--cpus N] [--gpus N] [--token T] [--ray-version V]
-                [--runs-for SECONDS] [--like-ray] [--until-stdin-closes]";
+                [--runs-for SECONDS] [--ledger FILE] [--like-ray] [--until-stdin-closes]";
 
 fn main() -> ExitCode {
     let args = match Args::parse(std::env::args().skip(1)) {
@@ -71,6 +71,7 @@ struct Args {
     token: Option<String>,
     ray_version: Option<String>,
     runs_for: Option<f64>,
+    ledger: Option<std::path::PathBuf>,
     like_ray: bool,
     until_stdin_closes: bool,
 }
@@ -87,6 +88,7 @@ impl Args {
                 "--token" => args.token = Some(value(&flag, words.next())?),
                 "--ray-version" => args.ray_version = Some(value(&flag, words.next())?),
                 "--runs-for" => args.runs_for = Some(value(&flag, words.next())?),
+                "--ledger" => args.ledger = Some(value(&flag, words.next())?),
                 "--like-ray" => args.like_ray = true,
                 "--until-stdin-closes" => args.until_stdin_closes = true,
                 other => return Err(format!("unknown argument {other:?}")),
@@ -113,6 +115,7 @@ impl Args {
             options = options.runs_for(std::time::Duration::from_secs_f64(seconds));
         }
         options.token = self.token.clone();
+        options.ledger = self.ledger.clone();
         options
     }
 }

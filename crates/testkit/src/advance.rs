@@ -4,6 +4,8 @@
 //! last look, in order: so the outcome does not depend on how often anybody looks.
 
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -120,6 +122,7 @@ impl State {
         }
         let driver = self.jobs[id].plan.driver.then(|| self.new_driver(self.nodes[node].ip.clone()));
         *self.runs.entry(id.to_owned()).or_default() += 1;
+        self.write_down(id);
         let killed_after = self.options.stopped_pending_runs_for;
         let job = self.jobs.get_mut(id).expect("live jobs exist");
         let place = &mut self.nodes[node];
@@ -134,6 +137,14 @@ impl State {
             let killed = at + killed_after;
             job.ends = Some(job.ends.map_or(killed, |ends| ends.min(killed)));
         }
+    }
+
+    /// In one write to the end of the file: several fakes may share it.
+    fn write_down(&self, id: &str) {
+        let Some(path) = &self.options.ledger else { return };
+        let line = format!("{} {id}\n", self.options.name);
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the ledger can be written");
     }
 
     pub(crate) fn end(&mut self, at: Instant, id: &str) {

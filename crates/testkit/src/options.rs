@@ -1,6 +1,7 @@
 //! How a fake is set up.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,6 +60,9 @@ pub struct FakeOptions {
     pub max_body: usize,
     /// Autoscaler v2: `/api/cluster_status` has only nulls.
     pub autoscaler_v2: bool,
+    /// Every run is written down in this file when it starts, one line: the cluster and the submission id.
+    /// For tests in which the fake itself is killed.
+    pub ledger: Option<PathBuf>,
     pub(crate) rule: Option<Rule>,
 }
 
@@ -87,6 +91,7 @@ impl FakeOptions {
             tail_linger: Duration::from_millis(20),
             max_body: 100 * 1024 * 1024,
             autoscaler_v2: false,
+            ledger: None,
             rule: None,
         }
     }

@@ -45,6 +45,7 @@ BY_CODE: dict[str, type[errors.SchedulerError]] = {
     "no_clusters": errors.NoHealthyClusterError,
     "overloaded": errors.ControlPlaneError,
     "stopping": errors.ControlPlaneError,
+    "cannot_write": errors.ControlPlaneError,
     "store_failed": errors.ControlPlaneError,
     "store_full": errors.ControlPlaneError,
     "internal": errors.ControlPlaneError,

@@ -112,4 +112,12 @@ def may_pass(error: SchedulerError) -> bool:
     """True if the same request may succeed later, as when the control plane is restarted."""
     if isinstance(error.__cause__, urllib3.exceptions.HTTPError):
         return True
-    return error.code in ("busy", "overloaded", "stopping", "http_502", "http_503", "http_504")
+    return error.code in (
+        "busy",
+        "overloaded",
+        "stopping",
+        "cannot_write",
+        "http_502",
+        "http_503",
+        "http_504",
+    )

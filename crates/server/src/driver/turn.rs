@@ -8,7 +8,7 @@ use multicluster_types::{ClusterName, ClusterSpec, GroupId, JobId, Kind, Payload
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{
-    Command, Errand, LaneChange, NewJob, Outbox,
+    Command, Disk, Errand, LaneChange, NewJob, Outbox,
     outbox::{Run, is_order, must_last},
     writer::Writer,
 };
@@ -32,6 +32,7 @@ const REPORT_MARGIN: Duration = Duration::from_secs(5);
 pub(crate) struct Parts {
     pub(crate) core: Core,
     pub(crate) store: Box<dyn multicluster_store::Store>,
+    pub(crate) disk: Disk,
     pub(crate) clock: Clock,
     pub(crate) next_event: u64,
     pub(crate) lanes: Lanes,
@@ -93,6 +94,7 @@ impl Parts {
         let (to_writer, outboxes) = mpsc::channel(ON_THE_WAY);
         let writer = Writer {
             store: self.store,
+            disk: self.disk,
             lanes: self.lanes,
             events: self.events,
             metrics: self.metrics.clone(),
@@ -151,16 +153,18 @@ impl Turn {
                 self.feed(Input::Tick);
             }
             let expected = self.clock.now();
-            if !self.outbox.is_empty() && self.to_writer.send(std::mem::take(&mut self.outbox)).await.is_err()
-            {
+            if !self.outbox.is_empty() && self.hand_on(&mut commands, &mut inbox).await.is_err() {
                 return;
             }
             // At least as often as it takes to tell a pause that somebody's lease did not outlast.
             let wakeup = self.until_wakeup().min(Duration::from_millis(self.patience().0 / 2));
             let expected = expected + span(wakeup);
-            let received = tokio::time::timeout(wakeup, commands.recv_many(&mut inbox, INPUTS)).await;
-            if received == Ok(0) {
-                return;
+            // Unless something came while the disk was slow.
+            if inbox.is_empty() {
+                let received = tokio::time::timeout(wakeup, commands.recv_many(&mut inbox, INPUTS)).await;
+                if received == Ok(0) {
+                    return;
+                }
             }
             self.notice_stall(expected);
             for command in inbox.drain(..) {
@@ -172,6 +176,27 @@ impl Turn {
                 self.obey(command);
             }
         }
+    }
+
+    /// Gives what came out to the writer, as soon as that can take it. While it waits for a disk
+    /// that is slow or full, those who only look are answered, and the others keep their order.
+    async fn hand_on(
+        &mut self,
+        commands: &mut mpsc::Receiver<Command>,
+        inbox: &mut Vec<Command>,
+    ) -> Result<(), mpsc::error::SendError<()>> {
+        let permit = loop {
+            tokio::select! {
+                biased;
+                permit = self.to_writer.reserve() => break permit?,
+                Some(command) = commands.recv(), if inbox.len() < INPUTS => match command {
+                    Command::Read(look) => look(&self.core),
+                    other => inbox.push(other),
+                },
+            }
+        };
+        permit.send(std::mem::take(&mut self.outbox));
+        Ok(())
     }
 
     /// The machine slept, or the disk stood still: heartbeats came in vain, or not at all.

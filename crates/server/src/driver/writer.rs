@@ -8,16 +8,17 @@ use std::{
 use multicluster_store::{Change, Store, StoreError};
 use tokio::sync::mpsc;
 
-use super::Outbox;
+use super::{Disk, Outbox};
 use crate::{events::Events, lanes::Lanes, metrics::Metrics};
 
 /// Changes after which a transaction is long enough.
 const ENOUGH: usize = 20_000;
-/// A disk that is full or slow gets this long to recover; nothing is answered meanwhile.
+/// A disk that is full or slow gets this long to recover; new work is turned away meanwhile.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) struct Writer {
     pub(super) store: Box<dyn Store>,
+    pub(super) disk: Disk,
     pub(super) lanes: Lanes,
     pub(super) events: Events,
     pub(super) metrics: Metrics,
@@ -63,14 +64,15 @@ impl Writer {
         loop {
             let store = &mut self.store;
             let committed = if must_last { store.commit(changes) } else { store.commit_lightly(changes) };
-            match committed {
-                Ok(()) => break,
-                Err(error) if started.elapsed() < PATIENCE => {
-                    tracing::error!(%error, changes = changes.len(), "cannot commit; trying again");
-                    thread::sleep(Duration::from_millis(500));
-                }
-                Err(error) => return Err(error),
+            let Err(error) = committed else { break };
+            if self.disk.failed(&error) >= PATIENCE {
+                return Err(error);
             }
+            tracing::error!(%error, changes = changes.len(), "cannot commit; trying again");
+            thread::sleep(Duration::from_millis(500));
+        }
+        if let Some(outage) = self.disk.works() {
+            tracing::info!(?outage, "commits again; nothing was lost");
         }
         self.metrics.committed(started.elapsed(), changes.len());
         Ok(())

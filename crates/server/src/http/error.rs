@@ -152,6 +152,7 @@ impl From<Failure> for Problem {
         match failure {
             Failure::Refused(refusal) => refusal.into(),
             Failure::Store(error) => error.into(),
+            Failure::CannotWrite { .. } => Problem::told(codes::CANNOT_WRITE, &failure),
             Failure::Stopping => Problem::told(codes::STOPPING, &failure),
             Failure::Overloaded => Problem::told(codes::OVERLOADED, &failure),
         }

@@ -33,9 +33,10 @@ async fn metrics(State(plane): State<Plane>) -> Response {
     ([(CONTENT_TYPE, kind)], plane.metrics.render(seen)).into_response()
 }
 
-/// Ready: the driver answers, and what is stored can be read.
+/// Ready: what is accepted can be written, the driver answers, and what is stored can be read.
 async fn ready(State(plane): State<Plane>) -> Response {
     let look = async {
+        plane.driver.disk.check()?;
         plane.driver.read(|_| ()).await?;
         plane.history(|store| JobId::new("-").map_or(Ok(None), |nobody| store.job(&nobody))).await
     };

@@ -22,6 +22,13 @@ pub(super) struct Notice {
     config: PathBuf,
 }
 
+/// A notice that is written and hangs nowhere yet.
+pub(super) struct Draft {
+    path: PathBuf,
+    draft: PathBuf,
+    text: String,
+}
+
 /// A notice that was put up by us.
 pub(super) struct PutUp {
     path: PathBuf,
@@ -49,18 +56,27 @@ impl Notice {
         remove(&path).with_context(|| format!("cannot remove {}", path.display()))
     }
 
-    /// Whole or not at all, and only for our user's eyes.
-    pub(super) fn put_up(&self, state_dir: &Path) -> anyhow::Result<PutUp> {
+    /// Only for our user's eyes. Before anything is started: a disk that does not take this takes
+    /// nothing else.
+    pub(super) fn write(&self, state_dir: &Path) -> anyhow::Result<Draft> {
         let (path, draft) = (state_dir.join(NAME), state_dir.join(".plane.json.new"));
         let text = serde_json::to_string(self)? + "\n";
         let write = || {
             remove(&draft)?;
             let mut options = fs::OpenOptions::new();
             std::os::unix::fs::OpenOptionsExt::mode(options.write(true).create_new(true), 0o600);
-            options.open(&draft)?.write_all(text.as_bytes())?;
-            fs::rename(&draft, &path)
+            options.open(&draft)?.write_all(text.as_bytes())
         };
-        write().with_context(|| format!("cannot write {}", path.display()))?;
+        write().with_context(|| format!("cannot write {}", draft.display()))?;
+        Ok(Draft { path, draft, text })
+    }
+}
+
+impl Draft {
+    /// Whole or not at all.
+    pub(super) fn put_up(self) -> anyhow::Result<PutUp> {
+        let Self { path, draft, text } = self;
+        fs::rename(&draft, &path).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(PutUp { path, text })
     }
 }

@@ -112,6 +112,41 @@ fn damage_in_the_middle_is_an_error_not_a_panic() {
     }
 }
 
+/// After a crash the log is all that has the latest commits. Whatever became of its end, what opens is
+/// a state that was committed once, never half of one; and what is only behind the end takes nothing.
+#[test]
+fn a_log_whose_end_is_torn_or_wrong_still_gives_whole_commits() {
+    let dir = TempDir::new();
+    let mut opened = open(&dir).unwrap();
+    for n in 0..20 {
+        let pair = [2 * n, 2 * n + 1].map(|n| job(queued(&format!("job-{n}"), n)));
+        opened.store.commit(&pair).unwrap();
+    }
+    // As a kill leaves it: nobody has moved the log into the database.
+    let [database, log] = ["state.db", "state.db-wal"].map(|name| fs::read(dir.path().join(name)).unwrap());
+    drop(opened);
+    let jobs_with = |log: &[u8]| {
+        let dir = TempDir::new();
+        fs::create_dir(dir.path()).unwrap();
+        fs::write(dir.path().join("state.db"), &database).unwrap();
+        fs::write(dir.path().join("state.db-wal"), log).unwrap();
+        let loaded = open(&dir).and_then(|mut opened| opened.store.load()).unwrap();
+        loaded.durable.jobs.len()
+    };
+    assert_eq!(jobs_with(&log), 40);
+    for torn in [vec![0xa5; 100], vec![0; 8192 + 24], log[32..32 + 24 + 8192 / 2].to_vec()] {
+        assert_eq!(jobs_with(&[log.as_slice(), &torn].concat()), 40, "what follows the last commit");
+    }
+    for cut in [1, 30, 5_000, 50_000] {
+        let jobs = jobs_with(&log[..log.len() - cut]);
+        assert!(jobs < 40 && jobs % 2 == 0, "{jobs} jobs with {cut} bytes cut off");
+        let mut flipped = log.clone();
+        flipped[log.len() - cut] ^= 1;
+        let jobs = jobs_with(&flipped);
+        assert!(jobs < 40 && jobs % 2 == 0, "{jobs} jobs with a byte flipped {cut} from the end");
+    }
+}
+
 #[test]
 fn a_record_that_makes_no_sense_is_named() {
     let dir = TempDir::new();

@@ -38,6 +38,24 @@ async fn a_job_is_pending_then_running_then_succeeded() {
 }
 
 #[tokio::test]
+async fn what_ran_is_in_the_ledger_once_per_run() {
+    let ledger = std::env::temp_dir().join(format!("fake-ray-ledger-{}", std::process::id()));
+    let mut options = FakeOptions::new("a");
+    options.ledger = Some(ledger.clone());
+    let fake = FakeRay::start(options).await;
+    for _ in 0..2 {
+        submit(&fake, "j", "true").await;
+    }
+    fake.wait_for("j", JobStatus::Succeeded, SOON).await;
+    fake.restart();
+    submit(&fake, "j", "true").await;
+    fake.wait_for("j", JobStatus::Succeeded, SOON).await;
+    let lines = std::fs::read_to_string(&ledger).unwrap();
+    std::fs::remove_file(ledger).unwrap();
+    assert_eq!(lines, "a j\na j\n");
+}
+
+#[tokio::test]
 async fn a_failing_entrypoint_leaves_code_and_log_in_the_message() {
     let fake = fake().await;
     submit(&fake, "j", "echo oops && exit 3").await;

@@ -85,7 +85,7 @@ pub(super) async fn place(
     api.plane.bounds.submit(&caller, checked.len())?;
     let (wanted, refused) = sort_out(checked);
     drop(turn);
-    let submitted = api.plane.driver.turn(move |turn| {
+    let submitted = api.plane.driver.take_in(move |turn| {
         let each = turn.submit_batch(wanted);
         each.into_iter().map(|result| placed(turn.core(), result)).collect::<Vec<_>>()
     });

@@ -70,7 +70,7 @@ pub(super) async fn submit(
     let patience = patience(&uri)?;
     let placement = new_placement(sent)?.owned_by(caller.owner.clone());
     // Granted at once, it costs one turn of the driver and one commit.
-    let submitted = api.plane.driver.turn(move |turn| {
+    let submitted = api.plane.driver.take_in(move |turn| {
         let accepted = turn.submit(placement)?;
         let core = turn.core();
         Ok((core.job(&accepted.job).map(|job| show(core, job, patience.is_zero())), accepted))

@@ -79,7 +79,7 @@ async fn every_code_can_be_met_and_comes_with_a_hint() {
     let missed: Vec<_> =
         codes::ALL.iter().map(|code| code.word).filter(|code| !met.contains(*code)).collect();
     let tokens = ["no_token", "bad_token", "forbidden"];
-    let others = ["no_lease", "bad_policy", "internal", "store_failed", "busy", "store_full"];
+    let others = ["no_lease", "bad_policy", "internal", "store_failed", "busy", "cannot_write", "store_full"];
     assert_eq!(missed, [&tokens[..], &others[..]].concat());
 }
 

@@ -1,0 +1,52 @@
+"""Fake dashboards (crates/testkit) as a process that can be killed and started again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from support import ports
+from support.plane import REPOSITORY
+
+
+def binary() -> Path:
+    path = Path(os.environ.get("FAKE_RAY_BIN") or REPOSITORY / "target/debug/examples/fake_ray")
+    assert path.is_file(), (
+        f"the fake dashboards are missing: {path}\n"
+        "hint: cargo build -p multicluster-testkit --example fake_ray, or name it in FAKE_RAY_BIN"
+    )
+    return path
+
+
+class Fake:
+    """One fake cluster. Every start is a new head: another session, nothing remembered.
+
+    What it ran is in the ledger, which outlives it.
+    """
+
+    def __init__(self, name: str, ledger: Path) -> None:
+        self.name = name
+        self._ledger = ledger
+        self._port = ports.a_port()
+        self._process: subprocess.Popen[str] | None = None
+        self.start()
+
+    @property
+    def dashboard(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    def start(self) -> None:
+        command = [str(binary()), "--port", str(self._port), "--cpus", "64"]
+        command += ["--ledger", str(self._ledger), "--until-stdin-closes"]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline().startswith("http"), "the fake says where it is"
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None

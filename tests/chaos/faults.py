@@ -1,0 +1,247 @@
+"""The faults. Each says its name, how long it is held, how it is done and undone, and which
+clusters must take work again afterwards.
+
+`inject` returns when the fault is there. Where the control plane ought to say something about it,
+`inject` or `heal` waits for its words and fails without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from support.ray_cluster import RayCluster
+from support.waiting import wait_until
+
+from .disk import Disk
+from .fakes import Fake
+from .proxy import Mood
+from .stage import Stage
+
+EVERYWHERE = ("steady", "shaky")
+
+
+class Fault:
+    name = ""
+    #: Between so many seconds and so many.
+    held = (0.0, 0.0)
+    #: A kill -9 of the control plane may fall into it.
+    allows_kill = True
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+
+    def why_not(self) -> str:
+        """Why it cannot be tried on this machine."""
+        return ""
+
+    def inject(self) -> None:
+        raise NotImplementedError
+
+    def heal(self) -> None:
+        """By itself, unless said otherwise."""
+
+    def affected(self) -> tuple[str, ...]:
+        return EVERYWHERE
+
+
+class PlaneKilled(Fault):
+    name = "control plane: kill -9"
+    allows_kill = False
+
+    def inject(self) -> None:
+        with self.stage.keeper.killed():
+            pass
+
+
+class OnDisk(Fault):
+    """Those that need a disk of their own."""
+
+    def why_not(self) -> str:
+        return f"no disk of its own: {self.stage.no_disk}" if self.stage.disk is None else ""
+
+    @property
+    def disk(self) -> Disk:
+        assert self.stage.disk is not None, self.stage.no_disk
+        return self.stage.disk
+
+    def wait_until_ready(self) -> None:
+        wait_until(lambda: self.stage.readiness() == "ok", "/readyz is ok again", timeout=30)
+
+
+class TornLog(OnDisk):
+    name = "control plane: kill -9, and a torn end of its log"
+    allows_kill = False
+
+    def inject(self) -> None:
+        with self.stage.keeper.killed():
+            self.disk.tear(self.stage.dice)
+
+
+class FullDisk(OnDisk):
+    name = "disk: full"
+    held = (3, 8)
+    allows_kill = False
+
+    def __init__(self, stage: Stage, submit_large: Callable[[], None]) -> None:
+        super().__init__(stage)
+        self.submit_large = submit_large
+
+    def inject(self) -> None:
+        """Its log has room within itself, which large jobs use up."""
+        self.disk.fill()
+
+        def is_told() -> bool:
+            self.submit_large()
+            return "full" in self.stage.cannot_write()
+
+        wait_until(is_told, "/readyz says that the disk is full", timeout=30, every=0.5)
+
+    def heal(self) -> None:
+        self.disk.make_room()
+        self.wait_until_ready()
+
+
+class LongFullDisk(FullDisk):
+    """It gives up after 30 s, ends with an error, and is started again and again until there is
+    room."""
+
+    name = "disk: full until it gives up"
+
+    def inject(self) -> None:
+        super().inject()
+        last_words = "what was answered is kept: database: database or disk is full"
+        wait_until(lambda: last_words in self.stage.plane.output(), "it gives up", timeout=60)
+        refusals = self.stage.keeper.refusals
+        before = len(refusals)
+        wait_until(lambda: len(refusals) > before, "it says that it cannot start", timeout=30)
+        assert "No space left on device" in refusals[-1], refusals[-1]
+
+
+class ReadOnlyDisk(OnDisk):
+    """As ext4 does it when the disk fails: files that are open cannot be written any more."""
+
+    name = "disk: read-only under it"
+    held = (3, 8)
+    allows_kill = False
+
+    def why_not(self) -> str:
+        return ""
+
+    def inject(self) -> None:
+        self.stage.shim.make_read_only()
+        wait_until(
+            lambda: "disk I/O error" in self.stage.cannot_write(), "/readyz says so", timeout=30
+        )
+
+    def heal(self) -> None:
+        self.stage.shim.make_writable()
+        self.wait_until_ready()
+
+
+class ReadOnlyStart(OnDisk):
+    name = "disk: read-only at a start"
+    held = (2, 4)
+    allows_kill = False
+
+    def inject(self) -> None:
+        self._refusals = len(self.stage.keeper.refusals)
+        with self.stage.keeper.killed():
+            self.disk.remount("ro")
+        refusals = self.stage.keeper.refusals
+        wait_until(lambda: len(refusals) > self._refusals, "it says that it cannot start", 30)
+        assert "Read-only file system" in refusals[-1], refusals[-1]
+
+    def heal(self) -> None:
+        with self.stage.keeper.killed():
+            self.disk.remount("rw")
+        self.wait_until_ready()
+
+
+class ClockJumps(Fault):
+    """The wall clock of the control plane alone: forward, back, and right again."""
+
+    held = (4, 7)
+
+    def __init__(self, stage: Stage, hours: float) -> None:
+        super().__init__(stage)
+        self.hours = hours
+        self.name = f"clock: {abs(hours):g} h {'forward' if hours > 0 else 'back'}, and right again"
+
+    def inject(self) -> None:
+        self.stage.shim.set_clock(self.hours)
+
+    def heal(self) -> None:
+        self.stage.shim.set_clock(0)
+
+
+class Network(Fault):
+    """Both dashboards behind a proxy, the fake one and the real one."""
+
+    held = (6, 10)
+
+    def __init__(self, stage: Stage, mood: Mood) -> None:
+        super().__init__(stage)
+        self.mood = mood
+        self.name = {
+            Mood.DELAYS: "network: answers and requests delayed, some past every patience",
+            Mood.DROPS: "network: requests and answers lost",
+            Mood.TRUNCATES: "network: answers cut off",
+            Mood.DUPLICATES: "network: every request sent twice",
+        }[mood]
+
+    def inject(self) -> None:
+        for proxy in self.stage.proxies.values():
+            proxy.mood = self.mood
+
+    def heal(self) -> None:
+        for proxy in self.stage.proxies.values():
+            proxy.mood = Mood.KIND
+
+    def affected(self) -> tuple[str, ...]:
+        return ("shaky", "mac")
+
+
+class HeadKilled(Fault):
+    """SIGKILL to everything on it, and a new head that knows nothing."""
+
+    held = (3, 5)
+
+    def __init__(self, stage: Stage, cluster: RayCluster | Fake, on_loss: Callable[[str], None]):
+        super().__init__(stage)
+        self.cluster = cluster
+        self.on_loss = on_loss
+        kind = "a fake" if isinstance(cluster, Fake) else "a real"
+        self.name = f"Ray head ({kind} one): kill -9, and a new one"
+
+    def inject(self) -> None:
+        self.on_loss(self.cluster.name)
+        self.cluster.kill()
+
+    def heal(self) -> None:
+        if isinstance(self.cluster, Fake):
+            self.cluster.start()
+        else:
+            self.cluster.restart()
+
+    def affected(self) -> tuple[str, ...]:
+        return (self.cluster.name,)
+
+
+class HeadFrozen(Fault):
+    """SIGSTOP: connections are taken, and nobody answers."""
+
+    name = "Ray head (a real one): SIGSTOP for a while"
+    held = (8, 12)
+
+    def __init__(self, stage: Stage, cluster: RayCluster) -> None:
+        super().__init__(stage)
+        self.cluster = cluster
+
+    def inject(self) -> None:
+        self.cluster.freeze()
+
+    def heal(self) -> None:
+        self.cluster.thaw()
+
+    def affected(self) -> tuple[str, ...]:
+        return (self.cluster.name,)

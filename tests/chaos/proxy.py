@@ -1,0 +1,132 @@
+"""A proxy in front of one dashboard, as networks and load balancers are on a bad day.
+
+One request per connection, so that every request meets the mood of its moment. In each mood most
+requests suffer and some do not: a cluster that never answers is another fault.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import random
+import struct
+import threading
+from collections import Counter
+from socket import SO_LINGER, SOL_SOCKET
+from urllib.parse import urlsplit
+
+from support import ports
+
+
+class Mood(enum.Enum):
+    KIND = "kind"
+    DELAYS = "delays"
+    DROPS = "drops"
+    TRUNCATES = "truncates"
+    DUPLICATES = "duplicates"
+
+
+# Longer than the control plane waits for an answer (10 s): what it gave up on arrives all the same.
+TOO_LATE = 12.0
+
+
+class Proxy:
+    """`url` is for cluster.yaml; `mood` may change at any moment; `done` counts what it did."""
+
+    def __init__(self, backend: str, seed: int) -> None:
+        self._backend = (urlsplit(backend).hostname, urlsplit(backend).port)
+        self._dice = random.Random(seed)
+        self.mood = Mood.KIND
+        self.done: Counter[str] = Counter()
+        port = ports.a_port()
+        self.url = f"http://127.0.0.1:{port}{urlsplit(backend).path}"
+        self._loop = asyncio.new_event_loop()
+        self._server = self._loop.run_until_complete(
+            asyncio.start_server(self._serve, "127.0.0.1", port)
+        )
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        async def end() -> None:
+            self._server.close()
+            waiting = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+        asyncio.run_coroutine_threadsafe(end(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            request = await _read_request(reader)
+            if request:
+                await self._pass_on(request, writer)
+        except (OSError, asyncio.IncompleteReadError):
+            # The dashboard is away, or its client is: whoever is left sees the connection end.
+            _reset(writer)
+        finally:
+            writer.close()
+
+    async def _pass_on(self, request: bytes, writer: asyncio.StreamWriter) -> None:
+        mood = self.mood if self._dice.random() < 0.7 else Mood.KIND
+        if mood is Mood.DROPS and self._dice.random() < 0.5:
+            self.done["request lost"] += 1
+            _reset(writer)
+            return
+        if mood is Mood.DELAYS:
+            # Now and then it is the request that arrives when nobody waits for it any more.
+            late = self._dice.random() < 0.15
+            self.done["delayed past the patience of the sender" if late else "delayed"] += 1
+            await asyncio.sleep(TOO_LATE if late else self._dice.uniform(0.1, 3))
+        answer = await self._ask(request)
+        if mood is Mood.DROPS:
+            self.done["answer lost"] += 1
+            _reset(writer)
+            return
+        if mood is Mood.TRUNCATES:
+            self.done["answer truncated"] += 1
+            answer = answer[: self._dice.randrange(1, max(2, len(answer)))]
+        if mood is Mood.DUPLICATES:
+            self.done["request duplicated"] += 1
+            await asyncio.sleep(self._dice.uniform(0, 0.5))
+            second = await self._ask(request)
+            # Whichever comes back: to a submit the second says that the id is taken.
+            answer = self._dice.choice([answer, second])
+        writer.write(answer)
+        with contextlib.suppress(OSError):
+            await writer.drain()
+
+    async def _ask(self, request: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection(*self._backend)
+        try:
+            writer.write(request)
+            await writer.drain()
+            return await reader.read(-1)
+        finally:
+            writer.close()
+
+
+async def _read_request(reader: asyncio.StreamReader) -> bytes:
+    """Head and body, with `Connection: close` in place of what it says about that."""
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.IncompleteReadError:
+        return b""
+    lines = head[:-4].split(b"\r\n")
+    parts = [line.partition(b":") for line in lines[1:]]
+    headers = {name.strip().lower(): value.strip() for name, _, value in parts}
+    assert b"transfer-encoding" not in headers, "a body of unknown length is not for this proxy"
+    body = await reader.readexactly(int(headers.get(b"content-length", b"0")))
+    kept = [line for line in lines if not line.lower().startswith(b"connection:")]
+    return b"\r\n".join([*kept, b"Connection: close", b"", b""]) + body
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    """Ends the connection with a reset: what was sent may be lost, too."""
+    with contextlib.suppress(OSError, AttributeError):
+        writer.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
+    writer.close()

@@ -1,0 +1,43 @@
+"""What the control plane is told in place of the truth: the time of day, and that it may not write.
+
+`shim.c` does it, inside the process. The test keeps its own clock.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import struct
+import subprocess
+from pathlib import Path
+
+
+class Shim:
+    def __init__(self, directory: Path) -> None:
+        self._library = directory / "shim.so"
+        self._file = directory / "shim.told"
+        source = Path(__file__).with_name("shim.c")
+        command = ["cc", "-shared", "-fPIC", "-O1", "-o", str(self._library), str(source), "-ldl"]
+        subprocess.run(command, check=True, timeout=60)
+        self._file.write_bytes(bytes(16))
+        with self._file.open("r+b") as file:
+            self._told = mmap.mmap(file.fileno(), 16)
+
+    @property
+    def env(self) -> dict[str, str]:
+        """For the process to be told."""
+        return {"LD_PRELOAD": str(self._library), "CHAOS_SHIM": str(self._file)}
+
+    def set_clock(self, off_by_hours: float) -> None:
+        """By so much the wall clock is wrong from now on, also for those started later."""
+        self._tell(0, round(off_by_hours * 3600))
+
+    def make_read_only(self) -> None:
+        self._tell(1, errno.EROFS)
+
+    def make_writable(self) -> None:
+        self._tell(1, 0)
+
+    def _tell(self, place: int, number: int) -> None:
+        # One aligned word: whoever reads it meanwhile sees the old one or the new one.
+        struct.pack_into("=q", self._told, place * 8, number)

@@ -1,0 +1,70 @@
+"""Nothing is lost, nothing runs twice, no final status is wrong, and whatever waits says for what:
+under load, while everything breaks that can.
+
+`make test` runs it for about two minutes, `make chaos` with 1,000 jobs. `CHAOS_SEED` repeats the
+faults of a run in their order, `CHAOS_JOBS` and `CHAOS_ROUNDS` say how much of it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from chaos import report
+from chaos.stage import staged
+from chaos.storm import Storm
+from chaos.witness import Witness
+from chaos.workload import Clients, Ledger, make
+from support.plane import REPOSITORY
+from support.ray_cluster import Clusters
+from support.waiting import wait_until
+
+JOBS = int(os.environ.get("CHAOS_JOBS", "150"))
+ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "1"))
+SEED = int(os.environ.get("CHAOS_SEED") or random.randrange(1_000_000))
+# The page that gets the table. Without it the tree stays as it is.
+REPORT = Path(os.environ.get("CHAOS_REPORT") or REPOSITORY / "target/chaos/report.md")
+
+# What is still queued when the last fault is over must have ended by then.
+DRAINED_WITHIN = 90.0
+
+
+@pytest.mark.timeout(3600)
+def test_whatever_breaks_every_accepted_job_runs_once_and_ends_as_it_should(
+    mended: Clusters, tmp_path: Path
+) -> None:
+    print(f"CHAOS_SEED={SEED}")
+    dice = random.Random(SEED)
+    began = time.monotonic()
+    with staged(tmp_path, mended, SEED) as stage:
+        ledger = Ledger(stage.ledger)
+        jobs = make(ledger, dice, JOBS, real=max(6, JOBS // 16))
+        witness = Witness(stage.plane, jobs, ledger, SEED)
+        clients = Clients(stage.plane, jobs)
+        storm = Storm(stage, clients, witness, ledger, SEED)
+        stage.start()
+        witness.start()
+        clients.start()
+
+        storm.rage(ROUNDS)
+
+        assert clients.join(60), "all jobs are submitted by now"
+        wait_until(lambda: not witness.in_flight(), "everything has ended", DRAINED_WITHIN)
+        # A second run of anything would perhaps come late: let it.
+        time.sleep(3)
+        witness.close()
+
+    text = report.render(storm, SEED, time.monotonic() - began)
+    print(text)
+    assert witness.violations == []
+    assert clients.refused == []
+    assert all(job.accepted for job in jobs)
+    assert witness.explained > 0
+    assert clients.repeated["503 cannot_write"] > 0, "whoever comes while the disk fails is told"
+    assert stage.keeper.restarts > 0
+    assert "panicked" not in stage.plane.output()
+    report.write(text, REPORT)
