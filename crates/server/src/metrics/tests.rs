@@ -21,6 +21,7 @@ impl World {
             total: Resources::from_amounts([("CPU", 8.0), ("memory", 1024.0)]).unwrap(),
             used: Resources::from_amounts([("CPU", 2.0)]).unwrap(),
             physical: multicluster_types::Load::default(),
+            head: None,
             nodes: 1,
             ray_version: "2.60.0".into(),
             python_version: Some("3.11.7".into()),
@@ -28,7 +29,7 @@ impl World {
         };
         snapshot.physical.cpu = Some(Share::percent(40));
         let cluster = ClusterName::new("mac").unwrap();
-        world.feed(1000, Input::Polled { cluster, snapshot: Box::new(snapshot) });
+        world.feed(1000, Input::Polled { cluster, snapshot: Box::new(snapshot), took: Span::ZERO });
         world
     }
 
