@@ -10,13 +10,16 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import time
 from pathlib import Path
 
 from . import processes
 from .ray_cluster import RayCluster
+from .waiting import wait_until
 
-CONTROLLER = Path("/sys/fs/cgroup/memory")
+CGROUPS = Path("/sys/fs/cgroup")
+CONTROLLER = CGROUPS / "memory"
+# Its part of the processors while others compile: that of eight processes.
+SHARES = 8 * 1024
 
 
 def is_possible() -> bool:
@@ -28,19 +31,29 @@ def is_possible() -> bool:
     )
 
 
+def is_removed(group: Path) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        group.rmdir()
+    return True
+
+
 class SmallHead(RayCluster):
     """One node of `memory` bytes, head and drivers together."""
 
     def __init__(self, name: str, memory: int, num_cpus: int = 2):
         super().__init__(name, num_cpus)
         self._group = CONTROLLER / self.directory.name
+        self._processors = CGROUPS / "cpu" / self.directory.name
         self._group.mkdir()
+        self._processors.mkdir()
         (self._group / "memory.limit_in_bytes").write_text(str(memory))
+        (self._processors / "cpu.shares").write_text(str(SHARES))
 
     def launcher(self) -> list[str]:
         """In a mount namespace where the group is all there is."""
         script = (
-            f"mount --bind {self._group} {CONTROLLER}"
+            f"echo $$ > {self._processors}/cgroup.procs"
+            f" && mount --bind {self._group} {CONTROLLER}"
             f" && echo $$ > {CONTROLLER}/cgroup.procs"
             ' && exec "$@"'
         )
@@ -63,9 +76,6 @@ class SmallHead(RayCluster):
 
     def remove(self) -> None:
         super().remove()
-        with contextlib.suppress(FileNotFoundError):
-            for _ in range(50):
-                with contextlib.suppress(OSError):
-                    self._group.rmdir()
-                    return
-                time.sleep(0.1)  # The last process is dead, and not yet gone.
+        for group in (self._group, self._processors):
+            # The last process is dead, and perhaps not yet gone.
+            wait_until(lambda group=group: is_removed(group), f"{group} is empty", timeout=10)

@@ -230,7 +230,7 @@ impl Reason {
             Reason::TooSoon { until } => format!("next top-level submission allowed in {}", left(until)),
             Reason::AtLimit { running, limit } => format!("runs {running} of at most {limit} top-level jobs"),
             Reason::HeadFull { drivers, limit, free } => format!(
-                "its head node runs {drivers} drivers and has memory for {limit}, {} free",
+                "runs {drivers} of at most {limit} drivers on its head node, {} free",
                 Dimension::Memory.show(*free)
             ),
             Reason::Starting { jobs, limit, lowered } => {

@@ -35,8 +35,7 @@ fn a_head_runs_no_more_drivers_than_its_share_of_memory_holds() {
     assert_eq!(waiting(&env, &jobs), 2);
     assert_eq!(env.reason(&jobs[3], "only"), head_full(3, 3, 600.0));
     assert!(
-        env.summary(&jobs[3])
-            .contains("only: its head node runs 3 drivers and has memory for 3, 572.2 MiB free"),
+        env.summary(&jobs[3]).contains("only: runs 3 of at most 3 drivers on its head node, 572.2 MiB free"),
         "{}",
         env.summary(&jobs[3])
     );

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use multicluster_core::{Input, ReleaseOutcome};
 use multicluster_store::{Change, Loaded, Options, Store, StoreError, memory};
-use multicluster_types::{Attempt, ClusterName, JobId, Kind, Load, Payload, Resources, Snapshot, Work};
+use multicluster_types::{Attempt, ClusterName, JobId, Kind, Load, Payload, Resources, Snapshot, Span, Work};
 
 use crate::{NewJob, Started, clock::wall, start};
 

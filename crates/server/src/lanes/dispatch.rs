@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use multicluster_core::DispatchOutcome;
@@ -15,6 +15,7 @@ use super::{
     status,
 };
 use crate::{
+    clock::span,
     driver::Run,
     resolve::{self, Resolved},
     sdk,
@@ -29,7 +30,8 @@ impl Lane {
             return;
         }
         let started = Instant::now();
-        let outcome = match self.send(&run, homes, leave_by).await {
+        let mut took = Duration::ZERO;
+        let outcome = match self.send(&run, homes, leave_by, &mut took).await {
             Ok(()) => DispatchOutcome::Accepted,
             Err(outcome) => outcome,
         };
@@ -39,11 +41,18 @@ impl Lane {
         if let Some(problem) = problem {
             tracing::warn!(cluster = %self.cluster, job = %run.job, attempt = run.attempt.0, %problem, "dispatch: {word}");
         }
-        self.report(Report::Dispatched { run, outcome }).await;
+        self.report(Report::Dispatched { run, outcome, took: span(took) }).await;
         self.look.notify_one();
     }
 
-    async fn send(&self, run: &Run, homes: &[Arc<str>], leave_by: Instant) -> Result<(), DispatchOutcome> {
+    /// `took`: how long the dashboard took for the request itself.
+    async fn send(
+        &self,
+        run: &Run,
+        homes: &[Arc<str>],
+        leave_by: Instant,
+        took: &mut Duration,
+    ) -> Result<(), DispatchOutcome> {
         let late =
             || DispatchOutcome::Failed(format!("cluster {} is too busy to send it to", self.cluster).into());
         let turn = tokio::time::timeout_at(leave_by.into(), self.dispatches.acquire()).await;
@@ -61,7 +70,10 @@ impl Lane {
         if Instant::now() > leave_by {
             return Err(late());
         }
-        match self.client.submit(&request).await {
+        let sent = Instant::now();
+        let answer = self.client.submit(&request).await;
+        *took = sent.elapsed();
+        match answer {
             Ok(_) => Ok(()),
             Err(error) if error.is_already_exists() => self.whose(run, &error).await,
             Err(error) if error.may_have_arrived() => Err(DispatchOutcome::Unknown(error.to_string().into())),

@@ -1,7 +1,9 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use multicluster_core::{ClusterChange, DispatchOutcome, Identity, Input, Submission};
-use multicluster_types::{ClusterSpec, Resources, Settings, Snapshot, Timestamp, Work, settings::Share};
+use multicluster_types::{
+    ClusterSpec, Resources, Settings, Snapshot, Span, Timestamp, Work, settings::Share,
+};
 
 use super::{catalogue::ALL, *};
 
@@ -73,8 +75,12 @@ fn a_job_is_counted_from_acceptance_to_its_end() {
     world.shows(r#"multicluster_cluster_live{cluster="mac"} 1.0"#);
 
     let job = || JobId::new("a").unwrap();
-    let accepted =
-        Input::Dispatched { job: job(), attempt: Attempt::FIRST, outcome: DispatchOutcome::Accepted };
+    let accepted = Input::Dispatched {
+        job: job(),
+        attempt: Attempt::FIRST,
+        outcome: DispatchOutcome::Accepted,
+        took: Span::ZERO,
+    };
     world.feed(4000, accepted);
     for (now, status) in
         [(5000, multicluster_core::RunStatus::Running), (25_000, multicluster_core::RunStatus::Succeeded)]

@@ -18,7 +18,7 @@ use axum::{
     http::{HeaderMap, Request, StatusCode},
 };
 use multicluster_core::Input;
-use multicluster_types::{ClusterName, Incarnation, Load, Resources, Snapshot};
+use multicluster_types::{ClusterName, Incarnation, Load, Resources, Snapshot, Span};
 use serde_json::Value;
 use tower::Service;
 
