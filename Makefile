@@ -7,7 +7,7 @@ SEEDS ?=
 PROFILE ?= dist
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build console test rust-test console-test ray-test fakes lint wheels bench load chaos soak worlds simulate fmt
+.PHONY: help demo build console test rust-test console-test ray-test fakes lint wheels bench load head chaos soak worlds simulate fmt
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -58,6 +58,9 @@ bench: ## Measure core, store, server and SDK; writes target/bench/*.json
 	$(CARGO) bench -p multicluster-cli --bench server
 	RAY_MULTICLUSTER_BIN=target/release/ray-multicluster scripts/python-env python tests/bench_ray.py
 	RAY_MULTICLUSTER_BIN=target/release/ray-multicluster scripts/python-env python tests/bench_sdk.py
+
+head: build ## 500 jobs to one small Ray head, directly and through us: half an hour, as root
+	scripts/python-env python tests/bench_head.py
 
 simulate: ## A simulated morning on two clusters, and what other settings would have changed
 	@$(CARGO) run --quiet -p multicluster-simulator --example simulate -- \

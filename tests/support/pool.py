@@ -54,7 +54,7 @@ class Pool:
                 "name": cluster.name,
                 "head_address": cluster.head_address,
                 "dashboard": cluster.dashboard,
-                **copy.deepcopy(STAND_INS[cluster.name]),
+                **copy.deepcopy(STAND_INS.get(cluster.name, {})),
             }
             for cluster in clusters
         ]

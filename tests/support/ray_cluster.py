@@ -82,6 +82,7 @@ class RayCluster:
         taken = [port for port in self._ports if not ports.is_free(port)]
         assert not taken, f"ports of Ray cluster {self.name} are in use: {taken}"
         command = [
+            *self.launcher(),
             str(BIN / "ray"),
             "start",
             "--head",
@@ -129,6 +130,10 @@ class RayCluster:
             raise AssertionError(f"ray start for {self.name} gave {done.returncode}:\n{text}")
         wait_until(self.is_usable, f"Ray cluster {self.name} takes jobs", timeout=120)
         return self
+
+    def launcher(self) -> list[str]:
+        """What starts it, if not we ourselves."""
+        return []
 
     def is_usable(self) -> bool:
         """A node is alive, and both ends of the job API answer (the version alone comes early)."""

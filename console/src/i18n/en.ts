@@ -270,6 +270,7 @@ export const en = {
   'reason.over_threshold': 'over its threshold',
   'reason.too_soon': 'too soon',
   'reason.at_limit': 'at its job limit',
+  'reason.head_full': 'no memory for drivers',
   'reason.starting': 'starting others',
   'reason.no_room': 'no room',
   'reason.reserved': 'reserved',

@@ -271,6 +271,7 @@ export const zh: Record<keyof typeof en, string> = {
   'reason.over_threshold': '超过阈值',
   'reason.too_soon': '间隔未到',
   'reason.at_limit': '作业数已满',
+  'reason.head_full': '头节点内存不足',
   'reason.starting': '正在启动其他作业',
   'reason.no_room': '没有空闲',
   'reason.reserved': '已预留',

@@ -213,6 +213,12 @@ pub struct LimitsView {
     /// How many top-level jobs it may run at once; absent: as many as fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_running_jobs: Option<u32>,
+    /// How many drivers its head node has memory for now; absent: nobody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_drivers: Option<u32>,
+    /// How many jobs it may be starting at once, as it copes.
+    #[serde(default)]
+    pub max_starting: u32,
 }
 
 /// How a dashboard is reached, without the secrets.

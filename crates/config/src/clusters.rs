@@ -137,6 +137,8 @@ impl Found {
             "submission_interval" => self.limits.submission_interval = Some(settings.submission_interval),
             "execution_mode" => self.limits.execution_mode = Some(settings.execution_mode),
             "max_running_jobs" => self.limits.max_running_jobs = Some(settings.max_running_jobs),
+            "driver_memory" => self.limits.driver_memory = Some(settings.driver_memory),
+            "head_memory_share" => self.limits.head_memory_share = Some(settings.head_memory_share),
             _ => {}
         }
     }

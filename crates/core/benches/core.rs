@@ -205,7 +205,12 @@ fn live_through(core: &mut Core, effects: Vec<Effect>) -> Output {
     let mut by_cluster: BTreeMap<ClusterName, Vec<Observation>> = BTreeMap::new();
     for effect in effects {
         let Effect::Submit { job, attempt, cluster } = effect else { panic!("{effect:?}") };
-        let accepted = Input::Dispatched { job: job.clone(), attempt, outcome: DispatchOutcome::Accepted };
+        let accepted = Input::Dispatched {
+            job: job.clone(),
+            attempt,
+            outcome: DispatchOutcome::Accepted,
+            took: Span::ZERO,
+        };
         next.effects.extend(core.handle(START, accepted).effects);
         by_cluster.entry(cluster).or_default().push(Observation { job, attempt, status: RunStatus::Running });
     }
@@ -250,12 +255,17 @@ fn polled(now: Timestamp, n: u32, used: f64, cpus: f64) -> Input {
         total: amounts(1.0),
         used: amounts(used),
         physical: Load::default(),
+        head: None,
         nodes: 4,
         ray_version: "2.60.0".into(),
         python_version: Some("3.11.7".into()),
         incarnation: Some(Incarnation::new("session_1").unwrap()),
     };
-    Input::Polled { cluster: ClusterName::new(format!("cluster-{n}")).unwrap(), snapshot: Box::new(snapshot) }
+    Input::Polled {
+        cluster: ClusterName::new(format!("cluster-{n}")).unwrap(),
+        snapshot: Box::new(snapshot),
+        took: Span::ZERO,
+    }
 }
 
 fn a_job(cpus: f64, tags: &[&str]) -> Work {

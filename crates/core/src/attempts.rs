@@ -43,9 +43,11 @@ impl Core {
         job: &JobId,
         attempt: Attempt,
         outcome: DispatchOutcome,
+        took: Span,
         out: &mut Output,
     ) {
         let Some((key, live)) = self.live_job(job, attempt) else { return };
+        self.note_submission(key, &outcome, took);
         // News that overtook this completion is as good or better.
         if live.stage != Stage::Sending {
             return;
@@ -74,6 +76,19 @@ impl Core {
             DispatchOutcome::Taken(message) => {
                 self.note_dispatch_of(key, true, out);
                 self.try_elsewhere(key, &message, out);
+            }
+        }
+    }
+
+    /// How its dashboard coped with a submission.
+    fn note_submission(&mut self, key: JobKey, outcome: &DispatchOutcome, took: Span) {
+        let Some(on) = self.jobs[key].on else { return };
+        match outcome {
+            DispatchOutcome::Failed(message) | DispatchOutcome::Unknown(message) => {
+                self.pool[on].slow_down(self.now, format!("a submission failed: {message}").into());
+            }
+            DispatchOutcome::Accepted | DispatchOutcome::Refused(_) | DispatchOutcome::Taken(_) => {
+                self.note_latency(on, took);
             }
         }
     }

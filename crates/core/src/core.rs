@@ -111,14 +111,14 @@ impl Core {
             Input::Rerun { job } => self.rerun(&job, out).map(done),
             Input::Delete { job } => self.delete(&job, out).map(done),
 
-            Input::Polled { cluster, snapshot } => {
-                self.handle_polled(&cluster, *snapshot, out).map(|()| None)
+            Input::Polled { cluster, snapshot, took } => {
+                self.handle_polled(&cluster, *snapshot, took, out).map(|()| None)
             }
             Input::PollFailed { cluster, error } => {
                 self.handle_poll_failed(&cluster, error, out).map(|()| None)
             }
-            Input::Dispatched { job, attempt, outcome } => {
-                self.handle_dispatched(&job, attempt, outcome, out);
+            Input::Dispatched { job, attempt, outcome, took } => {
+                self.handle_dispatched(&job, attempt, outcome, took, out);
                 Ok(None)
             }
             Input::LookedUp { job, attempt, question, outcome } => {

@@ -44,6 +44,7 @@ struct Tier {
     inside: bool,
     top_level: bool,
     job: bool,
+    burdens_head: bool,
 }
 
 /// What no demand may exceed to find room anywhere: found in no time for heads
@@ -232,6 +233,7 @@ impl Core {
             inside: work.origin == Origin::Inside,
             top_level: work.is_top_level(),
             job: work.kind == Kind::Job,
+            burdens_head: work.burdens_head(),
         })
     }
 
@@ -267,6 +269,7 @@ fn is_passing(reason: &Reason) -> bool {
         Reason::OverThreshold { .. }
             | Reason::TooSoon { .. }
             | Reason::AtLimit { .. }
+            | Reason::HeadFull { .. }
             | Reason::Starting { .. }
             | Reason::NoRoom { .. }
     )

@@ -1,7 +1,7 @@
 //! Everything that can happen to the core.
 
 use multicluster_types::{
-    Attempt, ClusterName, ClusterSpec, ContentHash, Incarnation, JobId, Message, Settings, Snapshot,
+    Attempt, ClusterName, ClusterSpec, ContentHash, Incarnation, JobId, Message, Settings, Snapshot, Span,
     Timestamp, Work,
 };
 
@@ -36,6 +36,8 @@ pub enum Input {
         cluster: ClusterName,
         /// What it said.
         snapshot: Box<Snapshot>,
+        /// How long its dashboard took.
+        took: Span,
     },
     /// A poll was not answered, or with nonsense.
     PollFailed {
@@ -52,6 +54,8 @@ pub enum Input {
         attempt: Attempt,
         /// How.
         outcome: DispatchOutcome,
+        /// How long its dashboard took for the request itself; nothing if none was sent.
+        took: Span,
     },
     /// [`Effect::Lookup`](crate::Effect::Lookup) came to an end.
     LookedUp {

@@ -16,6 +16,8 @@ use crate::jobs::JobKey;
 pub(crate) struct Ledger {
     entries: BTreeMap<JobKey, Entry>,
     assumed: Resources,
+    /// How many of them put a driver on the head node.
+    drivers: u32,
 }
 
 #[derive(Debug, Clone)]
@@ -30,12 +32,18 @@ impl Ledger {
         &self.assumed
     }
 
-    /// Promises room to a job. Work that asks for nothing needs no entry.
+    /// Drivers whose memory is not in the facts yet.
+    pub(crate) fn drivers(&self) -> u32 {
+        self.drivers
+    }
+
+    /// Promises room to a job. Work that asks for nothing needs no entry, but for its driver.
     pub(crate) fn reserve(&mut self, job: JobKey, work: &Arc<Work>) {
-        if !work.demand.is_empty() {
+        if !work.demand.is_empty() || work.burdens_head() {
             let before = self.entries.insert(job, Entry { work: Arc::clone(work), settled_at: None });
             debug_assert!(before.is_none(), "a job is on one cluster once");
             self.assumed.add(&work.demand);
+            self.drivers += u32::from(work.burdens_head());
         }
     }
 
@@ -63,6 +71,7 @@ impl Ledger {
     }
 
     fn take_back(&mut self, work: &Work) {
+        self.drivers -= u32::from(work.burdens_head());
         if self.assumed.is_saturated() {
             // A sum beyond all bounds forgot its parts.
             self.assumed = self.sum();
@@ -81,6 +90,10 @@ impl Ledger {
     pub(crate) fn check(&self, is_here: impl Fn(JobKey) -> bool) -> Result<(), String> {
         if let Some(job) = self.entries.keys().find(|job| !is_here(**job)) {
             return Err(format!("ledger holds room for {job:?}, which is not there"));
+        }
+        let drivers = self.entries.values().filter(|entry| entry.work.burdens_head()).count();
+        if drivers != self.drivers as usize {
+            return Err(format!("ledger says {} drivers, its entries {drivers}", self.drivers));
         }
         let sum = self.sum();
         if sum == self.assumed {

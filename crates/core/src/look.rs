@@ -194,6 +194,7 @@ impl<'a> Look<'a> {
         no!(self.over_threshold(cluster));
         no!(self.too_soon(cluster));
         no!(self.at_limit(cluster));
+        no!(self.head_full(cluster));
         no!(self.starting(cluster));
         no!(short.map(|resource| {
             let (demand, free) = (self.work.demand.get(&resource), cluster.free(snapshot, &resource));
@@ -203,13 +204,13 @@ impl<'a> Look<'a> {
         Some(passed)
     }
 
-    /// Could this cluster take any work of this kind and origin, if it asked for
-    /// little enough?
+    /// Could this cluster take any work of this tier, if it asked for little enough?
     pub(crate) fn is_open(&self, cluster: &Cluster) -> bool {
         self.unavailable(cluster).is_none()
             && self.over_threshold(cluster).is_none()
             && self.too_soon(cluster).is_none()
             && self.at_limit(cluster).is_none()
+            && self.head_full(cluster).is_none()
             && self.starting(cluster).is_none()
     }
 
@@ -322,12 +323,23 @@ impl<'a> Look<'a> {
         (running >= limit).then_some(Reason::AtLimit { running, limit })
     }
 
+    /// What a running job starts counts, but is not held back: a job that waits for it
+    /// keeps its own driver meanwhile, and both would wait for good.
+    #[inline]
+    fn head_full(&self, cluster: &Cluster) -> Option<Reason> {
+        let held_back = self.work.origin == Origin::Outside && self.work.burdens_head();
+        held_back.then(|| cluster.head_full())?
+    }
+
     fn starting(&self, cluster: &Cluster) -> Option<Reason> {
         if self.work.kind != Kind::Job {
             return None;
         }
-        let (jobs, limit) = (u32::try_from(cluster.starting.len()).ok()?, cluster.terms.max_starting);
-        (jobs >= limit).then_some(Reason::Starting { jobs, limit })
+        let (jobs, limit) = (u32::try_from(cluster.starting.len()).ok()?, cluster.starting_limit());
+        (jobs >= limit).then(|| {
+            let lowered = cluster.pacer.why(cluster.terms.max_starting).cloned();
+            Reason::Starting { jobs, limit, lowered }
+        })
     }
 
     /// Work that comes later in order keeps off a cluster reserved for a starving

@@ -2,12 +2,13 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use multicluster_types::{ClusterName, ClusterSpec, Kind, Message, Settings, Snapshot};
+use multicluster_types::{ClusterName, ClusterSpec, Kind, Message, Settings, Snapshot, Span};
 
 use crate::{
     ClusterChange, Core, Effect, Event, Output, Refusal, Write,
     breaker::Moved,
     jobs::{Job, JobKey},
+    pacer::Pacer,
     policy::Policies,
     pool::{Cluster, ClusterKey, Health},
     record::{ClusterRecord, Cordon, Phase, Source, Stage},
@@ -20,9 +21,11 @@ impl Core {
         &mut self,
         name: &ClusterName,
         mut snapshot: Snapshot,
+        took: Span,
         out: &mut Output,
     ) -> Result<(), Refusal> {
         let key = self.find_cluster(name)?;
+        self.note_latency(key, took);
         snapshot.taken_at = (snapshot.taken_at + self.skew).min(self.now);
         let cluster = &mut self.pool[key];
         if cluster.snapshot().is_some_and(|last| last.taken_at > snapshot.taken_at) {
@@ -100,6 +103,7 @@ impl Core {
         let key = self.find_cluster(name)?;
         let cluster = &mut self.pool[key];
         cluster.poll_failures = cluster.poll_failures.saturating_add(1);
+        cluster.slow_down(self.now, format!("a poll failed: {error}").into());
         match &mut cluster.health {
             Health::Unhealthy { error: last, .. } => *last = error,
             Health::NeverSeen | Health::Healthy
@@ -171,6 +175,14 @@ impl Core {
             self.mark_lost(job, out);
         }
         self.dirty.all = true; // What preferred it may go elsewhere.
+    }
+
+    /// A dashboard answered after so long. One that is slow has too much to do.
+    pub(crate) fn note_latency(&mut self, key: ClusterKey, took: Span) {
+        if took > self.settings.dashboard_slow {
+            let why = format!("its dashboard took {:.1} s", took.as_seconds());
+            self.pool[key].slow_down(self.now, why.into());
+        }
     }
 
     /// A dispatch to this cluster worked, or did not.
@@ -251,6 +263,7 @@ impl Core {
         cluster.record.leaving = false;
         if moved {
             // Facts of another address say nothing about this one.
+            self.pool[key].pacer = Pacer::default();
             self.doubt(key, out);
         }
         self.pool.refresh(&self.settings);

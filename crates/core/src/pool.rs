@@ -12,8 +12,8 @@ use multicluster_types::{
 use slab::Slab;
 
 use crate::{
-    breaker::Breaker, jobs::JobKey, ledger::Ledger, policy::Facts, queue::Rank, record::ClusterRecord,
-    timers::Due,
+    breaker::Breaker, drivers::Room, jobs::JobKey, ledger::Ledger, pacer::Pacer, policy::Facts, queue::Rank,
+    record::ClusterRecord, timers::Due,
 };
 
 /// A cluster's place in the table.
@@ -38,11 +38,17 @@ pub(crate) struct Cluster {
     /// The first resource over the threshold. Depends on the snapshot, the ledger
     /// and the terms alone, and changes far less often than it is asked for.
     pressure: Option<(Dimension, Share)>,
+    /// Room for drivers on its head node; `None` if nobody knows. Depends on the snapshot and
+    /// the terms alone.
+    room: Option<Room>,
     pub(crate) breaker: Breaker,
+    pub(crate) pacer: Pacer,
     /// Our work on it.
     pub(crate) live: BTreeSet<JobKey>,
     /// How many of those are top-level jobs.
     pub(crate) top_level_jobs: u32,
+    /// How many of those have their driver on its head node.
+    pub(crate) drivers: u32,
     /// Jobs on it that were not seen running yet.
     pub(crate) starting: BTreeSet<JobKey>,
     /// When it was last chosen, in choices: the least recent wins a tie.
@@ -66,6 +72,9 @@ pub(crate) struct Terms {
     /// How many top-level jobs may run at once.
     pub(crate) max_jobs: u32,
     pub(crate) max_starting: u32,
+    /// What one driver takes of the head node's memory, and how much drivers may take.
+    driver: Quantity,
+    head_share: Share,
     /// How much the operator wants it used, 0..1.
     pub(crate) desire: f64,
 }
@@ -97,9 +106,12 @@ impl Cluster {
             snapshot: None,
             ledger: Ledger::default(),
             pressure: None,
+            room: None,
             breaker: Breaker::default(),
+            pacer: Pacer::default(),
             live: BTreeSet::new(),
             top_level_jobs: 0,
+            drivers: 0,
             starting: BTreeSet::new(),
             picked: 0,
             reserved: None,
@@ -147,9 +159,10 @@ impl Cluster {
     pub(crate) fn learn(&mut self, snapshot: Snapshot, settings: &Settings) -> bool {
         let struck_out = self.ledger.strike_out(snapshot.taken_at, settings.settle_margin);
         let changed = self.snapshot.as_ref().is_none_or(|last| !says_the_same(last, &snapshot));
+        let room = self.room;
         self.snapshot = Some(snapshot);
         self.assess(settings);
-        changed || struck_out
+        changed || struck_out || self.room != room
     }
 
     /// A job is on it from now on; if it was seen running, since then.
@@ -162,6 +175,7 @@ impl Cluster {
     ) {
         self.live.insert(job);
         self.top_level_jobs += u32::from(work.is_top_level_job());
+        self.drivers += u32::from(work.burdens_head());
         self.ledger.reserve(job, work);
         match running_at {
             Some(at) => self.ledger.settle(job, at),
@@ -174,7 +188,26 @@ impl Cluster {
     /// A job on it was seen running. True if another may be started in its stead.
     pub(crate) fn settle(&mut self, job: JobKey, at: Timestamp) -> bool {
         self.ledger.settle(job, at);
-        self.starting.remove(&job)
+        let started = self.starting.remove(&job);
+        if started {
+            self.pacer.started(self.terms.max_starting);
+        }
+        started
+    }
+
+    /// It is in trouble: fewer jobs are started on it at once.
+    pub(crate) fn slow_down(&mut self, now: Timestamp, why: Message) {
+        self.pacer.trouble(now, self.terms.max_starting, why);
+    }
+
+    /// How many jobs it may be starting at once, as things are.
+    pub(crate) fn starting_limit(&self) -> u32 {
+        self.pacer.window(self.terms.max_starting)
+    }
+
+    /// How many drivers its head node has memory for, if that is known.
+    pub(crate) fn driver_limit(&self) -> Option<u32> {
+        Some(self.room?.limit(self.drivers, self.ledger.drivers()))
     }
 
     /// A job is on it no longer.
@@ -182,6 +215,7 @@ impl Cluster {
         self.live.remove(&job);
         self.starting.remove(&job);
         self.top_level_jobs -= u32::from(work.is_top_level_job());
+        self.drivers -= u32::from(work.burdens_head());
         self.ledger.release(job);
         self.assess(settings);
     }
@@ -210,9 +244,19 @@ impl Cluster {
         Some(Reason::OverThreshold { resource: resource.clone(), used: *used, limit: self.terms.threshold })
     }
 
-    /// Finds the first of CPU, GPU and memory that is over the threshold.
+    /// Has its head node no memory for another driver?
+    #[inline]
+    pub(crate) fn head_full(&self) -> Option<Reason> {
+        let limit = self.driver_limit().filter(|limit| self.drivers >= *limit)?;
+        let free = self.snapshot.as_ref()?.head?.free;
+        Some(Reason::HeadFull { drivers: self.drivers, limit, free })
+    }
+
+    /// Finds the first of CPU, GPU and memory that is over the threshold, and how many drivers
+    /// the head node can bear.
     fn assess(&mut self, settings: &Settings) {
-        let Some(Snapshot { total, used, physical, .. }) = &self.snapshot else { return };
+        let Some(Snapshot { total, used, physical, head, .. }) = &self.snapshot else { return };
+        self.room = head.and_then(|head| Room::of(head, self.terms.driver, self.terms.head_share));
         let (promised, limit) = (self.ledger.assumed(), self.terms.threshold);
         let over = |dimension, total, used, promised, load| {
             let share = utilization(settings.utilization, total, used, promised, load);
@@ -233,10 +277,11 @@ impl Cluster {
         };
         fresh.ledger = self.ledger.clone();
         fresh.assess(settings);
-        if fresh.pressure == self.pressure {
+        if (&fresh.pressure, fresh.room) == (&self.pressure, self.room) {
             Ok(())
         } else {
-            Err(format!("pressure is {:?}, was taken for {:?}", fresh.pressure, self.pressure))
+            let (is, was) = ((fresh.pressure, fresh.room), (&self.pressure, self.room));
+            Err(format!("pressure and room are {is:?}, were taken for {was:?}"))
         }
     }
 
@@ -305,6 +350,8 @@ impl Pool {
                 interval: spec.limits.interval(settings),
                 max_jobs: spec.limits.concurrency(settings).get(),
                 max_starting: settings.max_starting.get(),
+                driver: spec.limits.driver(settings),
+                head_share: spec.limits.head_share(settings),
                 desire: (spec.weight.get() / max_weight + f64::from(u8::from(spec.prefer))) / 2.0,
             };
             cluster.assess(settings);

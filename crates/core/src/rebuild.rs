@@ -173,6 +173,11 @@ impl Core {
                     cluster.top_level_jobs
                 ));
             }
+            let drivers =
+                cluster.live.iter().filter(|job| self.jobs[**job].record.work.burdens_head()).count();
+            if drivers != cluster.drivers as usize {
+                return Err(format!("{drivers} drivers on {}, it says {}", cluster.name(), cluster.drivers));
+            }
         }
         self.check_starting()?;
         let bound = self.jobs.len() + self.queue.class_count() + 3 * self.pool.names().len() + 1;

@@ -36,6 +36,14 @@ pub struct ClusterView {
     pub live: usize,
     /// How many of those are top-level jobs.
     pub top_level_jobs: u32,
+    /// How many have their driver on its head node.
+    pub drivers: u32,
+    /// How many drivers that has memory for, if it is known.
+    pub driver_limit: Option<u32>,
+    /// Jobs that were not seen running yet.
+    pub starting: usize,
+    /// How many there may be of those, as it copes.
+    pub starting_limit: u32,
     /// When the next top-level submission is allowed, if not now.
     pub next_submission_at: Option<Timestamp>,
     /// Kept free for a job that has waited too long.
@@ -166,6 +174,10 @@ impl Core {
             leaving: cluster.record.leaving,
             live: cluster.live.len(),
             top_level_jobs: cluster.top_level_jobs,
+            drivers: cluster.drivers,
+            driver_limit: cluster.driver_limit(),
+            starting: cluster.starting.len(),
+            starting_limit: cluster.starting_limit(),
             next_submission_at: cluster.spaced_until(self.now),
             reserved_for: cluster.reserved.as_ref().map(|r| r.id.clone()),
             reserved_owner: cluster.reserved.as_ref().and_then(|r| r.owner.clone()),

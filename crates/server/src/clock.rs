@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use multicluster_types::Timestamp;
+use multicluster_types::{Span, Timestamp};
 use tokio::time::Instant;
 
 /// Wall time that never stands still and never goes back. One for all: what a lane
@@ -49,6 +49,10 @@ impl Reading {
 
 pub(crate) fn wall() -> Timestamp {
     Timestamp(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, millis))
+}
+
+pub(crate) fn span(duration: Duration) -> Span {
+    Span(millis(duration))
 }
 
 fn millis(duration: Duration) -> u64 {

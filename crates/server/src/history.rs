@@ -211,12 +211,17 @@ mod tests {
                 total: Resources::from_amounts([("CPU", 8.0), ("memory", 1024.0)]).unwrap(),
                 used: Resources::from_amounts([("CPU", used)]).unwrap(),
                 physical: Load::default(),
+                head: None,
                 nodes: 1,
                 ray_version: "2.60.0".into(),
                 python_version: None,
                 incarnation: None,
             };
-            self.feed(Input::Polled { cluster: cluster(name), snapshot: Box::new(snapshot) });
+            self.feed(Input::Polled {
+                cluster: cluster(name),
+                snapshot: Box::new(snapshot),
+                took: Span::ZERO,
+            });
         }
 
         fn submit(&mut self, id: &str, on: &str) {

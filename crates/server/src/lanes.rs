@@ -6,6 +6,7 @@ mod lane;
 mod logs;
 mod poll;
 mod status;
+mod sweep;
 mod watch;
 
 use std::{
@@ -16,7 +17,7 @@ use std::{
 use multicluster_core::{DispatchOutcome, LookupOutcome, RunStatus};
 use multicluster_ray::RayClient;
 use multicluster_store::{Packages, Reader};
-use multicluster_types::{ClusterName, ClusterSpec, Incarnation, Message, Snapshot, Timestamp};
+use multicluster_types::{ClusterName, ClusterSpec, Incarnation, Message, Snapshot, Span, Timestamp};
 use tokio::{
     runtime,
     sync::{mpsc, watch as latest},
@@ -32,11 +33,11 @@ use crate::{
 #[derive(Debug)]
 pub(crate) enum Report {
     /// A poll was answered.
-    Polled(Box<Snapshot>),
+    Polled { snapshot: Box<Snapshot>, took: Span },
     /// A poll was not answered.
     PollFailed(Message),
     /// A submit request came to an end.
-    Dispatched { run: Run, outcome: DispatchOutcome },
+    Dispatched { run: Run, outcome: DispatchOutcome, took: Span },
     /// A question came to an end.
     LookedUp { run: Run, question: u32, outcome: LookupOutcome },
     /// A stop request came to an end.

@@ -223,11 +223,11 @@ impl<'a> Engine<'a> {
                     self.plan(next, Happening::Poll(on));
                 }
                 let cluster = self.fleet[on].name.clone();
-                self.tell(Input::Polled { cluster, snapshot: Box::new(snapshot) });
+                self.tell(Input::Polled { cluster, snapshot: Box::new(snapshot), took: Span::ZERO });
             }
             Happening::Accept(nth, attempt) => {
                 let outcome = DispatchOutcome::Accepted;
-                self.tell(Input::Dispatched { job: self.id(nth), attempt, outcome });
+                self.tell(Input::Dispatched { job: self.id(nth), attempt, outcome, took: Span::ZERO });
             }
             Happening::Find { job, attempt, question } => {
                 let outcome = LookupOutcome::Found(match self.fates[job] {

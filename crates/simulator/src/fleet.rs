@@ -151,6 +151,7 @@ impl Cluster {
             total: self.total.clone(),
             used: self.shown.clone(),
             physical: Load::default(),
+            head: None,
             nodes: 1,
             ray_version: "virtual".to_owned(),
             python_version: None,

@@ -77,11 +77,13 @@ fn did_you_mean(name: Option<&str>) -> String {
 }
 
 /// What a cluster may have of its own.
-const OWN: [&str; 7] = [
+const OWN: [&str; 9] = [
     "resource_threshold",
     "submission_interval",
     "execution_mode",
     "max_running_jobs",
+    "driver_memory",
+    "head_memory_share",
     "weight",
     "prefer",
     "capacity",
@@ -121,6 +123,8 @@ impl Change {
                 }
                 "submission_interval" => spec.limits.submission_interval.map(|span| span.to_string()),
                 "max_running_jobs" => spec.limits.max_running_jobs.map(|limit| limit.get().to_string()),
+                "driver_memory" => spec.limits.driver_memory.map(|memory| memory.to_string()),
+                "head_memory_share" => spec.limits.head_memory_share.map(|share| share.as_f64().to_string()),
                 "execution_mode" => spec.limits.execution_mode.map(|mode| format!("{mode:?}").to_lowercase()),
                 _ => None,
             };
@@ -150,7 +154,7 @@ impl Change {
         let mut read = Settings::default();
         let limits = &mut spec.limits;
         let own = canonical(own);
-        if OWN[..4].contains(&own) {
+        if OWN[..6].contains(&own) {
             read.set(own, &self.value)?;
         }
         match own {
@@ -158,6 +162,8 @@ impl Change {
             "submission_interval" => limits.submission_interval = Some(read.submission_interval),
             "execution_mode" => limits.execution_mode = Some(read.execution_mode),
             "max_running_jobs" => limits.max_running_jobs = Some(read.max_running_jobs),
+            "driver_memory" => limits.driver_memory = Some(read.driver_memory),
+            "head_memory_share" => limits.head_memory_share = Some(read.head_memory_share),
             "weight" => spec.weight = Weight::new(self.number(&self.value)?)?,
             "prefer" => spec.prefer = self.value.parse().map_err(|_| self.bad("true or false"))?,
             "capacity" => *total = self.value.parse::<Capacity>()?.0,

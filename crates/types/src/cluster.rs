@@ -7,7 +7,7 @@ use std::{fmt, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ClusterName, Settings, Span, Tags,
+    ClusterName, Quantity, Settings, Span, Tags,
     settings::{ExecutionMode, JobLimit, Share},
 };
 
@@ -93,6 +93,12 @@ pub struct Limits {
     pub execution_mode: Option<ExecutionMode>,
     /// See [`Settings::max_running_jobs`].
     pub max_running_jobs: Option<JobLimit>,
+    /// See [`Settings::driver_memory`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver_memory: Option<Quantity>,
+    /// See [`Settings::head_memory_share`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head_memory_share: Option<Share>,
 }
 
 impl Limits {
@@ -106,6 +112,18 @@ impl Limits {
     #[must_use]
     pub fn interval(&self, settings: &Settings) -> Span {
         self.submission_interval.unwrap_or(settings.submission_interval)
+    }
+
+    /// What one driver takes of the head node's memory here.
+    #[must_use]
+    pub fn driver(&self, settings: &Settings) -> Quantity {
+        self.driver_memory.unwrap_or(settings.driver_memory)
+    }
+
+    /// How much of the head node's memory drivers may take here.
+    #[must_use]
+    pub fn head_share(&self, settings: &Settings) -> Share {
+        self.head_memory_share.unwrap_or(settings.head_memory_share)
     }
 
     /// How many top-level jobs may run here at once. `serial` means one, unless a

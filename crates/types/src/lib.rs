@@ -28,7 +28,7 @@ pub use payload::{EntrypointResources, Payload};
 pub use reason::{Reason, ReasonKind};
 pub use resources::{Dimension, Quantity, QuantityError, Resources, ResourcesError};
 pub use settings::{PolicyRule, PolicySpec, Settings, Share};
-pub use snapshot::{Load, Snapshot};
+pub use snapshot::{HeadMemory, Load, Snapshot};
 pub use state::{ImpossibleTransition, State, Transition};
 pub use time::{Span, SpanError, Timestamp};
 pub use work::{

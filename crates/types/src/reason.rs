@@ -103,12 +103,24 @@ pub enum Reason {
         /// How many it may.
         limit: u32,
     },
+    /// Its head node has no memory for another driver.
+    HeadFull {
+        /// How many drivers of ours are on it.
+        drivers: u32,
+        /// How many it has memory for.
+        limit: u32,
+        /// What is free of it.
+        free: Quantity,
+    },
     /// It is starting as many jobs as it may at once.
     Starting {
         /// How many it is starting.
         jobs: u32,
         /// How many it may.
         limit: u32,
+        /// What lowered the limit, if it is not the usual one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lowered: Option<Message>,
     },
     /// Not enough is free at the moment.
     NoRoom {
@@ -171,6 +183,7 @@ kinds! {
     OverThreshold => "over_threshold",
     TooSoon => "too_soon",
     AtLimit => "at_limit",
+    HeadFull => "head_full",
     Starting => "starting",
     NoRoom => "no_room",
     Reserved => "reserved",
@@ -216,7 +229,14 @@ impl Reason {
             }
             Reason::TooSoon { until } => format!("next top-level submission allowed in {}", left(until)),
             Reason::AtLimit { running, limit } => format!("runs {running} of at most {limit} top-level jobs"),
-            Reason::Starting { jobs, limit } => format!("is starting {jobs} jobs, at most {limit} at once"),
+            Reason::HeadFull { drivers, limit, free } => format!(
+                "runs {drivers} of at most {limit} drivers on its head node, {} free",
+                Dimension::Memory.show(*free)
+            ),
+            Reason::Starting { jobs, limit, lowered } => {
+                let why = lowered.as_ref().map_or(String::new(), |why| format!(", lowered because {why}"));
+                format!("is starting {jobs} jobs, at most {limit} at once{why}")
+            }
             Reason::NoRoom { resource, demand, free } => {
                 format!("no room: {resource} {} asked, {} free", resource.show(*demand), resource.show(*free))
             }

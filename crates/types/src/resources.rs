@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{IdError, ResourceName};
+use crate::{IdError, ResourceName, Share};
 
 /// A non-negative amount, in 1/10,000.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -133,6 +133,12 @@ impl Quantity {
         #[expect(clippy::cast_precision_loss, reason = "a ratio needs no more than 53 bits")]
         let number = |q: Quantity| i64::try_from(q.0).unwrap_or(i64::MAX) as f64;
         number(self) / number(whole)
+    }
+
+    /// This share of it, rounded down.
+    #[must_use]
+    pub fn part(self, share: Share) -> Quantity {
+        Quantity(share.part_of(self.0))
     }
 
     /// Is there nothing?

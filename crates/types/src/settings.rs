@@ -137,6 +137,18 @@ settings! {
     /// How many jobs one cluster may be starting at once. Ray starts about one a second
     /// and cannot stop one that has not started, so the rest waits here.
     max_starting: Count = "16";
+    /// From when on an answer of a dashboard to a poll or a submission is slow. Then, or when
+    /// there is none, the cluster may be starting half as many jobs at once; with jobs that
+    /// start well, one more at a time again.
+    dashboard_slow: Span = "2s";
+    /// What the driver of one job takes of the head node's memory. Drivers live there unless
+    /// their entrypoint reserves something. 0: nothing is held back for want of memory.
+    driver_memory: Quantity = "100MB";
+    /// How much of the head node's memory drivers may take together.
+    head_memory_share: Share = "0.5";
+    /// How long after its end a run of ours is deleted on its cluster, so that Ray's list of
+    /// jobs stays short; record and copy of the log stay here. 0: when the job is forgotten.
+    clean_up_after: Span = "0";
     /// Whether work goes only to clusters that carry all its placement tags
     /// (`required`), or those merely come first (`preferred`).
     tag_affinity: TagAffinity = "required";
@@ -272,6 +284,13 @@ impl Share {
         Share(self.0.saturating_add(other.0).min(Self::WHOLE))
     }
 
+    /// So much of `whole`, rounded down.
+    #[must_use]
+    pub fn part_of(self, whole: u64) -> u64 {
+        let part = u128::from(whole) * u128::from(self.0) / u128::from(Self::WHOLE);
+        u64::try_from(part).unwrap_or(u64::MAX)
+    }
+
     /// As a fraction, 0..1.
     #[must_use]
     pub fn as_f64(self) -> f64 {
@@ -357,6 +376,17 @@ impl Value for Count {
     }
     fn show(&self) -> String {
         self.0.to_string()
+    }
+}
+
+impl Value for Quantity {
+    const EXPECTED: &'static str = "an amount of memory such as 100MB or 1GiB, or 0";
+    /// Who writes 100 means megabytes.
+    fn read(text: &str) -> Option<Self> {
+        Quantity::parse(text).ok().filter(|amount| amount.is_zero() || amount.as_f64() >= 1e6)
+    }
+    fn show(&self) -> String {
+        self.to_string()
     }
 }
 
@@ -613,6 +643,19 @@ mod tests {
         let mut settings = Settings::default();
         settings.set("submission_wait_time", "60").unwrap();
         assert_eq!(settings.submission_interval, Span::seconds(60));
+    }
+
+    #[test]
+    fn an_amount_of_memory_is_written_with_its_unit() {
+        let mut settings = Settings::default();
+        for (text, bytes) in [("100MB", 1e8), ("1 GiB", 1_073_741_824.0), ("150000000", 1.5e8), ("0", 0.0)] {
+            settings.set("driver_memory", text).unwrap();
+            assert_eq!(settings.driver_memory.as_f64(), bytes, "{text}");
+        }
+        for bad in ["100", "-1GB", "much"] {
+            let error = settings.set("driver_memory", bad).unwrap_err().to_string();
+            assert!(error.contains("an amount of memory such as 100MB"), "{error}");
+        }
     }
 
     #[test]

@@ -16,6 +16,9 @@ pub struct Snapshot {
     pub used: Resources,
     /// Load of the hosts themselves, where the cluster reports it.
     pub physical: Load,
+    /// Memory of the head node, where the drivers of jobs live, where the cluster reports it.
+    #[serde(default)]
+    pub head: Option<HeadMemory>,
     /// Alive nodes. A head without any is not yet a cluster.
     pub nodes: u32,
     /// E.g. `2.60.0`.
@@ -24,6 +27,15 @@ pub struct Snapshot {
     pub python_version: Option<String>,
     /// Which life of the head answered; `None` if this Ray does not say.
     pub incarnation: Option<Incarnation>,
+}
+
+/// Memory of one node, in bytes. In a container, of the container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeadMemory {
+    /// What it has.
+    pub total: Quantity,
+    /// What nobody uses.
+    pub free: Quantity,
 }
 
 /// How busy a cluster is, as shares of what it has.

@@ -73,6 +73,13 @@ impl Work {
     pub fn is_top_level_job(&self) -> bool {
         self.origin == Origin::Outside && self.kind == Kind::Job
     }
+
+    /// Does it put a driver on the head node? Ray runs an entrypoint that reserves something
+    /// on any node, and all others on the head's.
+    #[must_use]
+    pub fn burdens_head(&self) -> bool {
+        self.kind == Kind::Job && self.demand.is_empty()
+    }
 }
 
 /// What kind of work.

@@ -134,6 +134,8 @@ pub(crate) const KEYS: &[ClusterKey] = &[
     limit("submission_interval", "10s"),
     limit("execution_mode", "serial"),
     limit("max_running_jobs", "4"),
+    limit("driver_memory", "250MB"),
+    limit("head_memory_share", "0.7"),
 ];
 
 /// A setting of which a cluster may have its own value.

@@ -1,7 +1,7 @@
 //! What is understood.
 
 use multicluster_types::{
-    PolicyRule, PolicySpec, Settings, Share, Span, Tag,
+    PolicyRule, PolicySpec, Quantity, Settings, Share, Span, Tag,
     settings::{ExecutionMode, JobLimit},
 };
 use serde_json::json;
@@ -64,13 +64,15 @@ fn what_is_left_out_has_a_default() {
 #[test]
 fn a_cluster_may_have_limits_of_its_own() {
     let config = ok(&centos(
-        "    resource_threshold: 80%\n    submission_interval: 0\n    execution_mode: serial\n    max_running_jobs: 3\n",
+        "    resource_threshold: 80%\n    submission_interval: 0\n    execution_mode: serial\n    max_running_jobs: 3\n    driver_memory: 250MB\n    head_memory_share: 70%\n",
     ));
     let limits = config.clusters[0].limits;
     assert_eq!(limits.resource_threshold, Some(Share::percent(80)));
     assert_eq!(limits.submission_interval, Some(Span::ZERO));
     assert_eq!(limits.execution_mode, Some(ExecutionMode::Serial));
     assert_eq!(limits.max_running_jobs, Some(JobLimit::at_most(3)));
+    assert_eq!(limits.driver_memory, Quantity::parse("250MB").ok());
+    assert_eq!(limits.head_memory_share, Some(Share::percent(70)));
     assert_eq!(config.settings, Settings::default(), "the pool's are untouched");
 }
 

@@ -161,7 +161,8 @@ fn news_of_an_earlier_attempt_is_dropped() {
     env.dispatched(&job, DispatchOutcome::Failed("no agent".into()));
     env.advance_s(1);
     let (attempt, before) = (Attempt(1), env.core.durable());
-    env.send(Input::Dispatched { job: job.clone(), attempt, outcome: DispatchOutcome::Accepted });
+    let (outcome, took) = (DispatchOutcome::Accepted, Span::ZERO);
+    env.send(Input::Dispatched { job: job.clone(), attempt, outcome, took });
     env.send(env.seen("centos", &job, 1, RunStatus::Succeeded));
     env.send(Input::StopSent { job, attempt, answered: true });
     assert_eq!(env.core.durable(), before);

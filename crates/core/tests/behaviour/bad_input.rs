@@ -7,9 +7,9 @@ use multicluster_core::{
     ReleaseOutcome, Reply, RunStatus, Submission,
 };
 use multicluster_types::{
-    Attempt, ClusterName, ClusterSpec, ContentHash, GroupId, Incarnation, JobId, Kind, Load, Message,
-    OnClusterLoss, Owner, Preference, Priority, Resources, Retry, Settings, Share, Snapshot, Span, State,
-    Tags, Timestamp, Work,
+    Attempt, ClusterName, ClusterSpec, ContentHash, GroupId, HeadMemory, Incarnation, JobId, Kind, Load,
+    Message, OnClusterLoss, Owner, Preference, Priority, Quantity, Resources, Retry, Settings, Share,
+    Snapshot, Span, State, Tags, Timestamp, Work,
 };
 use proptest::prelude::*;
 
@@ -30,7 +30,7 @@ fn huge() -> Message {
 fn about_job(job: &JobId, attempt: Attempt) -> Vec<(Input, Option<&'static str>)> {
     let job = || job.clone();
     let released = |outcome| (Input::Released { job: job(), attempt, outcome }, Some("no_lease"));
-    let dispatched = |outcome| (Input::Dispatched { job: job(), attempt, outcome }, None);
+    let dispatched = |outcome| (Input::Dispatched { job: job(), attempt, outcome, took: Span::ZERO }, None);
     let looked_up = |outcome| (Input::LookedUp { job: job(), attempt, question: 1, outcome }, None);
     vec![
         (Input::Stop { job: job() }, Some("unknown_job")),
@@ -121,7 +121,7 @@ fn an_unknown_cluster_is_an_error_that_lists_the_known_ones() {
     let cluster = || cluster_name("nowhere");
     let Input::Polled { snapshot, .. } = env.poll_input("mac") else { panic!() };
     let inputs = [
-        Input::Polled { cluster: cluster(), snapshot },
+        Input::Polled { cluster: cluster(), snapshot, took: Span::ZERO },
         Input::PollFailed { cluster: cluster(), error: huge() },
         Input::Observed { cluster: cluster(), incarnation: None, complete_at: None, runs: vec![] },
         Input::Remove { cluster: cluster(), force: true },
@@ -246,9 +246,9 @@ fn impossible_snapshots_are_survived() {
 fn a_snapshot_from_the_future_was_taken_now() {
     let mut env = TestEnv::only();
     for ahead in [Timestamp(env.now.0 + 1_000_000), Timestamp(u64::MAX)] {
-        let Input::Polled { cluster, mut snapshot } = env.poll_input("only") else { panic!() };
+        let Input::Polled { cluster, mut snapshot, took } = env.poll_input("only") else { panic!() };
         snapshot.taken_at = ahead;
-        env.send(Input::Polled { cluster, snapshot });
+        env.send(Input::Polled { cluster, snapshot, took });
         assert_eq!(env.view("only").snapshot.unwrap().taken_at, env.now);
     }
     env.advance_s(10);
@@ -308,7 +308,7 @@ fn step_somehow(env: &mut TestEnv, step: usize) {
                 1 => DispatchOutcome::Unknown("timed out".into()),
                 _ => DispatchOutcome::Accepted,
             };
-            env.send(Input::Dispatched { job, attempt, outcome });
+            env.send(Input::Dispatched { job, attempt, outcome, took: Span::ZERO });
         }
     }
 }
@@ -433,8 +433,8 @@ fn release() -> impl Strategy<Value = ReleaseOutcome> {
 
 fn snapshot() -> impl Strategy<Value = Box<Snapshot>> {
     let taken_at = one_of(&[0, 1_000_000, 1_030_000, u64::MAX]).prop_map(Timestamp);
-    (taken_at, resources(), resources(), one_of(&[1, 0, u32::MAX]), head()).prop_map(
-        |(taken_at, total, used, nodes, incarnation)| {
+    (taken_at, resources(), resources(), one_of(&[1, 0, u32::MAX]), head(), head_memory()).prop_map(
+        |(taken_at, total, used, nodes, incarnation, head)| {
             let (physical, ray_version) =
                 (Load { cpu: Some(Share::percent(90)), ..Load::default() }, String::new());
             Box::new(Snapshot {
@@ -442,6 +442,7 @@ fn snapshot() -> impl Strategy<Value = Box<Snapshot>> {
                 total,
                 used,
                 physical,
+                head,
                 nodes,
                 ray_version,
                 python_version: None,
@@ -449,6 +450,15 @@ fn snapshot() -> impl Strategy<Value = Box<Snapshot>> {
             })
         },
     )
+}
+
+fn head_memory() -> impl Strategy<Value = Option<HeadMemory>> {
+    let bytes = || one_of(&[0.0, 1e8, 1e9, 9e14]).prop_map(|bytes| Quantity::from_f64(bytes).unwrap());
+    prop::option::of((bytes(), bytes()).prop_map(|(total, free)| HeadMemory { total, free }))
+}
+
+fn took() -> impl Strategy<Value = Span> {
+    one_of(&[0, 3_000, u64::MAX]).prop_map(Span)
 }
 
 fn spec() -> impl Strategy<Value = ClusterSpec> {
@@ -477,12 +487,17 @@ fn news() -> impl Strategy<Value = Input> {
         (job(), attempt(), status()).prop_map(|(job, attempt, status)| Observation { job, attempt, status });
     let moment = prop::option::of(one_of(&[0, 1_100_000, u64::MAX]).prop_map(Timestamp));
     prop_oneof![
-        (cluster(), snapshot()).prop_map(|(cluster, snapshot)| Input::Polled { cluster, snapshot }),
+        (cluster(), snapshot(), took()).prop_map(|(cluster, snapshot, took)| Input::Polled {
+            cluster,
+            snapshot,
+            took
+        }),
         (cluster(), message()).prop_map(|(cluster, error)| Input::PollFailed { cluster, error }),
-        (job(), attempt(), dispatch()).prop_map(|(job, attempt, outcome)| Input::Dispatched {
+        (job(), attempt(), dispatch(), took()).prop_map(|(job, attempt, outcome, took)| Input::Dispatched {
             job,
             attempt,
-            outcome
+            outcome,
+            took
         }),
         (job(), attempt(), 0..6u32, lookup()).prop_map(|(job, attempt, question, outcome)| Input::LookedUp {
             job,
@@ -559,7 +574,9 @@ fn take(env: &mut TestEnv, step: Step) {
         Step::Answer(which, dispatch, lookup, release) => {
             let effect = env.effects.remove(which % env.effects.len());
             let input = match effect {
-                Effect::Submit { job, attempt, .. } => Input::Dispatched { job, attempt, outcome: dispatch },
+                Effect::Submit { job, attempt, .. } => {
+                    Input::Dispatched { job, attempt, outcome: dispatch, took: Span::ZERO }
+                }
                 Effect::Lookup { job, attempt, question, .. } => {
                     Input::LookedUp { job, attempt, question, outcome: lookup }
                 }

@@ -12,9 +12,9 @@ use multicluster_core::{
     record::{AttemptOutcome, AttemptRecord, JobRecord},
 };
 use multicluster_types::{
-    Attempt, ClusterName, ClusterSpec, ContentHash, Decision, GroupId, Incarnation, JobId, Kind, Limits,
-    Load, OnClusterLoss, Preference, Priority, Reason, Resources, Settings, Snapshot, Span, State, Tags,
-    Timestamp, Verdict, Versions, Weight, Work,
+    Attempt, ClusterName, ClusterSpec, ContentHash, Decision, GroupId, HeadMemory, Incarnation, JobId, Kind,
+    Limits, Load, OnClusterLoss, Preference, Priority, Quantity, Reason, Resources, Settings, Snapshot, Span,
+    State, Tags, Timestamp, Verdict, Versions, Weight, Work,
 };
 
 pub fn job_id(text: &str) -> JobId {
@@ -174,6 +174,9 @@ pub struct Fake {
     pub total: Resources,
     pub used: Resources,
     pub physical: Load,
+    pub head: Option<HeadMemory>,
+    /// How long its dashboard takes for each answer.
+    pub takes: Span,
     pub session: String,
     pub ray_version: String,
     pub answers: bool,
@@ -252,6 +255,8 @@ impl TestEnv {
             total: amounts(&builder.total),
             used: amounts(&builder.used),
             physical: Load::default(),
+            head: None,
+            takes: Span::ZERO,
             session: "session_1".into(),
             ray_version: "2.60.0".into(),
             answers: true,
@@ -367,12 +372,13 @@ impl TestEnv {
             total: fake.total.clone(),
             used: fake.used.clone(),
             physical: fake.physical,
+            head: fake.head,
             nodes: 1,
             ray_version: fake.ray_version.clone(),
             python_version: Some("3.11.7".into()),
             incarnation: Some(Incarnation::new(&fake.session).unwrap()),
         };
-        Input::Polled { cluster, snapshot: Box::new(snapshot) }
+        Input::Polled { cluster, snapshot: Box::new(snapshot), took: fake.takes }
     }
 
     pub fn fake(&mut self, cluster: &str) -> &mut Fake {
@@ -382,6 +388,13 @@ impl TestEnv {
     /// Sets what a cluster says is in use, and polls it.
     pub fn uses(&mut self, cluster: &str, used: &[(&str, f64)]) {
         self.fake(cluster).used = amounts(used);
+        self.poll(cluster);
+    }
+
+    /// Sets how much memory its head node has, and polls it.
+    pub fn head_memory(&mut self, cluster: &str, total: f64, free: f64) {
+        let bytes = |bytes| Quantity::from_f64(bytes).unwrap();
+        self.fake(cluster).head = Some(HeadMemory { total: bytes(total), free: bytes(free) });
         self.poll(cluster);
     }
 
@@ -401,7 +414,9 @@ impl TestEnv {
     }
 
     pub fn dispatched(&mut self, job: &JobId, outcome: DispatchOutcome) {
-        self.send(Input::Dispatched { job: job.clone(), attempt: self.attempt(job), outcome });
+        let live = self.core.job(job).and_then(JobRecord::live);
+        let took = live.map_or(Span::ZERO, |live| self.fakes[&live.cluster].takes);
+        self.send(Input::Dispatched { job: job.clone(), attempt: self.attempt(job), outcome, took });
     }
 
     pub fn accept(&mut self, job: &JobId) {

@@ -6,6 +6,7 @@ mod attempts;
 mod bad_input;
 mod env;
 mod explain;
+mod head_safety;
 mod heads;
 mod operate;
 mod prototype_failures;

@@ -27,9 +27,9 @@ fn names(env: &TestEnv) -> Vec<String> {
 
 /// A poll answered at this moment, changed.
 fn poll_with(env: &TestEnv, cluster: &str, change: impl FnOnce(&mut multicluster_types::Snapshot)) -> Input {
-    let Input::Polled { cluster, mut snapshot } = env.poll_input(cluster) else { panic!() };
+    let Input::Polled { cluster, mut snapshot, took } = env.poll_input(cluster) else { panic!() };
     change(&mut snapshot);
-    Input::Polled { cluster, snapshot }
+    Input::Polled { cluster, snapshot, took }
 }
 
 // ---- register, replace, remove

@@ -296,7 +296,7 @@ fn a_cycle_looks_at_the_head_of_each_class_not_at_each_job() {
 fn when_no_cluster_is_open_to_anyone_the_other_shapes_are_not_looked_at() {
     let mut env = TestEnv::only();
     env.uses("only", &[("CPU", 7.0)]);
-    for n in 0..50 {
+    for n in 1..=50 {
         env.submit(a_job().cpus(f64::from(n) / 10.0));
     }
     env.fake("only").used = amounts(&[("CPU", 6.0)]);

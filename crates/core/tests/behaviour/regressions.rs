@@ -434,6 +434,6 @@ fn a_job_that_waits_to_be_started_does_not_hold_back_a_task_beside_it() {
     let batch =
         vec![a_job().id("waits").inside(&parent, "only").0, a_task().id("goes").inside(&parent, "only").0];
     env.ask(Input::SubmitBatch(batch)).unwrap();
-    assert_eq!(env.reason(&job_id("waits"), "only"), Reason::Starting { jobs: 1, limit: 1 });
+    assert_eq!(env.reason(&job_id("waits"), "only"), Reason::Starting { jobs: 1, limit: 1, lowered: None });
     assert_eq!(env.place(&job_id("goes")), "only");
 }

@@ -431,14 +431,14 @@ fn a_cluster_starts_only_so_many_jobs_at_once() {
     });
     env.cluster(a_cluster("only"));
     let jobs: Vec<_> = (0..4).map(|_| env.submit(a_job())).collect();
-    assert_eq!(env.reason(&jobs[2], "only"), Reason::Starting { jobs: 2, limit: 2 });
+    assert_eq!(env.reason(&jobs[2], "only"), Reason::Starting { jobs: 2, limit: 2, lowered: None });
     env.accept(&jobs[0]);
     assert_eq!(env.state(&jobs[2]), State::Queued, "accepted is not started");
     env.run(&jobs[0]);
     assert_eq!(env.place(&jobs[2]), "only");
     env.crash();
     env.poll_all();
-    assert_eq!(env.reason(&jobs[3], "only"), Reason::Starting { jobs: 2, limit: 2 });
+    assert_eq!(env.reason(&jobs[3], "only"), Reason::Starting { jobs: 2, limit: 2, lowered: None });
     let task = env.submit(a_task());
     assert_ne!(env.state(&task), State::Queued, "what a holder starts is its own business");
 }

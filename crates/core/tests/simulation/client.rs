@@ -207,8 +207,8 @@ impl World {
     fn change_pool(&mut self) {
         if chance(&mut self.rng, 50) {
             let number = self.rng.random_range(0..6);
-            let (spec, total) = plan::cluster(&mut self.rng, number);
-            self.rays.entry(spec.name.clone()).or_insert_with(|| FakeRay::new(total));
+            let (spec, total, head) = plan::cluster(&mut self.rng, number);
+            self.rays.entry(spec.name.clone()).or_insert_with(|| FakeRay::new(total, head));
             self.tell(Input::Register { spec: Box::new(spec), replace: true });
         } else if self.core.clusters().count() > 1
             && let Some(cluster) = self.some_cluster()

@@ -8,12 +8,12 @@ use std::{
 };
 
 use multicluster_core::{
-    ClusterChange, Core, Durable, Event, Output, Write,
+    ClusterChange, Core, DispatchOutcome, Durable, Event, Output, Write,
     record::{JobRecord, Phase},
 };
 use multicluster_types::{
-    ClusterName, Decision, GroupId, JobId, Kind, OnClusterLoss, Origin, Quantity, Resources, Settings,
-    Snapshot, State, Timestamp, Verdict, Work,
+    Attempt, ClusterName, Decision, GroupId, JobId, Kind, OnClusterLoss, Origin, Quantity, Resources,
+    Settings, Snapshot, Span, State, Timestamp, Verdict, Work,
     settings::{TagAffinity, Utilization},
 };
 
@@ -40,6 +40,10 @@ pub struct Oracle {
     succeeded: BTreeSet<JobId>,
     /// When whoever waits for a placement was last heard of.
     heard: BTreeMap<JobId, Timestamp>,
+    /// How many jobs each cluster might be starting at once, after the last step.
+    windows: BTreeMap<ClusterName, u32>,
+    /// Clusters that showed in this step that they do not cope.
+    troubled: BTreeSet<ClusterName>,
 }
 
 /// What is on a cluster.
@@ -51,6 +55,9 @@ struct OnCluster {
     jobs: u32,
     /// Jobs that were not seen running yet.
     starting: u32,
+    /// Jobs whose driver is on the head node, and how many of those its facts do not show.
+    drivers: u32,
+    unseen_drivers: u32,
 }
 
 impl Oracle {
@@ -84,6 +91,32 @@ impl Oracle {
         }
     }
 
+    pub fn told_answer(&mut self, cluster: &ClusterName, took: Span, settings: &Settings) {
+        if took > settings.dashboard_slow {
+            self.told_trouble(cluster);
+        }
+    }
+
+    pub fn told_trouble(&mut self, cluster: &ClusterName) {
+        self.troubled.insert(cluster.clone());
+    }
+
+    pub fn told_submission(
+        &mut self,
+        job: &JobId,
+        attempt: Attempt,
+        outcome: &DispatchOutcome,
+        took: Span,
+        settings: &Settings,
+    ) {
+        let live = self.store.jobs.get(job).and_then(JobRecord::live).filter(|live| live.attempt == attempt);
+        let Some(cluster) = live.map(|live| live.cluster.clone()) else { return };
+        match outcome {
+            DispatchOutcome::Failed(_) | DispatchOutcome::Unknown(_) => self.told_trouble(&cluster),
+            _ => self.told_answer(&cluster, took, settings),
+        }
+    }
+
     pub fn told_accepted(&mut self, job: &JobId) {
         self.accepted.insert(job.clone());
     }
@@ -109,6 +142,8 @@ impl Oracle {
         self.open.clear();
         self.half_open.clear();
         self.probing.clear();
+        self.windows.clear();
+        self.troubled.clear();
     }
 
     pub fn told_started(&mut self, job: &JobId) {
@@ -143,6 +178,7 @@ impl Oracle {
     /// Everything, after one step.
     pub fn check(&mut self, core: &Core, out: &Output) {
         let (now, settings) = (core.now(), core.settings());
+        self.check_windows(core, settings);
         for event in &out.events {
             if let Event::Cluster { cluster, change, .. } = event {
                 self.note_breaker(cluster, change);
@@ -180,6 +216,22 @@ impl Oracle {
         self.check_nothing_lost(core);
         self.check_waiting(core);
         self.check_nobody_waits_for_the_dead(now, settings);
+    }
+
+    /// A window is at least one and at most what the settings say. It shrinks only where there
+    /// was trouble, and then by half.
+    fn check_windows(&mut self, core: &Core, settings: &Settings) {
+        let most = settings.max_starting.get();
+        let troubled = std::mem::take(&mut self.troubled);
+        let before = std::mem::take(&mut self.windows);
+        for cluster in core.clusters() {
+            let (name, window) = (&cluster.spec.name, cluster.starting_limit);
+            assert!((1..=most).contains(&window), "{name} may be starting {window} of {most}");
+            let before = before.get(name).copied().unwrap_or(most).min(most);
+            let halved = window == (before / 2).max(1) && troubled.contains(name);
+            assert!(window >= before || halved, "{name}: from {before} to {window} without trouble");
+            self.windows.insert(name.clone(), window);
+        }
     }
 
     /// A placement that waits is given up only if nobody was heard of for long enough.
@@ -387,7 +439,22 @@ impl Oracle {
         if work.is_top_level_job() && load.jobs >= cluster.spec.limits.concurrency(settings).get() {
             return Err(format!("it runs {} jobs already", load.jobs));
         }
-        if work.kind == Kind::Job && load.starting >= settings.max_starting.get() {
+        let driver = cluster.spec.limits.driver(settings).as_f64();
+        if let Some(head) = facts.head.filter(|_| outside && work.burdens_head() && driver > 0.0) {
+            let (total, free) = (head.total.as_f64(), head.free.as_f64());
+            let share = cluster.spec.limits.head_share(settings).as_f64();
+            let budget = (total * share).max(driver);
+            if f64::from(load.drivers + 1) * driver > budget + 1.0 {
+                return Err(format!("{} drivers take all of {budget} bytes already", load.drivers));
+            }
+            if f64::from(load.unseen_drivers + 1) * driver > free - total / 10.0 + 1.0 {
+                return Err(format!(
+                    "{} drivers are yet to be seen, {free} bytes are free",
+                    load.unseen_drivers
+                ));
+            }
+        }
+        if work.kind == Kind::Job && load.starting >= self.windows.get(name).copied().unwrap_or(u32::MAX) {
             return Err(format!("it is starting {} jobs already", load.starting));
         }
         Ok(())
@@ -405,7 +472,10 @@ impl Oracle {
                 let Some(live) = record.live().filter(|live| live.cluster == *name) else { continue };
                 load.jobs += u32::from(record.work.is_top_level_job());
                 load.starting += u32::from(record.work.kind == Kind::Job && live.running_at.is_none());
+                let driver = u32::from(record.work.burdens_head());
+                load.drivers += driver;
                 if unseen(live.running_at) {
+                    load.unseen_drivers += driver;
                     load.assumed.add(&record.work.demand);
                 }
             }

@@ -1,7 +1,8 @@
 //! What one seed's world looks like: settings, clusters, how unkind it is.
 
 use multicluster_types::{
-    ClusterName, ClusterSpec, Limits, PolicyRule, PolicySpec, Resources, Settings, Share, Span, Tags, Weight,
+    ClusterName, ClusterSpec, Limits, PolicyRule, PolicySpec, Quantity, Resources, Settings, Share, Span,
+    Tags, Weight,
     settings::{Count, ExecutionMode, JobLimit, TagAffinity, Utilization},
 };
 use rand::RngExt;
@@ -26,17 +27,29 @@ pub struct Faults {
     pub outage: u32,
     /// The control plane stands still: the machine sleeps, or the disk does.
     pub stall: u32,
+    /// A dashboard becomes slow, or quick again (per thousand steps).
+    pub sluggish: u32,
 }
 
 impl Faults {
-    pub const NONE: Faults =
-        Faults { lost: 0, error: 0, duplicate: 0, slow: 0, lie: 0, crash: 0, outage: 0, stall: 0 };
+    pub const NONE: Faults = Faults {
+        lost: 0,
+        error: 0,
+        duplicate: 0,
+        slow: 0,
+        lie: 0,
+        crash: 0,
+        outage: 0,
+        stall: 0,
+        sluggish: 0,
+    };
 }
 
 #[derive(Debug)]
 pub struct Plan {
     pub settings: Settings,
-    pub clusters: Vec<(ClusterSpec, Resources)>,
+    /// With what each has, and the memory of its head node, if it tells.
+    pub clusters: Vec<(ClusterSpec, Resources, Option<f64>)>,
     pub faults: Faults,
     pub steps: u32,
 }
@@ -60,6 +73,7 @@ pub fn plan(rng: &mut ChaCha8Rng) -> Plan {
         crash: unkind,
         outage: 15 * unkind,
         stall: unkind,
+        sluggish: 20 * unkind,
     };
     let count = rng.random_range(1..=4);
     Plan {
@@ -113,13 +127,15 @@ fn settings(rng: &mut ChaCha8Rng) -> Settings {
 
 const TAGS: &[&[&str]] = &[&["linux"], &["macos"], &["linux", "gpu"], &[]];
 
-pub fn cluster(rng: &mut ChaCha8Rng, number: u32) -> (ClusterSpec, Resources) {
+pub fn cluster(rng: &mut ChaCha8Rng, number: u32) -> (ClusterSpec, Resources, Option<f64>) {
     let tags = pick(rng, TAGS);
     let limits = Limits {
         resource_threshold: chance(rng, 15).then(|| Share::percent(50)),
         submission_interval: chance(rng, 15).then(|| Span::seconds(10)),
         execution_mode: chance(rng, 10).then_some(ExecutionMode::Serial),
         max_running_jobs: chance(rng, 10).then(|| JobLimit::at_most(3)),
+        driver_memory: chance(rng, 10).then_some(Quantity::ZERO),
+        head_memory_share: chance(rng, 10).then(|| Share::percent(80)),
     };
     let name = ClusterName::new(format!("c{number}")).unwrap();
     let spec = ClusterSpec {
@@ -132,5 +148,6 @@ pub fn cluster(rng: &mut ChaCha8Rng, number: u32) -> (ClusterSpec, Resources) {
     let cpus = *pick(rng, &[4.0, 8.0, 16.0]);
     let gpus = if chance(rng, 30) { 2.0 } else { 0.0 };
     let total = [("CPU", cpus), ("GPU", gpus), ("memory", 32e9), ("licence", f64::from(number % 2))];
-    (spec, Resources::from_amounts(total).unwrap())
+    let head = *pick(rng, &[None, Some(64e9), Some(1e9), Some(5.5e8)]);
+    (spec, Resources::from_amounts(total).unwrap(), head)
 }

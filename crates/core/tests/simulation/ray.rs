@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use multicluster_core::RunStatus;
 use multicluster_types::{
-    Attempt, Incarnation, JobId, Load, Resources, Share, Snapshot, Span, SubmissionId, Timestamp,
+    Attempt, HeadMemory, Incarnation, JobId, Load, Quantity, Resources, Share, Snapshot, Span, SubmissionId,
+    Timestamp,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,9 +22,13 @@ pub enum Mode {
 #[derive(Debug)]
 pub struct FakeRay {
     pub total: Resources,
+    /// Memory of its head node in bytes, if it tells.
+    pub head: Option<f64>,
     /// Somebody else's work on the same cluster.
     pub foreign: Resources,
     pub mode: Mode,
+    /// How long its dashboard takes for an answer, while it has too much to do.
+    pub takes: Span,
     pub session: u32,
     pub jobs: BTreeMap<String, FakeJob>,
     /// What the placements of tasks and actors use.
@@ -50,11 +55,13 @@ pub enum Happened {
 }
 
 impl FakeRay {
-    pub fn new(total: Resources) -> Self {
+    pub fn new(total: Resources, head: Option<f64>) -> Self {
         Self {
             total,
+            head,
             foreign: Resources::default(),
             mode: Mode::Up,
+            takes: Span::ZERO,
             session: 1,
             jobs: BTreeMap::new(),
             leases: BTreeMap::new(),
@@ -137,6 +144,17 @@ impl FakeRay {
         used
     }
 
+    /// What Ray itself and all drivers leave of the head node's memory.
+    fn head_memory(&self) -> Option<HeadMemory> {
+        let is_driver = |job: &&FakeJob| job.status == RunStatus::Running && job.demand.is_empty();
+        let drivers = u32::try_from(self.jobs.values().filter(is_driver).count()).unwrap();
+        let bytes = |bytes: f64| Quantity::from_f64(bytes.max(0.0)).unwrap();
+        self.head.map(|total| HeadMemory {
+            total: bytes(total),
+            free: bytes(total - 3e8 - 1.2e8 * f64::from(drivers)),
+        })
+    }
+
     pub fn snapshot(&self, taken_at: Timestamp) -> Snapshot {
         let mut used = self.used_by_jobs();
         used.add(&self.foreign);
@@ -146,6 +164,7 @@ impl FakeRay {
             total: self.total.clone(),
             used,
             physical: Load { cpu: Some(share), gpu: None, memory: None },
+            head: self.head_memory(),
             nodes: 1,
             ray_version: "2.60.0".into(),
             python_version: Some("3.11.7".into()),

@@ -85,8 +85,8 @@ pub fn run(seed: u64, trace: bool) -> u64 {
         steps: 0,
     };
     let mut specs = Vec::new();
-    for (spec, total) in plan.clusters {
-        world.rays.insert(spec.name.clone(), FakeRay::new(total));
+    for (spec, total, head) in plan.clusters {
+        world.rays.insert(spec.name.clone(), FakeRay::new(total, head));
         specs.push(spec);
     }
     world.tell(Input::Reload { settings: Box::new(plan.settings), clusters: specs });
@@ -112,10 +112,17 @@ impl World {
             println!("{} {input:?}", self.now.0 % 100_000_000);
         }
         match &input {
-            Input::Polled { cluster, snapshot } => {
+            Input::Polled { cluster, snapshot, took } => {
                 self.oracle.told_facts(cluster, snapshot, self.now, self.core.settings());
+                self.oracle.told_answer(cluster, *took, self.core.settings());
             }
-            Input::PollFailed { cluster, .. } => self.oracle.told_poll_failed(cluster),
+            Input::PollFailed { cluster, .. } => {
+                self.oracle.told_poll_failed(cluster);
+                self.oracle.told_trouble(cluster);
+            }
+            Input::Dispatched { job, attempt, outcome, took } => {
+                self.oracle.told_submission(job, *attempt, outcome, *took, self.core.settings());
+            }
             _ => {}
         }
         let heard = match &input {
@@ -250,7 +257,8 @@ impl World {
     }
 
     fn send_submit(&mut self, cluster: &ClusterName, job: &JobId, attempt: Attempt) {
-        let report = |outcome| Input::Dispatched { job: job.clone(), attempt, outcome };
+        let took = self.rays.get(cluster).map_or(Span::ZERO, |ray| ray.takes);
+        let report = |outcome| Input::Dispatched { job: job.clone(), attempt, outcome, took };
         let unknown = report(DispatchOutcome::Unknown("timeout".into()));
         let Some((mode, session)) = self.rays.get(cluster).map(|ray| (ray.mode, ray.session)) else {
             return;
@@ -328,8 +336,9 @@ impl World {
                 };
                 self.rays.get_mut(&cluster).expect("found above").submit(new);
                 if answer == Answer::Arrives {
-                    let accepted = Input::Dispatched { job, attempt, outcome: DispatchOutcome::Accepted };
-                    self.answer(Span(20), &accepted);
+                    let (outcome, took) = (DispatchOutcome::Accepted, self.rays[&cluster].takes);
+                    let accepted = Input::Dispatched { job, attempt, outcome, took };
+                    self.answer(Span(20 + took.0), &accepted);
                 }
             }
             Request::Lookup { job, attempt, question, .. } => {
@@ -369,7 +378,7 @@ impl World {
                 self.answer(Span::seconds(10), &Input::PollFailed { cluster, error: "timeout".into() })
             }
             Mode::Up => {
-                let mut snapshot = ray.snapshot(self.now);
+                let (mut snapshot, took) = (ray.snapshot(self.now), ray.takes);
                 let runs = ray.jobs.values().map(|job| Observation {
                     job: job.job.clone(),
                     attempt: job.attempt,
@@ -381,10 +390,8 @@ impl World {
                 }
                 let incarnation = snapshot.incarnation.clone();
                 let complete_at = Some(self.now);
-                self.answer(
-                    Span(10),
-                    &Input::Polled { cluster: cluster.clone(), snapshot: Box::new(snapshot) },
-                );
+                let polled = Input::Polled { cluster: cluster.clone(), snapshot: Box::new(snapshot), took };
+                self.answer(Span(10 + took.0), &polled);
                 self.answer(Span(10), &Input::Observed { cluster, incarnation, complete_at, runs });
             }
         }
@@ -449,7 +456,7 @@ impl World {
         self.later(Span::seconds(8), Event::Holder { cluster, job, attempt, ends_at });
     }
 
-    /// Clusters go down, hang, restart, come back; others put work on them.
+    /// Clusters go down, hang, restart, come back, are slow; others put work on them.
     fn cause_outages(&mut self) {
         let names: Vec<_> = self.rays.keys().cloned().collect();
         for name in names {
@@ -461,6 +468,9 @@ impl World {
                 Mode::Up if roll < outage => ray.mode = Mode::Down,
                 Mode::Up if roll < 2 * outage => ray.mode = Mode::Hung,
                 Mode::Up if roll < 3 * outage => self.restart(&name),
+                Mode::Up if roll < 3 * outage + self.faults.sluggish => {
+                    ray.takes = if ray.takes == Span::ZERO { Span::seconds(4) } else { Span::ZERO };
+                }
                 Mode::Up if roll > 980 => {
                     let cpus = ray.total.cpu.as_f64() * f64::from(foreign) / 4.0;
                     ray.foreign = Resources::from_amounts([("CPU", cpus)]).unwrap();
@@ -488,6 +498,7 @@ impl World {
         for ray in self.rays.values_mut() {
             ray.mode = Mode::Up;
             ray.foreign = Resources::default();
+            ray.takes = Span::ZERO;
         }
         let clusters: Vec<_> = self.core.clusters().map(|c| c.spec.name.clone()).collect();
         for cluster in clusters {

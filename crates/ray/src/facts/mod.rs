@@ -10,7 +10,7 @@ mod usage;
 
 use std::collections::BTreeMap;
 
-use multicluster_types::{Incarnation, Load, Message, Resources, Snapshot, Timestamp};
+use multicluster_types::{HeadMemory, Incarnation, Load, Message, Resources, Snapshot, Timestamp};
 use serde::Deserialize;
 
 use crate::{
@@ -32,6 +32,8 @@ pub struct Facts {
     pub used: Resources,
     /// Load of the hosts.
     pub physical: Load,
+    /// Memory of the head node, where it is known.
+    pub head: Option<HeadMemory>,
     /// The nodes that count: alive, reporting, not being drained.
     pub nodes: Vec<NodeFacts>,
     /// What was left out, and why.
@@ -82,6 +84,7 @@ impl Facts {
             total: self.total.clone(),
             used: self.used.clone(),
             physical: self.physical,
+            head: self.head,
             nodes: u32::try_from(self.nodes.len()).unwrap_or(u32::MAX),
             ray_version: self.version.ray_version.clone(),
             python_version: self.python_version.clone(),
@@ -149,6 +152,7 @@ pub(crate) fn combine(
         total: Resources::default(),
         used: Resources::default(),
         physical: Load::default(),
+        head: None,
         nodes: Vec::new(),
         notes: Vec::new(),
     };
@@ -165,7 +169,11 @@ pub(crate) fn combine(
         };
         let total = amounts::totals(&node.resources_total, &mut notes)?;
         let used = amounts::used(text, &total, &mut notes);
-        load.add(usage.host_of(&node.id));
+        let host = usage.host_of(&node.id);
+        load.add(host);
+        if node.is_head {
+            facts.head = host.and_then(usage::Host::memory);
+        }
         amounts::add(&mut facts.total, &total, &mut notes);
         amounts::add(&mut facts.used, &used, &mut notes);
         let (id, ip, is_head, labels) = (node.id, node.ip, node.is_head, node.labels);

@@ -177,3 +177,23 @@ fn partial_and_broken_answers_are_errors_that_may_pass() {
         assert_eq!((error.class, error.call), (Class::Transient, Call::Usage), "{bad}");
     }
 }
+
+#[test]
+fn the_memory_of_the_head_node_is_what_it_says_itself() {
+    let gib = 1u64 << 30;
+    let nodes = nodes(&[node("h", 4.0), node("worker", 4.0)]);
+    let usage = json!({"h": "0.0/4.0 CPU", "worker": "0.0/4.0 CPU"});
+    let hosts = [
+        host("worker", 0.0, 4, (gib, 64 * gib), &json!([])),
+        host("h", 0.0, 4, (3 * gib, 4 * gib), &json!([])),
+    ];
+    let head = facts(&nodes, &summary(&hosts, &usage)).unwrap().head.unwrap();
+    let whole = |amount| Quantity::whole(amount).unwrap();
+    assert_eq!((head.total, head.free), (whole(4 * gib), whole(gib)));
+
+    let mut dumb = host("h", 0.0, 4, (0, 0), &json!([]));
+    for unknown in [json!(null), json!([]), json!([0, 0]), json!([-1.0, 5.0]), json!([1e300, 1e300])] {
+        dumb["mem"] = unknown;
+        assert_eq!(facts(&nodes, &summary(&[dumb.clone()], &usage)).unwrap().head, None, "{}", dumb["mem"]);
+    }
+}

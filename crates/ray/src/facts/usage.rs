@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use multicluster_types::{Load, Share};
+use multicluster_types::{HeadMemory, Load, Quantity, Share};
 use reqwest::Url;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -44,6 +44,16 @@ pub(super) struct Host {
     #[serde(default)]
     gpus: Option<Vec<Gpu>>,
     raylet: Raylet,
+}
+
+impl Host {
+    /// As the node itself sees it: in a container, the container's.
+    pub(super) fn memory(&self) -> Option<HeadMemory> {
+        let [total, free, ..] = self.mem.as_deref()? else { return None };
+        let memory =
+            HeadMemory { total: Quantity::from_f64(*total).ok()?, free: Quantity::from_f64(*free).ok()? };
+        (!memory.total.is_zero()).then_some(memory)
+    }
 }
 
 #[derive(Debug, Deserialize)]

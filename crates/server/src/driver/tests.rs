@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use multicluster_core::{Input, ReleaseOutcome};
 use multicluster_store::{Change, Loaded, Options, Store, StoreError, memory};
-use multicluster_types::{Attempt, ClusterName, JobId, Kind, Load, Payload, Resources, Snapshot, Work};
+use multicluster_types::{Attempt, ClusterName, JobId, Kind, Load, Payload, Resources, Snapshot, Span, Work};
 
 use crate::{NewJob, Started, clock::wall, start};
 
@@ -47,13 +47,14 @@ scheduler: {poll_interval: 1h, snapshot_max_age: 1h, unhealthy_after: 1000000, r
             total: Resources::from_amounts([("CPU", 100.0)]).unwrap(),
             used: Resources::default(),
             physical: Load::default(),
+            head: None,
             nodes: 1,
             ray_version: "2.60.0".into(),
             python_version: None,
             incarnation: None,
         };
         let world = Self { started, commits };
-        world.feed(Input::Polled { cluster: mac(), snapshot: Box::new(snapshot) }).await;
+        world.feed(Input::Polled { cluster: mac(), snapshot: Box::new(snapshot), took: Span::ZERO }).await;
         world
     }
 

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     bounds::Shed,
-    clock::Clock,
+    clock::{Clock, span},
     events::{self, Events},
     lanes::{Lanes, Report},
     metrics::Metrics,
@@ -294,10 +294,10 @@ impl Turn {
         // this one: a job that is asked about is one we know, so nobody waits for it.
         let input = match report {
             Report::Dispatched { run, .. } | Report::LookedUp { run, .. } if !self.is_current(&run) => return,
-            Report::Polled(snapshot) => Input::Polled { cluster, snapshot },
+            Report::Polled { snapshot, took } => Input::Polled { cluster, snapshot, took },
             Report::PollFailed(error) => Input::PollFailed { cluster, error },
-            Report::Dispatched { run, outcome } => {
-                Input::Dispatched { job: run.job, attempt: run.attempt, outcome }
+            Report::Dispatched { run, outcome, took } => {
+                Input::Dispatched { job: run.job, attempt: run.attempt, outcome, took }
             }
             Report::LookedUp { run, question, outcome } => {
                 Input::LookedUp { job: run.job, attempt: run.attempt, question, outcome }
@@ -416,10 +416,6 @@ impl Turn {
     fn refresh_homes(&mut self) {
         self.homes = resolve::homes(self.clusters.values().map(|(spec, _)| &**spec));
     }
-}
-
-fn span(duration: Duration) -> Span {
-    Span(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
 fn refusal_of(reply: Option<Result<Reply, Refusal>>) -> Refusal {

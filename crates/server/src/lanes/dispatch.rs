@@ -1,6 +1,9 @@
 //! Sends one attempt to its cluster.
 
-use std::sync::{Arc, PoisonError};
+use std::{
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
 use multicluster_core::DispatchOutcome;
 use multicluster_ray::{RayError, SubmitRequest};
@@ -13,6 +16,7 @@ use super::{
     status,
 };
 use crate::{
+    clock::span,
     driver::Run,
     resolve::{self, Resolved},
     sdk,
@@ -27,7 +31,8 @@ impl Lane {
             return;
         }
         let started = Instant::now();
-        let outcome = match self.send(&run, homes, leave_by).await {
+        let mut took = Duration::ZERO;
+        let outcome = match self.send(&run, homes, leave_by, &mut took).await {
             Ok(()) => DispatchOutcome::Accepted,
             Err(outcome) => outcome,
         };
@@ -37,11 +42,18 @@ impl Lane {
         if let Some(problem) = problem {
             tracing::warn!(cluster = %self.cluster, job = %run.job, attempt = run.attempt.0, %problem, "dispatch: {word}");
         }
-        self.report(Report::Dispatched { run, outcome }).await;
+        self.report(Report::Dispatched { run, outcome, took: span(took) }).await;
         self.look.notify_one();
     }
 
-    async fn send(&self, run: &Run, homes: &[Arc<str>], leave_by: Instant) -> Result<(), DispatchOutcome> {
+    /// `took`: how long the dashboard took for the request itself.
+    async fn send(
+        &self,
+        run: &Run,
+        homes: &[Arc<str>],
+        leave_by: Instant,
+        took: &mut Duration,
+    ) -> Result<(), DispatchOutcome> {
         let late =
             || DispatchOutcome::Failed(format!("cluster {} is too busy to send it to", self.cluster).into());
         let turn = timeout_at(leave_by, self.dispatches.acquire()).await;
@@ -59,7 +71,10 @@ impl Lane {
         if Instant::now() > leave_by {
             return Err(late());
         }
-        match self.client.submit(&request).await {
+        let sent = Instant::now();
+        let answer = self.client.submit(&request).await;
+        *took = sent.elapsed();
+        match answer {
             Ok(_) => Ok(()),
             Err(error) if error.is_already_exists() => self.whose(run, &error).await,
             Err(error) if error.may_have_arrived() => Err(DispatchOutcome::Unknown(error.to_string().into())),

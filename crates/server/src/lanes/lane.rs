@@ -86,6 +86,7 @@ pub(super) fn start(
     });
     running.spawn(super::poll::run(Arc::clone(&lane)));
     running.spawn(super::watch::run(Arc::clone(&lane)));
+    running.spawn(super::sweep::run(Arc::clone(&lane)));
     running.spawn(take_errands(lane, errands));
     (Some(client), running)
 }
@@ -220,7 +221,7 @@ impl Lane {
 
     /// Keeps Ray's own list short, and the id free. Best effort: what is left behind is
     /// told apart from later runs by its metadata.
-    async fn forget(&self, run: Run) {
+    pub(super) async fn forget(&self, run: Run) {
         sleep(DELETE_AFTER).await;
         let Ok(_turn) = self.chores.acquire().await else { return };
         let id = SubmissionId::of(&run.job, run.attempt);

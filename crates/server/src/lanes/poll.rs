@@ -9,6 +9,7 @@ use std::{
 use tokio::time::timeout;
 
 use super::{Report, lane::Lane};
+use crate::clock::span;
 
 /// All requests of one poll together; a cluster that takes longer is not well.
 const TOO_LONG: Duration = Duration::from_secs(15);
@@ -18,11 +19,14 @@ pub(super) async fn run(lane: Arc<Lane>) {
         let taken_at = lane.shared.clock.now();
         let started = Instant::now();
         let report = match timeout(TOO_LONG, lane.client.facts()).await {
-            Ok(Ok(facts)) => Report::Polled(Box::new(facts.snapshot(taken_at))),
+            Ok(Ok(facts)) => {
+                let snapshot = Box::new(facts.snapshot(taken_at));
+                Report::Polled { snapshot, took: span(started.elapsed()) }
+            }
             Ok(Err(error)) => Report::PollFailed(error.to_string().into()),
             Err(_) => Report::PollFailed(format!("no answer within {} s", TOO_LONG.as_secs()).into()),
         };
-        let answered = matches!(report, Report::Polled(_));
+        let answered = matches!(report, Report::Polled { .. });
         lane.shared.metrics.polled(&lane.cluster, answered, started.elapsed());
         lane.report(report).await;
         let interval = lane.shared.driver.read(|core| core.settings().poll_interval).await;

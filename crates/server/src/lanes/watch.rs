@@ -156,7 +156,7 @@ impl Lane {
         Ok((seen, all))
     }
 
-    fn identify(&self, details: JobDetails) -> Option<(Run, JobDetails)> {
+    pub(super) fn identify(&self, details: JobDetails) -> Option<(Run, JobDetails)> {
         let owner = self.owner_of(&details)?;
         Some((Run { job: owner.job, attempt: owner.attempt, life: Some(owner.life) }, details))
     }

@@ -76,6 +76,10 @@ metrics! {
     ASSUMED = Gauge "multicluster_cluster_assumed" {"cluster", "resource"} "Promised by us, and not yet in what Ray says.";
     LIVE = Gauge "multicluster_cluster_live" {"cluster"} "Jobs, tasks and actors of ours on it.";
     TOP_LEVEL = Gauge "multicluster_cluster_top_level_jobs" {"cluster"} "How many of those are top-level jobs.";
+    DRIVERS = Gauge "multicluster_cluster_drivers" {"cluster"} "How many have their driver on its head node.";
+    MOST_DRIVERS = Gauge "multicluster_cluster_drivers_limit" {"cluster"} "How many drivers its head node has memory for. Absent: it does not tell.";
+    STARTING = Gauge "multicluster_cluster_starting" {"cluster"} "Jobs on it that were not seen running yet.";
+    MOST_STARTING = Gauge "multicluster_cluster_starting_limit" {"cluster"} "How many it may be starting at once: max_starting, or less while it does not cope.";
     CHANGES = Counter "multicluster_cluster_changes" {"cluster", "change"} "What happened to a cluster.";
     POLLS = Histogram "multicluster_poll" [Seconds] {"cluster", "outcome"} "Polls of clusters: how long, and whether they were answered or failed.";
 

@@ -195,6 +195,12 @@ impl Page {
         out.gauges(&all::ASSUMED, amounts(|view| Some(&view.assumed)))?;
         out.gauges(&all::LIVE, views().map(|(name, view)| ([name], float(view.live as u64))))?;
         out.gauges(&all::TOP_LEVEL, views().map(|(name, view)| ([name], f64::from(view.top_level_jobs))))?;
+        out.gauges(&all::DRIVERS, views().map(|(name, view)| ([name], f64::from(view.drivers))))?;
+        let most = views().filter_map(|(name, view)| Some(([name], f64::from(view.driver_limit?))));
+        out.gauges(&all::MOST_DRIVERS, most)?;
+        out.gauges(&all::STARTING, views().map(|(name, view)| ([name], float(view.starting as u64))))?;
+        let most = views().map(|(name, view)| ([name], f64::from(view.starting_limit)));
+        out.gauges(&all::MOST_STARTING, most)?;
 
         let counted = self.series.clusters();
         let changes = counted.iter().flat_map(|(name, cluster)| {

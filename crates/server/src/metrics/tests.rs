@@ -1,7 +1,9 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use multicluster_core::{ClusterChange, DispatchOutcome, Identity, Input, Submission};
-use multicluster_types::{ClusterSpec, Resources, Settings, Snapshot, Timestamp, Work, settings::Share};
+use multicluster_types::{
+    ClusterSpec, Resources, Settings, Snapshot, Span, Timestamp, Work, settings::Share,
+};
 
 use super::{catalogue::ALL, *};
 
@@ -21,6 +23,7 @@ impl World {
             total: Resources::from_amounts([("CPU", 8.0), ("memory", 1024.0)]).unwrap(),
             used: Resources::from_amounts([("CPU", 2.0)]).unwrap(),
             physical: multicluster_types::Load::default(),
+            head: None,
             nodes: 1,
             ray_version: "2.60.0".into(),
             python_version: Some("3.11.7".into()),
@@ -28,7 +31,7 @@ impl World {
         };
         snapshot.physical.cpu = Some(Share::percent(40));
         let cluster = ClusterName::new("mac").unwrap();
-        world.feed(1000, Input::Polled { cluster, snapshot: Box::new(snapshot) });
+        world.feed(1000, Input::Polled { cluster, snapshot: Box::new(snapshot), took: Span::ZERO });
         world
     }
 
@@ -72,8 +75,12 @@ fn a_job_is_counted_from_acceptance_to_its_end() {
     world.shows(r#"multicluster_cluster_live{cluster="mac"} 1.0"#);
 
     let job = || JobId::new("a").unwrap();
-    let accepted =
-        Input::Dispatched { job: job(), attempt: Attempt::FIRST, outcome: DispatchOutcome::Accepted };
+    let accepted = Input::Dispatched {
+        job: job(),
+        attempt: Attempt::FIRST,
+        outcome: DispatchOutcome::Accepted,
+        took: Span::ZERO,
+    };
     world.feed(4000, accepted);
     for (now, status) in
         [(5000, multicluster_core::RunStatus::Running), (25_000, multicluster_core::RunStatus::Succeeded)]
@@ -203,6 +210,6 @@ fn a_job_is_accepted_once_even_if_it_waits_again_in_the_same_moment() {
     world.submit(2000, "a");
     let outcome = DispatchOutcome::Failed("refused".into());
     let job = JobId::new("a").unwrap();
-    world.feed(2000, Input::Dispatched { job, attempt: Attempt::FIRST, outcome });
+    world.feed(2000, Input::Dispatched { job, attempt: Attempt::FIRST, outcome, took: Span::ZERO });
     assert_eq!(world.metrics.totals().submitted, 1);
 }

@@ -4,6 +4,7 @@
 
 mod clusters;
 mod dispatch;
+mod head_safety;
 mod ids;
 mod restart;
 mod world;

@@ -61,6 +61,6 @@ fn own_limits(cluster: &Cluster, settings: &Settings) -> Limits {
         resource_threshold: Some(threshold).filter(|own| *own != usual.threshold(settings)),
         submission_interval: Some(interval).filter(|own| *own != usual.interval(settings)),
         max_running_jobs: Some(running).filter(|own| *own != usual.concurrency(settings)),
-        execution_mode: None,
+        ..usual
     }
 }

@@ -19,7 +19,7 @@ use axum::{
     http::{HeaderMap, Request, StatusCode},
 };
 use multicluster_core::Input;
-use multicluster_types::{ClusterName, Incarnation, Load, Resources, Snapshot};
+use multicluster_types::{ClusterName, Incarnation, Load, Resources, Snapshot, Span};
 use serde_json::Value;
 use tower::Service;
 
@@ -92,13 +92,18 @@ impl World {
             total: Resources::from_amounts([("CPU", cpus), ("memory", 1e9)]).unwrap(),
             used: Resources::default(),
             physical: Load::default(),
+            head: None,
             nodes: 1,
             ray_version: "2.60.0".into(),
             python_version: Some("3.11.7".into()),
             incarnation: Some(Incarnation::new("session_1").unwrap()),
         };
         let cluster = ClusterName::new(cluster).unwrap();
-        self.plane().driver.act(Input::Polled { cluster, snapshot: Box::new(snapshot) }).await.unwrap();
+        self.plane()
+            .driver
+            .act(Input::Polled { cluster, snapshot: Box::new(snapshot), took: Span::ZERO })
+            .await
+            .unwrap();
     }
 
     pub(super) async fn get(&self, path: &str) -> Answer {

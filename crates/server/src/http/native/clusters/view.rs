@@ -57,7 +57,7 @@ pub(super) fn cluster(
         home_dir: spec.home().map(str::to_owned),
         inject_sdk: spec.inject_sdk,
         plane_address: spec.plane_address.as_deref().map(redact_text),
-        limits: limits(spec, settings),
+        limits: limits(view, settings),
         connection: connection(spec),
     }
 }
@@ -121,12 +121,15 @@ fn utilisation(load: Load) -> api::Utilisation {
     api::Utilisation { cpu: share(load.cpu), gpu: share(load.gpu), memory: share(load.memory) }
 }
 
-fn limits(spec: &ClusterSpec, settings: &Settings) -> api::LimitsView {
+fn limits(view: &ClusterView, settings: &Settings) -> api::LimitsView {
+    let spec = &view.spec;
     let running = spec.limits.concurrency(settings);
     api::LimitsView {
         resource_threshold: spec.limits.threshold(settings).as_f64(),
         submission_interval_seconds: spec.limits.interval(settings).as_seconds(),
         max_running_jobs: (running != JobLimit::UNLIMITED).then(|| running.get()),
+        max_drivers: view.driver_limit,
+        max_starting: view.starting_limit,
     }
 }
 
