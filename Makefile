@@ -70,7 +70,7 @@ simulate: ## A simulated morning on two clusters, and what other settings would 
 
 load: fakes ## Two minutes of load on fake clusters; fails if anything grows (LOAD_SECONDS, LOAD_RATE)
 	$(CARGO) build --release -p multicluster-cli
-	LOAD_SECONDS=$${LOAD_SECONDS:-120} LOAD_RATE=$${LOAD_RATE:-50} LOAD_WATCHERS=$${LOAD_WATCHERS:-20} \
+	LOAD_SECONDS=$${LOAD_SECONDS:-120} LOAD_RATE=$${LOAD_RATE:-30} LOAD_WATCHERS=$${LOAD_WATCHERS:-20} \
 	RAY_MULTICLUSTER_BIN=$${RAY_MULTICLUSTER_BIN:-target/release/ray-multicluster} \
 	  scripts/python-env pytest -s tests/performance
 
