@@ -24,7 +24,8 @@ use tokio::sync::{
 
 pub(crate) use disk::Disk;
 pub(crate) use outbox::{Errand, LaneChange, Outbox, Run};
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 pub(crate) use turn::start_here;
 pub(crate) use turn::{Parts, Running, Turn, start};
 

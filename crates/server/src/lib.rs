@@ -24,7 +24,8 @@ mod plane;
 pub mod resolve;
 mod sdk;
 mod serve;
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod soak;
 mod submission;
 mod usage;

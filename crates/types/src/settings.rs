@@ -435,8 +435,7 @@ impl Bytes {
     /// A share of them.
     #[must_use]
     pub fn part(self, share: Share) -> u64 {
-        let part = u128::from(self.0) * u128::from(share.0) / u128::from(Share::WHOLE);
-        u64::try_from(part).unwrap_or(u64::MAX)
+        share.part_of(self.0)
     }
 }
 
@@ -447,7 +446,7 @@ impl Value for Bytes {
     }
     fn show(&self) -> String {
         let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-        let whole = units.into_iter().find(|(size, _)| self.0 >= *size && self.0 % size == 0);
+        let whole = units.into_iter().find(|(size, _)| self.0 >= *size && self.0.is_multiple_of(*size));
         whole.map_or(self.0.to_string(), |(size, unit)| format!("{}{unit}", self.0 / size))
     }
 }

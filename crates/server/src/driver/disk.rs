@@ -62,7 +62,7 @@ mod tests {
         time::Duration,
     };
 
-    use multicluster_core::Input;
+    use multicluster_core::{Core, Input};
     use multicluster_store::{Change, Loaded, Options, Store, memory};
     use multicluster_types::{ClusterName, JobId, Kind, Payload, Work};
     use tokio::time::{sleep, timeout};
@@ -124,7 +124,7 @@ mod tests {
             tokio::spawn(async move { driver.act(cordon).await });
             sleep(Duration::from_millis(10)).await;
         }
-        let known = timeout(Duration::from_secs(5), driver.read(|core| core.job_count())).await;
+        let known = timeout(Duration::from_secs(5), driver.read(Core::job_count)).await;
         assert_eq!(known.expect("an answer in time").unwrap(), 2, "and not the one that was refused");
 
         full.store(false, Ordering::Relaxed);

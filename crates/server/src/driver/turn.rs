@@ -76,7 +76,8 @@ pub(crate) fn start(
 }
 
 /// The same on the thread of the runtime: virtual time must not pass while they work.
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 pub(crate) fn start_here(parts: Parts, commands: mpsc::Receiver<Command>, inputs: Vec<Input>) {
     let (mut turn, mut writer, mut outboxes) = parts.assemble();
     tokio::spawn(async move {
