@@ -81,7 +81,7 @@ class Flood(threading.Thread):
 
 def test_hostile_clients_lock_nobody_out_and_leave_nothing_behind(limited: Plane) -> None:
     plane = limited
-    good = tokens.create(plane, "zorro", "submit", "--submit-rate", "unlimited")
+    good = tokens.create(plane, "zorro", "submit", "--submit-rate", "1000000/s")
     bad = tokens.create(plane, "diego", "submit")
     proof = tokens.headers(good)
     # Enough has happened that a watcher who reads nothing gets stuck.
