@@ -181,25 +181,6 @@ def test_idle_connections_make_room_for_new_ones(small: Plane) -> None:
         assert shed(small, "idle_connection") >= 200
 
 
-def test_when_all_connections_are_in_use_others_are_told_and_it_passes(small: Plane) -> None:
-    slow = b"POST /v1/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{"
-    with contextlib.ExitStack() as open_ones:
-        for _ in range(64):
-            open_ones.enter_context(raw.connect(small.port)).sendall(slow)
-
-        def is_refused() -> bool:
-            assert small.request("GET", "/healthz").ok, "it answers always"
-            refused = small.request("GET", "/v1/queue")
-            if refused.status_code == 503:
-                assert refused.json()["code"] == "busy"
-                assert int(refused.headers["Retry-After"]) >= 1
-            return refused.status_code == 503
-
-        wait_until(is_refused, "all are in use", 8)
-        wait_until(lambda: small.request("GET", "/v1/queue").ok, "the slow ones are given up", 30)
-    assert shed(small, "connections") >= 1
-
-
 def test_out_of_descriptors_it_goes_on_and_does_not_spin(tmp_path: Path) -> None:
     plane = lonely(tmp_path).start()
     try:

@@ -417,7 +417,7 @@ impl Value for Bytes {
     }
     fn show(&self) -> String {
         let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-        let whole = units.into_iter().find(|(size, _)| self.0 >= *size && self.0 % size == 0);
+        let whole = units.into_iter().find(|(size, _)| self.0 >= *size && self.0.is_multiple_of(*size));
         whole.map_or(self.0.to_string(), |(size, unit)| format!("{}{unit}", self.0 / size))
     }
 }

@@ -8,7 +8,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use tokio::sync::Notify;
@@ -141,6 +141,17 @@ impl Connection {
         Asking(Arc::clone(&self.state))
     }
 
+    /// Comes to an end when it has asked nothing for so long.
+    pub(super) async fn idle_for(&self, span: Duration) {
+        loop {
+            let idle = self.state.idle_since().map_or(Duration::ZERO, |since| since.elapsed());
+            if idle >= span {
+                return;
+            }
+            tokio::time::sleep(span - idle).await;
+        }
+    }
+
     /// Comes to an end when somebody else is to have its place.
     pub(super) async fn told_to_leave(&self) {
         self.state.leave.notified().await;
@@ -166,8 +177,6 @@ impl Drop for Asking {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     /// Is it told to leave?
