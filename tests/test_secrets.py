@@ -57,8 +57,10 @@ def test_no_answer_and_no_line_of_the_log_has_a_secret(plane: Plane) -> None:
     wait_until(lambda: plane.cluster("away")["health"]["state"] == "unhealthy", "it is unhealthy")
     events = plane.request("GET", "/v1/events", params={"after": 0}, stream=True)
     told = ""
-    while "secretive" not in told:
-        told += next(events.iter_content(None)).decode()
+    for chunk in events.iter_content(None):
+        told += chunk.decode()
+        if "secretive" in told:
+            break
     events.close()
 
     paths = [

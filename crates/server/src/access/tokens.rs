@@ -46,8 +46,23 @@ pub struct Token {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
     /// How fast it may submit, if not as `submit_rate` says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "rate")]
     pub submit_rate: Option<Rate>,
+}
+
+/// As people write it: `50/s`, `unlimited`.
+mod rate {
+    use multicluster_types::settings::{Rate, Value as _};
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de::Error as _};
+
+    pub(super) fn serialize<S: Serializer>(rate: &Option<Rate>, to: S) -> Result<S::Ok, S::Error> {
+        rate.map(|rate| rate.show()).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Rate>, D::Error> {
+        let text = Option::<String>::deserialize(from)?;
+        text.map(|text| text.parse().map_err(D::Error::custom)).transpose()
+    }
 }
 
 impl Token {
@@ -247,6 +262,11 @@ mod tests {
         assert!(token.lives_at(Timestamp(4)) && !token.lives_at(Timestamp(5)));
 
         assert_eq!(Tokens::read(&path).unwrap().iter().collect::<Vec<_>>(), [&token]);
+        for rate in ["50/s", "unlimited"].map(|text| Some(text.parse().unwrap())) {
+            let (_, made) = Tokens::create(&path, token.owner.clone(), Role::Submit, None, rate).unwrap();
+            assert_eq!(Tokens::read(&path).unwrap().iter().last().unwrap().submit_rate, rate);
+            assert!(Tokens::revoke(&path, &made.id).unwrap());
+        }
         assert!(!Tokens::revoke(&path, "other").unwrap());
         assert!(Tokens::revoke(&path, &token.id).unwrap());
         assert!(Tokens::read(&path).unwrap().is_empty());

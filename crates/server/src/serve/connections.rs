@@ -8,7 +8,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use tokio::sync::Notify;
@@ -27,7 +27,15 @@ pub(super) struct Connections {
 #[derive(Default)]
 struct Open {
     last: u64,
-    by_number: HashMap<u64, Arc<State>>,
+    /// By number: those with a place, and the spare ones.
+    placed: HashMap<u64, Arc<State>>,
+    spare: HashMap<u64, Arc<State>>,
+}
+
+impl Open {
+    fn those(&mut self, is_spare: bool) -> &mut HashMap<u64, Arc<State>> {
+        if is_spare { &mut self.spare } else { &mut self.placed }
+    }
 }
 
 struct State {
@@ -64,24 +72,23 @@ impl Connections {
             // Enabled before the look, so that what changes in between is not missed.
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
-            if let Some(connection) = self.try_enter(self.most, false) {
-                return (connection, false);
-            }
-            if self.close_idlest(false) {
-                if let Some(connection) = self.try_enter(self.most, false) {
+            for is_spare in [false, true] {
+                if let Some(connection) = self.try_enter(is_spare) {
+                    return (connection, false);
+                }
+                if self.close_idlest(is_spare)
+                    && let Some(connection) = self.try_enter(is_spare)
+                {
                     return (connection, true);
                 }
-            } else if let Some(connection) = self.try_enter(self.most + SPARE, true) {
-                return (connection, false);
-            } else if !self.close_idlest(true) {
-                changed.await;
             }
+            changed.await;
         }
     }
 
-    fn try_enter(self: &Arc<Self>, most: usize, is_spare: bool) -> Option<Connection> {
+    fn try_enter(self: &Arc<Self>, is_spare: bool) -> Option<Connection> {
         let mut open = self.open();
-        if open.by_number.len() >= most {
+        if open.those(is_spare).len() >= if is_spare { SPARE } else { self.most } {
             return None;
         }
         open.last += 1;
@@ -89,7 +96,7 @@ impl Connections {
         let doing = Mutex::new(Doing { requests: 0, since: Instant::now() });
         let (leave, changed) = (Notify::new(), Arc::clone(&self.changed));
         let state = Arc::new(State { is_spare, doing, leave, changed });
-        open.by_number.insert(number, Arc::clone(&state));
+        open.those(is_spare).insert(number, Arc::clone(&state));
         Some(Connection { all: Arc::clone(self), number, state })
     }
 
@@ -97,10 +104,10 @@ impl Connections {
     /// false if all are being served.
     pub(super) fn close_idlest(&self, is_spare: bool) -> bool {
         let mut open = self.open();
-        let those = open.by_number.iter().filter(|(_, state)| state.is_spare == is_spare);
-        let idle = those.filter_map(|(number, state)| Some((state.idle_since()?, *number)));
+        let those = open.those(is_spare);
+        let idle = those.iter().filter_map(|(number, state)| Some((state.idle_since()?, *number)));
         let Some((_, idlest)) = idle.min() else { return false };
-        if let Some(state) = open.by_number.remove(&idlest) {
+        if let Some(state) = those.remove(&idlest) {
             state.leave.notify_one();
         }
         true
@@ -134,6 +141,17 @@ impl Connection {
         Asking(Arc::clone(&self.state))
     }
 
+    /// Comes to an end when it has asked nothing for so long.
+    pub(super) async fn idle_for(&self, span: Duration) {
+        loop {
+            let idle = self.state.idle_since().map_or(Duration::ZERO, |since| since.elapsed());
+            if idle >= span {
+                return;
+            }
+            tokio::time::sleep(span - idle).await;
+        }
+    }
+
     /// Comes to an end when somebody else is to have its place.
     pub(super) async fn told_to_leave(&self) {
         self.state.leave.notified().await;
@@ -142,7 +160,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.all.open().by_number.remove(&self.number);
+        self.all.open().those(self.is_spare()).remove(&self.number);
         self.all.changed.notify_one();
     }
 }
@@ -159,8 +177,6 @@ impl Drop for Asking {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     /// Is it told to leave?
@@ -196,6 +212,7 @@ mod tests {
         drop((asks, spare, third_asks));
         let (entered, _) = tokio::time::timeout(Duration::from_secs(5), entering).await.unwrap().unwrap();
         drop((entered, asking, served, first, third));
-        assert!(all.open().by_number.is_empty());
+        let open = all.open();
+        assert!(open.placed.is_empty() && open.spare.is_empty());
     }
 }

@@ -35,8 +35,10 @@ use crate::{
     http::{self, body::held},
 };
 
-/// A client gets this long to send the head of a request, and may be idle for as long between two.
+/// A client gets this long to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+/// A connection on which nothing is asked for so long is closed.
+const IDLE: Duration = Duration::from_secs(20);
 /// A client that takes not a byte of an answer for so long is as good as gone.
 const STUCK: Duration = Duration::from_secs(30);
 /// What is under way when we are told to stop gets this long.
@@ -126,6 +128,8 @@ fn attend(
         };
         tokio::select! {
             () = speaking => {}
+            // The time for a head is counted from its first byte only.
+            () = connection.idle_for(IDLE) => tracing::debug!("an idle connection is closed"),
             () = connection.told_to_leave() => tracing::debug!("an idle connection is closed for another"),
         }
     });
