@@ -13,7 +13,7 @@ from support.pool import Pool
 from support.small_head import SmallHead
 from support.waiting import wait_until
 
-JOBS = 30
+JOBS = 15
 GIB = 1 << 30
 
 pytestmark = pytest.mark.skipif(

@@ -234,6 +234,10 @@ impl Core {
                 }
             }
             RunStatus::Succeeded => {
+                // It started well, whether or not anybody saw it run.
+                if let Some(on) = self.jobs[key].on {
+                    self.pool[on].settle(key, self.now);
+                }
                 self.close_attempt(key, AttemptOutcome::Succeeded, None, out);
                 self.end(key, Transition::Succeed, None, out);
             }

@@ -33,8 +33,7 @@ impl Room {
         })
     }
 
-    /// How many drivers there may be, if there are so many of which the facts do not show
-    /// these.
+    /// How many drivers there may be. There are `drivers`, and the facts show all but `unseen`.
     pub(crate) fn limit(self, drivers: u32, unseen: u32) -> u32 {
         self.budget.min(drivers.saturating_sub(unseen).saturating_add(self.more))
     }

@@ -180,6 +180,21 @@ fn jobs_that_start_well_bring_the_window_back() {
 }
 
 #[test]
+fn a_job_too_short_to_be_seen_running_started_well_too() {
+    let mut env = TestEnv::only();
+    env.set("max_starting", "4");
+    env.fake("only").takes = Span::seconds(3);
+    env.poll("only");
+    env.fake("only").takes = Span::ZERO;
+    assert_eq!(window(&env), 2);
+    for _ in 0..2 {
+        let job = env.submit(a_job());
+        env.succeed(&job);
+    }
+    assert_eq!(window(&env), 3);
+}
+
+#[test]
 fn a_submission_without_success_slows_down_too() {
     type Outcome = fn(multicluster_types::Message) -> DispatchOutcome;
     let cases: [(Outcome, u32); 4] = [

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use multicluster_core::{Core, record::Phase};
-use multicluster_ray::{JobDetails, RayError};
+use multicluster_ray::RayError;
 use multicluster_types::Span;
 use tokio::time::sleep;
 
@@ -18,7 +18,7 @@ use crate::driver::Run;
 /// Between two sweeps; less if runs are to go sooner than that.
 const EVERY: Duration = Duration::from_secs(60);
 const SOONEST: Duration = Duration::from_secs(1);
-/// In one sweep: a head with ten thousand is not kept busy with them for hours.
+/// Copied and deleted in one sweep: a head with ten thousand is not kept busy with them for hours.
 const MOST: usize = 200;
 
 pub(super) async fn run(lane: Arc<Lane>) {
@@ -54,17 +54,20 @@ impl Lane {
         let runs: Vec<_> = over.iter().map(|(run, _)| run.clone()).collect();
         let look = self.shared.driver.read(move |core| runs.iter().map(|run| fate(core, run)).collect());
         let Ok(fates): Result<Vec<Fate>, _> = look.await else { return Ok(()) };
-        let mut gone = Vec::new();
+        let (mut gone, mut uncopied) = (Vec::new(), Vec::new());
         for ((run, details), fate) in over.into_iter().zip(fates) {
-            if gone.len() == MOST {
-                break;
-            }
             match fate {
                 Fate::Forgotten => gone.push(run),
-                Fate::Old if self.has_copy(&run, &details).await => gone.push(run),
-                Fate::Old | Fate::Kept => {}
+                Fate::Old if self.has_copy(&run).await => gone.push(run),
+                Fate::Old => uncopied.push((run, details)),
+                Fate::Kept => {}
             }
         }
+        // The next sweep finds the copies.
+        for (run, details) in uncopied.iter().take(MOST) {
+            self.copy_log(run, details).await;
+        }
+        gone.truncate(MOST);
         if !gone.is_empty() {
             tracing::info!(cluster = %self.cluster, runs = gone.len(), "deleting runs that ended long ago");
         }
@@ -72,16 +75,12 @@ impl Lane {
         Ok(())
     }
 
-    /// Have we a copy of its log? If not, one is taken, and the next sweep finds it.
-    async fn has_copy(&self, run: &Run, details: &JobDetails) -> bool {
+    /// Have we a copy of its log?
+    async fn has_copy(&self, run: &Run) -> bool {
         let reader = Arc::clone(&self.shared.reader);
         let (job, attempt) = (run.job.clone(), run.attempt);
         let copy = tokio::task::spawn_blocking(move || reader.logs(&job, Some(attempt))).await;
-        let found = matches!(copy, Ok(Ok(Some(_))));
-        if !found {
-            self.copy_log(run, details).await;
-        }
-        found
+        matches!(copy, Ok(Ok(Some(_))))
     }
 }
 
