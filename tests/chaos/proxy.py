@@ -41,6 +41,8 @@ class Proxy:
         self.done: Counter[str] = Counter()
         port = ports.a_port()
         self.url = f"http://127.0.0.1:{port}{urlsplit(backend).path}"
+        # Nobody else keeps a request whose client has gone; it arrives all the same.
+        self._serving: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._server = self._loop.run_until_complete(
             asyncio.start_server(self._serve, "127.0.0.1", port)
@@ -51,16 +53,18 @@ class Proxy:
     def close(self) -> None:
         async def end() -> None:
             self._server.close()
-            waiting = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in waiting:
+            for task in self._serving:
                 task.cancel()
-            await asyncio.gather(*waiting, return_exceptions=True)
+            await asyncio.gather(*self._serving, return_exceptions=True)
 
         asyncio.run_coroutine_threadsafe(end(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None, "a coroutine runs in a task"
+        self._serving.add(task)
         try:
             request = await _read_request(reader)
             if request:
@@ -70,6 +74,7 @@ class Proxy:
             _reset(writer)
         finally:
             writer.close()
+            self._serving.discard(task)
 
     async def _pass_on(self, request: bytes, writer: asyncio.StreamWriter) -> None:
         mood = self.mood if self._dice.random() < 0.7 else Mood.KIND

@@ -73,7 +73,7 @@ pub enum StoreError {
         #[source]
         error: io::Error,
     },
-    /// The database.
+    /// The database. Not a source: what it says is in the text, and would be told twice.
     #[error("database: {0}")]
-    Sqlite(#[from] rusqlite::Error),
+    Sqlite(rusqlite::Error),
 }
