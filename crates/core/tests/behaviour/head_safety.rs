@@ -23,7 +23,7 @@ fn waiting(env: &TestEnv, jobs: &[JobId]) -> usize {
 }
 
 fn head_full(drivers: u32, limit: u32, free: f64) -> Reason {
-    Reason::HeadFull { drivers, limit, free: Quantity::from_f64(free * MB).unwrap() }
+    Reason::HeadFull { drivers, limit, free: Quantity::from_f64(free * MB).expect("a legal amount") }
 }
 
 // ---- memory
