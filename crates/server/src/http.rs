@@ -110,14 +110,15 @@ impl Guard {
         Ok((caller, Some(place)))
     }
 
-    /// What is somebody else's is, to this caller, not there.
+    /// What is somebody else's is, to this caller, not there. Nor is what nobody has yet: made by
+    /// somebody else between this look and the request itself, it would pass.
     async fn check_owner(&self, caller: &Caller, id: &str) -> Result<(), Problem> {
         // As it stands in the address. An id needs no escapes, and what is written with some
         // would be another one further on: to this caller it is not there.
         if let Ok(job) = JobId::new(id) {
             let (asked, caller) = (job, caller.clone());
             let seen = self.driver.read(move |core| {
-                core.job(&asked).is_none_or(|record| caller.may_see(record.work.owner.as_ref()))
+                core.job(&asked).is_some_and(|record| caller.may_see(record.work.owner.as_ref()))
             });
             if seen.await? {
                 return Ok(());
