@@ -152,7 +152,8 @@ async fn whoever_cannot_be_heard_is_sent_away_in_time_and_heard_again_later() {
     assert!(blocking.await.unwrap().unwrap());
     let answers = join_all(crowd).await;
     let heard = answers.iter().filter(|answer| answer.as_ref().unwrap().is_ok()).count();
-    assert!((4096..6000).contains(&heard), "{heard}");
+    // All that had come in; a few of them were the lanes'.
+    assert!((4000..6000).contains(&heard), "{heard}");
     world.get("/v1/queue").await.expect(200);
     assert!(shed(&world, "overload").await > 1.0);
 }
