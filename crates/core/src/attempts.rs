@@ -80,12 +80,14 @@ impl Core {
         }
     }
 
-    /// How its dashboard coped with a submission.
+    /// How its dashboard coped with a submission, if it got one. The cluster's other users are
+    /// told that one failed, and not whose or how.
     fn note_submission(&mut self, key: JobKey, outcome: &DispatchOutcome, took: Span) {
-        let Some(on) = self.jobs[key].on else { return };
+        let Some(on) = self.jobs[key].on.filter(|_| took != Span::ZERO) else { return };
         match outcome {
-            DispatchOutcome::Failed(message) | DispatchOutcome::Unknown(message) => {
-                self.pool[on].slow_down(self.now, format!("a submission failed: {message}").into());
+            DispatchOutcome::Failed(_) => self.pool[on].slow_down(self.now, "a submission failed".into()),
+            DispatchOutcome::Unknown(_) => {
+                self.pool[on].slow_down(self.now, "a submission had no answer".into());
             }
             DispatchOutcome::Accepted | DispatchOutcome::Refused(_) | DispatchOutcome::Taken(_) => {
                 self.note_latency(on, took);

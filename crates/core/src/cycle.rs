@@ -262,14 +262,14 @@ impl Core {
     }
 }
 
-/// Will this pass by itself, as the cluster's own work ends or time goes by?
+/// Will this pass by itself, as the cluster's own work ends or time goes by? Not a full head: what
+/// keeps off the cluster meanwhile would leave no room for a driver.
 fn is_passing(reason: &Reason) -> bool {
     matches!(
         reason,
         Reason::OverThreshold { .. }
             | Reason::TooSoon { .. }
             | Reason::AtLimit { .. }
-            | Reason::HeadFull { .. }
             | Reason::Starting { .. }
             | Reason::NoRoom { .. }
     )

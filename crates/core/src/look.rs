@@ -335,11 +335,13 @@ impl<'a> Look<'a> {
         if self.work.kind != Kind::Job {
             return None;
         }
-        let (jobs, limit) = (u32::try_from(cluster.starting.len()).ok()?, cluster.starting_limit());
-        (jobs >= limit).then(|| {
-            let lowered = cluster.pacer.why(cluster.terms.max_starting).cloned();
-            Reason::Starting { jobs, limit, lowered }
-        })
+        let (jobs, most) = (u32::try_from(cluster.starting.len()).ok()?, cluster.terms.max_starting);
+        let (limit, lowered) = match self.work.origin {
+            Origin::Outside => (cluster.starting_limit(), cluster.pacer.why(most)),
+            // The job that waits for it may hold what those before it wait for.
+            Origin::Inside => (most, None),
+        };
+        (jobs >= limit).then(|| Reason::Starting { jobs, limit, lowered: lowered.cloned() })
     }
 
     /// Work that comes later in order keeps off a cluster reserved for a starving

@@ -177,11 +177,15 @@ impl Core {
         self.dirty.all = true; // What preferred it may go elsewhere.
     }
 
-    /// A dashboard answered after so long. One that is slow has too much to do.
+    /// A dashboard answered after so long. One that is slow has too much to do, if it has
+    /// anything to do; one that is far away is always slow.
     pub(crate) fn note_latency(&mut self, key: ClusterKey, took: Span) {
-        if took > self.settings.dashboard_slow {
+        let slow = self.settings.dashboard_slow;
+        if slow != Span::ZERO && took > slow {
             let why = format!("its dashboard took {:.1} s", took.as_seconds());
             self.pool[key].slow_down(self.now, why.into());
+        } else {
+            self.dirty.all |= self.pool[key].pacer.forget(self.now);
         }
     }
 

@@ -15,6 +15,9 @@ use multicluster_types::{Message, Span, Timestamp};
 /// What was sent before a cut says nothing about the cut: for as long as a request may take,
 /// there is no second one.
 const COOL_DOWN: Span = Span::seconds(10);
+/// Without trouble for so long, all is as before: starts alone would take for ever where there
+/// are few.
+const FORGET: Span = Span::seconds(300);
 
 /// The window of one cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -47,6 +50,11 @@ impl Pacer {
         }
         let window = (self.window(most) / 2).max(1);
         self.0 = Some(Lowered { window, started: 0, cut_at: now, why });
+    }
+
+    /// All is well. True if more may be starting from now on.
+    pub(crate) fn forget(&mut self, now: Timestamp) -> bool {
+        self.0.take_if(|lowered| now >= lowered.cut_at + FORGET).is_some()
     }
 
     /// A job was seen running.
@@ -103,6 +111,16 @@ mod tests {
         assert_eq!(pacer.window(16), 1);
         pacer.started(16);
         assert_eq!(pacer.window(16), 2);
+    }
+
+    #[test]
+    fn what_is_long_ago_is_forgotten() {
+        let mut pacer = Pacer::default();
+        assert!(!pacer.forget(Timestamp(0)));
+        cut(&mut pacer, 0);
+        assert!(!pacer.forget(Timestamp(299_999)));
+        assert!(pacer.forget(Timestamp(300_000)));
+        assert_eq!(pacer.window(16), 16);
     }
 
     #[test]

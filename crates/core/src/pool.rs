@@ -156,7 +156,9 @@ impl Cluster {
 
     /// Takes in new facts, and strikes out the promises they show. True if a
     /// decision could turn out differently now.
-    pub(crate) fn learn(&mut self, snapshot: Snapshot, settings: &Settings) -> bool {
+    pub(crate) fn learn(&mut self, mut snapshot: Snapshot, settings: &Settings) -> bool {
+        // A head that has just started does not say at once what memory it has.
+        snapshot.head = snapshot.head.or_else(|| self.snapshot.as_ref()?.head);
         let struck_out = self.ledger.strike_out(snapshot.taken_at, settings.settle_margin);
         let changed = self.snapshot.as_ref().is_none_or(|last| !says_the_same(last, &snapshot));
         let room = self.room;
@@ -195,9 +197,12 @@ impl Cluster {
         started
     }
 
-    /// It is in trouble: fewer jobs are started on it at once.
+    /// It is in trouble: fewer jobs are started on it at once. If it is starting none, that is
+    /// not the cause.
     pub(crate) fn slow_down(&mut self, now: Timestamp, why: Message) {
-        self.pacer.trouble(now, self.terms.max_starting, why);
+        if !self.starting.is_empty() {
+            self.pacer.trouble(now, self.terms.max_starting, why);
+        }
     }
 
     /// How many jobs it may be starting at once, as things are.

@@ -82,11 +82,13 @@ pub(crate) struct Caller {
     pub(crate) role: Role,
     /// Which token it showed.
     token: Option<Arc<Token>>,
+    /// The session it showed in its place.
+    session: Option<Sha256>,
 }
 
 impl Caller {
     /// Where there are no tokens.
-    pub(crate) const ANYBODY: Caller = Caller { owner: None, role: Role::Admin, token: None };
+    pub(crate) const ANYBODY: Caller = Caller { owner: None, role: Role::Admin, token: None, session: None };
 
     /// Which token it showed; `None` where there are none.
     pub(crate) fn token(&self) -> Option<&Token> {
@@ -174,8 +176,13 @@ impl Access {
     pub(crate) fn caller(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
         let known = self.known();
         let Some(tokens) = &known.tokens else { return Ok(Caller::ANYBODY) };
-        let by_session = || self.0.sessions.token(&cookie(headers, COOKIE)?);
-        let Some(hash) = given(headers).map(|token| Sha256::of(&token)).or_else(by_session) else {
+        let session = cookie(headers, COOKIE).map(|secret| Sha256::of(&secret));
+        let by_session = || self.0.sessions.token(session.as_ref()?);
+        // Ray's cookie comes last: cookies know no ports, and it may be of a dashboard next door.
+        let given = bearer(headers).map(|token| (Sha256::of(&token), None));
+        let given = given.or_else(|| Some((by_session()?, session.clone())));
+        let given = given.or_else(|| Some((Sha256::of(&cookie(headers, RAYS_COOKIE)?), None)));
+        let Some((hash, session)) = given else {
             // Ray's words: its clients look for them.
             return Err(Problem::new(codes::NO_TOKEN, "Unauthorized: Missing authentication token"));
         };
@@ -184,6 +191,7 @@ impl Access {
                 owner: Some(token.owner.clone()),
                 role: token.role,
                 token: Some(Arc::clone(token)),
+                session,
             }),
             None => Err(Problem::new(codes::BAD_TOKEN, "Forbidden: Invalid authentication token")),
         }
@@ -198,11 +206,12 @@ impl Access {
 
     /// The session of these headers is over.
     pub(crate) fn log_out(&self, headers: &HeaderMap) {
-        cookie(headers, COOKIE).iter().for_each(|session| self.0.sessions.end(session));
+        cookie(headers, COOKIE).iter().for_each(|secret| self.0.sessions.end(&Sha256::of(secret)));
     }
 
-    /// Comes to an end when the token of this caller is revoked or expires, or when the first
-    /// token closes the door that it came through: what streams to it must end, too.
+    /// Comes to an end when the token of this caller is revoked or expires, when its session is
+    /// over, or when the first token closes the door that it came through: what streams to it
+    /// must end, too.
     pub(crate) async fn shut_out(self, caller: Caller) {
         while self.lets_in(&caller) {
             tokio::time::sleep(LOOK).await;
@@ -215,7 +224,9 @@ impl Access {
             (None, _) => true,
             (Some(_), None) => false,
             (Some(tokens), Some(token)) => {
+                let session = caller.session.as_ref();
                 tokens.get(token.sha256()).is_some_and(|token| token.lives_at(wall()))
+                    && session.is_none_or(|session| self.0.sessions.token(session).is_some())
             }
         }
     }
@@ -261,15 +272,13 @@ fn stamp(path: &Path) -> Stamp {
     Some((found.modified().ok()?, found.len()))
 }
 
-/// The token of a request, in the order in which Ray looks for it.
-fn given(headers: &HeaderMap) -> Option<String> {
+/// The token in the headers of a request, in the order in which Ray looks for it.
+fn bearer(headers: &HeaderMap) -> Option<String> {
     let bearer = |name: &str| {
         let text = headers.get(name)?.to_str().ok()?;
         text.strip_prefix("Bearer ").map(str::to_owned)
     };
-    bearer(header::AUTHORIZATION.as_str())
-        .or_else(|| bearer("x-ray-authorization"))
-        .or_else(|| cookie(headers, RAYS_COOKIE))
+    bearer(header::AUTHORIZATION.as_str()).or_else(|| bearer("x-ray-authorization"))
 }
 
 fn cookie(headers: &HeaderMap, wanted: &str) -> Option<String> {
@@ -378,8 +387,12 @@ mod tests {
         assert_eq!(by(&one).unwrap().owner, Some(owner));
         assert_eq!(by("guess").unwrap_err().code, "no_token");
         assert_eq!(by(&secret).unwrap_err().code, "no_token", "a token is no session");
+        let beside = format!("{RAYS_COOKIE}=of-a-dashboard-next-door; {COOKIE}={one}");
+        let caller = access.caller(&with("cookie", &beside)).unwrap();
+        assert!(access.lets_in(&caller));
         access.log_out(&with("cookie", &format!("{COOKIE}={one}")));
         assert!(by(&one).is_err() && by(&two).is_ok());
+        assert!(!access.lets_in(&caller), "what streams to it ends");
         assert!(Tokens::revoke(&path, &token.id).unwrap());
         access.0.known.lock().unwrap().looked = Instant::now() - LOOK;
         assert_eq!(by(&two).unwrap_err().code, "bad_token");
@@ -388,13 +401,13 @@ mod tests {
     #[test]
     fn only_who_submits_is_kept_to_what_is_its_own() {
         let [zorro, diego] = ["zorro", "diego"].map(|name| Owner::new(name).unwrap());
-        let caller = |role| Caller { owner: Some(zorro.clone()), role, token: None };
+        let caller = |role| Caller { owner: Some(zorro.clone()), role, token: None, session: None };
         assert!(caller(Role::Submit).may_see(Some(&zorro)));
         assert!(!caller(Role::Submit).may_see(Some(&diego)) && !caller(Role::Submit).may_see(None));
         assert!(caller(Role::Read).may_see(Some(&diego)) && caller(Role::Admin).may_see(None));
         assert!(Caller::ANYBODY.may_see(None));
 
-        let other = Caller { owner: Some(diego.clone()), role: Role::Submit, token: None };
+        let other = Caller { owner: Some(diego.clone()), role: Role::Submit, token: None, session: None };
         assert_ne!(caller(Role::Submit).package("a.zip"), other.package("a.zip"));
         assert_eq!(caller(Role::Submit).package("a.zip"), caller(Role::Admin).package("a.zip"));
         assert_eq!(Caller::ANYBODY.package("a.zip"), "a.zip");

@@ -6,7 +6,10 @@
 mod places;
 mod rates;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use multicluster_api::codes;
 use multicluster_store::Room;
@@ -30,6 +33,8 @@ const LARGE: u64 = 1 << 20;
 /// Logs followed on one cluster at a time, whose dashboard is one process; more wait for their
 /// turn.
 const TAILS_OF_A_CLUSTER: usize = 128;
+/// Before somebody is answered for whom there is no place to wait.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Why somebody was turned away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,6 +109,7 @@ struct Inner {
     metrics: Metrics,
     submits: Rates,
     packages: Mutex<(Bytes, Share)>,
+    strangers: Arc<Places<Owner>>,
     requests: Arc<Places<Owner>>,
     watchers: Arc<Places<Owner>>,
     followers: Arc<Places<Owner>>,
@@ -130,6 +136,7 @@ impl Bounds {
             metrics,
             submits: Rates::new(settings.submit_rate),
             packages: Mutex::new((settings.package_store, settings.package_share)),
+            strangers: Arc::new(Places::new(quarter, quarter)),
             requests: shared(connections),
             watchers: shared(quarter),
             followers: shared(quarter),
@@ -182,6 +189,12 @@ impl Bounds {
         })
     }
 
+    /// A request of somebody who need not say who it is.
+    pub(crate) fn stranger(&self) -> Result<Place, Problem> {
+        let what = "requests without a token are under way";
+        self.enter(&self.0.strangers, &Caller::ANYBODY, Shed::Requests, what)
+    }
+
     /// A request of this caller is under way.
     pub(crate) fn request(&self, caller: &Caller) -> Result<Place, Problem> {
         self.enter(&self.0.requests, caller, Shed::Requests, "requests are under way")
@@ -210,6 +223,25 @@ impl Bounds {
     /// This caller is kept waiting.
     pub(crate) fn wait(&self, caller: &Caller) -> Result<Place, Problem> {
         self.enter(&self.0.polls, caller, Shed::LongPolls, "requests wait")
+    }
+
+    /// The same, for this long. Whoever finds no place is answered with how it stands, and not at
+    /// once: those who ask again and again must not do so all the time.
+    pub(crate) async fn wait_or_look(
+        &self,
+        caller: &Caller,
+        patience: Duration,
+    ) -> (Option<Place>, Duration) {
+        if patience.is_zero() {
+            return (None, patience);
+        }
+        match self.wait(caller) {
+            Ok(place) => (Some(place), patience),
+            Err(_) => {
+                tokio::time::sleep(patience.min(PAUSE)).await;
+                (None, Duration::ZERO)
+            }
+        }
     }
 
     /// This caller is sent so many bytes: a place, if that is many.

@@ -174,6 +174,20 @@ impl Driver {
         answer.await.map_err(|_| Failure::Stopping)
     }
 
+    /// The same for those who look again and again, and for those who have changed something and
+    /// must be told: they wait for as long as it takes.
+    ///
+    /// # Errors
+    /// Only [`Failure::Stopping`].
+    pub(crate) async fn see<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Core) -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Read(Box::new(move |core: &Core| drop(reply.send(look(core)))))).await?;
+        answer.await.map_err(|_| Failure::Stopping)
+    }
+
     #[cfg(test)]
     pub(crate) fn is_full(&self) -> bool {
         self.inbox.capacity() == 0

@@ -39,7 +39,7 @@ impl Samples {
         tokio::spawn(async move {
             loop {
                 steps.tick().await;
-                let Ok(seen) = driver.read(Seen::of).await else { return };
+                let Ok(seen) = driver.see(Seen::of).await else { return };
                 samples.ring().take(clock.now(), &seen, metrics.totals());
             }
         });

@@ -90,7 +90,8 @@ impl Guard {
         let route = self.routes.find(path);
         let needs = Needs::of(method, route);
         if needs == Needs::Nothing {
-            return Ok((Caller::ANYBODY, None));
+            let place = (!is_sign_of_life(uri)).then(|| self.bounds.stranger()).transpose()?;
+            return Ok((Caller::ANYBODY, place));
         }
         let caller = self.access.caller(headers)?;
         if !needs.are_met_by(caller.role) {
@@ -104,6 +105,8 @@ impl Guard {
             self.check_owner(&caller, id).await?;
         }
         if is_a_submit(method, route) {
+            // Refused in any case: it shall not count.
+            self.driver.disk.check()?;
             self.bounds.submit(&caller, 1)?;
         }
         let place = self.bounds.request(&caller)?;

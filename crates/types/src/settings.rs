@@ -137,9 +137,10 @@ settings! {
     /// How many jobs one cluster may be starting at once. Ray starts about one a second
     /// and cannot stop one that has not started, so the rest waits here.
     max_starting: Count = "16";
-    /// From when on an answer of a dashboard to a poll or a submission is slow. Then, or when
-    /// there is none, the cluster may be starting half as many jobs at once; with jobs that
-    /// start well, one more at a time again.
+    /// From when on a dashboard that is starting jobs is slow to answer a poll (some requests
+    /// in a row) or a submission. Then, or when there is no answer, the cluster may be starting
+    /// half as many jobs at once; with jobs that start well one more at a time again, and after
+    /// five minutes without trouble as many as before. 0: never.
     dashboard_slow: Span = "2s";
     /// What the driver of one job takes of the head node's memory. Drivers live there unless
     /// their entrypoint reserves something. 0: nothing is held back for want of memory.

@@ -74,9 +74,17 @@ class ControlPlane:
         """A GET; `query` without what is None."""
         return self.request("GET", path, query=query, timeout=timeout)
 
-    def post(self, path: str, body: Body = None, *, timeout: float = TIMEOUT, **query: Any) -> Any:
+    def post(
+        self,
+        path: str,
+        body: Body = None,
+        *,
+        timeout: float = TIMEOUT,
+        patience: float = PATIENCE,
+        **query: Any,
+    ) -> Any:
         """A POST of JSON."""
-        return self.request("POST", path, body, query=query, timeout=timeout)
+        return self.request("POST", path, body, query=query, timeout=timeout, patience=patience)
 
     def request(
         self,
@@ -86,9 +94,10 @@ class ControlPlane:
         *,
         query: dict[str, Any] | None = None,
         timeout: float = TIMEOUT,
+        patience: float = PATIENCE,
     ) -> Any:
         """The answer's JSON, `None` if it has none; errors are raised."""
-        answer = self.open(method, path, body, query=query, timeout=timeout)
+        answer = self.open(method, path, body, query=query, timeout=timeout, patience=patience)
         return jsons.loads(answer.data) if answer.data else None
 
     def open(
@@ -99,12 +108,14 @@ class ControlPlane:
         *,
         query: dict[str, Any] | None = None,
         timeout: float = TIMEOUT,
+        patience: float = PATIENCE,
         stream: bool = False,
         headers: dict[str, str] | None = None,
     ) -> urllib3.BaseHTTPResponse:
         """The answer itself; with `stream`, its body is still to be read and released.
 
-        Whoever submits too fast is made to wait as long as the control plane says. What was
+        Whoever submits too fast is made to wait as long as the control plane says, for up to
+        `patience`; those who ask again by themselves have none. What was
         certainly not heard is asked again after `reattach`, and a GET that broke off too. Anything
         else may have been heard: those who may ask twice do so themselves.
         """
@@ -121,7 +132,7 @@ class ControlPlane:
         start = data.tell() if data is not None and not isinstance(data, bytes) else 0
 
         def ask(address: str) -> urllib3.BaseHTTPResponse:
-            until = time.monotonic() + min(timeout, PATIENCE)
+            until = time.monotonic() + min(timeout, patience)
             while True:
                 if data is not None and not isinstance(data, bytes):
                     data.seek(start)

@@ -88,7 +88,13 @@ class EventStream:
         if self._resume and self._last_id is not None:
             headers["Last-Event-ID"] = self._last_id
         return self._plane.open(
-            "GET", self._path, query=self._query, timeout=SILENCE, stream=True, headers=headers
+            "GET",
+            self._path,
+            query=self._query,
+            timeout=SILENCE,
+            patience=0,
+            stream=True,
+            headers=headers,
         )
 
     def _read(self, answer: urllib3.BaseHTTPResponse) -> Iterator[Event]:

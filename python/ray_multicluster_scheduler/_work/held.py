@@ -216,7 +216,7 @@ class Held:
                 count = min(left, MOST_RETURNED)
                 batch = [self._returned[n] for n in range(count)]
                 try:
-                    self._plane.post("/v1/placements/release", {"leases": batch})
+                    self._plane.post("/v1/placements/release", {"leases": batch}, patience=0)
                 except SchedulerError as error:
                     # What is not told expires; what is refused would be refused again.
                     if may_pass(error):
@@ -232,7 +232,8 @@ class Held:
         for start in range(0, len(held), MOST_BEATS):
             some = held[start : start + MOST_BEATS]
             said = [{"id": lease.id, "attempt": lease.attempt} for lease in some]
-            answer = self._plane.post("/v1/placements/heartbeat", {"leases": said})
+            # Who waits here in vain says nothing for the others meanwhile: soon there is another.
+            answer = self._plane.post("/v1/placements/heartbeat", {"leases": said}, patience=0)
             for lease, about in zip(some, answer["leases"]):
                 if about["status"] == "stopping":
                     # Whatever runs there is meant, and nothing follows it.

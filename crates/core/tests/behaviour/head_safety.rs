@@ -136,9 +136,30 @@ fn a_job_that_waits_for_one_head_goes_to_another() {
 
 // ---- pace
 
+#[test]
+fn work_without_a_driver_on_the_head_does_not_wait_for_drivers_that_starve() {
+    let mut env = small();
+    let jobs = jobs(&mut env, 4);
+    jobs[..3].iter().for_each(|job| env.run(job));
+    env.advance_s(3600);
+    assert_eq!(waiting(&env, &jobs), 1, "it has waited for an hour");
+    let other = env.submit(a_job().cpus(1.0));
+    assert_eq!(env.place(&other), "only");
+}
+
 /// So many may be starting at once.
 fn window(env: &TestEnv) -> u32 {
     env.view("only").starting_limit
+}
+
+/// A poll is slow while this job is starting.
+fn a_slow_poll(env: &mut TestEnv) -> JobId {
+    let job = env.submit(a_job());
+    env.accept(&job);
+    env.fake("only").takes = Span::seconds(3);
+    env.poll("only");
+    env.fake("only").takes = Span::ZERO;
+    job
 }
 
 #[test]
@@ -166,13 +187,11 @@ fn a_slow_dashboard_is_given_half_as_much_to_do() {
 #[test]
 fn jobs_that_start_well_bring_the_window_back() {
     let mut env = TestEnv::only();
-    env.fake("only").takes = Span::seconds(3);
-    env.poll("only");
-    env.fake("only").takes = Span::ZERO;
+    let first = a_slow_poll(&mut env);
     assert_eq!(window(&env), 8);
     let mut windows = Vec::new();
-    for _ in 0..9 + 8 {
-        let job = env.submit(a_job());
+    for n in 0..9 + 8 {
+        let job = if n == 0 { first.clone() } else { env.submit(a_job()) };
         env.run(&job);
         windows.push(window(&env));
     }
@@ -183,14 +202,10 @@ fn jobs_that_start_well_bring_the_window_back() {
 fn a_job_too_short_to_be_seen_running_started_well_too() {
     let mut env = TestEnv::only();
     env.set("max_starting", "4");
-    env.fake("only").takes = Span::seconds(3);
-    env.poll("only");
-    env.fake("only").takes = Span::ZERO;
+    let first = a_slow_poll(&mut env);
     assert_eq!(window(&env), 2);
-    for _ in 0..2 {
-        let job = env.submit(a_job());
-        env.succeed(&job);
-    }
+    let second = env.submit(a_job());
+    [first, second].iter().for_each(|job| env.succeed(job));
     assert_eq!(window(&env), 3);
 }
 
@@ -205,6 +220,7 @@ fn a_submission_without_success_slows_down_too() {
     ];
     for (outcome, wanted) in cases {
         let mut env = TestEnv::only();
+        env.fake("only").takes = Span(10);
         let job = env.submit(a_job());
         env.dispatched(&job, outcome("500: no available agent".into()));
         assert_eq!(window(&env), wanted, "{:?}", outcome("".into()));
@@ -212,8 +228,29 @@ fn a_submission_without_success_slows_down_too() {
 }
 
 #[test]
+fn what_never_left_says_nothing_about_the_cluster() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    env.dispatched(&job, DispatchOutcome::Failed("our own disk".into()));
+    assert_eq!(window(&env), 16);
+}
+
+#[test]
+fn nobody_is_told_how_the_submission_of_another_failed() {
+    let mut env = TestEnv::only();
+    env.set("max_starting", "2");
+    env.fake("only").takes = Span(10);
+    let jobs = jobs(&mut env, 3);
+    env.dispatched(&jobs[0], DispatchOutcome::Unknown("submission_id secret already exists".into()));
+    let lowered = Some("a submission had no answer".into());
+    assert_eq!(env.reason(&jobs[2], "only"), Reason::Starting { jobs: 2, limit: 1, lowered });
+}
+
+#[test]
 fn a_poll_that_fails_slows_down_too() {
     let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    env.accept(&job);
     env.fake("only").answers = false;
     env.poll("only");
     assert_eq!(window(&env), 8);
@@ -224,27 +261,56 @@ fn a_poll_that_fails_slows_down_too() {
 #[test]
 fn trouble_that_lasts_leaves_one_at_a_time() {
     let mut env = TestEnv::only();
+    a_slow_poll(&mut env);
     env.fake("only").takes = Span::seconds(3);
     env.advance_s(120);
     assert_eq!(window(&env), 1);
-    let jobs = jobs(&mut env, 2);
-    assert_eq!([env.place(&jobs[0]), env.place(&jobs[1])], ["only", ""]);
+    let next = env.submit(a_job());
+    assert_eq!(env.place(&next), "", "one is starting");
+
+    env.fake("only").takes = Span::ZERO;
+    env.advance_s(310);
+    assert_eq!((window(&env), env.place(&next)), (16, "only"), "it has been well for long");
 }
 
 #[test]
-fn what_is_slow_is_a_setting() {
+fn a_cluster_that_starts_nothing_is_slow_for_another_reason() {
     let mut env = TestEnv::only();
-    env.set("dashboard_slow", "5s");
-    env.fake("only").takes = Span(4_999);
+    env.fake("only").takes = Span::seconds(3);
+    env.poll("only");
+    env.fake("only").answers = false;
     env.poll("only");
     assert_eq!(window(&env), 16);
 }
 
 #[test]
+fn what_a_job_starts_does_not_wait_for_a_lowered_window() {
+    let mut env = TestEnv::only();
+    let parent = env.submit(a_job());
+    env.run(&parent);
+    env.set("max_starting", "2");
+    a_slow_poll(&mut env);
+    assert_eq!(window(&env), 1);
+    let outside = env.submit(a_job());
+    let inside = env.submit(a_job().inside(&parent, "only"));
+    assert_eq!([env.place(&outside), env.place(&inside)], ["", "only"]);
+}
+
+#[test]
+fn what_is_slow_is_a_setting() {
+    let mut env = TestEnv::only();
+    for slow in ["5s", "0"] {
+        env.set("dashboard_slow", slow);
+        a_slow_poll(&mut env);
+        assert_eq!(window(&env), 16, "{slow}");
+    }
+}
+
+#[test]
 fn a_cluster_that_moved_starts_afresh() {
     let mut env = TestEnv::only();
-    env.fake("only").takes = Span::seconds(3);
-    env.poll("only");
+    let job = a_slow_poll(&mut env);
+    env.succeed(&job);
     assert_eq!(window(&env), 8);
     let mut spec = (*env.view("only").spec).clone();
     spec.dashboard = "http://127.0.0.1:9999".into();

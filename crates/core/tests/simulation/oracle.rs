@@ -454,7 +454,10 @@ impl Oracle {
                 ));
             }
         }
-        if work.kind == Kind::Job && load.starting >= self.windows.get(name).copied().unwrap_or(u32::MAX) {
+        if outside
+            && work.kind == Kind::Job
+            && load.starting >= self.windows.get(name).copied().unwrap_or(u32::MAX)
+        {
             return Err(format!("it is starting {} jobs already", load.starting));
         }
         Ok(())

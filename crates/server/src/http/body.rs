@@ -73,13 +73,19 @@ pub(super) fn watched(request: Request) -> (Request, Rest) {
     (request, rest)
 }
 
-/// The same body, and what is held until it is sent or given up.
+/// The same body, and what is held until nearly all of it is sent, or it is given up.
 pub(crate) fn held(body: Body, what: impl Send + Unpin + 'static) -> Body {
-    Body::new(Held { body, _what: what })
+    Body::new(Held { body, rest: Bytes::new(), _what: what })
 }
+
+/// In pieces: a body is dropped as soon as its last piece is taken, and of small ones only some
+/// are taken ahead of the client.
+const PIECE: usize = 64 << 10;
 
 struct Held<T> {
     body: Body,
+    /// Of a piece that was too large.
+    rest: Bytes,
     _what: T,
 }
 
@@ -91,15 +97,31 @@ impl<T: Unpin> HttpBody for Held<T> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        if self.rest.is_empty() {
+            match Pin::new(&mut self.body).poll_frame(context) {
+                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(data) => self.rest = data,
+                    Err(frame) => return Poll::Ready(Some(Ok(frame))),
+                },
+                other => return other,
+            }
+        }
+        let piece = self.rest.len().min(PIECE);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(piece)))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let (left, body) = (self.rest.len() as u64, self.body.size_hint());
+        let mut hint = SizeHint::new();
+        hint.set_lower(left + body.lower());
+        if let Some(upper) = body.upper() {
+            hint.set_upper(left + upper);
+        }
+        hint
     }
 }
 

@@ -73,7 +73,8 @@ impl Lane {
         }
         let sent = Instant::now();
         let answer = self.client.submit(&request).await;
-        *took = sent.elapsed();
+        // Nothing stands for: no request was sent.
+        *took = sent.elapsed().max(Duration::from_millis(1));
         match answer {
             Ok(_) => Ok(()),
             Err(error) if error.is_already_exists() => self.whose(run, &error).await,

@@ -29,7 +29,7 @@ pub(super) async fn run(lane: Arc<Lane>) {
         let answered = matches!(report, Report::Polled { .. });
         lane.shared.metrics.polled(&lane.cluster, answered, started.elapsed());
         lane.report(report).await;
-        let interval = lane.shared.driver.read(|core| core.settings().poll_interval).await;
+        let interval = lane.shared.driver.see(|core| core.settings().poll_interval).await;
         let Ok(interval) = interval else { return };
         // Asked for meanwhile: poll again at once.
         drop(timeout(jittered(Duration::from_millis(interval.0)), lane.poll.notified()).await);

@@ -68,7 +68,7 @@ impl Lane {
     /// What the core believes to be on this cluster.
     async fn expected(&self) -> Option<Vec<Expected>> {
         let cluster = self.cluster.clone();
-        let looked = self.shared.driver.read(move |core| {
+        let looked = self.shared.driver.see(move |core| {
             let now = core.now();
             let jobs = core.live_on(&cluster).filter(|record| record.work.kind == Kind::Job);
             jobs.filter_map(|record| {

@@ -47,7 +47,9 @@ struct State {
 
 struct Doing {
     requests: usize,
-    /// When the last of them ended.
+    /// The other end takes less than there is for it.
+    writing: bool,
+    /// When the last of it ended.
     since: Instant,
 }
 
@@ -93,7 +95,7 @@ impl Connections {
         }
         open.last += 1;
         let number = open.last;
-        let doing = Mutex::new(Doing { requests: 0, since: Instant::now() });
+        let doing = Mutex::new(Doing { requests: 0, writing: false, since: Instant::now() });
         let (leave, changed) = (Notify::new(), Arc::clone(&self.changed));
         let state = Arc::new(State { is_spare, doing, leave, changed });
         open.those(is_spare).insert(number, Arc::clone(&state));
@@ -125,7 +127,7 @@ impl State {
 
     fn idle_since(&self) -> Option<Instant> {
         let doing = self.doing();
-        (doing.requests == 0).then_some(doing.since)
+        (doing.requests == 0 && !doing.writing).then_some(doing.since)
     }
 }
 
@@ -139,6 +141,17 @@ impl Connection {
     pub(super) fn asks(&self) -> Asking {
         self.state.doing().requests += 1;
         Asking(Arc::clone(&self.state))
+    }
+
+    /// There is more for the other end than it takes, or no longer.
+    pub(super) fn writes(&self, writing: bool) {
+        let mut doing = self.state.doing();
+        doing.writing = writing;
+        doing.since = Instant::now();
+        drop(doing);
+        if !writing {
+            self.state.changed.notify_one();
+        }
     }
 
     /// Comes to an end when it has asked nothing for so long.

@@ -40,7 +40,7 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 /// A connection on which nothing is asked for so long is closed.
 const IDLE: Duration = Duration::from_secs(20);
 /// A client that takes not a byte of an answer for so long is as good as gone.
-const STUCK: Duration = Duration::from_secs(30);
+const STUCK: Duration = Duration::from_secs(60);
 /// What is under way when we are told to stop gets this long.
 const LAST_REQUESTS: Duration = Duration::from_secs(5);
 /// Out of file descriptors, most likely: soon if one is being closed, later if all are in use.
@@ -111,7 +111,12 @@ fn attend(
     graceful: &GracefulShutdown,
 ) {
     drop(stream.set_nodelay(true));
-    let (stream, connection) = (Patient::new(stream, STUCK), Arc::new(connection));
+    let connection = Arc::new(connection);
+    let writes = {
+        let connection = Arc::clone(&connection);
+        move |is_stuck| connection.writes(is_stuck)
+    };
+    let stream = Patient::new(stream, STUCK, writes);
     let service =
         Attended { router: router.clone(), bounds: bounds.clone(), connection: Arc::clone(&connection) };
     let watcher = graceful.watcher();
@@ -172,6 +177,7 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         if self.connection.is_spare() && !http::is_sign_of_life(request.uri()) {
             let refused = http::turned_away(self.bounds.crowded(), request.uri());
+            let refused = refused.map(|answer| held(answer, self.connection.asks()));
             return Box::pin(std::future::ready(Ok(refused)));
         }
         let (asking, answering) = (self.connection.asks(), self.router.call(request));

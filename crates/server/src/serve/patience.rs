@@ -13,23 +13,30 @@ use tokio::{
     time::Sleep,
 };
 
-pub(super) struct Patient<S> {
+pub(super) struct Patient<S, T> {
     stream: S,
     patience: Duration,
+    /// Told when nothing is taken any more, and when something is again.
+    tell: T,
     /// Runs while nothing is taken.
     stuck: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Patient<S> {
+impl<S, T: Fn(bool)> Patient<S, T> {
     /// Given up when not a byte is taken for so long.
-    pub(super) fn new(stream: S, patience: Duration) -> Self {
-        Self { stream, patience, stuck: None }
+    pub(super) fn new(stream: S, patience: Duration, tell: T) -> Self {
+        Self { stream, patience, tell, stuck: None }
     }
 
-    fn watch<T>(&mut self, taken: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+    fn watch<R>(&mut self, taken: Poll<io::Result<R>>, context: &mut Context<'_>) -> Poll<io::Result<R>> {
         if taken.is_ready() {
-            self.stuck = None;
+            if self.stuck.take().is_some() {
+                (self.tell)(false);
+            }
             return taken;
+        }
+        if self.stuck.is_none() {
+            (self.tell)(true);
         }
         let patience = self.patience;
         let stuck = self.stuck.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
@@ -40,7 +47,7 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin, T: Fn(bool) + Unpin> AsyncRead for Patient<S, T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -50,7 +57,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin, T: Fn(bool) + Unpin> AsyncWrite for Patient<S, T> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -92,7 +99,8 @@ mod tests {
     async fn who_takes_nothing_is_given_up_and_who_is_slow_is_not() {
         let (ours, mut theirs) = duplex(10);
         let patience = Duration::from_millis(500);
-        let mut ours = Patient::new(ours, patience);
+        let told = std::cell::RefCell::new(Vec::new());
+        let mut ours = Patient::new(ours, patience, |stuck| told.borrow_mut().push(stuck));
         let slow = async {
             for _ in 0..10 {
                 tokio::time::sleep(patience / 5).await;
@@ -105,5 +113,10 @@ mod tests {
         let began = std::time::Instant::now();
         assert_eq!(ours.write_all(&[0; 10]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
         assert!(began.elapsed() >= patience);
+        let told = told.borrow();
+        assert!(
+            told.len() > 2 && told.chunks(2).all(|pair| pair[0] && !pair.get(1).unwrap_or(&false)),
+            "{told:?}"
+        );
     }
 }

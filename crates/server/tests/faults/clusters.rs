@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::future::join_all;
 use multicluster_core::HealthState;
+use multicluster_server::Driver;
 use multicluster_testkit::{Endpoint, Fault, JobStatus};
 use multicluster_types::{ClusterName, ClusterSpec, State};
 
@@ -35,6 +37,33 @@ async fn a_dashboard_that_talks_nonsense_is_unhealthy_and_says_so() {
         fake.clear_faults();
         world.healthy("only").await;
     }
+}
+
+/// The driver stands still, and its inbox is full for longer than callers are kept waiting.
+#[tokio::test]
+async fn a_driver_that_does_not_keep_up_loses_no_cluster() {
+    let fake = quick("only").await;
+    let world = World::over(&[&fake]).await;
+    let job = world.submit(runs("forever")).await;
+    world.wait_for(&job, State::Running).await;
+    let driver = world.plane().driver.clone();
+    let (go_on, stands_still) = std::sync::mpsc::channel::<()>();
+    let ask = |driver: Driver| tokio::spawn(async move { driver.read(|_| ()).await.is_ok() });
+    let stop = tokio::spawn({
+        let driver = driver.clone();
+        async move { driver.read(move |_| stands_still.recv().is_err()).await }
+    });
+    let crowd: Vec<_> = (0..5000).map(|_| ask(driver.clone())).collect();
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    drop(go_on);
+    assert!(stop.await.unwrap().unwrap());
+    let heard = join_all(crowd).await.into_iter().filter(|heard| *heard.as_ref().unwrap()).count();
+    assert!(heard < 5000, "nobody was turned away");
+
+    fake.finish(job.as_str(), JobStatus::Succeeded);
+    world.wait_for(&job, State::Succeeded).await;
+    let polls = fake.request_count(Endpoint::Nodes);
+    world.until("it is polled again".into(), async || fake.request_count(Endpoint::Nodes) > polls).await;
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use serde::{
     Serialize, Serializer,
     ser::{SerializeSeq, SerializeStruct},
 };
-use tokio::time::Instant;
+use tokio::{sync::SemaphorePermit, time::Instant};
 
 use super::{
     Api,
@@ -46,8 +46,8 @@ pub(super) async fn submit(
     Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let json = read(&api, request).await?;
-    let _turn = api.batches.acquire().await.map_err(|_| stopping())?;
+    let (json, _place) = read(&api, request).await?;
+    let turn = api.batches.acquire().await.map_err(|_| stopping())?;
     // Milliseconds of pure work, which would hold up others' requests here.
     let checked = off_thread(move || {
         let batch: api::BatchRequest = body::parse(&json)?;
@@ -55,6 +55,8 @@ pub(super) async fn submit(
         Ok(jobs.map(|job| JobRequest::from(job).check_alone()).collect::<Vec<_>>())
     });
     let checked = checked.await?;
+    drop(turn);
+    api.plane.driver.disk.check()?;
     api.plane.bounds.submit(&caller, checked.len())?;
     let checked = submission::check_all(&api.plane, &caller, checked).await?;
     accept(&api, checked).await
@@ -73,7 +75,7 @@ pub(super) async fn place(
     request: Request,
 ) -> Result<Json<api::PlacementAnswers>, Problem> {
     let deadline = Instant::now() + patience(request.uri())?;
-    let json = read(&api, request).await?;
+    let (json, place) = read(&api, request).await?;
     let turn = api.batches.acquire().await.map_err(|_| stopping())?;
     let owner = caller.owner.clone();
     let checked = off_thread(move || {
@@ -82,14 +84,16 @@ pub(super) async fn place(
         Ok(batch.placements.into_iter().map(owned).collect::<Vec<_>>())
     });
     let checked = checked.await?;
+    drop(turn);
+    api.plane.driver.disk.check()?;
     api.plane.bounds.submit(&caller, checked.len())?;
     let (wanted, refused) = sort_out(checked);
-    drop(turn);
     let submitted = api.plane.driver.take_in(move |turn| {
         let each = turn.submit_batch(wanted);
         each.into_iter().map(|result| placed(turn.core(), result)).collect::<Vec<_>>()
     });
     let mut each = submitted.await?.into_iter();
+    drop(place);
     let mut results: Vec<_> = refused
         .into_iter()
         .map(|problem| match problem {
@@ -160,13 +164,13 @@ async fn wait_for_all(
     }
 }
 
-/// So many at a time, for they may be large; and nobody who is slow to send one holds up
-/// those whose batch is here.
-async fn read(api: &Api, request: Request) -> Result<Vec<u8>, Problem> {
-    let Ok(_place) = api.incoming.try_acquire() else {
+/// So many at a time, for they may be large: the place is kept until they are durable. Nobody who
+/// is slow to send one holds up those whose batch is here.
+async fn read(api: &Api, request: Request) -> Result<(Vec<u8>, SemaphorePermit<'_>), Problem> {
+    let Ok(place) = api.incoming.try_acquire() else {
         return Err(api.plane.bounds.busy(Shed::Batches, "too many batches are being sent at once"));
     };
-    body::read(request, LARGEST).await
+    Ok((body::read(request, LARGEST).await?, place))
 }
 
 async fn off_thread<T: Send + 'static>(

@@ -47,7 +47,8 @@ async fn shown(plane: &Plane, name: ClusterName) -> Result<Json<api::Cluster>, P
 
 async fn shown_to(caller: &Caller, plane: &Plane, name: ClusterName) -> Result<Json<api::Cluster>, Problem> {
     let look = move |core: &Core| Ok((find(core, name)?, core.settings().clone(), core.now()));
-    let (cluster, settings, now) = plane.driver.read(look).await?.map_err(Failure::Refused)?;
+    // Most have just changed it, which they must hear of.
+    let (cluster, settings, now) = plane.driver.see(look).await?.map_err(Failure::Refused)?;
     Ok(Json(view::cluster(&cluster, &settings, now, caller)))
 }
 
@@ -141,7 +142,7 @@ pub(super) async fn remove(
     let force = Params::of(&uri, &["force"])?.flag("force")?;
     plane.driver.act(Input::Remove { cluster: name.clone(), force }).await?;
     let asked = name.clone();
-    let left = plane.driver.read(move |core| core.cluster(&asked).map(|cluster| cluster.live)).await?;
+    let left = plane.driver.see(move |core| core.cluster(&asked).map(|cluster| cluster.live)).await?;
     Ok(Json(api::Removed { name: name.to_string(), removed: left.is_none(), live: left.unwrap_or_default() }))
 }
 

@@ -84,7 +84,7 @@ pub(super) async fn stream(
     let revoked = plane.access.clone().shut_out(caller.clone());
     let tail = Tail::new(&plane, caller, jobs, after);
     let events = stream::unfold((tail, place), async |(mut tail, place)| {
-        let event = tail.next_seen().await?;
+        let event = tail.next().await?;
         let kind = if event.job.is_some() { "job" } else { "cluster" };
         let told = Event::default().id(event.seq.to_string()).event(kind).data(&event.body);
         Some((Ok(told), (tail, place)))
@@ -118,7 +118,7 @@ struct Tail {
     last: Option<u64>,
     /// How many were missed before the first.
     missed: u64,
-    page: VecDeque<StoredEvent>,
+    page: VecDeque<Arc<StoredEvent>>,
     catching_up: bool,
 }
 
@@ -140,37 +140,37 @@ impl Tail {
         }
     }
 
-    /// The next that the caller may see.
-    async fn next_seen(&mut self) -> Option<Arc<StoredEvent>> {
-        loop {
-            let event = self.next().await?;
-            let Some(job) = event.job.clone().filter(|_| self.caller.sees_only().is_some()) else {
-                return Some(event);
-            };
-            let (caller, at) = (self.caller.clone(), event.at);
-            let is_its = move |core: &Core| {
-                let record = core.job(&job).filter(|record| record.submitted_at <= at);
+    /// Those of them that the caller may see. All at once: the driver has other things to do.
+    async fn seen(&self, events: Vec<Arc<StoredEvent>>) -> Option<VecDeque<Arc<StoredEvent>>> {
+        if self.caller.sees_only().is_none() {
+            return Some(events.into());
+        }
+        let caller = self.caller.clone();
+        let look = move |core: &Core| {
+            let is_its = |event: &Arc<StoredEvent>| {
+                let Some(job) = &event.job else { return true };
+                let record = core.job(job).filter(|record| record.submitted_at <= event.at);
                 record.is_some_and(|record| caller.may_see(record.work.owner.as_ref()))
             };
-            if self.plane.driver.read(is_its).await.ok()? {
-                return Some(event);
-            }
-        }
+            events.into_iter().filter(is_its).collect()
+        };
+        self.plane.driver.see(look).await.ok()
     }
 
     /// `None` when there will be no more.
     async fn next(&mut self) -> Option<Arc<StoredEvent>> {
         loop {
             if let Some(event) = self.page.pop_front() {
-                self.last = Some(event.seq);
-                return Some(Arc::new(event));
+                return Some(event);
             }
             if self.catching_up {
                 let (jobs, after) = (self.jobs.clone(), self.last.unwrap_or_default());
                 let page = self.plane.history(move |store| store.events(jobs.as_deref(), after, PAGE)).await;
                 // The client comes back with the number of the last it got.
-                self.page = page.ok()?.into();
-                self.catching_up = !self.page.is_empty();
+                let page: Vec<_> = page.ok()?.into_iter().map(Arc::new).collect();
+                self.catching_up = !page.is_empty();
+                self.last = page.last().map(|event| event.seq).or(self.last);
+                self.page = self.seen(page).await?;
                 continue;
             }
             match self.live.recv().await {
@@ -183,7 +183,7 @@ impl Tail {
                 Ok(event) => {
                     self.last = Some(event.seq);
                     if self.is_watched(&event) {
-                        return Some(event);
+                        self.page = self.seen(vec![event]).await?;
                     }
                 }
                 Err(RecvError::Lagged(_)) if self.last.is_some() => self.catching_up = true,
@@ -192,6 +192,7 @@ impl Tail {
             }
         }
     }
+
     fn is_watched(&self, event: &StoredEvent) -> bool {
         let Some(jobs) = &self.jobs else { return true };
         event.job.as_ref().is_some_and(|job| jobs.contains(job))

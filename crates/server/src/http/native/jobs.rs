@@ -199,6 +199,7 @@ pub(super) async fn rerun(
     State(plane): State<Plane>,
     Job(job): Job,
 ) -> Result<(StatusCode, Json<api::Job>), Problem> {
+    plane.driver.disk.check()?;
     plane.driver.act(Input::Rerun { job: job.clone() }).await?;
     Ok((StatusCode::ACCEPTED, shown(&plane, job).await?))
 }
@@ -280,7 +281,7 @@ pub(super) async fn wait(
 ) -> Result<Json<api::Job>, Problem> {
     let params = Params::of(&uri, &["timeout"])?;
     let patience = params.wait("timeout", Duration::from_secs(30), LONGEST_WAIT)?;
-    let _place = api.plane.bounds.wait(&caller)?;
+    let (_place, patience) = api.plane.bounds.wait_or_look(&caller, patience).await;
     let ended = |turn: &mut Turn, id: &JobId, _| {
         let job = turn.core().job(id).ok_or_else(|| Refusal::UnknownJob { job: id.clone() })?;
         Ok(job.state().is_terminal())

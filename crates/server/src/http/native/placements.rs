@@ -105,8 +105,7 @@ pub(super) async fn get(
     Job(id): Job,
     uri: Uri,
 ) -> Result<Json<api::Placement>, Problem> {
-    let patience = patience(&uri)?;
-    let _place = (!patience.is_zero()).then(|| api.plane.bounds.wait(&caller)).transpose()?;
+    let (_place, patience) = api.plane.bounds.wait_or_look(&caller, patience(&uri)?).await;
     wait_for(&api, &id, patience).await.map(Json)
 }
 
