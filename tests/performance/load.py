@@ -62,7 +62,7 @@ class Load:
         beats = [self._submit(until), self._reconnect(until)]
         beats += [self._keep_asking(kind, rate, until) for kind, rate in self.shape.asked.items()]
         await asyncio.gather(*beats)
-        await asyncio.gather(*self._calls)
+        await asyncio.gather(*self._calls, return_exceptions=True)
         await self._until_all_ended(time.perf_counter() + 60 + self.shape.seconds)
         for watcher in watchers:
             watcher.cancel()
@@ -74,7 +74,7 @@ class Load:
     async def _submit(self, until: float) -> None:
         numbers = itertools.count()
         async for due in Metronome(self.shape.submits, until, self.meter):
-            self._begin(self._submit_one(next(numbers), due))
+            self._begin("submit", due, self._submit_one(next(numbers), due))
 
     async def _submit_one(self, n: int, due: float) -> None:
         job = {
@@ -94,7 +94,7 @@ class Load:
             if self.recent:
                 # The newest have not ended, so that there is something to wait for.
                 turn = -1 if kind in ("wait", "follow a log") else next(turns) % len(self.recent)
-                self._begin(self._ask_about(kind, self.recent[turn], due))
+                self._begin(kind, due, self._ask_about(kind, self.recent[turn], due))
 
     async def _ask_about(self, kind: str, job: str, due: float) -> None:
         if kind == "follow a log":
@@ -113,9 +113,8 @@ class Load:
 
     async def _follow_log(self, kind: str, job: str, due: float) -> None:
         async with self.wire.follow(f"/v1/jobs/{job}/logs/follow") as (status, events):
-            kinds = [event.get("event") async for event in events]
-        complete = status != 200 or kinds[-1] == "end"
-        self.meter.note(kind, due, status if complete else "broke off")
+            kinds = [event.get("event") async for event in events] if status == 200 else ["end"]
+        self.meter.note(kind, due, status if kinds[-1:] == ["end"] else "broke off")
 
     async def _watch(self, keeps: bool) -> None:
         """All events from the first: none is missing, none comes twice."""
@@ -142,12 +141,13 @@ class Load:
     async def _reconnect(self, until: float) -> None:
         """Watchers that come, take what there is first, and go."""
         async for due in Metronome(1.0, until, self.meter):
-            self._begin(self._glance(due))
+            self._begin("watch: first event", due, self._glance("watch: first event", due))
 
-    async def _glance(self, due: float) -> None:
+    async def _glance(self, kind: str, due: float) -> None:
         async with self.wire.follow("/v1/events?after=0") as (status, events):
-            await events.__anext__()
-            self.meter.note("watch: first event", due, status)
+            if status == 200:
+                await events.__anext__()
+            self.meter.note(kind, due, status)
 
     async def _until_all_ended(self, until: float) -> None:
         while not self.accepted <= self.ended.keys() and time.perf_counter() < until:
@@ -155,15 +155,19 @@ class Load:
 
     async def _ask(
         self, kind: str, due: float, method: str, path: str, body: Any = None
-    ) -> tuple[int | str, Any]:
-        try:
-            status, answer = await self.wire.ask(method, path, body)
-        except (OSError, EOFError, asyncio.TimeoutError) as error:
-            status, answer = type(error).__name__, None
+    ) -> tuple[int, Any]:
+        status, answer = await self.wire.ask(method, path, body)
         self.meter.note(kind, due, status)
         return status, answer
 
-    def _begin(self, call: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, kind: str, due: float, call: Coroutine[Any, Any, None]) -> None:
+        """A call that nobody waits for: one that breaks off is noted like an answer."""
+
+        def over(task: asyncio.Task[None]) -> None:
+            self._calls.discard(task)
+            if not task.cancelled() and (error := task.exception()):
+                self.meter.note(kind, due, type(error).__name__)
+
         task = asyncio.create_task(call)
         self._calls.add(task)
-        task.add_done_callback(self._calls.discard)
+        task.add_done_callback(over)

@@ -63,6 +63,8 @@ def test_under_load_everybody_is_answered_every_job_ends_and_nothing_grows(tmp_p
             plane.close()
     print("\n" + report(load, gauges))
     assert not load.meter.errors()
+    # Not all: a machine that is busy with other things sends them late.
+    assert len(load.accepted) >= RATE * SECONDS / 2
     missing = sorted(load.accepted - load.ended.keys())
     assert not missing, f"{len(missing)} jobs have not ended: {missing[:10]}"
     failed = {job for job, state in load.ended.items() if state == "failed"}

@@ -3,10 +3,10 @@
 use std::{
     hash::{BuildHasher, RandomState},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::{Report, lane::Lane};
 use crate::clock::span;

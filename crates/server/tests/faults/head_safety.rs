@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use multicluster_core::ClusterView;
 use multicluster_testkit::{Endpoint, FakeRay, Fault, JobStatus};
-use multicluster_types::{ClusterName, State};
+use multicluster_types::{ClusterName, JobId, State};
 
 use crate::world::*;
+
+/// A few sweeps: of those there is one in ten seconds at most.
+const SWEPT: Duration = Duration::from_secs(60);
 
 async fn view(world: &World, fake: &FakeRay) -> ClusterView {
     let name = ClusterName::new(fake.name()).unwrap();
@@ -58,14 +61,46 @@ async fn ended_runs_are_deleted_on_their_cluster_and_nobody_elses() {
 
     let is_gone = |id: &str| status(&fake, id).is_none();
     world
-        .until("cleaned up".into(), async || ["once", "twice", "twice-a2"].iter().all(|id| is_gone(id)))
+        .within(SWEPT, "cleaned up".into(), async || {
+            ["once", "twice", "twice-a2"].iter().all(|id| is_gone(id))
+        })
         .await;
     assert_eq!(status(&fake, "lives"), Some(JobStatus::Running));
     assert_eq!(status(&fake, "theirs"), Some(JobStatus::Succeeded));
     assert_eq!(world.state(&once).await, Some(State::Succeeded), "we know it yet");
-    let copy = world.plane().history(move |store| store.logs(&once, None)).await.unwrap().unwrap();
-    assert!(copy.text.contains("kept"), "{}", copy.text);
+    assert!(log_copy(&world, &once).await.contains("kept"));
     world.stop().await;
+}
+
+/// What the watch copied while it ran is not the whole log, and "no such run" is no log at all.
+#[tokio::test]
+async fn no_run_is_deleted_before_the_end_of_its_log_is_copied() {
+    let fake = quick("only").await;
+    let world = World::with(&[&fake], &[("clean_up_after", "1s")]).await;
+    let job = world.submit(runs("echo begin; forever").id("job")).await;
+    world.until("a first copy".into(), async || log_copy(&world, &job).await.contains("begin")).await;
+
+    fake.fault(Endpoint::LogFile, Fault::NoAgent);
+    fake.fault(Endpoint::Logs, Fault::Status(404, "Job job does not exist".into()));
+    fake.write_log("job", "the end\n");
+    fake.finish("job", JobStatus::Succeeded);
+    world.wait_for(&job, State::Succeeded).await;
+    // The watch tries once, then each sweep.
+    let asked = fake.request_count(Endpoint::Logs);
+    let is_swept = async || fake.request_count(Endpoint::Logs) > asked + 1;
+    world.within(SWEPT, "swept in vain".into(), is_swept).await;
+    assert_eq!(status(&fake, "job"), Some(JobStatus::Succeeded));
+    assert!(log_copy(&world, &job).await.contains("begin"), "the first copy is still there");
+
+    fake.clear_faults();
+    world.within(SWEPT, "cleaned up".into(), async || status(&fake, "job").is_none()).await;
+    assert!(log_copy(&world, &job).await.contains("the end"));
+}
+
+async fn log_copy(world: &World, job: &JobId) -> String {
+    let job = job.clone();
+    let copy = world.plane().history(move |store| store.logs(&job, None)).await.unwrap();
+    copy.map(|copy| copy.text).unwrap_or_default()
 }
 
 #[tokio::test]
@@ -79,6 +114,6 @@ async fn without_the_setting_nothing_is_deleted_and_after_a_restart_with_it_what
     world.stop().await;
     world.settings.set("clean_up_after", "1s").unwrap();
     world.start();
-    world.until("cleaned up".into(), async || status(&fake, job.as_str()).is_none()).await;
+    world.within(SWEPT, "cleaned up".into(), async || status(&fake, job.as_str()).is_none()).await;
     assert_eq!(world.state(&job).await, Some(State::Succeeded));
 }

@@ -149,12 +149,17 @@ impl World {
     }
 
     /// Waits until this is so.
-    pub(crate) async fn until(&self, what: String, mut is: impl AsyncFnMut() -> bool) {
-        let deadline = tokio::time::Instant::now() + SOON;
+    pub(crate) async fn until(&self, what: String, is: impl AsyncFnMut() -> bool) {
+        self.within(SOON, what, is).await;
+    }
+
+    /// For what takes its time.
+    pub(crate) async fn within(&self, limit: Duration, what: String, mut is: impl AsyncFnMut() -> bool) {
+        let deadline = tokio::time::Instant::now() + limit;
         while !is().await {
             assert!(
                 tokio::time::Instant::now() < deadline,
-                "not within {SOON:?}: {what}\n{}",
+                "not within {limit:?}: {what}\n{}",
                 self.tell().await
             );
             tokio::time::sleep(Duration::from_millis(10)).await;
