@@ -454,10 +454,8 @@ impl Oracle {
                 ));
             }
         }
-        if outside
-            && work.kind == Kind::Job
-            && load.starting >= self.windows.get(name).copied().unwrap_or(u32::MAX)
-        {
+        let window = self.windows.get(name).copied().filter(|_| outside);
+        if work.kind == Kind::Job && load.starting >= window.unwrap_or(settings.max_starting.get()) {
             return Err(format!("it is starting {} jobs already", load.starting));
         }
         Ok(())

@@ -22,7 +22,7 @@ impl Lane {
         let Ok(_turn) = self.copies.acquire().await else { return };
         // Before it is read, and after the driver has heard what we know of it: a copy that is
         // not older than the run's end has its last lines.
-        let now = self.shared.driver.read(Core::now).await;
+        let now = self.shared.driver.see(Core::now).await;
         let taken_at = now.unwrap_or_else(|_| self.shared.clock.now());
         let id = SubmissionId::of(&run.job, run.attempt);
         let (text, truncated) = match timeout(TOO_LONG, self.end_of_log(id.as_str(), details)).await {

@@ -30,7 +30,7 @@ const MOST: usize = 200;
 
 pub(super) async fn run(lane: Arc<Lane>) {
     loop {
-        let after = lane.shared.driver.read(|core| core.settings().clean_up_after).await;
+        let after = lane.shared.driver.see(|core| core.settings().clean_up_after).await;
         let Ok(after) = after else { return };
         let pause = Duration::from_millis(after.0).clamp(SOONEST, EVERY);
         if after == Span::ZERO {
@@ -70,7 +70,7 @@ impl Lane {
     }
 
     async fn judge(&self, over: Vec<(Run, JobDetails)>) -> Vec<(Fate, Run, JobDetails)> {
-        let look = self.shared.driver.read(move |core| {
+        let look = self.shared.driver.see(move |core| {
             let (now, after) = (core.now(), core.settings().clean_up_after);
             let judged = over.into_iter().map(|(run, details)| {
                 let job =
