@@ -40,6 +40,9 @@ class Fault:
     def heal(self) -> None:
         """By itself, unless said otherwise."""
 
+    def after(self) -> None:
+        """What must come of it before anything is submitted. It counts as recovery."""
+
     def affected(self) -> tuple[str, ...]:
         return EVERYWHERE
 
@@ -64,7 +67,7 @@ class OnDisk(Fault):
         assert self.stage.disk is not None, self.stage.no_disk
         return self.stage.disk
 
-    def wait_until_ready(self) -> None:
+    def after(self) -> None:
         wait_until(lambda: self.stage.readiness() == "ok", "/readyz is ok again", timeout=30)
 
 
@@ -98,7 +101,6 @@ class FullDisk(OnDisk):
 
     def heal(self) -> None:
         self.disk.make_room()
-        self.wait_until_ready()
 
 
 class LongFullDisk(FullDisk):
@@ -135,7 +137,6 @@ class ReadOnlyDisk(OnDisk):
 
     def heal(self) -> None:
         self.stage.shim.make_writable()
-        self.wait_until_ready()
 
 
 class ReadOnlyStart(OnDisk):
@@ -154,7 +155,6 @@ class ReadOnlyStart(OnDisk):
     def heal(self) -> None:
         with self.stage.keeper.killed():
             self.disk.remount("rw")
-        self.wait_until_ready()
 
 
 class ClockJumps(Fault):

@@ -109,6 +109,7 @@ class Storm:
         time.sleep(max(0.0, began + held - time.monotonic()))
         fault.heal()
         healed = time.monotonic()
+        fault.after()
         strike.jobs.update(self.witness.accepted_since(began))
         for probe in [self._submit_probe(cluster) for cluster in fault.affected()]:
             self._wait_for(probe, f"{fault.name}: a job runs again on {probe.cluster}")
