@@ -241,8 +241,8 @@ def test_what_the_manifest_runs_gets_ready_and_the_images_check_sees_it(tmp_path
 
 @contextlib.contextmanager
 def work_of_every_kind(plane: Plane) -> Iterator[None]:
-    """Jobs that run, fail and wait; a task; a log that is followed; a cluster out of service."""
-    plane.post("/v1/jobs", {"id": "long", "entrypoint": "sleep 600", "entrypoint_num_cpus": 1})
+    """Jobs that run, fail and wait; a task; a log with too many readers; a cordon."""
+    plane.post("/v1/jobs", {"id": "long", "entrypoint": "sleep 600"})
     plane.post("/v1/jobs", {"entrypoint": "exit 1"})
     plane.post("/v1/jobs", {"id": "large", "entrypoint": "true", "entrypoint_num_cpus": 10_000})
     plane.post("/v1/placements?wait=30s", {"id": "task", "kind": "task", "demand": {"CPU": 1}})
@@ -254,7 +254,11 @@ def work_of_every_kind(plane: Plane) -> Iterator[None]:
         c["name"] for c in plane.clusters() if c["name"] != plane.native_job("long")["cluster"]
     )
     plane.post(f"/v1/clusters/{away}/cordon", {"note": "a test"})
-    with plane.request("GET", "/v1/jobs/long/logs/follow", stream=True):
+    with contextlib.ExitStack() as followers:
+        for _ in range(33):
+            followers.enter_context(
+                requests.get(f"{plane.address}/v1/jobs/long/logs/follow", stream=True, timeout=60)
+            )
         yield
     plane.post("/v1/jobs/long/stop")
     wait_until(lambda: plane.native_job("long")["state"] == "stopped", "long has ended")
