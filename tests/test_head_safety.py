@@ -47,7 +47,9 @@ def test_a_burst_takes_no_more_memory_than_the_head_has_for_drivers(
     try:
         limit = plane.cluster("small")["limits"]["max_drivers"]
         assert limit == 5
-        jobs = [{"entrypoint": burst.DRIVER.format(seconds=3)} for _ in range(JOBS)]
+        # With ids: what is the same and waits would be taken for the same job.
+        driver = burst.DRIVER.format(seconds=3)
+        jobs = [{"id": f"burst-{n}", "entrypoint": driver} for n in range(JOBS)]
         figures = burst.measure(
             head,
             lambda: burst.send_through(plane, jobs),
