@@ -154,7 +154,7 @@ def test_hostile_clients_lock_nobody_out_and_leave_nothing_behind(limited: Plane
 
 
 def test_whoever_reads_slowly_gets_all_of_it(tmp_path: Path) -> None:
-    """For longer than an idle connection may last, and with others who want its place."""
+    """For longer than an idle connection may last."""
     plane = lonely(tmp_path).start()
     try:
         jobs = [

@@ -2,7 +2,7 @@
 clusters must take work again afterwards.
 
 `inject` returns when the fault is there. Where the control plane ought to say something about it,
-`inject` or `heal` waits for its words and fails without them.
+`inject` or `after` waits for its words and fails without them.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Fault:
         return ""
 
     def inject(self) -> None:
+        """Each has its own."""
         raise NotImplementedError
 
     def heal(self) -> None:

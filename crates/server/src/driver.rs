@@ -168,9 +168,8 @@ impl Driver {
         &self,
         look: impl FnOnce(&Core) -> T + Send + 'static,
     ) -> Result<T, Failure> {
-        let (reply, answer) = oneshot::channel();
-        let look = Box::new(move |core: &Core| drop(reply.send(look(core))));
-        self.ask(Command::Read(look)).await?;
+        let (command, answer) = Command::looking(look);
+        self.ask(command).await?;
         answer.await.map_err(|_| Failure::Stopping)
     }
 
@@ -183,8 +182,8 @@ impl Driver {
         &self,
         look: impl FnOnce(&Core) -> T + Send + 'static,
     ) -> Result<T, Failure> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Command::Read(Box::new(move |core: &Core| drop(reply.send(look(core)))))).await?;
+        let (command, answer) = Command::looking(look);
+        self.send(command).await?;
         answer.await.map_err(|_| Failure::Stopping)
     }
 
@@ -207,6 +206,16 @@ impl Driver {
             }
             SendTimeoutError::Closed(_) => Failure::Stopping,
         })
+    }
+}
+
+impl Command {
+    /// Looks at the core; and where the answer comes.
+    fn looking<T: Send + 'static>(
+        look: impl FnOnce(&Core) -> T + Send + 'static,
+    ) -> (Self, oneshot::Receiver<T>) {
+        let (reply, answer) = oneshot::channel();
+        (Command::Read(Box::new(move |core| drop(reply.send(look(core))))), answer)
     }
 }
 

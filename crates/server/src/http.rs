@@ -257,6 +257,21 @@ mod tests {
         }
     }
 
+    /// However many come without a token: there is room for those who have one, and for signs of life.
+    #[tokio::test]
+    async fn strangers_have_a_quarter_of_the_room() {
+        let guard = a_guard();
+        let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static("localhost"))]);
+        let ask = async |path: &'static str| {
+            guard.admit(&Method::POST, &Uri::from_static(path), &headers).await.map(|(_, place)| place)
+        };
+        let strangers = [ask("/login").await.unwrap(), ask("/login").await.unwrap()];
+        assert_eq!(ask("/login").await.err().unwrap().code, "busy");
+        assert!(ask("/logout").await.is_ok() && ask("/healthz").await.is_ok());
+        drop(strangers);
+        assert!(ask("/login").await.is_ok());
+    }
+
     /// In whichever form it is said.
     #[tokio::test]
     async fn whoever_is_turned_away_for_now_is_told_when_to_come_back() {

@@ -453,8 +453,7 @@ impl Value for Bytes {
 }
 
 /// So many a second, at least one; or as many as come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rate(Option<std::num::NonZeroU32>);
 
 impl Rate {

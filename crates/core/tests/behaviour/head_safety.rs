@@ -137,6 +137,16 @@ fn a_job_that_waits_for_one_head_goes_to_another() {
 // ---- pace
 
 #[test]
+fn a_head_that_does_not_say_what_memory_it_has_has_what_it_had() {
+    let mut env = small();
+    env.fake("only").head = None;
+    env.poll("only");
+    let jobs = jobs(&mut env, 4);
+    assert_eq!(waiting(&env, &jobs), 1);
+    assert_eq!(env.reason(&jobs[3], "only"), head_full(3, 3, 600.0));
+}
+
+#[test]
 fn work_without_a_driver_on_the_head_does_not_wait_for_drivers_that_starve() {
     let mut env = small();
     let jobs = jobs(&mut env, 4);

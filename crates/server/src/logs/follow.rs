@@ -97,13 +97,8 @@ struct Follower {
 
 impl Follower {
     async fn look(&self) -> Result<Option<Place>, Ended> {
-        loop {
-            let job = self.job.clone();
-            match self.plane.driver.read(move |core| place(core, &job)).await {
-                Err(Failure::Overloaded) => self.idle().await?,
-                looked => return Ok(looked?),
-            }
-        }
+        let job = self.job.clone();
+        Ok(self.plane.driver.see(move |core| place(core, &job)).await?)
     }
 
     async fn idle(&self) -> Result<(), Ended> {

@@ -199,7 +199,6 @@ pub(super) async fn rerun(
     State(plane): State<Plane>,
     Job(job): Job,
 ) -> Result<(StatusCode, Json<api::Job>), Problem> {
-    plane.driver.disk.check()?;
     plane.driver.act(Input::Rerun { job: job.clone() }).await?;
     Ok((StatusCode::ACCEPTED, shown(&plane, job).await?))
 }

@@ -80,12 +80,9 @@ pub(super) async fn submit(
     let placement = match shown {
         Some(shown) if is_decided(&shown) || patience.is_zero() => shown,
         shown => {
-            let waited = match api.plane.bounds.wait(&caller) {
-                Ok(_place) => wait_for(&api, &accepted.job, patience).await,
-                Err(busy) => Err(busy),
-            };
-            // It is accepted: whoever cannot wait here is told how it stands, and asks on.
-            waited.or_else(|problem| shown.ok_or(problem))?
+            let (_place, patience) = api.plane.bounds.wait_or_look(&caller, patience).await;
+            // It is accepted: whatever goes wrong now, it is told how it stands, and asks on.
+            wait_for(&api, &accepted.job, patience).await.or_else(|problem| shown.ok_or(problem))?
         }
     };
     let status = if accepted.duplicate.is_some() { StatusCode::OK } else { StatusCode::CREATED };
