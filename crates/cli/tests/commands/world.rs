@@ -53,7 +53,7 @@ impl World {
   - {{name: centos, head_address: '127.0.0.1:1', dashboard: '{}', tags: [linux, x86_64]}}
   - {{name: mac, head_address: '127.0.0.1:1', dashboard: '{}', tags: [macos], weight: 2.0, prefer: true}}
   - {{name: lab, head_address: '127.0.0.1:1', dashboard: 'http://127.0.0.1:1', submission_interval: 40s}}
-scheduler: {{submission_interval: 0s, poll_interval: 200ms, unhealthy_after: 1}}
+scheduler: {{submission_interval: 0s, poll_interval: 200ms, unhealthy_after: 1, dashboard_slow: 0s}}
 ",
             centos.url(),
             mac.url()
