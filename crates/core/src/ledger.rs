@@ -4,12 +4,18 @@
 //! running, and is struck out by the first snapshot taken safely after that:
 //! from then on the snapshot itself shows the use. So a burst cannot land on one
 //! cluster because the facts were stale.
+//!
+//! The memory of a driver is in the facts later than what a job reserved: Ray measures
+//! it every 5 to 15 seconds.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use multicluster_types::{Resources, Span, Timestamp, Work};
 
 use crate::jobs::JobKey;
+
+/// How old the memory in a snapshot may be.
+const MEMORY_AGE: Span = Span::seconds(15);
 
 /// The promises on one cluster.
 #[derive(Debug, Clone, Default)]
@@ -63,7 +69,10 @@ impl Ledger {
 
     /// Strikes out what a snapshot taken at `taken_at` must show. True if anything was.
     pub(crate) fn strike_out(&mut self, taken_at: Timestamp, margin: Span) -> bool {
-        let shown = |entry: &Entry| entry.settled_at.is_some_and(|at| at + margin < taken_at);
+        let shown = |entry: &Entry| {
+            let margin = if entry.work.burdens_head() { margin.max(MEMORY_AGE) } else { margin };
+            entry.settled_at.is_some_and(|at| at + margin < taken_at)
+        };
         let shown: Vec<_> =
             self.entries.iter().filter(|(_, entry)| shown(entry)).map(|(job, _)| *job).collect();
         shown.iter().for_each(|job| self.release(*job));
@@ -124,5 +133,16 @@ mod tests {
         assert_eq!(*ledger.assumed(), demand);
         assert!(ledger.strike_out(Timestamp(73_001), margin));
         assert!(ledger.assumed().is_empty());
+    }
+
+    #[test]
+    fn a_driver_counts_until_its_memory_was_measured() {
+        let mut ledger = Ledger::default();
+        ledger.reserve(JobKey(1), &Arc::new(Work::new(Kind::Job)));
+        ledger.settle(JobKey(1), Timestamp(70_000));
+        assert!(!ledger.strike_out(Timestamp(85_000), Span::seconds(3)));
+        assert_eq!(ledger.drivers(), 1);
+        assert!(ledger.strike_out(Timestamp(85_001), Span::seconds(3)));
+        assert_eq!(ledger.drivers(), 0);
     }
 }

@@ -75,6 +75,8 @@ fn drivers_that_the_facts_do_not_show_yet_count_as_well() {
     assert_eq!(env.reason(&jobs[2], "only"), head_full(2, 2, 1050.0), "too fresh to be believed");
     env.head_memory("only", 8000.0 * MB, 1010.0 * MB);
     env.advance_s(12);
+    assert_eq!(env.reason(&jobs[2], "only"), head_full(2, 2, 1010.0), "Ray measures memory every 15 s");
+    env.advance_s(9);
     assert_eq!(env.place(&jobs[2]), "only", "it took 40 MB, not 100");
 }
 

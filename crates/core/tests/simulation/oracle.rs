@@ -467,16 +467,18 @@ impl Oracle {
         let key = (name.clone(), facts.taken_at);
         let load = loads.entry(key).or_insert_with(|| {
             let mut load = OnCluster::default();
-            let unseen =
-                |at: Option<Timestamp>| at.is_none_or(|at| at + settings.settle_margin >= facts.taken_at);
+            let unseen = |at: Option<Timestamp>, age: Span| {
+                at.is_none_or(|at| at + settings.settle_margin.max(age) >= facts.taken_at)
+            };
             for record in self.store.jobs.values() {
                 let Some(live) = record.live().filter(|live| live.cluster == *name) else { continue };
                 load.jobs += u32::from(record.work.is_top_level_job());
                 load.starting += u32::from(record.work.kind == Kind::Job && live.running_at.is_none());
                 let driver = u32::from(record.work.burdens_head());
                 load.drivers += driver;
-                if unseen(live.running_at) {
-                    load.unseen_drivers += driver;
+                // Ray measures memory every 15 s.
+                load.unseen_drivers += driver * u32::from(unseen(live.running_at, Span::seconds(15)));
+                if unseen(live.running_at, Span::default()) {
                     load.assumed.add(&record.work.demand);
                 }
             }
