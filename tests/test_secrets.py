@@ -12,7 +12,7 @@ from support.plane import Plane, lonely
 from support.waiting import wait_until
 
 #: Of the cluster, in each of the ways it may have one; of a job, in each of its.
-SECRETS = [f"hunter2-{name}" for name in ("token", "file", "env", "header", "base", "job", "flag")]
+SECRETS = [f"hunter2-{name}" for name in ("token", "file", "env", "header", "base", "job", "flag", "db")]
 #: The one answer that has them, for whoever is about to run code there.
 CONNECTION = "/v1/clusters/{name}/connection"
 
@@ -20,6 +20,7 @@ CONNECTION = "/v1/clusters/{name}/connection"
 @pytest.fixture
 def plane(tmp_path: Path) -> Iterator[Plane]:
     (tmp_path / "token").write_text(SECRETS[1])
+    (tmp_path / "database").write_text(f"{SECRETS[7]}\n")
     env = {"RAY_MULTICLUSTER_LOG": "debug", "CLUSTER_TOKEN": SECRETS[2]}
     plane = lonely(tmp_path, env, poll_interval="200ms", submission_interval="0s")
     away = plane.pool.clusters[0]
@@ -28,7 +29,14 @@ def plane(tmp_path: Path) -> Iterator[Plane]:
             **away,
             "token": SECRETS[0],
             "headers": {"X-Team": SECRETS[3]},
-            "runtime_env": {"env_vars": {"API_TOKEN": SECRETS[4]}},
+            # One whose name says it is a secret, and two of which only the source does.
+            "runtime_env": {
+                "env_vars": {
+                    "API_TOKEN": SECRETS[4],
+                    "DATABASE": {"file": str(tmp_path / "database")},
+                    "ENDPOINT": {"env": "CLUSTER_TOKEN"},
+                }
+            },
         },
         {**away, "name": "by-file", "token_file": str(tmp_path / "token")},
         {**away, "name": "by-env", "token_env": "CLUSTER_TOKEN"},
@@ -90,3 +98,8 @@ def test_no_answer_and_no_line_of_the_log_has_a_secret(plane: Plane) -> None:
     connection = plane.request("GET", CONNECTION.replace("{name}", "away")).text
     assert SECRETS[0] in connection
     assert SECRETS[4] in connection
+    variables = plane.get(CONNECTION.replace("{name}", "away"))["runtime_env"]["env_vars"]
+    assert variables["DATABASE"] == SECRETS[7]
+    assert variables["ENDPOINT"] == SECRETS[2]
+    shown = plane.cluster("away")["runtime_env"]["env_vars"]
+    assert shown["DATABASE"] == shown["ENDPOINT"] == "<redacted>"

@@ -5,11 +5,11 @@ mod keys;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use multicluster_types::{ClusterName, ClusterSpec, Limits, RuntimeEnv, Settings, Tag, Tags, Weight};
+use multicluster_types::{ClusterName, ClusterSpec, Limits, RuntimeEnv, Secret, Settings, Tag, Tags, Weight};
 
 use crate::{
-    Outside,
     address::{self, BadAddress},
+    outside::Outside,
     report::{Report, excerpt},
     runtime_env, scalar,
     source::Mark,
@@ -74,6 +74,7 @@ fn cluster(
         weight: found.weight,
         tags: found.tags,
         runtime_env: Arc::new(found.runtime_env),
+        secret_vars: found.secret_vars,
         limits: found.limits,
         home_dir: found.home_dir.map(Into::into),
         inject_sdk: found.inject_sdk,
@@ -92,6 +93,7 @@ struct Found {
     weight: Weight,
     tags: Tags,
     runtime_env: RuntimeEnv,
+    secret_vars: BTreeMap<String, Secret>,
     limits: Limits,
     home_dir: Option<String>,
     inject_sdk: bool,
@@ -115,7 +117,9 @@ impl Found {
             "prefer" => self.prefer = scalar::flag(key, value, report).unwrap_or_default(),
             "weight" => self.weight = scalar::weight(key, value, report).unwrap_or_default(),
             "tags" => self.tags = tags(key, value, report).unwrap_or_default(),
-            "runtime_env" => self.runtime_env = runtime_env::read(key, value, report),
+            "runtime_env" => {
+                (self.runtime_env, self.secret_vars) = runtime_env::read(key, value, outside, report);
+            }
             "home_dir" => self.home_dir = home_dir(key, value, report),
             "inject_sdk" => self.inject_sdk = scalar::flag(key, value, report).unwrap_or_default(),
             "plane_address" => self.plane_address = address(key, value, address::plane, report),

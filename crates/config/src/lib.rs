@@ -2,7 +2,7 @@
 //!
 //! Text goes in, a [`Config`] or a [`ConfigError`] comes out; every error points at
 //! the line, and all errors of a file are reported at once. Only [`load`] (with the
-//! token files it is told of) and [`find`] look at files, and nothing here reads the
+//! files of secrets it is told of) and [`find`] look at files, and nothing here reads the
 //! process environment: it is passed in.
 //!
 //! ```text
@@ -18,6 +18,7 @@ mod clusters;
 mod diagnostic;
 mod env;
 mod find;
+mod outside;
 mod policies;
 mod reference;
 mod report;
@@ -31,7 +32,7 @@ mod yaml_error;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, fs::File, io::Read, path::Path};
+use std::{fs::File, io::Read, path::Path};
 
 use multicluster_types::{ClusterSpec, Settings};
 
@@ -39,6 +40,7 @@ pub use diagnostic::{ConfigError, Diagnostic, Place};
 pub use find::find;
 pub use reference::reference;
 
+use outside::Outside;
 use report::Report;
 use source::{Mark, Source};
 use tree::{Node, Value};
@@ -75,7 +77,7 @@ pub fn load(path: &Path, env: impl IntoIterator<Item = (String, String)>) -> Res
 }
 
 /// Reads text. `origin` names it in errors: the file's path as the user knows it. No
-/// other file is read: a `token_file` is refused, for nobody could tell where it is.
+/// other file is read: a `token_file` or `{file: …}` is refused, for nobody could tell where it is.
 ///
 /// # Errors
 /// Lists everything that is wrong with the text and the environment, each with its
@@ -86,14 +88,6 @@ pub fn parse(
     env: impl IntoIterator<Item = (String, String)>,
 ) -> Result<Config, ConfigError> {
     parse_in(text, origin, None, env)
-}
-
-/// What a file may refer to.
-#[derive(Debug)]
-struct Outside<'a> {
-    env: BTreeMap<String, String>,
-    /// The configuration's own folder; `None` for mere text.
-    folder: Option<&'a Path>,
 }
 
 fn parse_in(

@@ -1,34 +1,49 @@
 //! A cluster's `runtime_env`: kept as written, for Ray to make sense of.
 //!
-//! Values here may be secrets. No message repeats one; excerpts hide them anyway.
+//! Values here may be secrets. No message repeats one; excerpts hide them anyway. Those that
+//! were read from elsewhere are kept apart, so that nothing shows them.
 
-use multicluster_types::RuntimeEnv;
+use std::collections::BTreeMap;
+
+use multicluster_types::{RuntimeEnv, Secret};
 use serde_json::{Map, Number, Value as Json};
 
 use crate::{
+    outside::{Outside, Text},
     report::{Report, plain},
     tree::{Key, Kind, Node, Scalar, Value},
 };
 
-/// Reads the mapping; nothing is an empty one.
-pub(crate) fn read(key: &Key<'_>, node: &Node<'_>, report: &mut Report<'_>) -> RuntimeEnv {
-    let mut env = RuntimeEnv::new();
+/// Reads the mapping, and its secret variables; nothing is an empty one.
+pub(crate) fn read(
+    key: &Key<'_>,
+    node: &Node<'_>,
+    outside: &Outside,
+    report: &mut Report<'_>,
+) -> (RuntimeEnv, BTreeMap<String, Secret>) {
+    let (mut env, mut secrets) = (RuntimeEnv::new(), BTreeMap::new());
     for (key, value) in entries(key, node, "write a mapping, such as {conda: ts}", report) {
         let value = match key.text.as_ref() {
-            "env_vars" => Some(Json::Object(env_vars(key, value, report))),
+            "env_vars" => Some(Json::Object(env_vars(key, value, outside, &mut secrets, report))),
             _ => json(key, value, report),
         };
         env.extend(value.map(|value| (key.text.clone().into_owned(), value)));
     }
-    env
+    (env, secrets)
 }
 
 /// `env_vars`: names to texts, as Ray insists. A number or a yes/no is taken as the
 /// text that was written (`3.10` stays `3.10`, `yes` stays `yes`): that is what the
 /// same line means in a shell, in Compose and in Kubernetes, and any other reading
 /// (`True`? `true`? `3.1`?) would be a guess.
-fn env_vars(key: &Key<'_>, node: &Node<'_>, report: &mut Report<'_>) -> Map<String, Json> {
-    const HINT: &str = "write `NAME: text`; for an empty text write \"\"";
+fn env_vars(
+    key: &Key<'_>,
+    node: &Node<'_>,
+    outside: &Outside,
+    secrets: &mut BTreeMap<String, Secret>,
+    report: &mut Report<'_>,
+) -> Map<String, Json> {
+    const HINT: &str = "write `NAME: text`, {env: VARIABLE} or {file: PATH}; for an empty text write \"\"";
     let mut variables = Map::new();
     for (name, value) in entries(key, node, "write a mapping of names to texts: {HOME_DIR: /home/me}", report)
     {
@@ -37,13 +52,16 @@ fn env_vars(key: &Key<'_>, node: &Node<'_>, report: &mut Report<'_>) -> Map<Stri
             report.error_at_key(name.at, message, "use letters, digits and '_'");
             continue;
         }
-        match &value.value {
-            Value::Scalar(Scalar { text, kind }) if *kind != Kind::Null => {
+        match outside.text(name, value, HINT, report) {
+            Some(Text::Written(Scalar { text, kind })) => {
                 let text =
                     if *kind == (Kind::Text { quoted: false }) { join_lines(text) } else { text.to_string() };
                 variables.insert(name.text.clone().into_owned(), Json::String(text));
             }
-            _ => report.wrong_type(name, value, HINT),
+            Some(Text::Secret(text)) => {
+                drop(secrets.insert(name.text.clone().into_owned(), Secret::new(text)))
+            }
+            None => {}
         }
     }
     variables

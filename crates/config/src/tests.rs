@@ -8,6 +8,8 @@ mod policies;
 mod secrets;
 mod valid;
 
+use std::{fs, path::PathBuf};
+
 use crate::{Config, ConfigError, Diagnostic};
 
 const NO_ENV: [(String, String); 0] = [];
@@ -48,4 +50,28 @@ fn centos(more: &str) -> String {
     format!(
         "clusters:\n  - name: centos\n    head_address: 192.168.5.7:32546\n    dashboard: http://192.168.5.7:31591\n{more}"
     )
+}
+
+/// A folder of one test, with a configuration and what it refers to.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("multicluster-config-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    /// The path of a file with this content.
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, content).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }

@@ -42,7 +42,7 @@ use serde_json::{Map, Value};
 
 pub use ownership::Ownership;
 pub use packages::{PushedPackage, SdkPackage};
-pub use redact::{redact, redact_metadata, redact_text};
+pub use redact::{redact, redact_cluster, redact_metadata, redact_text};
 
 use packages::Pushed;
 use paths::Homes;
@@ -140,7 +140,8 @@ pub fn resolve(context: &Context<'_>, payload: &Payload) -> Result<Resolved, Res
         context.homes.iter().map(AsRef::as_ref).chain(payload.home.as_deref()),
     );
     let job = homes.in_runtime_env(&folders::replace(&payload.runtime_env, &payload.folders));
-    let base = folders::replace(&context.cluster.runtime_env, &payload.folders);
+    let base = context.cluster.base_env();
+    let base = folders::replace(&base, &payload.folders);
     let mut runtime_env = merge::merge(&base, &job);
     let env_vars = variables(runtime_env.remove("env_vars"), context)?;
     runtime_env.insert("env_vars".to_owned(), Value::Object(env_vars));

@@ -2,9 +2,10 @@
 
 mod connection;
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{
     ClusterName, Quantity, Settings, Span, Tags,
@@ -34,6 +35,10 @@ pub struct ClusterSpec {
     /// The base of every runtime_env that runs here. Shared, never changed: each
     /// dispatch builds its own from it.
     pub runtime_env: Arc<RuntimeEnv>,
+    /// Variables of that runtime_env whose values were read from a file or the environment.
+    /// Apart from it, so that whoever shows it does not show them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub secret_vars: BTreeMap<String, Secret>,
     /// This cluster's own limits, where they differ from the settings.
     pub limits: Limits,
     /// The home directory on this cluster, where `home_dir` says so; see
@@ -63,12 +68,28 @@ impl ClusterSpec {
             weight: Weight::default(),
             tags: Tags::default(),
             runtime_env: Arc::default(),
+            secret_vars: BTreeMap::new(),
             limits: Limits::default(),
             home_dir: None,
             inject_sdk: false,
             plane_address: None,
             connection: Connection::default(),
         }
+    }
+
+    /// The runtime_env as Ray shall have it, the secret variables among the others.
+    #[must_use]
+    pub fn base_env(&self) -> Cow<'_, RuntimeEnv> {
+        if self.secret_vars.is_empty() {
+            return Cow::Borrowed(&self.runtime_env);
+        }
+        let mut env = RuntimeEnv::clone(&self.runtime_env);
+        let variables = env.entry("env_vars").or_insert_with(|| Value::Object(RuntimeEnv::new()));
+        if let Value::Object(variables) = variables {
+            let secrets = self.secret_vars.iter();
+            variables.extend(secrets.map(|(name, secret)| (name.clone(), secret.expose().into())));
+        }
+        Cow::Owned(env)
     }
 
     /// The home directory on this cluster, without a trailing slash: `home_dir`, else
@@ -222,6 +243,20 @@ mod tests {
             spec.home_dir = Some(none.into());
             assert_eq!(spec.home(), None, "{none:?}");
         }
+    }
+
+    #[test]
+    fn secret_variables_are_for_ray_alone() {
+        let mut spec = a_cluster();
+        spec.secret_vars = [("DB".to_owned(), Secret::new("hunter2"))].into();
+        assert_eq!(Value::Object(spec.base_env().into_owned()), json!({"env_vars": {"DB": "hunter2"}}));
+        spec.runtime_env =
+            Arc::new(json!({"conda": "ts", "env_vars": {"A": "b"}}).as_object().cloned().unwrap());
+        let whole = json!({"conda": "ts", "env_vars": {"A": "b", "DB": "hunter2"}});
+        assert_eq!(Value::Object(spec.base_env().into_owned()), whole);
+        assert!(!format!("{spec:?}").contains("hunter2"));
+        let stored = serde_json::to_value(&spec).unwrap();
+        assert_eq!(serde_json::from_value::<ClusterSpec>(stored).unwrap(), spec);
     }
 
     #[test]

@@ -5,17 +5,12 @@
 //!
 //! [`SECRET_KEYS`]: crate::source::SECRET_KEYS
 
-use std::{
-    collections::BTreeMap,
-    fs::File,
-    io::{self, Read},
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeMap;
 
 use multicluster_types::{Connection, Secret};
 
 use crate::{
-    Outside,
+    outside::Outside,
     report::{Report, plain},
     scalar,
     source::Mark,
@@ -66,7 +61,7 @@ impl Found {
     ) {
         match key.text.as_ref() {
             "token" | "token_env" | "token_file" => self.token(key, value, outside, report),
-            "headers" => self.headers(key, value, report),
+            "headers" => self.headers(key, value, outside, report),
             "ca_file" => {
                 const HINT: &str = "write the path of a PEM file";
                 self.ca_file = Some(key.at);
@@ -109,8 +104,8 @@ impl Found {
         let Some(text) = scalar::text(key, value, HINT, report) else { return };
         let token = match key.text.as_ref() {
             "token" => Ok(text.to_owned()),
-            "token_env" => from_variable(text, outside),
-            _ => from_file(text, outside),
+            "token_env" => outside.variable(text),
+            _ => outside.file(text),
         };
         let refused = match token {
             Ok(token) if is_token(token.trim()) => {
@@ -124,7 +119,7 @@ impl Found {
         report.error_at_key(key.at, format!("{}: {message}", key.text), hint);
     }
 
-    fn headers(&mut self, key: &Key<'_>, node: &Node<'_>, report: &mut Report<'_>) {
+    fn headers(&mut self, key: &Key<'_>, node: &Node<'_>, outside: &Outside, report: &mut Report<'_>) {
         const HINT: &str = "write a mapping of names to texts: {X-Team: quant}";
         let entries = match &node.value {
             Value::Map(entries) => entries.as_slice(),
@@ -149,7 +144,8 @@ impl Found {
                 continue;
             }
             seen.insert(lower.clone(), name.at);
-            let Some(text) = scalar::text(name, value, HINT, report) else { continue };
+            let Some(text) = outside.text(name, value, HINT, report) else { continue };
+            let text = text.as_str();
             if text.len() > MAX_SECRET_BYTES || !text.bytes().all(|b| matches!(b, b' '..=b'~')) {
                 let message = format!("the value of the header {} cannot be sent", plain(&name.text));
                 report.error_at_key(name.at, message, "use printable ASCII characters, on one line");
@@ -178,52 +174,4 @@ fn refuse_header(lower: &str) -> Option<&'static str> {
 /// Fits into one header: no spaces, no control characters.
 fn is_token(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_SECRET_BYTES && text.bytes().all(|b| b.is_ascii_graphic())
-}
-
-/// What is wrong, and what to do.
-type Refused = (String, String);
-
-fn from_variable(name: &str, outside: &Outside) -> Result<String, Refused> {
-    // Somebody may have put the token itself here: only what is no token is repeated.
-    let is_plain = name.len() <= 40 && name.bytes().all(|b| matches!(b, b'A'..=b'Z' | b'0'..=b'9' | b'_'));
-    let shown = if is_plain && !name.is_empty() { name } else { "named there" };
-    outside.env.get(name).cloned().ok_or_else(|| {
-        let hint = "export it before the control plane starts; token_env is the name of a variable";
-        (format!("the environment variable {shown} is not set"), hint.to_owned())
-    })
-}
-
-fn from_file(text: &str, outside: &Outside) -> Result<String, Refused> {
-    let Some(path) = outside.path(text) else {
-        return Err(("this is not a path".to_owned(), "write the path of a file with the token".to_owned()));
-    };
-    if outside.folder.is_none() {
-        let hint = "load the configuration from a file, or use token_env".to_owned();
-        return Err(("files are not read here".to_owned(), hint));
-    }
-    read_bounded(&path).map_err(|error| {
-        let hint = "check the path and its permissions; a relative path begins at this file's folder";
-        (format!("the file cannot be read: {error}"), hint.to_owned())
-    })
-}
-
-fn read_bounded(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    File::open(path)?.take(MAX_SECRET_BYTES as u64 + 2).read_to_string(&mut text)?;
-    Ok(text)
-}
-
-impl Outside<'_> {
-    /// A path as a person writes it: `~/…`, or relative to the configuration's folder.
-    fn path(&self, text: &str) -> Option<PathBuf> {
-        if text.is_empty() || text.contains('\0') {
-            return None;
-        }
-        let home = || self.env.get("HOME").filter(|home| home.starts_with('/'));
-        match (text.strip_prefix("~/"), home()) {
-            (Some(rest), Some(home)) => Some(Path::new(home).join(rest)),
-            // An absolute path stays as it is when joined.
-            _ => Some(self.folder.map_or_else(|| text.into(), |folder| folder.join(text))),
-        }
-    }
 }

@@ -61,7 +61,9 @@ pub(crate) const KEYS: &[ClusterKey] = &[
         default: Some("{}"),
         example: "{conda: ts}",
         doc: "The base of every runtime_env that runs here; a job's own is laid on top. \
-              `env_vars.home_dir` is this cluster's home directory, where `home_dir` is not given.",
+              `env_vars.home_dir` is this cluster's home directory, where `home_dir` is not given. \
+              A variable may be read from elsewhere: `NAME: {file: PATH}` or `NAME: {env: VARIABLE}`; \
+              it is then shown to nobody.",
     },
     ClusterKey {
         name: "home_dir",
@@ -114,7 +116,8 @@ pub(crate) const KEYS: &[ClusterKey] = &[
         expected: "a mapping of names to texts",
         default: Some("{}"),
         example: "{X-Team: quant}",
-        doc: "More headers of every request to the dashboard, for a proxy before it. Never shown.",
+        doc: "More headers of every request to the dashboard, for a proxy before it. Never shown. \
+              A value may be `{file: PATH}` or `{env: VARIABLE}`.",
     },
     ClusterKey {
         name: "ca_file",

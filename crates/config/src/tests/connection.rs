@@ -1,8 +1,6 @@
 //! How a cluster is reached: what is understood, refused, and never shown.
 
-use std::fs;
-
-use super::{centos, error, ok};
+use super::{Folder, centos, error, ok};
 use crate::{Config, ConfigError};
 
 fn with_env(more: &str, env: &[(&str, &str)]) -> Result<Config, ConfigError> {
@@ -51,33 +49,30 @@ fn a_token_may_come_from_a_variable() {
     cluster.yaml:5:5: token_env: the environment variable CENTOS_TOKEN is not set
         5 |     token_env: …
           |     ^^^^^^^^^
-      hint: export it before the control plane starts; token_env is the name of a variable
+      hint: export it before the control plane starts; write the name of a variable, not its value
     ");
 }
 
 #[test]
 fn a_token_may_come_from_a_file_beside_the_configuration() {
-    let folder = std::env::temp_dir().join(format!("multicluster-config-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("token"), "t0ken\n").unwrap();
-    fs::write(folder.join("cluster.yaml"), centos("    token_file: token\n    ca_file: ca.pem\n")).unwrap();
-    let config = crate::load(&folder.join("cluster.yaml"), super::NO_ENV).unwrap();
+    let folder = Folder::new("token");
+    folder.write("token", "t0ken\n");
+    let load = |more: &str, env: &[(String, String)]| {
+        crate::load(&folder.write("cluster.yaml", centos(more)), env.iter().cloned())
+    };
+    let config = load("    token_file: token\n    ca_file: ca.pem\n", &[]).unwrap();
     assert_eq!(token(&config), Some("t0ken"));
-    let ca = folder.join("ca.pem").display().to_string();
+    let ca = folder.0.join("ca.pem").display().to_string();
     assert_eq!(config.clusters[0].connection.ca_file.as_deref(), Some(ca.as_str()));
 
-    let home = [("HOME".to_owned(), folder.display().to_string())];
-    fs::write(folder.join("cluster.yaml"), centos("    token_file: ~/token\n")).unwrap();
-    assert_eq!(token(&crate::load(&folder.join("cluster.yaml"), home).unwrap()), Some("t0ken"));
+    let home = [("HOME".to_owned(), folder.0.display().to_string())];
+    assert_eq!(token(&load("    token_file: ~/token\n", &home).unwrap()), Some("t0ken"));
 
-    fs::write(folder.join("cluster.yaml"), centos("    token_file: nowhere\n")).unwrap();
-    let error = crate::load(&folder.join("cluster.yaml"), super::NO_ENV).unwrap_err().to_string();
+    let error = load("    token_file: nowhere\n", &[]).unwrap_err().to_string();
     assert!(error.contains(":5:5: token_file: the file cannot be read: No such file"), "{error}");
-    fs::write(folder.join("token"), "a b").unwrap();
-    fs::write(folder.join("cluster.yaml"), centos("    token_file: token\n")).unwrap();
-    let error = crate::load(&folder.join("cluster.yaml"), super::NO_ENV).unwrap_err().to_string();
+    folder.write("token", "a b");
+    let error = load("    token_file: token\n", &[]).unwrap_err().to_string();
     assert!(error.contains("token_file: this is not a bearer token"), "{error}");
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
@@ -102,7 +97,7 @@ fn mistakes_are_told() {
         (
             "    token_file: x",
             "5:5 token_file: files are not read here",
-            "load the configuration from a file, or use token_env",
+            "load the configuration from a file, or name a variable",
         ),
         (
             "    token: a\n    token_file: b",

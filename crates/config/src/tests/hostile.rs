@@ -123,12 +123,10 @@ fn repetitions_of_anything_are_refused_in_bounded_time() {
 
 #[test]
 fn binary_files_are_refused() {
-    let directory = std::env::temp_dir().join(format!("multicluster-config-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).unwrap();
-    let path = directory.join("cluster.yaml");
+    let folder = super::Folder::new("binary");
     let load = |bytes: &[u8]| {
-        std::fs::write(&path, bytes).unwrap();
-        let error = load(&path, super::NO_ENV).unwrap_err().diagnostics.remove(0);
+        let error =
+            load(&folder.write("cluster.yaml", bytes), super::NO_ENV).unwrap_err().diagnostics.remove(0);
         let place = error.place.map_or(String::new(), |place| format!("{}:{} ", place.line, place.column));
         format!("{place}{}", error.message)
     };
@@ -137,7 +135,6 @@ fn binary_files_are_refused() {
     assert_eq!(load(b"\x7fELF\x02\x01\x01\0\0\0"), "1:1 there is a control character here");
     assert_eq!(load(&vec![b'a'; MAX_FILE_BYTES + 1]), "the file is larger than 4 MiB");
     assert_eq!(load(&vec![0xff; MAX_FILE_BYTES + 1]), "the file is larger than 4 MiB");
-    std::fs::remove_dir_all(&directory).unwrap();
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn wrong_types_are_told() {
     const FLAG: &str = "write true or false, without quotes";
     const WEIGHT: &str = "give a number from 0 to 1000000; 1.0 is the default";
     const LIST: &str = "write a list of words: [linux, x86_64]";
-    const TEXT: &str = "write `NAME: text`; for an empty text write \"\"";
+    const TEXT: &str = "write `NAME: text`, {env: VARIABLE} or {file: PATH}; for an empty text write \"\"";
     const QUEUE: &str = "expected a whole number from 0; the default is 100000";
     for (more, message, hint) in [
         ("    prefer: 1", "5:13 prefer cannot be a number", FLAG),

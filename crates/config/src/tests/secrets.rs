@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{centos, errors, ok};
+use super::{Folder, centos, errors, ok};
 
 /// Not the name of a key, whatever a broken file makes of it: names may be shown.
 const SECRET: &str = "hunter+2";
@@ -44,7 +44,7 @@ fn a_forgotten_space_does_not_make_a_secret_a_key() {
     cluster.yaml:5:36: TOKEN… has no value
         5 |     runtime_env: {env_vars: {A: …
           |                                 ^
-      hint: write `NAME: text`; for an empty text write ""
+      hint: write `NAME: text`, {env: VARIABLE} or {file: PATH}; for an empty text write ""
     "#);
     insta::assert_snapshot!(shown(&centos("    runtime_env:\n      env_vars:\n        TOKEN:hunter+2\n        B: c\n")), @"
     cluster.yaml:8:10: a `:` is not allowed here
@@ -118,6 +118,52 @@ proptest! {
             prop_assert!(!shown.contains(SECRET), "{broken}\n{shown}");
         }
     }
+}
+
+#[test]
+fn variables_may_be_read_from_elsewhere() {
+    let folder = Folder::new("secrets");
+    folder.write("db", "hunter+2 \r\n");
+    let yaml = centos(
+        "    runtime_env:\n      env_vars:\n        MODE: fast\n        DB: {file: db}\n        API: {env: API_KEY}\n    headers: {X-Key: {env: API_KEY}}\n",
+    );
+    let file = folder.write("cluster.yaml", yaml);
+    let env = [("API_KEY".to_owned(), "k-1".to_owned())];
+    let config = crate::load(&file, env).unwrap();
+    let cluster = &config.clusters[0];
+    assert_eq!(
+        serde_json::to_value(&*cluster.runtime_env).unwrap(),
+        serde_json::json!({"env_vars": {"MODE": "fast"}})
+    );
+    let secrets: Vec<_> =
+        cluster.secret_vars.iter().map(|(name, secret)| (name.as_str(), secret.expose())).collect();
+    assert_eq!(secrets, [("API", "k-1"), ("DB", "hunter+2 ")]);
+    assert_eq!(cluster.connection.headers["x-key"].expose(), "k-1");
+
+    let refused = crate::load(&file, super::NO_ENV).unwrap_err().to_string();
+    assert!(refused.contains(":9:9: API: the environment variable API_KEY is not set"), "{refused}");
+    for (content, message) in [
+        (vec![b'a'; (128 << 10) + 1], "DB: the file cannot be read: it is larger than 128 KiB"),
+        (b"hunter+2\0".to_vec(), "DB: the file cannot be read: it is not a text"),
+        (vec![0xff], "DB: the file cannot be read: stream did not contain valid UTF-8"),
+    ] {
+        folder.write("db", content);
+        let refused = crate::load(&file, super::NO_ENV).unwrap_err().to_string();
+        assert!(refused.contains(message) && !refused.contains(SECRET), "{refused}");
+    }
+}
+
+#[test]
+fn what_is_no_source_of_a_variable_is_told() {
+    const HINT: &str = "write `NAME: text`, {env: VARIABLE} or {file: PATH}; for an empty text write \"\"";
+    for wrong in ["{}", "{evn: A}", "{env: A, file: b}", "{file: [b]}", "[A]"] {
+        let text = centos(&format!("    runtime_env: {{env_vars: {{A: {wrong}}}}}\n"));
+        let error = &errors(&text)[0];
+        assert!(error.message.starts_with("A cannot be"), "{wrong}: {}", error.message);
+        assert_eq!(error.hint, HINT, "{wrong}");
+    }
+    let read_here = shown(&centos("    runtime_env: {env_vars: {A: {file: /etc/hostname}}}\n"));
+    assert!(read_here.contains("A: files are not read here"), "{read_here}");
 }
 
 #[test]

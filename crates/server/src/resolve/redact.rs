@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use multicluster_types::RuntimeEnv;
+use multicluster_types::{ClusterSpec, RuntimeEnv, Secret};
 use serde_json::Value;
 
 /// What stands where a secret was, as in Ray's own dashboard.
@@ -15,6 +15,13 @@ const REDACTED: &str = "<redacted>";
 #[must_use]
 pub fn redact(runtime_env: &RuntimeEnv) -> RuntimeEnv {
     runtime_env.iter().map(|(name, value)| (name.clone(), redact_value(name, value))).collect()
+}
+
+/// The cluster with its secret variables hidden, whatever they are called.
+#[must_use]
+pub fn redact_cluster(spec: &ClusterSpec) -> ClusterSpec {
+    let hidden = spec.secret_vars.keys().map(|name| (name.clone(), Secret::new(REDACTED)));
+    ClusterSpec { secret_vars: hidden.collect(), ..spec.clone() }
 }
 
 /// The metadata without secrets.

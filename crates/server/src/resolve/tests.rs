@@ -4,7 +4,7 @@ mod merge;
 mod paths;
 mod redact;
 
-use multicluster_types::ClusterName;
+use multicluster_types::{ClusterName, Secret};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -85,6 +85,23 @@ fn a_payload() -> Payload {
         packages: BTreeMap::from([("gcs://_ray_pkg_0011223344556677.zip".to_owned(), SHA.to_owned())]),
         ..Payload::default()
     }
+}
+
+#[test]
+fn secret_variables_reach_ray_and_nobody_else() {
+    let mut mac = mac();
+    mac.secret_vars = ["DB", "MINE"].map(|name| (name.to_owned(), Secret::new("hunter2"))).into();
+    let job = || json!({"env_vars": {"MINE": "is my own"}});
+    let sent = runtime_env_on(&mac, job());
+    assert_eq!(
+        (&sent["env_vars"]["DB"], &sent["env_vars"]["MINE"]),
+        (&json!("hunter2"), &json!("is my own"))
+    );
+    let shown = runtime_env_on(&redact_cluster(&mac), job());
+    assert_eq!(
+        (&shown["env_vars"]["DB"], &shown["env_vars"]["MINE"]),
+        (&json!("<redacted>"), &json!("is my own"))
+    );
 }
 
 #[test]

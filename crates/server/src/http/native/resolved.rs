@@ -16,7 +16,7 @@ use crate::{
     Plane,
     driver::Failure,
     http::error::Problem,
-    resolve::{self, redact, redact_text},
+    resolve::{self, redact, redact_cluster, redact_text},
     sdk,
 };
 
@@ -72,6 +72,7 @@ async fn show(
         Ok((clusters::find(core, cluster)?.spec, resolve::homes(specs.iter().map(|spec| &**spec))))
     };
     let (spec, homes) = plane.driver.read(look).await?.map_err(Failure::Refused)?;
+    let spec = redact_cluster(&spec);
     let context = resolve::Context {
         cluster: &spec,
         homes: &homes,

@@ -9,7 +9,7 @@ use multicluster_types::{ClusterSpec, Load, Resources, Settings, Share, Tag, Tim
 use crate::{
     access::Caller,
     clock::wall,
-    resolve::{redact, redact_text},
+    resolve::{redact, redact_cluster, redact_text},
 };
 
 pub(super) fn cluster(
@@ -53,7 +53,7 @@ pub(super) fn cluster(
             let is_seen = caller.may_see(view.reserved_owner.as_ref());
             if is_seen { job.to_string() } else { "another owner's job".to_owned() }
         }),
-        runtime_env: redact(&spec.runtime_env),
+        runtime_env: redact(&redact_cluster(spec).base_env()),
         home_dir: spec.home().map(str::to_owned),
         inject_sdk: spec.inject_sdk,
         plane_address: spec.plane_address.as_deref().map(redact_text),
@@ -69,7 +69,7 @@ pub(super) fn to_connect(view: &ClusterView) -> api::ClusterConnection {
         name: spec.name.to_string(),
         head_address: spec.head_address.to_string(),
         token: spec.connection.token.as_ref().map(|token| token.expose().to_owned()),
-        runtime_env: (*spec.runtime_env).clone(),
+        runtime_env: spec.base_env().into_owned(),
         home_dir: spec.home().map(str::to_owned),
         ray_version: snapshot.map(|snapshot| snapshot.ray_version.clone()),
         python_version: snapshot.and_then(|snapshot| snapshot.python_version.clone()),

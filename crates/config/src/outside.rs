@@ -1,0 +1,138 @@
+//! What a configuration may refer to, and where its secrets are best kept: variables of the
+//! environment, and files.
+//!
+//! No message repeats what was found there.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    report::{Report, plain},
+    tree::{Key, Kind, Node, Scalar, Value},
+};
+
+/// The world around a configuration.
+#[derive(Debug)]
+pub(crate) struct Outside<'a> {
+    pub(crate) env: BTreeMap<String, String>,
+    /// The configuration's own folder; `None` for mere text.
+    pub(crate) folder: Option<&'a Path>,
+}
+
+/// What is wrong, and what to do.
+pub(crate) type Refused = (String, String);
+
+/// Linux takes no longer text as a variable, and no proxy a longer header.
+const MAX_SECRET_BYTES: usize = 128 << 10;
+
+impl Outside<'_> {
+    /// The text of an entry: as written, or from `{env: VARIABLE}` or `{file: PATH}`, which
+    /// makes it a secret. What is wrong is reported.
+    pub(crate) fn text<'n>(
+        &self,
+        name: &Key<'_>,
+        value: &'n Node<'_>,
+        hint: &str,
+        report: &mut Report<'_>,
+    ) -> Option<Text<'n>> {
+        let found = match &value.value {
+            Value::Scalar(scalar) if scalar.kind != Kind::Null => return Some(Text::Written(scalar)),
+            Value::Map(entries) => match entries.as_slice() {
+                [(key, Node { value: Value::Scalar(from), .. })] => match key.text.as_ref() {
+                    "env" => Some(self.variable(&from.text)),
+                    "file" => Some(self.file(&from.text)),
+                    _ => None,
+                },
+                _ => None,
+            },
+            _ => None,
+        };
+        match found {
+            // Editors end a file with a newline that is not meant.
+            Some(Ok(secret)) => Some(Text::Secret(secret.trim_end_matches(['\n', '\r']).to_owned())),
+            Some(Err((message, hint))) => {
+                report.error_at_key(name.at, format!("{}: {message}", plain(&name.text)), hint);
+                None
+            }
+            None => {
+                report.wrong_type(name, value, hint);
+                None
+            }
+        }
+    }
+
+    /// What a variable holds.
+    pub(crate) fn variable(&self, name: &str) -> Result<String, Refused> {
+        // Somebody may have put the secret itself here: only what is none is repeated.
+        let is_plain =
+            name.len() <= 40 && name.bytes().all(|b| matches!(b, b'A'..=b'Z' | b'0'..=b'9' | b'_'));
+        let shown = if is_plain && !name.is_empty() { name } else { "named there" };
+        self.env.get(name).cloned().ok_or_else(|| {
+            let hint =
+                "export it before the control plane starts; write the name of a variable, not its value";
+            (format!("the environment variable {shown} is not set"), hint.to_owned())
+        })
+    }
+
+    /// What a file holds.
+    pub(crate) fn file(&self, text: &str) -> Result<String, Refused> {
+        let Some(path) = self.path(text) else {
+            return Err((
+                "this is not a path".to_owned(),
+                "write the path of a file with the secret".to_owned(),
+            ));
+        };
+        if self.folder.is_none() {
+            let hint = "load the configuration from a file, or name a variable".to_owned();
+            return Err(("files are not read here".to_owned(), hint));
+        }
+        read_bounded(&path).map_err(|error| {
+            let hint = "check the path and its permissions; a relative path begins at this file's folder";
+            (format!("the file cannot be read: {error}"), hint.to_owned())
+        })
+    }
+
+    /// A path as a person writes it: `~/…`, or relative to the configuration's folder.
+    pub(crate) fn path(&self, text: &str) -> Option<PathBuf> {
+        if text.is_empty() || text.contains('\0') {
+            return None;
+        }
+        let home = || self.env.get("HOME").filter(|home| home.starts_with('/'));
+        match (text.strip_prefix("~/"), home()) {
+            (Some(rest), Some(home)) => Some(Path::new(home).join(rest)),
+            // An absolute path stays as it is when joined.
+            _ => Some(self.folder.map_or_else(|| text.into(), |folder| folder.join(text))),
+        }
+    }
+}
+
+/// The text of an entry, and whether it may be shown.
+pub(crate) enum Text<'n> {
+    Written(&'n Scalar<'n>),
+    Secret(String),
+}
+
+impl Text<'_> {
+    pub(crate) fn as_str(&self) -> &str {
+        match self {
+            Text::Written(scalar) => &scalar.text,
+            Text::Secret(text) => text,
+        }
+    }
+}
+
+fn read_bounded(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(MAX_SECRET_BYTES as u64 + 1).read_to_string(&mut text)?;
+    if text.len() > MAX_SECRET_BYTES {
+        return Err(io::Error::other(format!("it is larger than {} KiB", MAX_SECRET_BYTES >> 10)));
+    }
+    if text.contains('\0') {
+        return Err(io::Error::other("it is not a text"));
+    }
+    Ok(text)
+}
