@@ -18,7 +18,7 @@ from ray_multicluster_scheduler import _settings
 from ray_multicluster_scheduler._plane import local
 from ray_multicluster_scheduler._plane.attach import attach
 from ray_multicluster_scheduler._plane.client import ControlPlane
-from ray_multicluster_scheduler.errors import ConfigurationError, ControlPlaneError
+from ray_multicluster_scheduler.errors import AccessError, ConfigurationError, ControlPlaneError
 from support.jobs import unique_id
 from support.plane import binary
 from support.user import User
@@ -227,6 +227,20 @@ def test_one_that_is_served_by_hand_is_used_for_its_file(
     monkeypatch.setattr(local, "__version__", "99.0.0")
     with pytest.warns(UserWarning, match=f"the control plane at {address} .* restart it"):
         assert attached(file).address == address
+
+
+def test_one_that_cannot_be_trusted_gets_no_other_beside_it(user: User) -> None:
+    file = user.config()
+    address = user.serve(file.relative_to(user.home))
+    notice = user.home / ".ray_scheduler/state/plane.json"
+    # It speaks no TLS; one whose certificate is not known fails in the same way.
+    notice.write_text(notice.read_text().replace("http://", "https://"))
+    with pytest.raises(AccessError, match="cannot be trusted") as refused:
+        attach(file)
+    assert "RAY_MULTICLUSTER_CA_FILE" in str(refused.value)
+    assert len(user.planes()) == 1
+    # A program with another configuration has nothing to do with it.
+    assert attached(user.config("other")).address != address
 
 
 def test_the_one_that_holds_the_folder_is_waited_for(

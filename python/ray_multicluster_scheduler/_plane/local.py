@@ -85,8 +85,8 @@ class LocalPlane:
     def _served_by_hand(self) -> Running | None:
         """`ray-multicluster serve` for the same file. Not ours to replace."""
         given = os.environ.get(SERVED_VARIABLE)
-        found = running(Path(given) if given else _home() / "state")
-        if found is None or config.identity(found.config) != self.file:
+        found = running(Path(given) if given else _home() / "state", only_for=self.file)
+        if found is None:
             return None
         if binary.is_older(found.version, __version__):
             warnings.warn(
@@ -238,13 +238,18 @@ class LocalPlane:
             time.sleep(0.05)
 
 
-def running(folder: Path) -> Running | None:
-    """The control plane that has this state directory, if it answers."""
+def running(folder: Path, only_for: Path | None = None) -> Running | None:
+    """The control plane that has this state directory, if it answers (and is for that file).
+
+    AccessError: it answers, but not to us. Another one beside it would not know of its queue.
+    """
     try:
         said = json.loads((folder / "plane.json").read_bytes())
         found = Running(
             str(said["address"]), int(said["pid"]), str(said["version"]), Path(said["config"])
         )
+        if only_for is not None and config.identity(found.config) != only_for:
+            return None
         # One that was killed leaves its plane.json; the port may be somebody else's by now.
         os.kill(found.pid, 0)
         answer = who_answers(found.address, ANSWER_TIMEOUT)

@@ -16,7 +16,7 @@ def who_answers(address: str, timeout: float = 10.0) -> dict[str, Any]:
     """``/v1/version`` of a control plane.
 
     OSError: nothing answers there. ValueError: something else does. AccessError: it wants a
-    token, or another one.
+    token, or another one; or it cannot prove who it is.
     """
     http = proof.connections()
     try:
@@ -27,6 +27,12 @@ def who_answers(address: str, timeout: float = 10.0) -> dict[str, Any]:
             timeout=timeout,
             redirect=False,
         )
+    except urllib3.exceptions.SSLError as error:
+        raise AccessError(
+            f"what answers at {address} cannot be trusted: {_plain(error)}",
+            hint=f"set {proof.CA_FILE} to the authority of its certificate, and "
+            "RAY_MULTICLUSTER_ADDRESS to a name that is in it",
+        ) from error
     except urllib3.exceptions.HTTPError as error:
         raise OSError(_plain(error)) from error
     finally:
