@@ -12,27 +12,28 @@ from support.plane import Plane, lonely
 from support.waiting import wait_until
 
 #: Of the cluster, in each of the ways it may have one; of a job, in each of its.
-SECRETS = [f"hunter2-{name}" for name in ("token", "file", "env", "header", "base", "job", "flag", "db")]
+NAMES = ("token", "file", "env", "header", "base", "database", "job", "flag")
+SECRET = {name: f"hunter2-{name}" for name in NAMES}
 #: The one answer that has them, for whoever is about to run code there.
 CONNECTION = "/v1/clusters/{name}/connection"
 
 
 @pytest.fixture
 def plane(tmp_path: Path) -> Iterator[Plane]:
-    (tmp_path / "token").write_text(SECRETS[1])
-    (tmp_path / "database").write_text(f"{SECRETS[7]}\n")
-    env = {"RAY_MULTICLUSTER_LOG": "debug", "CLUSTER_TOKEN": SECRETS[2]}
+    (tmp_path / "token").write_text(SECRET["file"])
+    (tmp_path / "database").write_text(SECRET["database"] + "\n")
+    env = {"RAY_MULTICLUSTER_LOG": "debug", "CLUSTER_TOKEN": SECRET["env"]}
     plane = lonely(tmp_path, env, poll_interval="200ms", submission_interval="0s")
     away = plane.pool.clusters[0]
     plane.pool.clusters = [
         {
             **away,
-            "token": SECRETS[0],
-            "headers": {"X-Team": SECRETS[3]},
+            "token": SECRET["token"],
+            "headers": {"X-Team": SECRET["header"]},
             # One whose name says it is a secret, and two of which only the source does.
             "runtime_env": {
                 "env_vars": {
-                    "API_TOKEN": SECRETS[4],
+                    "API_TOKEN": SECRET["base"],
                     "DATABASE": {"file": str(tmp_path / "database")},
                     "ENDPOINT": {"env": "CLUSTER_TOKEN"},
                 }
@@ -49,13 +50,13 @@ def plane(tmp_path: Path) -> Iterator[Plane]:
 def test_no_answer_and_no_line_of_the_log_has_a_secret(plane: Plane) -> None:
     job = {
         "id": "secretive",
-        "entrypoint": f"python train.py --token {SECRETS[6]}",
-        "runtime_env": {"env_vars": {"HF_TOKEN": SECRETS[5], "db_password": SECRETS[5]}},
+        "entrypoint": f"python train.py --token {SECRET['flag']}",
+        "runtime_env": {"env_vars": {"HF_TOKEN": SECRET["job"], "db_password": SECRET["job"]}},
         "metadata": {"team": "quant"},
     }
     plane.post("/v1/jobs", job)
-    other = {**job, "entrypoint": f"python other.py --token {SECRETS[6]}"}
-    wrong = {**job, "id": "wrong", "runtime_env": {"env_vars": {"HF_TOKEN": [SECRETS[5]]}}}
+    other = {**job, "entrypoint": f"python other.py --token {SECRET['flag']}"}
+    wrong = {**job, "id": "wrong", "runtime_env": {"env_vars": {"HF_TOKEN": [SECRET["job"]]}}}
     refusals = [
         plane.request("POST", "/v1/jobs", json=other),
         plane.request("POST", "/v1/jobs", json=wrong),
@@ -91,15 +92,18 @@ def test_no_answer_and_no_line_of_the_log_has_a_secret(plane: Plane) -> None:
     assert "secretive" in said["/v1/jobs"]
     assert "<redacted>" in said["/v1/jobs/{id}/resolved?cluster=away"]
     leaks = [
-        (where, secret) for where, text in said.items() for secret in SECRETS if secret in text
+        (where, secret)
+        for where, text in said.items()
+        for secret in SECRET.values()
+        if secret in text
     ]
     assert not leaks
     # They are there all the same, for those who need them.
     connection = plane.request("GET", CONNECTION.replace("{name}", "away")).text
-    assert SECRETS[0] in connection
-    assert SECRETS[4] in connection
+    assert SECRET["token"] in connection
+    assert SECRET["base"] in connection
     variables = plane.get(CONNECTION.replace("{name}", "away"))["runtime_env"]["env_vars"]
-    assert variables["DATABASE"] == SECRETS[7]
-    assert variables["ENDPOINT"] == SECRETS[2]
+    assert variables["DATABASE"] == SECRET["database"]
+    assert variables["ENDPOINT"] == SECRET["env"]
     shown = plane.cluster("away")["runtime_env"]["env_vars"]
     assert shown["DATABASE"] == shown["ENDPOINT"] == "<redacted>"
