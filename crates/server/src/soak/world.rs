@@ -52,7 +52,9 @@ impl World {
         };
         let state = folder();
         let opened = multicluster_store::sqlite::open(&state, options).unwrap();
-        let config = multicluster_config::parse(&file(&fakes, of_a_day(10_000)), "soak", []).unwrap();
+        let config =
+            multicluster_config::parse(&file(&fakes, of_a_day(10_000), of_a_day(AN_HOUR)), "soak", [])
+                .unwrap();
         let Assembled { plane, parts, commands, inputs } = assemble(config, opened, None).unwrap();
         driver::start_here(parts, commands, inputs);
         let router = http::router(plane.clone(), "127.0.0.1:8700".parse().unwrap(), &[]);
@@ -122,7 +124,7 @@ fn folder() -> PathBuf {
     parent.join(format!("ray-multicluster-soak-{}", std::process::id()))
 }
 
-fn file(fakes: &[FakeRay], retained: u64) -> String {
+fn file(fakes: &[FakeRay], retained: u64, clean_up_after: u64) -> String {
     let clusters: String = fakes
         .iter()
         .map(|fake| {
@@ -131,6 +133,7 @@ fn file(fakes: &[FakeRay], retained: u64) -> String {
         })
         .collect();
     format!(
-        "clusters:\n{clusters}scheduler: {{ submission_interval: 0s, retain_finished: {retained}, retain_for: 12h }}\n"
+        "clusters:\n{clusters}scheduler: {{ submission_interval: 0s, retain_finished: {retained}, retain_for: 12h, \
+         clean_up_after: {clean_up_after}s }}\n"
     )
 }
