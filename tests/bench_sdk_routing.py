@@ -75,6 +75,8 @@ def main() -> int:
                     ("one", CALLS, actors),
                 ):
                     for side in pair if number % 2 else pair[::-1]:
+                        if pair is tasks:
+                            side.warm_up()
                         side.measure(what, count)
             report("submit_task + ray.get", "one", *tasks)
             report(f"{BATCH} tasks", "many", *tasks)
