@@ -26,6 +26,7 @@ test: rust-test console-test ray-test ## Run every test (SEEDS=n for more simula
 
 rust-test: ## Only the tests in Rust, the seeded simulation included
 	$(if $(SEEDS),SIM_SEEDS=$(SEEDS)) $(CARGO) test --workspace --lib --tests --examples
+	$(CARGO) test --quiet --doc -p multicluster-ray -p multicluster-testkit
 
 console-test: ## Only the console's own tests, without a browser
 	@scripts/console test

@@ -1,10 +1,10 @@
 """One front door to many Ray clusters.
 
-    from ray_multicluster_scheduler import initialize_scheduler_environment, submit_job
+    import ray_multicluster_scheduler as rms
 
-    with initialize_scheduler_environment("cluster.yaml"):
-        job = submit_job("python train.py", resource_requirements={"CPU": 2})
-        wait_for_all_jobs([job])
+    with rms.initialize_scheduler_environment("cluster.yaml"):
+        job = rms.submit_job("python train.py", resource_requirements={"CPU": 2})
+        rms.wait_for_all_jobs([job])
 
 Every function here is a method of the :class:`Scheduler` that `initialize_scheduler_environment`
 returns, and uses this program's. Ray is imported when a task or an actor is submitted, and not

@@ -3,6 +3,7 @@
 use std::{fmt, process::ExitCode};
 
 use multicluster_api::{ErrorBody, codes};
+use multicluster_config::ConfigError;
 
 /// Why a command did not do what it was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +106,7 @@ impl Failure {
     pub(crate) fn of(error: &anyhow::Error) -> Self {
         match error.downcast_ref::<Failure>() {
             Some(failure) => failure.clone(),
+            None if error.is::<ConfigError>() => Self::new(Exit::BadInput, format!("{error:#}")),
             None => Self::new(Exit::Failed, format!("{error:#}")),
         }
     }

@@ -59,7 +59,7 @@ fn section(page: &mut String, level: &str, parent: &str, command: &Command) {
     let name = format!("{parent} {}", command.get_name());
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     let _ = write!(page, "\n{level} `{name}`\n\n{about}.\n\n");
-    let own = || command.get_arguments().filter(|arg| !arg.is_hide_set() && !arg.is_global_set());
+    let own = || command.get_arguments().filter(|arg| !arg.is_hide_set());
     let options_too = own().any(|arg| !arg.is_positional()).then(|| "[OPTIONS]".to_owned());
     let positional = own().filter(|arg| arg.is_positional()).map(placeholder);
     let inner = command.has_subcommands().then_some(match command.is_subcommand_required_set() {

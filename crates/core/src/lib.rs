@@ -8,8 +8,9 @@
 //! - `cycle` the scheduling cycle, six phases in order
 //! - `look` the filters, each with its Reason, and the choice
 //! - `policy` the scores and the operator's expressions
-//! - `queue` equivalence classes, order, bounds · `pool` what is known per cluster
-//! - `ledger`, `breaker` one rule each
+//! - `queue` equivalence classes, order, bounds · `heads` what is next in each · `index` who could be next
+//! - `pool` what is known per cluster · `jobs` per job · `timers` what is due when
+//! - `ledger`, `breaker`, `drivers`, `pacer` one rule each
 //! - `submit`, `attempts`, `leases`, `operate` what callers, attempts, holders and operators do
 //! - `explain` why · `view` what there is · `rebuild` after a crash · `record` what is durable
 

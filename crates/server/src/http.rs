@@ -1,10 +1,11 @@
 //! Everything that is asked over HTTP: the native API, Ray's Jobs API, metrics, the console.
 //!
 //! ```text
-//! request ─ guard (Host, Origin, panics, latency) ─┬─ native    /v1/…
-//!                                                  ├─ ray_jobs  /api/…
-//!                                                  ├─ metrics   /metrics /healthz /readyz
-//!                                                  └─ console   / /assets/… /favicon.svg
+//! request ─ guard (Host, Origin, token, share, panics, latency) ─┬─ native    /v1/…
+//!                                                                ├─ ray_jobs  /api/…
+//!                                                                ├─ metrics   /metrics /healthz /readyz
+//!                                                                ├─ login     /login /logout
+//!                                                                └─ console   / /assets/… /favicon.svg
 //! ```
 
 pub(crate) mod body;

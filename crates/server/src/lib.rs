@@ -8,7 +8,8 @@
 //! - `plane` all of it together, as the HTTP routes see it
 //! - `access` who may ask for what · `bounds` how much at once
 //! - `http` both APIs and the console · `events`, `metrics`, `history` what is told
-//! - `serve` start, reload, stop · `usage` whether anybody needs us
+//! - `serve` start, reload, stop · `usage` whether anybody needs us · `clock` the time
+//! - `sdk` the Python SDK, for clusters that have not installed it · `soak` a day under load
 
 mod access;
 mod bounds;

@@ -6,9 +6,9 @@
 //!
 //! ```text
 //! job's runtime_env ─ folders ─ paths translated ─┐
-//! cluster's runtime_env ─ folders ────────────────┴─ merge ─ packages ─ context ─ runtime_env
-//! entrypoint ─ paths translated ───────────────────────────────────────────────── entrypoint
-//! metadata ─ ownership ────────────────────────────────────────────────────────── metadata
+//! cluster's runtime_env ─ secrets ─ folders ──────┴─ merge ─ context ─ packages ─ SDK ─▶ runtime_env
+//! entrypoint ─ paths translated ───────────────────────────────────────────────────────▶ entrypoint
+//! metadata ─ ownership ────────────────────────────────────────────────────────────────▶ metadata
 //! ```
 //!
 //! - `folders` the packages that stand for the submitter's folders

@@ -7,7 +7,7 @@ use multicluster_types::{
     ClusterName, ClusterSpec, IdError, Quantity, QuantityError, Resources, settings::closest,
 };
 
-use crate::VirtualCluster;
+use crate::{VirtualCluster, excerpt};
 
 /// The sizes of the clusters of a pool.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -162,10 +162,6 @@ fn read_item(item: &str) -> Result<(&'static str, Quantity), CapacityError> {
     let memory =
         Quantity::parse(item).map_err(|source| CapacityError::Amount { text: excerpt(item), source })?;
     Ok(("memory", memory))
-}
-
-fn excerpt(text: &str) -> String {
-    text.chars().take(40).collect()
 }
 
 #[cfg(test)]

@@ -49,3 +49,8 @@ pub fn simulate(pool: &Pool, workload: &Workload) -> Result<Report, SimulationEr
     let trace = engine::run(pool, workload)?;
     Ok(Report::of(pool, workload, &trace))
 }
+
+/// The start of something that was written, for a message about it.
+fn excerpt(text: &str) -> String {
+    text.chars().take(40).collect()
+}

@@ -8,7 +8,7 @@ use multicluster_types::{
     settings::{SettingError, closest},
 };
 
-use crate::{CapacityError, Pool, VirtualCluster, capacity::Capacity};
+use crate::{CapacityError, Pool, VirtualCluster, capacity::Capacity, excerpt};
 
 /// One change: `resource_threshold=0.9`, `mac.submission_interval=5s`,
 /// `policies=score:1,pack:0.5`.
@@ -243,10 +243,6 @@ impl fmt::Display for Variant {
         let changes: Vec<_> = self.0.iter().map(Change::to_string).collect();
         f.pad(&changes.join(" "))
     }
-}
-
-fn excerpt(text: &str) -> String {
-    text.chars().take(60).collect()
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ use multicluster_types::{
 
 pub use error::{FieldError, WorkloadError};
 
+use crate::excerpt;
 use header::{Column, Header};
 
 /// Work and when it arrives.
@@ -195,10 +196,6 @@ fn preference(text: &str) -> Result<Option<Preference>, FieldError> {
         "" => Ok(None),
         name => Ok(Some(Preference { cluster: ClusterName::new(name)?, required: false })),
     }
-}
-
-fn excerpt(text: &str) -> String {
-    text.chars().take(40).collect()
 }
 
 /// The same work is kept once: a workload has few shapes.

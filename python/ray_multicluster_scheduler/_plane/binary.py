@@ -39,8 +39,7 @@ def find() -> Path:
     places = "\n    ".join(tried)
     raise ControlPlaneError(
         f"the control plane's program {NAME} is not on this machine",
-        hint="install the wheel for this platform (pip install --force-reinstall "
-        "ray_multicluster_scheduler),\n  or use a control plane that runs elsewhere: set "
+        hint="install the wheel for this platform (`make wheels` builds it),\n  or use a control plane that runs elsewhere: set "
         f"RAY_MULTICLUSTER_ADDRESS; looked at\n    {places}",
     )
 

@@ -188,6 +188,11 @@ fn a_working_dir_is_packed_by_rays_rules_and_uploaded_once() {
             "train.py"
         ]
     );
+    // Ray drops what nobody uses; for the next job it is there again.
+    let (name, _) = world.centos.packages().pop_first().unwrap();
+    world.centos.drop_package(&name);
+    submit("three");
+    assert!(world.centos.packages().contains_key(&name));
     let told = world.fails(2, &["submit", "--working-dir", "none", "--", "x"]);
     assert!(told.contains("working_dir none") && told.contains("must be absolute"), "{told}");
 }

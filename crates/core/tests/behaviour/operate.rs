@@ -385,6 +385,20 @@ fn time_that_goes_back_stands_still() {
 // ---- ended jobs
 
 #[test]
+fn a_job_that_is_run_again_joins_the_end_of_its_queue() {
+    let mut env = TestEnv::only();
+    env.set("max_running_jobs", "1");
+    let [first, second, third] = [(); 3].map(|()| env.submit(a_job()));
+    env.run(&first);
+    env.stop(&first).unwrap();
+    env.observe(&first, RunStatus::Stopped);
+    env.ask(Input::Rerun { job: first.clone() }).unwrap();
+    env.run(&second);
+    env.observe(&second, RunStatus::Succeeded);
+    assert_eq!((env.state(&third), env.state(&first)), (State::Dispatching, State::Queued));
+}
+
+#[test]
 fn a_failed_or_stopped_job_is_run_again_under_its_id() {
     let mut env = TestEnv::only();
     let job = env.submit(a_job());

@@ -1,8 +1,8 @@
 //! The native API `/v1`: everything the control plane can do and say, with an OpenAPI
 //! document.
 //!
-//! - `jobs`, `resolved`, `batch`, `placements`, `leases`, `clusters`, `plane` the routes, by
-//!   subject
+//! - `jobs`, `resolved`, `decisions`, `batch`, `placements`, `leases`, `clusters`, `plane` the
+//!   routes, by subject
 //! - `events` what happens, as it happens · `follow` a log, likewise · `wait` long polls
 //! - `views` how things are shown · `request` how requests are read · `document` what the
 //!   OpenAPI document says of every route
