@@ -122,7 +122,7 @@ impl RayClient {
         let Some(body) = self.found(Call::Job, t.get(url), id).await? else { return Ok(None) };
         let job: JobDetails = t.parse(Call::Job, &body)?;
         if job.has_id(id) {
-            Ok(Some(job))
+            Ok(Some(t.own_job(job)))
         } else {
             Err(t.own(RayError::bad_answer(Call::Job, "it is another job")))
         }
@@ -135,7 +135,9 @@ impl RayClient {
     pub async fn jobs(&self) -> Result<JobList, RayError> {
         let t = &self.transport;
         let answer = t.ask(Call::Jobs, t.get(t.url(["api", "jobs", ""])), MANY).await?;
-        answer.into_body(Call::Jobs).and_then(|body| JobList::parse(&body)).map_err(|e| t.own(e))
+        let list =
+            answer.into_body(Call::Jobs).and_then(|body| JobList::parse(&body)).map_err(|e| t.own(e))?;
+        Ok(JobList { jobs: list.jobs.into_iter().map(|job| t.own_job(job)).collect(), ..list })
     }
 
     /// Stops a job: was there something to stop? `None` if there is no such job.

@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use multicluster_types::ClusterSpec;
 use reqwest::{
     Certificate, Client, Url,
     header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue},
@@ -23,9 +24,31 @@ pub struct Endpoint {
     pub ca_pem: Option<Vec<u8>>,
     /// Accept any certificate. Whoever sits in between then reads the token.
     pub insecure_tls: bool,
+    /// What no message may repeat besides the token and the headers: secrets that jobs are
+    /// sent with.
+    pub hidden: Vec<String>,
 }
 
 impl Endpoint {
+    /// A cluster's, as the operator describes it.
+    ///
+    /// # Errors
+    /// When its `ca_file` cannot be read.
+    pub fn of(cluster: &ClusterSpec) -> Result<Self, String> {
+        let connection = &cluster.connection;
+        let read = |path: &Arc<str>| {
+            std::fs::read(&**path).map_err(|error| format!("ca_file {path} cannot be read: {error}"))
+        };
+        Ok(Self {
+            dashboard: cluster.dashboard.to_string(),
+            token: connection.token.as_ref().map(|token| token.expose().to_owned()),
+            headers: connection.headers.iter().map(|(k, v)| (k.clone(), v.expose().to_owned())).collect(),
+            ca_pem: connection.ca_file.as_ref().map(read).transpose()?,
+            insecure_tls: connection.insecure_tls,
+            hidden: cluster.secret_vars.values().map(|secret| secret.expose().to_owned()).collect(),
+        })
+    }
+
     /// An address and nothing else.
     #[must_use]
     pub fn new(dashboard: impl Into<String>) -> Self {

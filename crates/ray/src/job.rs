@@ -118,7 +118,7 @@ pub struct JobDetails {
     #[serde(default)]
     pub message: Option<Message>,
     /// E.g. `RUNTIME_ENV_SETUP_FAILURE`; only newer Rays say.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "short")]
     pub error_type: Option<String>,
     /// When it was submitted.
     #[serde(default, deserialize_with = "moment")]
@@ -130,10 +130,10 @@ pub struct JobDetails {
     #[serde(default, deserialize_with = "nullable")]
     pub metadata: BTreeMap<String, String>,
     /// The agent of the node on which the entrypoint runs.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "short")]
     pub driver_agent_http_address: Option<String>,
     /// The node on which the entrypoint runs.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "short")]
     pub driver_node_id: Option<String>,
     /// The entrypoint's exit code; only newer Rays say.
     #[serde(default)]
@@ -261,6 +261,17 @@ fn nullable<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
+/// A word or an address. Kept for as long as its job, so no cluster makes it long.
+fn short<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    const LONGEST: usize = 256;
+    let mut text: Option<String> = Option::deserialize(from)?;
+    if let Some(text) = &mut text {
+        text.truncate(text.floor_char_boundary(LONGEST));
+        text.shrink_to_fit();
+    }
+    Ok(text)
+}
+
 /// Milliseconds, as a whole number or not; Ray uses 0 for "not yet" in places.
 fn moment<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
     let ms: Option<f64> = Option::deserialize(from)?;
@@ -270,6 +281,18 @@ fn moment<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Er
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn what_is_kept_of_a_job_is_short() {
+        let long = "é".repeat(1 << 20);
+        let job = serde_json::json!({"status": "FAILED", "submission_id": "a", "error_type": long,
+                                     "driver_node_id": long, "driver_agent_http_address": long, "message": long});
+        let job: JobDetails = serde_json::from_value(job).unwrap();
+        for text in [job.error_type, job.driver_node_id, job.driver_agent_http_address] {
+            assert_eq!(text.unwrap().len(), 256);
+        }
+        assert!(job.message.unwrap().as_str().len() <= Message::MAX);
+    }
+
     use super::*;
 
     #[test]

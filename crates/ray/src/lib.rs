@@ -37,6 +37,7 @@ mod job;
 mod list;
 mod logs;
 mod package;
+mod secrets;
 mod tail;
 mod transport;
 

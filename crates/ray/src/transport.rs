@@ -10,6 +10,8 @@ use crate::{
     answer::{Answer, printable},
     endpoint::{BuildError, Endpoint, Target, Timeouts, root_cause},
     error::{Call, Class, Kind, RayError},
+    job::JobDetails,
+    secrets::Secrets,
 };
 
 /// The longest answer about one thing. A job's runtime_env may hold a lot.
@@ -29,16 +31,12 @@ pub(crate) trait Sink {
 pub(crate) struct Transport {
     target: Target,
     pub(crate) timeouts: Timeouts,
-    /// What must never appear in a message, even if the other side repeats it.
-    secrets: Vec<String>,
+    secrets: Secrets,
 }
 
 impl Transport {
     pub(crate) fn new(endpoint: &Endpoint, timeouts: Timeouts) -> Result<Self, BuildError> {
-        let values = endpoint.headers.iter().map(|(_, value)| value.as_str());
-        let secrets = values.chain(endpoint.token.as_deref()).map(str::trim).filter(|s| s.len() >= 6);
-        let secrets = secrets.map(str::to_owned).collect();
-        Ok(Self { target: Target::new(endpoint, &timeouts)?, timeouts, secrets })
+        Ok(Self { target: Target::new(endpoint, &timeouts)?, timeouts, secrets: Secrets::of(endpoint) })
     }
 
     pub(crate) fn address(&self) -> &str {
@@ -128,13 +126,13 @@ impl Transport {
 
     /// Completes an error: whose it is, and nothing secret in it.
     pub(crate) fn own(&self, error: RayError) -> RayError {
-        let mut error = error.at(&self.target.shown);
-        for secret in &self.secrets {
-            if error.message.as_str().contains(secret.as_str()) {
-                error.message = error.message.as_str().replace(secret.as_str(), "<hidden>").into();
-            }
-        }
-        error
+        let error = error.at(&self.target.shown);
+        RayError { message: self.secrets.hide(error.message), ..error }
+    }
+
+    /// What Ray says about a job, with nothing secret in it.
+    pub(crate) fn own_job(&self, job: JobDetails) -> JobDetails {
+        JobDetails { message: job.message.map(|message| self.secrets.hide(message)), ..job }
     }
 }
 

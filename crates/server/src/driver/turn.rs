@@ -394,8 +394,12 @@ impl Turn {
         if known.is_some_and(|(known, _)| Arc::ptr_eq(known, &spec) || **known == *spec) {
             return;
         }
-        let reached_alike =
-            |known: &ClusterSpec| known.dashboard == spec.dashboard && known.connection == spec.connection;
+        // A lane knows the secrets of its cluster, to keep them out of what it reports.
+        let reached_alike = |known: &ClusterSpec| {
+            known.dashboard == spec.dashboard
+                && known.connection == spec.connection
+                && known.secret_vars == spec.secret_vars
+        };
         let generation = match known {
             Some((known, generation)) if reached_alike(known) => *generation,
             _ => {

@@ -8,6 +8,7 @@ use std::{
 use multicluster_core::DispatchOutcome;
 use multicluster_ray::{RayError, SubmitRequest};
 use multicluster_store::{Content, StoreError};
+use multicluster_types::Message;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
@@ -18,7 +19,7 @@ use super::{
 use crate::{
     clock::span,
     driver::Run,
-    resolve::{self, Resolved},
+    resolve::{self, Resolved, redact_text},
     sdk,
 };
 
@@ -78,7 +79,7 @@ impl Lane {
         match answer {
             Ok(_) => Ok(()),
             Err(error) if error.is_already_exists() => self.whose(run, &error).await,
-            Err(error) if error.may_have_arrived() => Err(DispatchOutcome::Unknown(error.to_string().into())),
+            Err(error) if error.may_have_arrived() => Err(DispatchOutcome::Unknown(told(&error))),
             Err(error) => Err(refused_or_failed(&error)),
         }
     }
@@ -88,7 +89,7 @@ impl Lane {
         match self.find(run).await {
             Ok(Found::Ours(_)) => Ok(()),
             Ok(Found::SomebodyElses) => Err(DispatchOutcome::Taken(status::taken(&self.cluster, run))),
-            Ok(Found::Nothing) | Err(_) => Err(DispatchOutcome::Unknown(error.to_string().into())),
+            Ok(Found::Nothing) | Err(_) => Err(DispatchOutcome::Unknown(told(error))),
         }
     }
 
@@ -169,11 +170,16 @@ impl Lane {
 /// A request that can never work is refused everywhere; a cluster that does not want
 /// us (token, proxy) says nothing about the request.
 fn refused_or_failed(error: &RayError) -> DispatchOutcome {
-    let message = error.to_string().into();
+    let message = told(error);
     if error.is_refusal() { DispatchOutcome::Refused(message) } else { DispatchOutcome::Failed(message) }
 }
 
-fn describe(outcome: &DispatchOutcome) -> (&'static str, Option<&multicluster_types::Message>) {
+/// Ray repeats what it was sent.
+fn told(error: &RayError) -> Message {
+    redact_text(&error.to_string()).into()
+}
+
+fn describe(outcome: &DispatchOutcome) -> (&'static str, Option<&Message>) {
     match outcome {
         DispatchOutcome::Accepted => ("accepted", None),
         DispatchOutcome::Refused(why) => ("refused", Some(why)),

@@ -92,18 +92,7 @@ pub(super) fn start(
 }
 
 fn connect(spec: &ClusterSpec) -> Result<RayClient, String> {
-    let connection = &spec.connection;
-    let read = |path: &Arc<str>| {
-        std::fs::read(&**path).map_err(|error| format!("ca_file {path} cannot be read: {error}"))
-    };
-    let endpoint = Endpoint {
-        dashboard: spec.dashboard.to_string(),
-        token: connection.token.as_ref().map(|token| token.expose().to_owned()),
-        headers: connection.headers.iter().map(|(k, v)| (k.clone(), v.expose().to_owned())).collect(),
-        ca_pem: connection.ca_file.as_ref().map(read).transpose()?,
-        insecure_tls: connection.insecure_tls,
-    };
-    RayClient::new(&endpoint, Timeouts::default()).map_err(|error| error.to_string())
+    RayClient::new(&Endpoint::of(spec)?, Timeouts::default()).map_err(|error| error.to_string())
 }
 
 /// A cluster that cannot even be asked is unhealthy, and says why.
@@ -174,9 +163,14 @@ impl Lane {
         })
     }
 
-    /// Which attempt of ours this is, if it is ours.
+    /// Which attempt of ours this is, if it is ours. Metadata may be copied to another run; of
+    /// an id there is only one.
     pub(super) fn owner_of(&self, details: &JobDetails) -> Option<Ownership> {
-        Ownership::parse(&details.metadata).filter(|owner| *owner.plane == *self.shared.plane)
+        Ownership::parse(&details.metadata).filter(|owner| {
+            *owner.plane == *self.shared.plane
+                && details.submission_id.as_deref()
+                    == Some(SubmissionId::of(&owner.job, owner.attempt).as_str())
+        })
     }
 
     async fn look_up(&self, run: Run, question: u32) {

@@ -36,7 +36,7 @@ pub fn redact_metadata(metadata: &BTreeMap<String, String>) -> BTreeMap<String, 
 /// A command, an option, a message without secrets.
 #[must_use]
 pub fn redact_text(text: &str) -> String {
-    redact_flags(&redact_assignments(&redact_urls(text)))
+    redact_flags(&redact_assignments(&redact_urls(&redact_entries(text))))
 }
 
 fn redact_value(name: &str, value: &Value) -> Value {
@@ -174,6 +174,57 @@ fn is_http(before: &str) -> bool {
         start.and_then(|start| before.get(start..)).is_some_and(|end| end.eq_ignore_ascii_case(scheme))
     };
     ends("http://") || ends("https://")
+}
+
+/// `'NAME': 'value'` without the value where the name is a secret's, as Python and JSON write
+/// it: Ray's messages repeat whole runtime_envs.
+fn redact_entries(text: &str) -> String {
+    let mut result = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(colon) = rest.find(':') {
+        let (before, after) = rest.split_at(colon + 1);
+        result.push_str(before);
+        rest = after;
+        if quoted_name(&before[..colon]).is_some_and(is_secret) {
+            let value = after.trim_start();
+            let end = entry_end(value);
+            result.push_str(&after[..after.len() - value.len()]);
+            result.push_str(if end > 0 { REDACTED } else { "" });
+            rest = &value[end..];
+        }
+    }
+    result.push_str(rest);
+    result
+}
+
+/// The name in quotes at the end of a text. JSON within JSON has a backslash before each quote.
+fn quoted_name(text: &str) -> Option<&str> {
+    let text = text.trim_end();
+    let quote = text.chars().next_back().filter(|c| matches!(c, '"' | '\''))?;
+    let text = text[..text.len() - 1].trim_end_matches('\\');
+    Some(&text[text.rfind(quote)? + 1..])
+}
+
+/// The end of a value: of its quotes, or of the text if they were cut off; else before what
+/// comes next.
+fn entry_end(value: &str) -> usize {
+    let slashes = value.len() - value.trim_start_matches('\\').len();
+    let Some(quote) = value[slashes..].chars().next().filter(|c| matches!(c, '"' | '\'')) else {
+        return value
+            .find(|c: char| c.is_whitespace() || matches!(c, ',' | '}' | ']'))
+            .unwrap_or(value.len());
+    };
+    let begin = slashes + 1;
+    let mut before = 0;
+    for (at, char) in value[begin..].char_indices() {
+        match char {
+            '\\' => before += 1,
+            // More backslashes than at the beginning: a quote within the value.
+            _ if char == quote && before <= slashes => return begin + at + 1,
+            _ => before = 0,
+        }
+    }
+    value.len()
 }
 
 /// `NAME=value` without the value where the name is a secret's: `TOKEN=… python x.py`,

@@ -82,18 +82,7 @@ fn told(error: &RayError) -> String {
 }
 
 fn client(cluster: &ClusterSpec) -> Result<RayClient, String> {
-    let connection = &cluster.connection;
-    let read = |path: &std::sync::Arc<str>| {
-        std::fs::read(&**path).map_err(|error| format!("ca_file {path} cannot be read: {error}"))
-    };
-    let endpoint = Endpoint {
-        dashboard: cluster.dashboard.to_string(),
-        token: connection.token.as_ref().map(|token| token.expose().to_owned()),
-        headers: connection.headers.iter().map(|(k, v)| (k.clone(), v.expose().to_owned())).collect(),
-        ca_pem: connection.ca_file.as_ref().map(read).transpose()?,
-        insecure_tls: connection.insecure_tls,
-    };
-    RayClient::new(&endpoint, Timeouts::default()).map_err(|error| error.to_string())
+    RayClient::new(&Endpoint::of(cluster)?, Timeouts::default()).map_err(|error| error.to_string())
 }
 
 async fn head(address: &str) -> Result<(), String> {

@@ -15,6 +15,7 @@ use crate::{
     access::Caller,
     driver::Turn,
     http::{body, error::Problem},
+    resolve::redact_text,
 };
 
 /// Ten thousand, with a few words each.
@@ -107,7 +108,9 @@ fn held(attempt: Option<u32>) -> Option<Attempt> {
 }
 
 fn outcome(lease: &api::LeaseRelease) -> ReleaseOutcome {
-    let message = |usual: &str| lease.message.as_deref().map_or_else(|| Message::new(usual), Message::new);
+    let message = |usual: &str| {
+        lease.message.as_deref().map_or_else(|| Message::new(usual), |said| redact_text(said).into())
+    };
     match lease.outcome {
         api::Released::Succeeded => ReleaseOutcome::Succeeded,
         api::Released::Failed => ReleaseOutcome::Failed(message("its caller says it failed")),

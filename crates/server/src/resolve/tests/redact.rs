@@ -110,9 +110,27 @@ fn secrets_are_hidden_wherever_they_are() {
 }
 
 #[test]
+fn what_ray_repeats_of_a_runtime_env_is_hidden() {
+    for (said, shown) in [
+        (
+            "env 'ts' from the runtime env {'conda': 'ts', 'env_vars': {'HF_TOKEN': 'a\\'b', 'MODE': 'fast'}} doesn't exist",
+            "env 'ts' from the runtime env {'conda': 'ts', 'env_vars': {'HF_TOKEN': <redacted>, 'MODE': 'fast'}} doesn't exist",
+        ),
+        (r#"{"api_key":"x","n":1}"#, r#"{"api_key":<redacted>,"n":1}"#),
+        (r#""{\"TOKEN\": \"a b\", \"A\": \"c\"}""#, r#""{\"TOKEN\": <redacted>, \"A\": \"c\"}""#),
+        (r#"{'PIN_SECRET': 1234, "A": 5}"#, r#"{'PIN_SECRET': <redacted>, "A": 5}"#),
+        ("{'DB_PASSWORD': 'cut o…", "{'DB_PASSWORD': <redacted>"),
+        ("12:30: 'token': ", "12:30: 'token': "),
+        ("a: b, 'PATH': '/bin'", "a: b, 'PATH': '/bin'"),
+    ] {
+        assert_eq!(redact_text(said), shown);
+    }
+}
+
+#[test]
 fn long_texts_take_no_time() {
     let began = Instant::now();
-    for piece in ["://", "=", "token=", "--token ", "a@", "://a:b@", "'", "bearer "] {
+    for piece in ["://", "=", ":", "'token':", "\\", "token=", "--token ", "a@", "://a:b@", "'", "bearer "] {
         let text = piece.repeat((1 << 20) / piece.len());
         assert!(!redact_text(&text).is_empty());
     }
@@ -121,7 +139,10 @@ fn long_texts_take_no_time() {
 }
 
 /// Ways in which a secret gets into a text.
-const SHAPES: [&str; 8] = [
+const SHAPES: [&str; 11] = [
+    "{'HF_TOKEN': 'hunter+2', 'A': 'b'}",
+    "{\"api_key\": \"hunter+2\"}",
+    "{\\\"DB_PASSWORD\\\": \\\"hunter+2\\\"}",
     "TOKEN=hunter+2",
     "--api-key=hunter+2",
     "--password hunter+2",
