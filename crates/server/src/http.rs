@@ -105,12 +105,12 @@ impl Guard {
         {
             self.check_owner(&caller, id).await?;
         }
+        let place = self.bounds.request(&caller)?;
         if is_a_submit(method, route) {
             // Refused in any case: it shall not count.
             self.driver.disk.check()?;
             self.bounds.submit(&caller, 1)?;
         }
-        let place = self.bounds.request(&caller)?;
         Ok((caller, Some(place)))
     }
 
@@ -165,6 +165,9 @@ async fn watch(State(guard): State<Guard>, request: Request, next: Next) -> Resp
                     render(Problem::new(codes::INTERNAL, "the request ran into a bug"), &uri)
                 }
             };
+            if is_a_submit(&method, route) && !response.status().is_success() {
+                guard.bounds.give_back(&caller, 1);
+            }
             // Whoever changed something must hear of it; and batches are few at a time.
             let size = if method == Method::GET { response.body().size_hint().lower() } else { 0 };
             match guard.bounds.answer(&caller, size) {
