@@ -121,7 +121,7 @@ async fn of_batches_and_uploads_one_owner_has_half() {
     ] {
         let mut sending: Vec<_> = (0..share).map(|_| send(zorro, method, path, unsent())).collect();
         assert!(sending.iter_mut().all(|one| one.now_or_never().is_none()), "{path}");
-        let refused = send(zorro, method, path, unsent()).await.unwrap();
+        let refused = send(zorro, method, path, unsent()).now_or_never().expect("at once").unwrap();
         assert_eq!((refused.status().as_u16(), seconds(refused.headers())), (503, 2), "{path}");
         let text = axum::body::to_bytes(refused.into_body(), 1 << 20).await.unwrap();
         assert!(String::from_utf8_lossy(&text).contains(told), "{text:?}");
