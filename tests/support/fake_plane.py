@@ -35,6 +35,8 @@ class FakePlane:
         self.lose_answers = 0
         #: The next submissions are refused so: status, code, Retry-After.
         self.refuse: list[tuple[int, str, str]] = []
+        #: Everything is too much for it: come back after so many seconds.
+        self.overloaded: str | None = None
         #: So many of the next uploads break off.
         self.break_uploads = 0
         #: Answers nothing at all, but accepts connections.
@@ -166,6 +168,10 @@ class Handler(BaseHTTPRequestHandler):
             return
         while self.fake.frozen.is_set():
             time.sleep(0.05)
+        if self.fake.overloaded is not None:
+            said = {"code": "overloaded", "message": "it does not keep up"}
+            self._answer(503, said, {"Retry-After": self.fake.overloaded})
+            return
         parts = urlsplit(self.path)
         steps = [unquote(step) for step in parts.path.strip("/").split("/")]
         query = parse_qs(parts.query)

@@ -26,6 +26,10 @@ const SHARE: usize = 2;
 /// Followers of the log of one job. Each has a stream of its own from the job's cluster: Ray's
 /// tail begins at the first byte, and what a late follower has missed is kept nowhere else.
 const FOLLOWERS_OF_A_JOB: usize = 32;
+/// Batches that are being sent at a time: what bounds their memory.
+const BATCHES: usize = 32;
+/// Packages uploaded at a time, each holding a megabyte.
+const UPLOADS: usize = 64;
 /// Answers of more than [`LARGE`] on their way at a time: what bounds their memory, however
 /// slowly they are read.
 const LARGE_ANSWERS: usize = 32;
@@ -116,6 +120,8 @@ struct Inner {
     followers_of_jobs: Arc<Places<JobId>>,
     tails: Arc<Places<ClusterName>>,
     polls: Arc<Places<Owner>>,
+    batches: Arc<Places<Owner>>,
+    uploads: Arc<Places<Owner>>,
     answers: Arc<Places<Owner>>,
 }
 
@@ -143,6 +149,8 @@ impl Bounds {
             followers_of_jobs: Arc::new(Places::new(quarter, FOLLOWERS_OF_A_JOB)),
             tails: Arc::new(Places::new(quarter, TAILS_OF_A_CLUSTER)),
             polls: shared(quarter),
+            batches: shared(BATCHES),
+            uploads: shared(UPLOADS),
             answers: shared(LARGE_ANSWERS),
         }))
     }
@@ -187,6 +195,13 @@ impl Bounds {
             let hint = format!("try again in {seconds:.1} s; ask whoever runs the control plane for more");
             Problem::new(codes::RATE_LIMITED, message).hint(hint).retry_after(over.wait)
         })
+    }
+
+    /// So many of what this caller submitted were not accepted: they shall not count.
+    pub(crate) fn give_back(&self, caller: &Caller, count: usize) {
+        if let Some(token) = caller.token() {
+            self.0.submits.give_back(token, count);
+        }
     }
 
     /// A request of somebody who need not say who it is.
@@ -244,6 +259,16 @@ impl Bounds {
         }
     }
 
+    /// This caller sends a batch.
+    pub(crate) fn batch(&self, caller: &Caller) -> Result<Place, Problem> {
+        self.enter(&self.0.batches, caller, Shed::Batches, "batches are being sent")
+    }
+
+    /// This caller uploads a package.
+    pub(crate) fn upload(&self, caller: &Caller) -> Result<Place, Problem> {
+        self.enter(&self.0.uploads, caller, Shed::Uploads, "packages are being uploaded")
+    }
+
     /// This caller is sent so many bytes: a place, if that is many.
     pub(crate) fn answer(&self, caller: &Caller, size: u64) -> Result<Option<Place>, Problem> {
         if size <= LARGE {
@@ -259,7 +284,7 @@ impl Bounds {
     }
 
     /// Too many of the same at once.
-    pub(crate) fn busy(&self, shed: Shed, message: impl Into<String>) -> Problem {
+    fn busy(&self, shed: Shed, message: impl Into<String>) -> Problem {
         self.count(shed);
         Problem::new(codes::BUSY, message)
     }

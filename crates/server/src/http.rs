@@ -32,6 +32,7 @@ use multicluster_api::codes;
 use multicluster_types::JobId;
 
 use self::{
+    body::Drained,
     error::Problem,
     host::Hosts,
     route::{Routes, part},
@@ -105,12 +106,12 @@ impl Guard {
         {
             self.check_owner(&caller, id).await?;
         }
+        let place = self.bounds.request(&caller)?;
         if is_a_submit(method, route) {
             // Refused in any case: it shall not count.
             self.driver.disk.check()?;
             self.bounds.submit(&caller, 1)?;
         }
-        let place = self.bounds.request(&caller)?;
         Ok((caller, Some(place)))
     }
 
@@ -144,6 +145,11 @@ async fn watch(State(guard): State<Guard>, request: Request, next: Next) -> Resp
         Some(_) => guard.admit(&method, &uri, request.headers()).await,
         None => Err(Problem::new(codes::STOPPING, "the control plane ends, for nobody needed it")),
     };
+    let route = guard.routes.find(uri.path());
+    let drained = match route {
+        Some("/api/packages/{protocol}/{name}") if admitted.is_ok() => Drained::PACKAGE,
+        _ => Drained::USUAL,
+    };
     let (mut request, rest) = body::watched(request);
     let mut response = match admitted {
         Err(problem) => {
@@ -160,6 +166,9 @@ async fn watch(State(guard): State<Guard>, request: Request, next: Next) -> Resp
                     render(Problem::new(codes::INTERNAL, "the request ran into a bug"), &uri)
                 }
             };
+            if is_a_submit(&method, route) && !response.status().is_success() {
+                guard.bounds.give_back(&caller, 1);
+            }
             // Whoever changed something must hear of it; and batches are few at a time.
             let size = if method == Method::GET { response.body().size_hint().lower() } else { 0 };
             match guard.bounds.answer(&caller, size) {
@@ -169,10 +178,9 @@ async fn watch(State(guard): State<Guard>, request: Request, next: Next) -> Resp
         }
     };
     error::say_when(response.status(), response.headers_mut());
-    if !rest.drain().await || using.is_none() {
+    if !rest.drain(drained) || using.is_none() {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    let route = guard.routes.find(uri.path());
     guard.metrics.api(route, &method, response.status().as_u16(), started.elapsed());
     response
 }
@@ -183,8 +191,11 @@ pub(crate) fn is_sign_of_life(uri: &Uri) -> bool {
 }
 
 /// Said by whoever does not even look at the request.
-pub(crate) fn turned_away(problem: Problem, uri: &Uri) -> Response {
-    let mut response = render(problem, uri);
+pub(crate) fn turned_away(problem: Problem, request: Request) -> Response {
+    let mut response = render(problem, request.uri());
+    let (request, rest) = body::watched(request);
+    drop(request);
+    rest.drain(Drained::USUAL);
     error::say_when(response.status(), response.headers_mut());
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
@@ -256,6 +267,17 @@ mod tests {
             assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
             assert_eq!(response.headers()["content-type"], kind);
         }
+    }
+
+    /// Not even for one that never comes.
+    #[tokio::test]
+    async fn an_answer_does_not_wait_for_a_body_that_nobody_reads() {
+        let mut router = Router::new().layer(middleware::from_fn_with_state(a_guard(), watch));
+        let unsent = Body::from_stream(futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>());
+        let request = Request::post("/v1/jobs").header("host", "somewhere").header("content-length", 9);
+        let answer = router.call(request.body(unsent).unwrap());
+        let answer = tokio::time::timeout(std::time::Duration::from_secs(1), answer).await;
+        assert_eq!(answer.expect("at once").unwrap().status(), StatusCode::FORBIDDEN);
     }
 
     /// However many come without a token: there is room for those who have one, and for signs of life.

@@ -68,6 +68,17 @@ impl Rates {
         Ok(())
     }
 
+    /// Puts so many back: nothing came of them.
+    pub(super) fn give_back(&self, token: &Token, count: usize) {
+        let mut buckets = self.buckets();
+        let Some(per_second) = token.submit_rate.unwrap_or(buckets.usual).per_second() else { return };
+        let span = Duration::from_secs(1) / per_second * u32::try_from(count).unwrap_or(u32::MAX);
+        if let Some(full_at) = buckets.full_at.get_mut(token.sha256()) {
+            // Further back than any clock goes: it is full already.
+            *full_at = full_at.checked_sub(span).unwrap_or(*full_at);
+        }
+    }
+
     fn buckets(&self) -> MutexGuard<'_, Buckets> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -103,6 +114,16 @@ mod tests {
         let over = rates.take_at(start, &token, 1).unwrap_err();
         assert_eq!(over.wait, Duration::from_millis(90_010));
         assert!(rates.take_at(start + over.wait, &token, 1).is_ok());
+    }
+
+    #[test]
+    fn what_is_given_back_can_be_taken_again_and_no_more_than_that() {
+        let (rates, token, start) = (Rates::new(rate("5/s")), Token::of_test("zorro"), Instant::now());
+        let taken = || (0..100).filter(|_| rates.take_at(start, &token, 1).is_ok()).count();
+        rates.give_back(&token, 7);
+        assert_eq!(taken(), 50, "a full bucket takes nothing back");
+        rates.give_back(&token, 7);
+        assert_eq!(taken(), 7);
     }
 
     #[test]

@@ -62,13 +62,15 @@ mod tests {
         time::Duration,
     };
 
+    use axum::{body::Body, extract::Request};
     use multicluster_core::{Core, Input};
     use multicluster_store::{Change, Loaded, Options, Store, memory};
     use multicluster_types::{ClusterName, JobId, Kind, Payload, Work};
     use tokio::time::{sleep, timeout};
+    use tower::Service;
 
     use super::*;
-    use crate::{Driver, NewJob, start};
+    use crate::{Driver, NewJob, Plane, http, start};
 
     /// Has no room while it is told so.
     struct Filling(Box<dyn Store>, Arc<AtomicBool>);
@@ -96,6 +98,15 @@ mod tests {
         driver.submit(job).await.map(drop)
     }
 
+    /// As the metrics have it.
+    async fn is_writable(plane: &Plane) -> bool {
+        let mut router = http::router(plane.clone(), ([127, 0, 0, 1], 8700).into(), &[]);
+        let asked = Request::get("/metrics").header("host", "localhost").body(Body::empty()).unwrap();
+        let page = router.call(asked).await.unwrap().into_body();
+        let page = axum::body::to_bytes(page, usize::MAX).await.unwrap();
+        String::from_utf8_lossy(&page).contains("\nmulticluster_store_writable 1.0\n")
+    }
+
     #[tokio::test]
     async fn while_it_is_full_new_work_is_turned_away_and_those_who_look_are_answered() {
         let file = "clusters: [{name: mac, head_address: '127.0.0.1:1', dashboard: 'http://127.0.0.1:1'}]";
@@ -105,6 +116,7 @@ mod tests {
         let started = start(multicluster_config::parse(file, "test", []).unwrap(), opened, None).unwrap();
         let driver = &started.plane.driver;
         submit(driver, "before").await.unwrap();
+        assert!(is_writable(&started.plane).await);
 
         full.store(true, Ordering::Relaxed);
         let waits = tokio::spawn({
@@ -117,6 +129,8 @@ mod tests {
         let refused = submit(driver, "refused").await.unwrap_err().to_string();
         assert!(refused.starts_with("the state cannot be written for "), "{refused}");
         assert!(refused.contains("s: no room for another package: 7 of 7 bytes"), "{refused}");
+
+        assert!(!is_writable(&started.plane).await);
 
         // More than may be on the way to the disk: the driver has to wait, those who look have not.
         for _ in 0..10 {
@@ -131,6 +145,7 @@ mod tests {
         full.store(false, Ordering::Relaxed);
         waits.await.unwrap().expect("durable now");
         submit(driver, "refused").await.expect("there is room again");
+        assert!(is_writable(&started.plane).await);
         started.stop().await.unwrap();
     }
 }

@@ -31,9 +31,6 @@ const IDLE: Duration = Duration::from_secs(10);
 /// keeps one who sends a byte now and then from holding a place for hours.
 const GRACE: Duration = Duration::from_secs(60);
 const BYTES_A_SECOND: u64 = 64 << 10;
-/// As much is taken, and for as long, from a client whose request is refused already.
-const DRAINED: usize = 8 << 20;
-const DRAINED_FOR: Duration = Duration::from_secs(3);
 /// An error's text repeats at most this much of what was sent.
 const EXCERPT: usize = 300;
 
@@ -66,9 +63,10 @@ pub(super) fn watched(request: Request) -> (Request, Rest) {
         return (request, rest);
     }
     let kept = rest.clone();
+    let is_sent = !headers.contains_key(header::EXPECT);
     let request = request.map(|body| {
         let chunks = Left::Unread(body.into_data_stream());
-        Body::from_stream(Watched { chunks, patience: None, pace: Pace::new(), kept })
+        Body::from_stream(Watched { chunks, is_sent, patience: None, pace: Pace::new(), kept })
     });
     (request, rest)
 }
@@ -134,38 +132,70 @@ enum Left {
     #[default]
     Nothing,
     Unread(BodyDataStream),
-    /// It broke off, or was given up: nobody knows where the next request would begin.
+    /// It broke off, was given up, or will not be sent: nobody knows where the next request
+    /// would begin.
     Broken,
 }
 
-impl Rest {
-    /// Takes what is left, within bounds; false if there is more.
-    ///
-    /// A connection that is closed while its client still sends is reset, and the answer
-    /// lost with it. And one that is kept must be at the beginning of the next request.
-    pub(super) async fn drain(&self) -> bool {
-        let left = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut chunks = match left {
-            Left::Nothing => return true,
-            Left::Unread(chunks) => chunks,
-            Left::Broken => return false,
-        };
+/// How much of a body that nobody reads is taken, and for how long. Not for longer than a
+/// connection may be idle, which it is once it is answered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Drained {
+    bytes: u64,
+    within: Duration,
+}
+
+impl Drained {
+    /// Of anything, from anybody.
+    pub(super) const USUAL: Drained = Drained { bytes: 8 << 20, within: Duration::from_secs(3) };
+    /// Of a package, from those who may upload some: one that is too large is larger than that.
+    pub(super) const PACKAGE: Drained =
+        Drained { bytes: 4 * multicluster_ray::MAX_PACKAGE_BYTES, within: Duration::from_secs(15) };
+
+    /// False if there is more.
+    async fn take(self, mut chunks: BodyDataStream) -> bool {
         let all = async {
             let mut taken = 0;
             while let Some(chunk) = chunks.next().await {
-                taken += chunk.as_ref().map_or(DRAINED, Bytes::len);
-                if taken >= DRAINED {
+                taken += chunk.map_or(self.bytes, |chunk| chunk.len() as u64);
+                if taken >= self.bytes {
                     return false;
                 }
             }
             true
         };
-        tokio::time::timeout(DRAINED_FOR, all).await.unwrap_or(false)
+        tokio::time::timeout(self.within, all).await.unwrap_or(false)
+    }
+}
+
+impl Rest {
+    /// Takes what is left, within bounds, while the answer is on its way; false if there is too
+    /// much: this answer is the connection's last.
+    ///
+    /// A connection that is closed while its client still sends is reset, and the answer
+    /// lost with it. And one that is kept must be at the beginning of the next request: hyper
+    /// waits for that, and closes it if the body is given up.
+    pub(super) fn drain(&self, bounds: Drained) -> bool {
+        match self.left() {
+            Left::Nothing => true,
+            Left::Broken => false,
+            Left::Unread(chunks) => {
+                let fits = HttpBody::size_hint(&chunks).lower() < bounds.bytes;
+                tokio::spawn(bounds.take(chunks));
+                fits
+            }
+        }
+    }
+
+    fn left(&self) -> Left {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 struct Watched {
     chunks: Left,
+    /// False as long as the client waits for our word before it sends (`Expect: 100-continue`).
+    is_sent: bool,
     /// Runs while nothing comes.
     patience: Option<Pin<Box<Sleep>>>,
     pace: Pace,
@@ -194,6 +224,8 @@ impl Stream for Watched {
     type Item = io::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        // Whoever asks for it gives that word.
+        self.is_sent = true;
         let Left::Unread(chunks) = &mut self.chunks else { return Poll::Ready(None) };
         if let Poll::Ready(chunk) = chunks.poll_next_unpin(context) {
             self.patience = None;
@@ -224,6 +256,9 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
+        if !self.is_sent {
+            self.chunks = Left::Broken;
+        }
         *self.kept.0.lock().unwrap_or_else(PoisonError::into_inner) = std::mem::take(&mut self.chunks);
     }
 }
@@ -360,7 +395,11 @@ mod tests {
         } else {
             drop(request);
         }
-        rest.drain().await
+        match rest.left() {
+            Left::Nothing => true,
+            Left::Broken => false,
+            Left::Unread(chunks) => Drained::USUAL.take(chunks).await,
+        }
     }
 
     #[tokio::test]
@@ -374,7 +413,7 @@ mod tests {
         let request = Request::builder().header(header::CONTENT_LENGTH, 5).body(Body::from_stream(broken));
         let (request, rest) = watched(request.unwrap());
         assert_eq!(super::read(request, 1000).await.unwrap_err().code, "too_slow");
-        assert!(!rest.drain().await);
+        assert!(!rest.drain(Drained::USUAL));
     }
 
     #[test]

@@ -42,8 +42,6 @@ use crate::Plane;
 
 /// Batches that are checked at a time.
 const BATCHES: usize = 4;
-/// Batches that are being sent at a time: what bounds their memory.
-const INCOMING: usize = 32;
 
 /// What the routes share.
 #[derive(Clone)]
@@ -51,7 +49,6 @@ struct Api {
     plane: Plane,
     waiters: Waiters,
     batches: Arc<Semaphore>,
-    incoming: Arc<Semaphore>,
 }
 
 impl FromRef<Api> for Plane {
@@ -74,7 +71,6 @@ pub(super) fn routes(plane: &Plane) -> (Router, Vec<String>) {
         plane: plane.clone(),
         waiters: Waiters::start(&plane.events),
         batches: Arc::new(Semaphore::new(BATCHES)),
-        incoming: Arc::new(Semaphore::new(INCOMING)),
     };
     let (router, document) = described().with_state(api).split_for_parts();
     let paths = document.paths.paths.keys().cloned().collect();

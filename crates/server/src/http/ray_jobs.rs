@@ -29,29 +29,21 @@ use axum::{
 };
 use multicluster_core::Refusal;
 use multicluster_types::JobId;
-use tokio::sync::Semaphore;
 
 use super::error::Problem;
 use crate::{driver::Failure, plane::Plane};
 
 /// The largest request but for packages: a job may have 1 MiB as we store it.
 const MAX_BODY: usize = 4 << 20;
-/// Packages uploaded at once, each holding a megabyte.
-const MAX_UPLOADS: usize = 64;
 
 /// What the routes share.
 struct Desk {
-    uploads: Semaphore,
     drivers: driver::Drivers,
     version: version::Cache,
 }
 
 pub(crate) fn routes() -> Router<Plane> {
-    let desk = Arc::new(Desk {
-        uploads: Semaphore::new(MAX_UPLOADS),
-        drivers: driver::Drivers::default(),
-        version: version::Cache::default(),
-    });
+    let desk = Arc::new(Desk { drivers: driver::Drivers::default(), version: version::Cache::default() });
     // `/api/jobs` without the slash is a 404, as in Ray.
     Router::new()
         .route("/api/version", get(version::version))

@@ -83,6 +83,7 @@ metrics! {
     CHANGES = Counter "multicluster_cluster_changes" {"cluster", "change"} "What happened to a cluster.";
     POLLS = Histogram "multicluster_poll" [Seconds] {"cluster", "outcome"} "Polls of clusters: how long, and whether they were answered or failed.";
 
+    WRITABLE = Gauge "multicluster_store_writable" {} "1 if the state can be written. 0: new work is turned away (cannot_write), and after 30 s the process ends.";
     COMMITS = Histogram "multicluster_store_commit" [Seconds] {} "How long it took to make one transaction durable.";
     COMMIT_CHANGES = Histogram "multicluster_store_commit_changes" {} "Changes in one transaction.";
 

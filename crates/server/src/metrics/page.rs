@@ -29,6 +29,8 @@ use crate::bounds::Shed;
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     now: Timestamp,
+    /// Unless whoever looks knows better.
+    pub(super) is_writable: bool,
     jobs: u64,
     pub(crate) queues: Vec<(QueueName, u32)>,
     pub(crate) clusters: Vec<ClusterView>,
@@ -38,6 +40,7 @@ impl Seen {
     pub(crate) fn of(core: &Core) -> Self {
         Self {
             now: core.now(),
+            is_writable: true,
             jobs: core.job_count() as u64,
             queues: core.queues().map(|(name, length)| (name.clone(), length)).collect(),
             clusters: core.clusters().collect(),
@@ -141,7 +144,6 @@ impl Page {
     fn clusters(&self, out: &mut Out<'_>) -> fmt::Result {
         let views = || self.seen.clusters.iter().map(|view| (view.spec.name.as_str(), view));
         let facts = || views().filter_map(|(name, view)| Some((name, view, view.snapshot.as_ref()?)));
-        let yes = |is: bool| f64::from(u8::from(is));
         out.infos(
             &all::CLUSTER,
             views().map(|(name, view)| {
@@ -218,6 +220,7 @@ impl Page {
     }
 
     fn store_and_api(&self, out: &mut Out<'_>) -> fmt::Result {
+        out.gauges(&all::WRITABLE, [([], yes(self.seen.is_writable))])?;
         out.histograms(&all::COMMITS, [([], Some(&self.series.commit))])?;
         out.histograms(&all::COMMIT_CHANGES, [([], Some(&self.series.commit_changes))])?;
         let routes = self.series.routes();
@@ -252,6 +255,10 @@ fn circuit(view: &ClusterView) -> &'static str {
         CircuitState::Open { .. } => "open",
         CircuitState::HalfOpen => "half_open",
     }
+}
+
+fn yes(is: bool) -> f64 {
+    f64::from(u8::from(is))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a gauge is a float; nothing here counts to 2^53")]

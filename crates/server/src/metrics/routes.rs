@@ -25,10 +25,11 @@ pub(crate) fn routes() -> Router<Plane> {
 }
 
 async fn metrics(State(plane): State<Plane>) -> Response {
-    let seen = match plane.driver.read(Seen::of).await {
+    let mut seen = match plane.driver.read(Seen::of).await {
         Ok(seen) => seen,
         Err(failure) => return (StatusCode::SERVICE_UNAVAILABLE, format!("{failure}\n")).into_response(),
     };
+    seen.is_writable = plane.driver.disk.check().is_ok();
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(CONTENT_TYPE, kind)], plane.metrics.render(seen)).into_response()
 }

@@ -9,7 +9,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use axum::{Router, extract::Request, response::Response};
+use axum::{
+    BoxError, Router,
+    body::{Body, Bytes, HttpBody},
+    extract::Request,
+    response::Response,
+};
 use futures_util::future::BoxFuture;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
@@ -163,6 +168,7 @@ struct Attended {
 
 impl<B> Service<Request<B>> for Attended
 where
+    B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     Router: Service<Request<B>, Response = Response, Error = Infallible>,
     <Router as Service<Request<B>>>::Future: Send + 'static,
 {
@@ -176,11 +182,90 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         if self.connection.is_spare() && !http::is_sign_of_life(request.uri()) {
-            let refused = http::turned_away(self.bounds.crowded(), request.uri());
+            let refused = http::turned_away(self.bounds.crowded(), request.map(Body::new));
             let refused = refused.map(|answer| held(answer, self.connection.asks()));
             return Box::pin(std::future::ready(Ok(refused)));
         }
         let (asking, answering) = (self.connection.asks(), self.router.call(request));
         Box::pin(async move { Ok(answering.await?.map(|answer| held(answer, asking))) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use multicluster_store::{Options, memory};
+    use multicluster_types::Settings;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+    use crate::start;
+
+    /// Says this on a connection to a control plane.
+    async fn say(connection: &mut TcpStream, what: &str, header: &str) {
+        let head = format!("{what} HTTP/1.1\r\nhost: localhost\r\n{header}\r\n\r\n");
+        connection.write_all(head.as_bytes()).await.unwrap();
+    }
+
+    /// The next answer, which is one object; it comes at once.
+    async fn hear(connection: &mut TcpStream) -> String {
+        let mut heard = Vec::new();
+        let answer = async {
+            while !heard.ends_with(b"}") {
+                assert_ne!(connection.read_buf(&mut heard).await.unwrap(), 0, "cut off");
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(2), answer).await.expect("at once");
+        String::from_utf8(heard).unwrap()
+    }
+
+    /// The way to a control plane with so many connections.
+    async fn listening(connections: usize) -> SocketAddr {
+        let file = "clusters: [{name: mac, head_address: '127.0.0.1:1', dashboard: 'http://127.0.0.1:1'}]";
+        let config = multicluster_config::parse(file, "test", []).unwrap();
+        let started = start(config, memory::open(Options::default()), None).unwrap();
+        let bounds = Bounds::new(connections, &Settings::default(), started.plane.metrics.clone());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let router = http::router(started.plane.clone(), address, &[]);
+            serve(listener, None, router, &bounds, std::future::pending()).await;
+        });
+        address
+    }
+
+    #[tokio::test]
+    async fn whoever_is_refused_hears_it_at_once_and_may_send_the_rest() {
+        let mut connection = TcpStream::connect(listening(8).await).await.unwrap();
+        say(&mut connection, "POST /v1/nowhere", "content-length: 6000000").await;
+        assert!(hear(&mut connection).await.starts_with("HTTP/1.1 404"));
+        connection.write_all(&vec![b' '; 6_000_000]).await.unwrap();
+        say(&mut connection, "GET /v1/version", "x: y").await;
+        assert!(hear(&mut connection).await.starts_with("HTTP/1.1 200"), "the next one is understood");
+    }
+
+    /// It will not send what it was not asked for: what comes next would be taken for it.
+    #[tokio::test]
+    async fn whoever_waits_for_our_word_and_is_refused_begins_anew() {
+        let mut connection = TcpStream::connect(listening(8).await).await.unwrap();
+        say(&mut connection, "POST /v1/nowhere", "content-length: 60\r\nexpect: 100-continue").await;
+        let heard = hear(&mut connection).await;
+        assert!(heard.starts_with("HTTP/1.1 404") && heard.contains("\r\nconnection: close\r\n"), "{heard}");
+        assert_eq!(connection.read(&mut [0; 10]).await.unwrap(), 0, "closed");
+    }
+
+    #[tokio::test]
+    async fn whoever_finds_all_connections_in_use_hears_it_though_it_sends() {
+        let address = listening(1).await;
+        let mut first = TcpStream::connect(address).await.unwrap();
+        say(&mut first, "GET /v1/events", "x: y").await;
+        first.read_exact(&mut [0; 12]).await.unwrap();
+        let mut second = TcpStream::connect(address).await.unwrap();
+        say(&mut second, "POST /v1/jobs", "content-length: 6000000").await;
+        let heard = hear(&mut second).await;
+        assert!(heard.starts_with("HTTP/1.1 503") && heard.contains("\r\nconnection: close\r\n"), "{heard}");
+        second.write_all(&vec![b' '; 6_000_000]).await.unwrap();
+        assert_eq!(second.read(&mut [0; 10]).await.unwrap(), 0, "closed in good order");
     }
 }

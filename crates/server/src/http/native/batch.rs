@@ -16,7 +16,7 @@ use serde::{
     Serialize, Serializer,
     ser::{SerializeSeq, SerializeStruct},
 };
-use tokio::{sync::SemaphorePermit, time::Instant};
+use tokio::time::Instant;
 
 use super::{
     Api,
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     access::Caller,
-    bounds::Shed,
+    bounds::Place,
     driver::{NewJob, Turn},
     http::{body, error::Problem},
     submission::{self, JobRequest},
@@ -46,7 +46,7 @@ pub(super) async fn submit(
     Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (json, _place) = read(&api, request).await?;
+    let (json, _place) = read(&api, &caller, request).await?;
     let turn = api.batches.acquire().await.map_err(|_| stopping())?;
     // Milliseconds of pure work, which would hold up others' requests here.
     let checked = off_thread(move || {
@@ -57,9 +57,13 @@ pub(super) async fn submit(
     let checked = checked.await?;
     drop(turn);
     api.plane.driver.disk.check()?;
-    api.plane.bounds.submit(&caller, checked.len())?;
-    let checked = submission::check_all(&api.plane, &caller, checked).await?;
-    accept(&api, checked).await
+    let sent = checked.len();
+    api.plane.bounds.submit(&caller, sent)?;
+    let answer = accept(&api, &caller, checked).await;
+    api.plane.bounds.give_back(&caller, sent - answer.as_ref().map_or(0, Answer::accepted));
+    let json =
+        serde_json::to_vec(&answer?).map_err(|error| Problem::new(codes::INTERNAL, error.to_string()))?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
 }
 
 /// Ask for many placements
@@ -75,7 +79,7 @@ pub(super) async fn place(
     request: Request,
 ) -> Result<Json<api::PlacementAnswers>, Problem> {
     let deadline = Instant::now() + patience(request.uri())?;
-    let (json, place) = read(&api, request).await?;
+    let (json, place) = read(&api, &caller, request).await?;
     let turn = api.batches.acquire().await.map_err(|_| stopping())?;
     let owner = caller.owner.clone();
     let checked = off_thread(move || {
@@ -92,7 +96,11 @@ pub(super) async fn place(
         let each = turn.submit_batch(wanted);
         each.into_iter().map(|result| placed(turn.core(), result)).collect::<Vec<_>>()
     });
-    let mut each = submitted.await?.into_iter();
+    let submitted = submitted.await;
+    let is_accepted = |answer: &&PlacementAnswer| matches!(answer, PlacementAnswer::Placement(_));
+    let accepted = submitted.iter().flatten().filter(is_accepted).count();
+    api.plane.bounds.give_back(&caller, refused.len() - accepted);
+    let mut each = submitted?.into_iter();
     drop(place);
     let mut results: Vec<_> = refused
         .into_iter()
@@ -166,10 +174,8 @@ async fn wait_for_all(
 
 /// So many at a time, for they may be large: the place is kept until they are durable. Nobody who
 /// is slow to send one holds up those whose batch is here.
-async fn read(api: &Api, request: Request) -> Result<(Vec<u8>, SemaphorePermit<'_>), Problem> {
-    let Ok(place) = api.incoming.try_acquire() else {
-        return Err(api.plane.bounds.busy(Shed::Batches, "too many batches are being sent at once"));
-    };
+async fn read(api: &Api, caller: &Caller, request: Request) -> Result<(Vec<u8>, Place), Problem> {
+    let place = api.plane.bounds.batch(caller)?;
     Ok((body::read(request, LARGEST).await?, place))
 }
 
@@ -183,14 +189,16 @@ pub(super) fn stopping() -> Problem {
     Problem::new(codes::STOPPING, "the control plane is stopping")
 }
 
-/// Hands those that are right to the driver, and puts the answers back into order.
-async fn accept(api: &Api, checked: Vec<Result<NewJob, Problem>>) -> Result<Response, Problem> {
+/// Hands those that are right to the driver.
+async fn accept(
+    api: &Api,
+    caller: &Caller,
+    checked: Vec<Result<submission::Checked, Problem>>,
+) -> Result<Answer, Problem> {
+    let checked = submission::check_all(&api.plane, caller, checked).await?;
     let (jobs, refused) = sort_out(checked);
     let results = if jobs.is_empty() { Vec::new() } else { api.plane.driver.submit_batch(jobs).await? };
-    let answer = Answer { refused, results };
-    let json =
-        serde_json::to_vec(&answer).map_err(|error| Problem::new(codes::INTERNAL, error.to_string()))?;
-    Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
+    Ok(Answer { refused, results })
 }
 
 /// What is right in itself, and for each of all what is wrong with it.
@@ -209,9 +217,15 @@ struct Answer {
     results: Vec<Result<Accepted, Refusal>>,
 }
 
+impl Answer {
+    fn accepted(&self) -> usize {
+        self.results.iter().filter(|result| result.is_ok()).count()
+    }
+}
+
 impl Serialize for Answer {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let accepted = self.results.iter().filter(|result| result.is_ok()).count();
+        let accepted = self.accepted();
         let mut answer = to.serialize_struct("BatchAnswer", 3)?;
         answer.serialize_field("accepted", &accepted)?;
         answer.serialize_field("refused", &(self.refused.len() - accepted))?;

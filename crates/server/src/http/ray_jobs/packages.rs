@@ -1,6 +1,6 @@
 //! `GET` and `PUT /api/packages/gcs/{name}`: the files that runtime_envs name.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use axum::{
     Extension,
@@ -10,19 +10,15 @@ use axum::{
 };
 use futures_util::StreamExt;
 use multicluster_store::{StoreError, Upload};
-use tokio::{task::spawn_blocking, time::timeout};
+use tokio::task::spawn_blocking;
 
-use super::{Desk, Sorry};
-use crate::{access::Caller, bounds::Shed, http::error::Problem, plane::Plane};
+use super::Sorry;
+use crate::{access::Caller, http::error::Problem, plane::Plane};
 
 /// The largest package that Ray takes, so no cluster could be given a larger one.
 const MAX_PACKAGE: u64 = multicluster_ray::MAX_PACKAGE_BYTES;
 /// Written in pieces of this size: no thread is held while a client is slow.
 const PIECE: usize = 1 << 20;
-/// A client that is told 413 before it has sent everything reads the answer only if it
-/// can send the rest: so much more is taken and thrown away.
-const DRAINED: u64 = 4 * MAX_PACKAGE;
-const DRAINED_WITHIN: Duration = Duration::from_secs(60);
 
 pub(super) async fn find(
     State(plane): State<Plane>,
@@ -41,43 +37,27 @@ pub(super) async fn find(
 
 pub(super) async fn upload(
     State(plane): State<Plane>,
-    Extension(desk): Extension<Arc<Desk>>,
     Extension(caller): Extension<Caller>,
     Path((protocol, name)): Path<(String, String)>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<(), Sorry> {
     check(&protocol, &name)?;
-    let mut body = body.into_data_stream();
     let announced = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|length| length > MAX_PACKAGE) {
-        drain(body).await;
         return Err(too_large());
     }
-    let Ok(_turn) = desk.uploads.try_acquire() else {
-        drain(body).await;
-        let text = "too many packages are being uploaded at once";
-        return Err(plane.bounds.busy(Shed::Uploads, text).into());
-    };
+    let _place = plane.bounds.upload(&caller)?;
     let packages = Arc::clone(&plane.packages);
     let upload = spawn_blocking(move || packages.begin()).await.map_err(|_| stopping())?;
-    match receive(upload.map_err(Problem::from)?, &mut body).await {
-        Ok(upload) => {
-            let (kept, room) = (caller.package(&name), plane.bounds.room(&caller));
-            let finished = spawn_blocking(move || upload.finish_within(&kept, &room));
-            let finished = finished.await.map_err(|_| stopping())?;
-            finished.map(drop).map_err(sorry)
-        }
-        Err(failed) => {
-            if failed.0 == StatusCode::PAYLOAD_TOO_LARGE {
-                drain(body).await;
-            }
-            Err(failed)
-        }
-    }
+    let upload = receive(upload.map_err(Problem::from)?, body.into_data_stream()).await?;
+    let (kept, room) = (caller.package(&name), plane.bounds.room(&caller));
+    let finished = spawn_blocking(move || upload.finish_within(&kept, &room));
+    let finished = finished.await.map_err(|_| stopping())?;
+    finished.map(drop).map_err(sorry)
 }
 
-async fn receive(mut upload: Box<dyn Upload>, body: &mut BodyDataStream) -> Result<Box<dyn Upload>, Sorry> {
+async fn receive(mut upload: Box<dyn Upload>, mut body: BodyDataStream) -> Result<Box<dyn Upload>, Sorry> {
     let (mut waiting, mut total) = (Vec::new(), 0);
     loop {
         // Also if the client sends nothing for a while: see `body::watched`.
@@ -100,20 +80,6 @@ async fn receive(mut upload: Box<dyn Upload>, body: &mut BodyDataStream) -> Resu
             return Ok(upload);
         }
     }
-}
-
-/// Takes what a client goes on sending, and throws it away.
-async fn drain(mut body: BodyDataStream) {
-    let taking = async {
-        let mut taken = 0;
-        while let Some(Ok(piece)) = body.next().await {
-            taken += piece.len() as u64;
-            if taken > DRAINED {
-                return;
-            }
-        }
-    };
-    drop(timeout(DRAINED_WITHIN, taking).await);
 }
 
 /// Names become parts of paths and addresses, here and on the clusters.

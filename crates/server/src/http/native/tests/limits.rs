@@ -4,7 +4,7 @@ use axum::{
     body::{Body, BodyDataStream},
     http::{HeaderMap, header},
 };
-use futures_util::{StreamExt, future::join_all};
+use futures_util::{FutureExt, StreamExt, future::join_all, stream};
 use serde_json::{Value, json};
 use tower::Service;
 
@@ -68,6 +68,69 @@ async fn who_submits_too_fast_is_told_when_to_come_back_and_others_notice_nothin
     guarded.ask(zorro, "POST", "/v1/placements/heartbeat", beat).await.expect(200);
     guarded.ask(zorro, "POST", "/v1/jobs/j0/stop", Value::Null).await.expect(202);
     guarded.ask(diego, "POST", "/v1/jobs", json!({"entrypoint": "y"})).await.expect(201);
+}
+
+/// Whatever the reason.
+#[tokio::test]
+async fn what_is_refused_does_not_count_as_submitted() {
+    let guarded = Guarded::with("given-back", "  submit_rate: 1/s\n  max_queue: 3", 4096).await;
+    let zorro = &guarded.zorro;
+    let submit = async |path: &str, body: Value| guarded.ask(zorro, "POST", path, body).await;
+    let job = |number: usize| json!({"id": format!("j{number}"), "entrypoint": "x"});
+    for number in 0..3 {
+        submit("/v1/jobs", job(number)).await.expect(201);
+    }
+    let other = json!({"id": "j0", "entrypoint": "another"});
+    for number in 3..18 {
+        submit("/v1/jobs", job(number)).await.refused(429, "queue_full");
+        submit("/v1/jobs", json!({})).await.refused(400, "bad_body");
+        submit("/v1/jobs", other.clone()).await.refused(409, "conflict");
+        submit("/v1/jobs/none/rerun", Value::Null).await.refused(404, "unknown_job");
+    }
+    // Of a batch, what is accepted counts.
+    let jobs: Vec<_> = (0..50).map(|_| json!({"entrypoint": "y"})).collect();
+    let answer = submit("/v1/jobs/batch", json!({"jobs": jobs})).await.expect(200);
+    assert_eq!(answer["accepted"], 0, "{answer}");
+    let tasks: Vec<_> = (0..50).map(|number| json!({"id": format!("t{number}"), "kind": "task"})).collect();
+    let answer = submit("/v1/placements/batch", json!({"placements": tasks})).await.expect(200);
+    assert_eq!(answer["accepted"], 3, "{answer}");
+    assert_eq!(shed(&guarded.world, "submit_rate").await, 0.0);
+
+    // Six of ten; and what is known already is accepted once more. Meanwhile a few seconds pass.
+    let mut left = 0;
+    while submit("/v1/jobs", job(0)).await.status == 200 {
+        left += 1;
+    }
+    assert!((4..10).contains(&left), "{left}");
+    submit("/v1/jobs", job(0)).await.refused(429, "rate_limited");
+}
+
+#[tokio::test]
+async fn of_batches_and_uploads_one_owner_has_half() {
+    let guarded = Guarded::with("sends", "", 4096).await;
+    let Guarded { zorro, diego, .. } = &guarded;
+    let send = |token: &str, method: &str, path: &str, body: Body| {
+        let mut asked = request(method, path, body);
+        asked.headers_mut().insert(header::AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
+        guarded.router.clone().call(asked)
+    };
+    let unsent = || Body::from_stream(stream::pending::<Result<Vec<u8>, std::io::Error>>());
+    for (method, path, share, reason, told) in [
+        ("POST", "/v1/jobs/batch", 16, "batches", "16 batches are being sent for zorro"),
+        ("PUT", "/api/packages/gcs/a.zip", 32, "uploads", "32 packages are being uploaded for zorro"),
+    ] {
+        let mut sending: Vec<_> = (0..share).map(|_| send(zorro, method, path, unsent())).collect();
+        assert!(sending.iter_mut().all(|one| one.now_or_never().is_none()), "{path}");
+        let refused = send(zorro, method, path, unsent()).now_or_never().expect("at once").unwrap();
+        assert_eq!((refused.status().as_u16(), seconds(refused.headers())), (503, 2), "{path}");
+        let text = axum::body::to_bytes(refused.into_body(), 1 << 20).await.unwrap();
+        assert!(String::from_utf8_lossy(&text).contains(told), "{text:?}");
+        assert_eq!(shed(&guarded.world, reason).await, 1.0);
+        let job = || Body::from(json!({"jobs": [{"entrypoint": "x"}]}).to_string());
+        assert_eq!(send(diego, method, path, job()).await.unwrap().status(), 200, "{path}");
+        sending.pop();
+        assert_eq!(send(zorro, method, path, job()).await.unwrap().status(), 200, "one left: {path}");
+    }
 }
 
 /// A stream, once its answer began.
