@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,8 @@ collect_ignore = (
 for name in [name for name in os.environ if name.startswith(("RAY_A", "SCHEDULER_"))]:
     del os.environ[name]
 os.environ["RAY_AUTH_MODE"] = "disabled"
+# A shell starts what it runs in the background without Ctrl-C, and so would all its children be.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from ray.job_submission import JobSubmissionClient  # noqa: E402
 

@@ -102,7 +102,7 @@ def test_without_the_program_it_says_where_it_looked_and_how_to_get_it(
         attach()
     said = str(raised.value)
     assert "ray-multicluster is not on this machine" in said
-    assert "pip install" in said
+    assert "install the wheel for this platform" in said
     assert "RAY_MULTICLUSTER_ADDRESS" in said
     assert "/bin/ray-multicluster\n" in said
     monkeypatch.setenv("RAY_MULTICLUSTER_BIN", "/gone/ray-multicluster")
