@@ -240,6 +240,11 @@ async fn people_log_in_with_a_token_that_their_browser_keeps() {
     let refused = post("token=guess".to_owned()).await;
     assert_eq!(refused.status, 403);
     assert!(refused.text.contains("unknown, revoked or expired") && !refused.text.contains("guess"));
+    assert_eq!(
+        post(format!("token={}", "x".repeat(4 << 10))).await.status,
+        413,
+        "nor is more kept of a stranger"
+    );
 
     let welcome = post(format!("token={}", guarded.admin)).await;
     assert_eq!((welcome.status.as_u16(), &welcome.headers["location"]), (303, &"/".parse().unwrap()));
