@@ -274,8 +274,12 @@ impl Bounds {
         if size <= LARGE {
             return Ok(None);
         }
-        let what = "large answers are on their way";
-        self.enter(&self.0.answers, caller, Shed::LargeAnswers, what).map(Some)
+        self.stream(caller).map(Some)
+    }
+
+    /// This caller is sent more than anybody knows yet.
+    pub(crate) fn stream(&self, caller: &Caller) -> Result<Place, Problem> {
+        self.enter(&self.0.answers, caller, Shed::LargeAnswers, "large answers are on their way")
     }
 
     /// All connections are in use.

@@ -108,6 +108,16 @@ pub struct StoredJob {
     pub payload: Option<Payload>,
 }
 
+impl StoredJob {
+    /// A page of jobs ends once they have so many bytes together.
+    pub(crate) const PAGE: usize = 2 << 20;
+
+    /// What it runs, in bytes of JSON: that may be a megabyte, all else is small.
+    pub(crate) fn size(&self) -> usize {
+        serde_json::to_vec(&self.payload).map_or(0, |json| json.len())
+    }
+}
+
 /// Which jobs.
 #[derive(Debug, Clone, Default)]
 pub struct JobFilter {
@@ -162,7 +172,7 @@ impl Search {
 }
 
 /// One page of a list, newest first. It may be short, even empty, and still have a
-/// `next`: a search stops after so many looks.
+/// `next`: a search stops after so many looks, and a list of jobs after so many bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page<T> {
     /// What is on it.

@@ -239,3 +239,36 @@ async fn so_many_large_answers_are_on_their_way_at_a_time() {
     world.get(path).await.expect(200);
     assert_eq!(shed(&world, "large_answers").await, 1.0);
 }
+
+/// Ray's clients know no pages: for them it is one answer, however many jobs there are.
+#[tokio::test]
+async fn a_list_for_rays_clients_is_a_large_answer_of_which_one_page_is_held() {
+    let world = World::new().await;
+    for number in 0..4 {
+        let variables = json!({"X": "x".repeat(900 << 10)});
+        let job =
+            json!({"id": format!("j{number}"), "entrypoint": "x", "runtime_env": {"env_vars": variables}});
+        world.queued(job).await;
+    }
+    let ask = || world.router.clone().call(request("GET", "/api/jobs/", Body::empty()));
+    let mut unread = join_all((0..32).map(|_| ask())).await;
+    let refused = ask().await.unwrap();
+    assert_eq!((refused.status().as_u16(), seconds(refused.headers())), (503, 2));
+    assert_eq!(shed(&world, "large_answers").await, 1.0);
+
+    // What is in the second page is read when the first is taken, not before.
+    let mut list = unread.pop().unwrap().unwrap().into_body().into_data_stream();
+    let begin = list.next().await.unwrap().unwrap();
+    world.post("/v1/jobs/j0/stop", Value::Null).await.expect(202);
+    world.delete("/v1/jobs/j0").await.expect(204);
+    let all: Vec<u8> = stream::once(async { Ok(begin) })
+        .chain(list)
+        .flat_map(|piece| stream::iter(piece.unwrap()))
+        .collect()
+        .await;
+    let listed: Vec<Value> = serde_json::from_slice(&all).unwrap();
+    let ids: Vec<_> = listed.iter().map(|job| job["submission_id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["j3", "j2", "j1"]);
+    drop(unread);
+    assert_eq!(ask().await.unwrap().status(), 200);
+}
