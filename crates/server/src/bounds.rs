@@ -26,8 +26,14 @@ const SHARE: usize = 2;
 /// Followers of the log of one job. Each has a stream of its own from the job's cluster: Ray's
 /// tail begins at the first byte, and what a late follower has missed is kept nowhere else.
 const FOLLOWERS_OF_A_JOB: usize = 32;
-/// Batches that are being sent at a time: what bounds their memory.
+/// Batches that are being sent at a time.
 const BATCHES: usize = 32;
+/// Bytes of requests in memory at a time, as they come in: however many are sent, and however
+/// slowly. Four of the largest batches, two of one owner.
+const BODIES: usize = 256 << 20;
+/// Of each, so many are not counted: as many as there are connections cost little, and whoever
+/// submits a job need not wait for those who send much.
+const SMALL_BODY: usize = 16 << 10;
 /// Packages uploaded at a time, each holding a megabyte.
 const UPLOADS: usize = 64;
 /// Answers of more than [`LARGE`] on their way at a time: what bounds their memory, however
@@ -63,6 +69,8 @@ pub(crate) enum Shed {
     LongPolls,
     /// Batches being sent.
     Batches,
+    /// Bodies of requests, by bytes.
+    Bodies,
     /// Packages being uploaded.
     Uploads,
     /// Large answers being read.
@@ -70,7 +78,7 @@ pub(crate) enum Shed {
 }
 
 impl Shed {
-    pub(crate) const ALL: [Shed; 12] = [
+    pub(crate) const ALL: [Shed; 13] = [
         Shed::SubmitRate,
         Shed::QueueFull,
         Shed::Overload,
@@ -81,6 +89,7 @@ impl Shed {
         Shed::Followers,
         Shed::LongPolls,
         Shed::Batches,
+        Shed::Bodies,
         Shed::Uploads,
         Shed::LargeAnswers,
     ];
@@ -98,6 +107,7 @@ impl Shed {
             Shed::Followers => "followers",
             Shed::LongPolls => "long_polls",
             Shed::Batches => "batches",
+            Shed::Bodies => "bodies",
             Shed::Uploads => "uploads",
             Shed::LargeAnswers => "large_answers",
         }
@@ -121,6 +131,7 @@ struct Inner {
     tails: Arc<Places<ClusterName>>,
     polls: Arc<Places<Owner>>,
     batches: Arc<Places<Owner>>,
+    bodies: Arc<Places<Owner>>,
     uploads: Arc<Places<Owner>>,
     answers: Arc<Places<Owner>>,
 }
@@ -150,6 +161,7 @@ impl Bounds {
             tails: Arc::new(Places::new(quarter, TAILS_OF_A_CLUSTER)),
             polls: shared(quarter),
             batches: shared(BATCHES),
+            bodies: shared(BODIES),
             uploads: shared(UPLOADS),
             answers: shared(LARGE_ANSWERS),
         }))
@@ -264,6 +276,11 @@ impl Bounds {
         self.enter(&self.0.batches, caller, Shed::Batches, "batches are being sent")
     }
 
+    /// The body of a request of this caller, to which it will be added as it comes in.
+    pub(crate) fn body(&self, caller: &Caller) -> BodyRoom {
+        BodyRoom { bounds: self.clone(), caller: caller.clone(), size: 0, place: None }
+    }
+
     /// This caller uploads a package.
     pub(crate) fn upload(&self, caller: &Caller) -> Result<Place, Problem> {
         self.enter(&self.0.uploads, caller, Shed::Uploads, "packages are being uploaded")
@@ -300,12 +317,14 @@ impl Bounds {
         shed: Shed,
         what: &str,
     ) -> Result<Place, Problem> {
-        let entered = places.enter(caller.owner.clone());
-        let full = match entered {
-            Ok(place) => return Ok(Place { _of_owner: place, _of_job: None }),
-            Err(full) => full,
-        };
-        Err(match (full, &caller.owner) {
+        match places.enter(caller.owner.clone()) {
+            Ok(place) => Ok(Place { _of_owner: place, _of_job: None }),
+            Err(full) => Err(self.full(full, caller, shed, what)),
+        }
+    }
+
+    fn full(&self, full: Full, caller: &Caller, shed: Shed, what: &str) -> Problem {
+        match (full, &caller.owner) {
             (Full::OfOne(most), Some(owner)) => {
                 let message = format!("{most} {what} for {owner}, as many as one owner may have");
                 self.busy(shed, message).hint("end some of them, or try again in a moment")
@@ -313,6 +332,33 @@ impl Bounds {
             (Full::All(most) | Full::OfOne(most), _) => {
                 self.busy(shed, format!("{most} {what}, as many as there may be"))
             }
-        })
+        }
+    }
+}
+
+/// What the body of one request takes of the memory for all, until it is dropped.
+pub(crate) struct BodyRoom {
+    bounds: Bounds,
+    caller: Caller,
+    size: usize,
+    place: Option<places::Place<Owner>>,
+}
+
+impl BodyRoom {
+    /// So much more came in.
+    pub(crate) fn grow(&mut self, more: usize) -> Result<(), Problem> {
+        self.size += more;
+        if self.size <= SMALL_BODY {
+            return Ok(());
+        }
+        let (bounds, caller) = (&self.bounds, &self.caller);
+        let grown = match &mut self.place {
+            Some(place) => place.grow(more),
+            none => {
+                bounds.0.bodies.enter_with(caller.owner.clone(), self.size).map(|place| *none = Some(place))
+            }
+        };
+        let what = "bytes of requests are in memory";
+        grown.map_err(|full| bounds.full(full, caller, Shed::Bodies, what))
     }
 }

@@ -133,6 +133,38 @@ async fn of_batches_and_uploads_one_owner_has_half() {
     }
 }
 
+/// However many there are, and however slowly the rest of them comes.
+#[tokio::test]
+async fn of_what_is_being_sent_so_much_is_kept_and_one_owner_has_half() {
+    let guarded = Guarded::with("bodies", "", 4096).await;
+    let Guarded { zorro, diego, .. } = &guarded;
+    let send = |token: &str, path: &str, bytes: usize| {
+        let begun = stream::once(async move { Ok::<_, std::io::Error>(vec![b' '; bytes]) });
+        let mut asked = request("POST", path, Body::from_stream(begun.chain(stream::pending())));
+        asked.headers_mut().insert(header::AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
+        guarded.router.clone().call(asked)
+    };
+    let paths = ["/v1/placements/heartbeat", "/api/jobs/", "/v1/jobs/batch"];
+    let mut sending: Vec<_> = (0..32).map(|number| send(zorro, paths[number % 3], 4 << 20)).collect();
+    assert!(sending.iter_mut().all(|one| one.now_or_never().is_none()));
+    for path in paths {
+        let refused = send(zorro, path, 20 << 10).await.unwrap();
+        assert_eq!((refused.status().as_u16(), seconds(refused.headers())), (503, 2), "{path}");
+        let text = axum::body::to_bytes(refused.into_body(), 1 << 20).await.unwrap();
+        let text = String::from_utf8_lossy(&text);
+        assert!(text.contains("134217728 bytes of requests are in memory for zorro"), "{text}");
+        assert!(send(diego, path, 4 << 20).now_or_never().is_none(), "others have room");
+    }
+    assert_eq!(shed(&guarded.world, "bodies").await, 3.0);
+    // What is small costs nobody anything.
+    guarded.ask(zorro, "POST", "/v1/jobs", json!({"entrypoint": "x"})).await.expect(201);
+    sending.pop();
+    assert!(send(zorro, paths[0], 4 << 20).now_or_never().is_none(), "one left");
+    drop(sending);
+    let large = json!({"entrypoint": "x", "metadata": {"x": "x".repeat(16 << 10)}});
+    guarded.ask(zorro, "POST", "/v1/jobs", large).await.expect(201);
+}
+
 /// A stream, once its answer began.
 async fn open(guarded: &Guarded, token: &str, path: &str) -> Result<BodyDataStream, u16> {
     let mut asked = request("GET", path, Body::empty());
