@@ -2,9 +2,11 @@
 //! when to come back, so that there is room for the others; and what is turned away is counted.
 //!
 //! - `places` so many at a time, of which one owner has a share · `rates` so many a second
+//! - `turns` so many at a time, while others wait for theirs
 
 mod places;
 mod rates;
+mod turns;
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -18,6 +20,7 @@ use multicluster_types::{ClusterName, JobId, Owner, Settings, Share, settings::B
 use self::{
     places::{Full, Places},
     rates::Rates,
+    turns::Turns,
 };
 use crate::{access::Caller, http::error::Problem, metrics::Metrics};
 
@@ -43,6 +46,15 @@ const LARGE: u64 = 1 << 20;
 /// Logs followed on one cluster at a time, whose dashboard is one process; more wait for their
 /// turn.
 const TAILS_OF_A_CLUSTER: usize = 128;
+/// Lists and searches, which look at thousands of jobs, read at a time: half of the store's
+/// readers, so that whoever looks at one job need not wait for them.
+const SEARCHES: usize = 2;
+const SEARCH_WITHIN: Duration = Duration::from_secs(5);
+/// Logs, of which all must come to find the end, read at a time.
+const LOGS: usize = 8;
+const LOG_WITHIN: Duration = Duration::from_secs(30);
+/// Who may wait for one of these.
+const IN_LINE: usize = 64;
 /// Before somebody is answered for whom there is no place to wait.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -75,10 +87,14 @@ pub(crate) enum Shed {
     Uploads,
     /// Large answers being read.
     LargeAnswers,
+    /// Lists and searches.
+    Searches,
+    /// Logs being read.
+    Logs,
 }
 
 impl Shed {
-    pub(crate) const ALL: [Shed; 13] = [
+    pub(crate) const ALL: [Shed; 15] = [
         Shed::SubmitRate,
         Shed::QueueFull,
         Shed::Overload,
@@ -92,6 +108,8 @@ impl Shed {
         Shed::Bodies,
         Shed::Uploads,
         Shed::LargeAnswers,
+        Shed::Searches,
+        Shed::Logs,
     ];
 
     /// A stable word.
@@ -110,6 +128,8 @@ impl Shed {
             Shed::Bodies => "bodies",
             Shed::Uploads => "uploads",
             Shed::LargeAnswers => "large_answers",
+            Shed::Searches => "searches",
+            Shed::Logs => "logs",
         }
     }
 }
@@ -134,7 +154,12 @@ struct Inner {
     bodies: Arc<Places<Owner>>,
     uploads: Arc<Places<Owner>>,
     answers: Arc<Places<Owner>>,
+    searches: Arc<Turns<Owner>>,
+    logs: Arc<Turns<Owner>>,
 }
+
+/// When somebody may read, until it is dropped.
+pub(crate) type Turn = turns::Turn<Owner>;
 
 /// What somebody has until it is dropped.
 pub(crate) struct Place {
@@ -147,7 +172,9 @@ impl Bounds {
     /// quarter of them, and the last quarter is for requests that are answered at once.
     pub(crate) fn new(connections: usize, settings: &Settings, metrics: Metrics) -> Self {
         let quarter = (connections / 4).max(1);
-        let shared = |count: usize| Arc::new(Places::new(count, (count / SHARE).max(1)));
+        let share = |count: usize| Places::new(count, (count / SHARE).max(1));
+        let shared = |count| Arc::new(share(count));
+        let turns = |count, patience| Arc::new(Turns::new(share(count), share(IN_LINE), patience));
         Self(Arc::new(Inner {
             connections,
             metrics,
@@ -164,6 +191,8 @@ impl Bounds {
             bodies: shared(BODIES),
             uploads: shared(UPLOADS),
             answers: shared(LARGE_ANSWERS),
+            searches: turns(SEARCHES, SEARCH_WITHIN),
+            logs: turns(LOGS, LOG_WITHIN),
         }))
     }
 
@@ -297,6 +326,28 @@ impl Bounds {
     /// This caller is sent more than anybody knows yet.
     pub(crate) fn stream(&self, caller: &Caller) -> Result<Place, Problem> {
         self.enter(&self.0.answers, caller, Shed::LargeAnswers, "large answers are on their way")
+    }
+
+    /// This caller looks at many jobs: its turn.
+    pub(crate) async fn search(&self, caller: &Caller) -> Result<Turn, Problem> {
+        let turn = self.0.searches.enter(caller.owner.clone()).await;
+        turn.map_err(|full| self.full(full, caller, Shed::Searches, "lists are under way"))
+    }
+
+    /// The next turn for somebody who has a place already, and is in the middle of it.
+    pub(crate) async fn search_on(&self, caller: &Caller) -> Turn {
+        self.0.searches.wait(caller.owner.clone()).await
+    }
+
+    /// This caller reads a log: its turn.
+    pub(crate) async fn log(&self, caller: &Caller) -> Result<Turn, Problem> {
+        let turn = self.0.logs.enter(caller.owner.clone()).await;
+        turn.map_err(|full| self.full(full, caller, Shed::Logs, "logs are being read"))
+    }
+
+    /// The next turn for a follower, who has a place already, to read what is left.
+    pub(crate) async fn rest_of_log(&self) -> Turn {
+        self.0.logs.wait(None).await
     }
 
     /// All connections are in use.

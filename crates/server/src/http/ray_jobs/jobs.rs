@@ -20,7 +20,7 @@ use super::{
     details::{JobDetails, needs_why},
     job_id,
 };
-use crate::{access::Caller, driver::Failure, plane::Plane};
+use crate::{access::Caller, bounds::Turn, driver::Failure, plane::Plane};
 
 /// How many jobs of a list are in memory at once; less if they are large, as the store says.
 const PAGE: usize = 1000;
@@ -54,7 +54,8 @@ pub(super) async fn list(
     let kind = [(CONTENT_TYPE, "application/json")];
     // The first page before the first byte: if there is an error, it can still be said.
     let mut separator = b'[';
-    let first = page(&plane, &caller, None).await?;
+    let turn = plane.bounds.search(&caller).await?;
+    let first = page(&plane, turn, &caller, None).await?;
     let next = first.next;
     let text = shown(first, &mut separator, &desk);
     if next.is_none() {
@@ -68,7 +69,8 @@ pub(super) async fn list(
             if before.is_none() {
                 return Ok::<_, Failure>(None);
             }
-            let page = page(&plane, &caller, before).await?;
+            let turn = plane.bounds.search_on(&caller).await;
+            let page = page(&plane, turn, &caller, before).await?;
             let next = page.next;
             Ok(Some((shown(page, &mut separator, &desk), (next, separator, place))))
         }
@@ -95,10 +97,15 @@ fn shown(page: Page<StoredJob>, separator: &mut u8, desk: &Desk) -> Bytes {
     Bytes::from(text)
 }
 
-async fn page(plane: &Plane, caller: &Caller, before: Option<u64>) -> Result<Page<StoredJob>, Failure> {
+async fn page(
+    plane: &Plane,
+    turn: Turn,
+    caller: &Caller,
+    before: Option<u64>,
+) -> Result<Page<StoredJob>, Failure> {
     let filter =
         JobFilter { kind: Some(Kind::Job), owner: caller.sees_only().cloned(), ..JobFilter::default() };
-    plane.history(move |store| store.jobs(&filter, before, PAGE)).await
+    plane.search(turn, move |store| store.jobs(&filter, before, PAGE)).await
 }
 
 /// `true` if there was something to stop.
