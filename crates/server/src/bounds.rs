@@ -49,7 +49,7 @@ const TAILS_OF_A_CLUSTER: usize = 128;
 /// Lists and searches, which look at thousands of jobs, read at a time: half of the store's
 /// readers, so that whoever looks at one job need not wait for them.
 const SEARCHES: usize = 2;
-const SEARCH_WITHIN: Duration = Duration::from_secs(5);
+const SEARCH_WITHIN: Duration = Duration::from_secs(15);
 /// Logs, of which all must come to find the end, read at a time.
 const LOGS: usize = 8;
 const LOG_WITHIN: Duration = Duration::from_secs(30);

@@ -243,11 +243,12 @@ pub struct Package {
 /// The callers' files. Bounded: what no job needs and nobody used lately is dropped
 /// when there is no room for more.
 pub trait Packages: Send + Sync {
-    /// Begins an upload. Dropped without `finish`, it leaves nothing.
+    /// Begins an upload, where there is as much room as this. Dropped without `finish`, it leaves
+    /// nothing.
     ///
     /// # Errors
     /// When nothing can be written; so all below.
-    fn begin(&self) -> Result<Box<dyn Upload>, StoreError>;
+    fn begin(&self, room: &Room) -> Result<Box<dyn Upload>, StoreError>;
 
     /// What this name stands for at present. Asking keeps it for a while, as Ray does.
     fn find(&self, name: &str) -> Result<Option<Package>, StoreError>;
@@ -261,25 +262,17 @@ pub trait Upload: Send {
     /// More of it.
     ///
     /// # Errors
-    /// [`StoreError::TooLarge`], or when it cannot be written.
+    /// [`StoreError::TooLarge`], [`StoreError::Crowded`], or when it cannot be written.
     fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError>;
 
     /// All of it: durable under this name when it returns.
     ///
     /// # Errors
-    /// [`StoreError::Full`] when everything kept is needed.
-    fn finish(self: Box<Self>, name: &str) -> Result<Package, StoreError> {
-        self.finish_within(name, &Room::default())
-    }
-
-    /// The same, where there is as much room as this.
-    ///
-    /// # Errors
-    /// [`StoreError::Full`], [`StoreError::ShareFull`].
-    fn finish_within(self: Box<Self>, name: &str, room: &Room) -> Result<Package, StoreError>;
+    /// [`StoreError::Full`], [`StoreError::ShareFull`] when everything kept is needed.
+    fn finish(self: Box<Self>, name: &str) -> Result<Package, StoreError>;
 }
 
-/// How much room there is for packages.
+/// How much room there is for packages: for what is kept, and as much for what is on its way.
 #[derive(Debug, Clone, Default)]
 pub struct Room {
     /// Bytes in all; as the options say, if it does not.

@@ -133,6 +133,33 @@ async fn of_batches_and_uploads_one_owner_has_half() {
     }
 }
 
+/// As `package_store` says, and not only once they are all there.
+#[tokio::test]
+async fn uploads_under_way_have_the_room_that_there_is_and_one_owner_its_share() {
+    let guarded = Guarded::with("under-way", "  package_store: 4MiB\n  package_share: 0.5", 4096).await;
+    let Guarded { zorro, diego, .. } = &guarded;
+    let send = |token: &str, body: Body| {
+        let mut asked = request("PUT", "/api/packages/gcs/a.zip", body);
+        asked.headers_mut().insert(header::AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
+        guarded.router.clone().call(asked)
+    };
+    let (is_written, written) = tokio::sync::oneshot::channel();
+    let rest = stream::once(async move {
+        is_written.send(()).unwrap();
+        std::future::pending().await
+    });
+    let begun = stream::once(async { Ok::<_, std::io::Error>(vec![1; 2 << 20]) });
+    let first = tokio::spawn(send(zorro, Body::from_stream(begun.chain(rest))));
+    written.await.unwrap();
+    let refused = send(zorro, vec![2; 1 << 20].into()).await.unwrap();
+    assert_eq!((refused.status().as_u16(), seconds(refused.headers())), (503, 2));
+    assert_eq!(shed(&guarded.world, "uploads").await, 1.0);
+    assert_eq!(send(diego, vec![3; 1 << 20].into()).await.unwrap().status(), 200, "others have their share");
+    first.abort();
+    assert!(first.await.is_err());
+    assert_eq!(send(zorro, vec![2; 1 << 20].into()).await.unwrap().status(), 200);
+}
+
 /// However many there are, and however slowly the rest of them comes.
 #[tokio::test]
 async fn of_what_is_being_sent_so_much_is_kept_and_one_owner_has_half() {
