@@ -130,8 +130,9 @@ async fn who_lists_without_end_waits_for_itself_and_others_notice_nothing() {
     assert_eq!(again.await.unwrap().status(), 200);
 }
 
-/// A control plane over this fake, whose store answers those who ask as the test wants.
-async fn over(fake: &FakeRay) -> (crate::Started, axum::Router) {
+/// A control plane over this fake, which cannot read what it dispatches with the reader of those
+/// who ask; nor with its own, if that is gone.
+async fn over(fake: &FakeRay, own_is_gone: bool) -> (crate::Started, axum::Router) {
     let mut settings = Settings::default();
     for (name, value) in [("submission_interval", "0s"), ("poll_interval", "100ms")] {
         settings.set(name, value).unwrap();
@@ -140,6 +141,9 @@ async fn over(fake: &FakeRay) -> (crate::Started, axum::Router) {
     let config = Config { settings, clusters: vec![cluster], warnings: Vec::new() };
     let mut opened = memory::open(Options::default());
     opened.reader = Slow::new(opened.reader, "nobody");
+    if own_is_gone {
+        opened.own_reader = Arc::clone(&opened.reader);
+    }
     let started = crate::start(config, opened, None).unwrap();
     let router = http::router(started.plane.clone(), "127.0.0.1:8700".parse().unwrap(), &[]);
     (started, router)
@@ -148,17 +152,43 @@ async fn over(fake: &FakeRay) -> (crate::Started, axum::Router) {
 #[tokio::test]
 async fn a_dispatch_does_not_wait_for_those_who_ask() {
     let fake = FakeRay::start(FakeOptions::new("mac")).await;
-    let (_started, router) = over(&fake).await;
+    let (_started, router) = over(&fake, false).await;
     let job = json!({"id": "j", "entrypoint": "x"});
     send(&router, request("POST", "/v1/jobs", job.to_string().into())).await.expect(201);
     fake.wait_for("j", JobStatus::Succeeded, Duration::from_secs(20)).await;
+}
+
+/// Our own trouble: the clusters are as good as before.
+#[tokio::test]
+async fn what_could_not_be_read_here_does_not_count_against_a_cluster() {
+    let fake = FakeRay::start(FakeOptions::new("mac")).await;
+    let (_started, router) = over(&fake, true).await;
+    for number in 0..6 {
+        let job = json!({"id": format!("j{number}"), "entrypoint": "x"});
+        send(&router, request("POST", "/v1/jobs", job.to_string().into())).await.expect(201);
+    }
+    let page = async || send(&router, request("GET", "/metrics", Body::empty())).await.text;
+    let not_sent = "multicluster_dispatch_seconds_count{cluster=\"mac\",outcome=\"not_sent\"} ";
+    let count = |page: &str| page.lines().find_map(|line| line.strip_prefix(not_sent)?.parse::<u32>().ok());
+    for _ in 0..500 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        if count(&page().await) >= Some(6) {
+            break;
+        }
+    }
+    let page = page().await;
+    assert!(count(&page) >= Some(6), "{page}");
+    assert!(
+        page.contains("multicluster_cluster_breaker_state{cluster=\"mac\",state=\"closed\"} 1"),
+        "{page}"
+    );
 }
 
 /// To find the end of a log, all of it must come from a dashboard that is one process.
 #[tokio::test]
 async fn so_many_logs_are_read_at_a_time_over_either_api() {
     let fake = FakeRay::start(FakeOptions::new("mac")).await;
-    let (_started, router) = over(&fake).await;
+    let (_started, router) = over(&fake, false).await;
     let job = json!({"id": "j", "entrypoint": "forever"});
     send(&router, request("POST", "/v1/jobs", job.to_string().into())).await.expect(201);
     fake.wait_for("j", JobStatus::Running, Duration::from_secs(20)).await;
