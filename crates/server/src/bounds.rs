@@ -2,8 +2,9 @@
 //! when to come back, so that there is room for the others; and what is turned away is counted.
 //!
 //! - `places` so many at a time, of which one owner has a share · `rates` so many a second
-//! - `turns` so many at a time, while others wait for theirs
+//! - `turns` so many at a time, while others wait for theirs · `bodies` so many bytes
 
+mod bodies;
 mod places;
 mod rates;
 mod turns;
@@ -17,6 +18,7 @@ use multicluster_api::codes;
 use multicluster_store::Room;
 use multicluster_types::{ClusterName, JobId, Owner, Settings, Share, settings::Bytes};
 
+pub(crate) use self::bodies::BodyRoom;
 use self::{
     places::{Full, Places},
     rates::Rates,
@@ -34,9 +36,6 @@ const BATCHES: usize = 32;
 /// Bytes of requests in memory at a time, as they come in: however many are sent, and however
 /// slowly. Four of the largest batches, two of one owner.
 const BODIES: usize = 256 << 20;
-/// Of each, so many are not counted: as many as there are connections cost little, and whoever
-/// submits a job need not wait for those who send much.
-const SMALL_BODY: usize = 16 << 10;
 /// Packages uploaded at a time, each holding a megabyte.
 const UPLOADS: usize = 64;
 /// Answers of more than [`LARGE`] on their way at a time: what bounds their memory, however
@@ -307,7 +306,7 @@ impl Bounds {
 
     /// The body of a request of this caller, to which it will be added as it comes in.
     pub(crate) fn body(&self, caller: &Caller) -> BodyRoom {
-        BodyRoom { bounds: self.clone(), caller: caller.clone(), size: 0, place: None }
+        BodyRoom::new(self, caller)
     }
 
     /// This caller uploads a package.
@@ -384,32 +383,5 @@ impl Bounds {
                 self.busy(shed, format!("{most} {what}, as many as there may be"))
             }
         }
-    }
-}
-
-/// What the body of one request takes of the memory for all, until it is dropped.
-pub(crate) struct BodyRoom {
-    bounds: Bounds,
-    caller: Caller,
-    size: usize,
-    place: Option<places::Place<Owner>>,
-}
-
-impl BodyRoom {
-    /// So much more came in.
-    pub(crate) fn grow(&mut self, more: usize) -> Result<(), Problem> {
-        self.size += more;
-        if self.size <= SMALL_BODY {
-            return Ok(());
-        }
-        let (bounds, caller) = (&self.bounds, &self.caller);
-        let grown = match &mut self.place {
-            Some(place) => place.grow(more),
-            none => {
-                bounds.0.bodies.enter_with(caller.owner.clone(), self.size).map(|place| *none = Some(place))
-            }
-        };
-        let what = "bytes of requests are in memory";
-        grown.map_err(|full| bounds.full(full, caller, Shed::Bodies, what))
     }
 }
