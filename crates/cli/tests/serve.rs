@@ -52,6 +52,16 @@ fn it_says_where_it_is_while_it_serves() {
 }
 
 #[test]
+fn a_file_that_is_wrong_ends_it_as_it_ends_every_command() {
+    let dir = Dir::new();
+    fs::write(dir.config(), "clusters: [{name: mac}]").unwrap();
+    let ended = dir.serve(&[]).output().unwrap();
+    assert_eq!(ended.status.code(), Some(2));
+    let told = String::from_utf8(ended.stderr).unwrap();
+    assert!(told.contains("cluster mac has no dashboard"), "{told}");
+}
+
+#[test]
 fn a_notice_that_was_left_behind_is_replaced_and_one_of_somebody_else_is_left() {
     let dir = Dir::new();
     let mut killed = Plane::start(&dir, &[]);

@@ -5,7 +5,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs::File,
+    fs::{self, File},
     io::{self, Read},
     path::{Path, PathBuf},
 };
@@ -72,6 +72,9 @@ impl Outside<'_> {
             name.len() <= 40 && name.bytes().all(|b| matches!(b, b'A'..=b'Z' | b'0'..=b'9' | b'_'));
         let shown = if is_plain && !name.is_empty() { name } else { "named there" };
         self.env.get(name).cloned().ok_or_else(|| {
+            if self.folder.is_none() && self.env.is_empty() {
+                return not_here();
+            }
             let hint =
                 "export it before the control plane starts; write the name of a variable, not its value";
             (format!("the environment variable {shown} is not set"), hint.to_owned())
@@ -87,8 +90,7 @@ impl Outside<'_> {
             ));
         };
         if self.folder.is_none() {
-            let hint = "load the configuration from a file, or name a variable".to_owned();
-            return Err(("files are not read here".to_owned(), hint));
+            return Err(not_here());
         }
         read_bounded(&path).map_err(|error| {
             let hint = "check the path and its permissions; a relative path begins at this file's folder";
@@ -125,7 +127,17 @@ impl Text<'_> {
     }
 }
 
+/// Whoever sends us a text means files and variables of their own, not ours.
+fn not_here() -> Refused {
+    let hint = "send the value itself, or describe the cluster in the file of the control plane";
+    ("neither files nor variables are read here".to_owned(), hint.to_owned())
+}
+
 fn read_bounded(path: &Path) -> io::Result<String> {
+    // What is no file may never end, or never begin.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
     let mut text = String::new();
     File::open(path)?.take(MAX_SECRET_BYTES as u64 + 1).read_to_string(&mut text)?;
     if text.len() > MAX_SECRET_BYTES {

@@ -58,6 +58,11 @@ fn env_vars(
                     if *kind == (Kind::Text { quoted: false }) { join_lines(text) } else { text.to_string() };
                 variables.insert(name.text.clone().into_owned(), Json::String(text));
             }
+            Some(Text::Secret(_)) if name.text == "home_dir" => report.error_at_key(
+                name.at,
+                "home_dir is shown and used to translate paths: it cannot be read from elsewhere",
+                "write the path itself",
+            ),
             Some(Text::Secret(text)) => {
                 drop(secrets.insert(name.text.clone().into_owned(), Secret::new(text)))
             }

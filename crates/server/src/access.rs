@@ -151,12 +151,16 @@ impl Access {
         }))
     }
 
-    /// With the tokens of a file, if there are any. Once there were, a file that is gone or
-    /// cannot be read lets nobody in who was not known before.
+    /// With the tokens of a file, if there is one: where all were revoked, nobody gets in. Once
+    /// there was one, a file that is gone or cannot be read lets nobody in who was not known
+    /// before.
     pub(crate) fn by_file(path: &Path, is_secure: bool) -> anyhow::Result<Self> {
         let stamp = stamp(path);
         let tokens = Tokens::read(path).with_context(|| format!("cannot use {}", path.display()))?;
-        let tokens = Some(tokens).filter(|tokens| !tokens.is_empty()).map(Tokens::by_hash);
+        if stamp.is_some() && tokens.is_empty() {
+            tracing::warn!(path = %path.display(), "every token was revoked: nobody gets in; make one, or delete the file");
+        }
+        let tokens = stamp.is_some().then(|| tokens.by_hash());
         let known = Known { tokens, stamp, told: None, looked: Instant::now() };
         let (path, sessions) = (Some(path.to_owned()), Sessions::default());
         Ok(Self(Arc::new(Door { is_secure, path, known: known.into(), sessions })))
@@ -324,6 +328,18 @@ mod tests {
         let access = Access::by_file(&path, false).unwrap();
         assert!(!access.is_on());
         assert_eq!(access.caller(&HeaderMap::new()), Ok(Caller::ANYBODY));
+    }
+
+    #[test]
+    fn where_the_last_token_was_revoked_nobody_is_let_in() {
+        let path = a_file("revoked");
+        let (secret, token) =
+            Tokens::create(&path, Owner::new("zorro").unwrap(), Role::Admin, None, None).unwrap();
+        assert!(Tokens::revoke(&path, &token.id).unwrap());
+        let access = Access::by_file(&path, false).unwrap();
+        assert!(access.is_on());
+        assert!(access.caller(&HeaderMap::new()).is_err());
+        assert!(access.caller(&with("authorization", &format!("Bearer {secret}"))).is_err());
     }
 
     #[test]

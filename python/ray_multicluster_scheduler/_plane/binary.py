@@ -39,8 +39,8 @@ def find() -> Path:
     places = "\n    ".join(tried)
     raise ControlPlaneError(
         f"the control plane's program {NAME} is not on this machine",
-        hint="install the wheel for this platform (`make wheels` builds it),\n  or use a control plane that runs elsewhere: set "
-        f"RAY_MULTICLUSTER_ADDRESS; looked at\n    {places}",
+        hint="install the wheel for this platform (`make wheels` builds it),\n  or use a control "
+        f"plane that runs elsewhere: set RAY_MULTICLUSTER_ADDRESS; looked at\n    {places}",
     )
 
 

@@ -73,6 +73,9 @@ impl At {
     }
 }
 
+const ANYBODY: &str = "there are no tokens: whoever reaches the control plane may do anything";
+const NOBODY: &str = "every token was revoked: nobody gets in until there is a new one";
+
 pub(crate) fn run(args: Args, out: Out) -> anyhow::Result<()> {
     match args.verb {
         Verb::Create(Create { owner, role, expires, submit_rate, at }) => {
@@ -91,19 +94,21 @@ pub(crate) fn run(args: Args, out: Out) -> anyhow::Result<()> {
             eprintln!("it is not shown again: keep it, say in RAY_MULTICLUSTER_TOKEN");
         }
         Verb::List(at) => {
-            let all = Tokens::read(&at.file()?)?;
+            let file = at.file()?;
+            let all = Tokens::read(&file)?;
             if out.is_json() {
                 out.json(&json!({"items": all.iter().map(shown).collect::<Vec<_>>()}));
                 return Ok(());
             }
             if all.is_empty() {
-                out.line("there are no tokens: whoever reaches the control plane may do anything");
+                out.line(if file.exists() { NOBODY } else { ANYBODY });
                 return Ok(());
             }
             out.table(&table(&all));
         }
         Verb::Revoke { id, at } => {
-            if !Tokens::revoke(&at.file()?, &id)? {
+            let file = at.file()?;
+            if !Tokens::revoke(&file, &id)? {
                 let failure = Failure::new(Exit::NotFound, format!("there is no token {id}"));
                 return Err(failure.hint("ray-multicluster token list names those there are").into());
             }
@@ -111,6 +116,9 @@ pub(crate) fn run(args: Args, out: Out) -> anyhow::Result<()> {
                 out.json(&json!({"id": id, "revoked": true}));
             } else {
                 out.line(format!("{id} is good for nothing any more"));
+                if Tokens::read(&file)?.is_empty() {
+                    out.line(NOBODY);
+                }
             }
         }
     }

@@ -63,7 +63,7 @@ pub(crate) const KEYS: &[ClusterKey] = &[
         doc: "The base of every runtime_env that runs here; a job's own is laid on top. \
               `env_vars.home_dir` is this cluster's home directory, where `home_dir` is not given. \
               A variable may be read from elsewhere: `NAME: {file: PATH}` or `NAME: {env: VARIABLE}`; \
-              it is then shown to nobody.",
+              it is then redacted whatever its name.",
     },
     ClusterKey {
         name: "home_dir",

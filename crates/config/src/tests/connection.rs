@@ -45,7 +45,7 @@ fn the_home_may_still_be_an_environment_variable() {
 fn a_token_may_come_from_a_variable() {
     let config = with_env("    token_env: CENTOS_TOKEN\n", &[("CENTOS_TOKEN", " t0ken\n")]).unwrap();
     assert_eq!(token(&config), Some("t0ken"));
-    insta::assert_snapshot!(with_env("    token_env: CENTOS_TOKEN\n", &[]).unwrap_err(), @"
+    insta::assert_snapshot!(with_env("    token_env: CENTOS_TOKEN\n", &[("OTHER", "x")]).unwrap_err(), @"
     cluster.yaml:5:5: token_env: the environment variable CENTOS_TOKEN is not set
         5 |     token_env: …
           |     ^^^^^^^^^
@@ -96,8 +96,8 @@ fn mistakes_are_told() {
         ("    token: ''", "5:5 token: this is not a bearer token", TOKEN),
         (
             "    token_file: x",
-            "5:5 token_file: files are not read here",
-            "load the configuration from a file, or name a variable",
+            "5:5 token_file: neither files nor variables are read here",
+            "send the value itself, or describe the cluster in the file of the control plane",
         ),
         (
             "    token: a\n    token_file: b",

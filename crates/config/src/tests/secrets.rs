@@ -145,11 +145,22 @@ fn variables_may_be_read_from_elsewhere() {
     for (content, message) in [
         (vec![b'a'; (128 << 10) + 1], "DB: the file cannot be read: it is larger than 128 KiB"),
         (b"hunter+2\0".to_vec(), "DB: the file cannot be read: it is not a text"),
+        (Vec::new(), "API: the environment variable API_KEY is not set"),
         (vec![0xff], "DB: the file cannot be read: stream did not contain valid UTF-8"),
     ] {
         folder.write("db", content);
         let refused = crate::load(&file, super::NO_ENV).unwrap_err().to_string();
         assert!(refused.contains(message) && !refused.contains(SECRET), "{refused}");
+    }
+    let home = [("HOME".to_owned(), "/root".to_owned())];
+    for (from, message) in [
+        ("{file: .}", "A: the file cannot be read: it is not a file"),
+        ("{file: /dev/zero}", "A: the file cannot be read: it is not a file"),
+        ("{file: /dev/null}, home_dir: {env: HOME}", "home_dir is shown and used to translate paths"),
+    ] {
+        let text = centos(&format!("    runtime_env: {{env_vars: {{A: {from}}}}}\n"));
+        let refused = crate::load(&folder.write("cluster.yaml", text), home.clone()).unwrap_err().to_string();
+        assert!(refused.contains(message), "{refused}");
     }
 }
 
@@ -162,8 +173,10 @@ fn what_is_no_source_of_a_variable_is_told() {
         assert!(error.message.starts_with("A cannot be"), "{wrong}: {}", error.message);
         assert_eq!(error.hint, HINT, "{wrong}");
     }
-    let read_here = shown(&centos("    runtime_env: {env_vars: {A: {file: /etc/hostname}}}\n"));
-    assert!(read_here.contains("A: files are not read here"), "{read_here}");
+    for elsewhere in ["{file: /etc/hostname}", "{env: HOME}"] {
+        let told = shown(&centos(&format!("    runtime_env: {{env_vars: {{A: {elsewhere}}}}}\n")));
+        assert!(told.contains("A: neither files nor variables are read here"), "{told}");
+    }
 }
 
 #[test]

@@ -209,6 +209,20 @@ async fn a_token_that_the_other_side_repeats_is_not_passed_on() {
 }
 
 #[tokio::test]
+async fn a_secret_that_ray_repeats_about_a_job_is_not_passed_on() {
+    let body = r#"{"submission_id": "a", "status": "FAILED", "message": "the runtime env {'DB': 'hunter2hunter2'} is bad"}"#;
+    let hidden = |raw: &Raw| {
+        let endpoint = Endpoint { hidden: vec!["hunter2hunter2".into()], ..Endpoint::new(&raw.url) };
+        RayClient::new(&endpoint, Timeouts::default()).unwrap()
+    };
+    let one = hidden(&Raw::saying(200, body).await).job("a").await.unwrap().unwrap();
+    let list = hidden(&Raw::saying(200, &format!("[{body}]")).await).jobs().await.unwrap();
+    for job in [&one, &list.jobs[0]] {
+        assert_eq!(job.message.as_ref().unwrap().as_str(), "the runtime env {'DB': '<hidden>'} is bad");
+    }
+}
+
+#[tokio::test]
 async fn a_tail_that_is_no_websocket_or_too_large_is_an_error() {
     let wrong =
         b"HTTP/1.1 101 X\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n";

@@ -52,7 +52,9 @@ impl Reloader {
     /// What is wrong with the file, with lines and hints.
     pub async fn reload(&self) -> anyhow::Result<Reloaded> {
         let Some(path) = &self.path else { bail!("this control plane was started without a file") };
-        let config = read(path)?;
+        let file = Arc::clone(path);
+        // Files may be on a disk that hangs.
+        let config = tokio::task::spawn_blocking(move || read(&file)).await??;
         let clusters = config.clusters.len();
         let warnings = config.warnings.iter().map(ToString::to_string).collect();
         let settings = config.settings;

@@ -1,6 +1,7 @@
 //! Ids that were used before, by us or by somebody else.
 
 use multicluster_core::Input;
+use multicluster_ray::{Endpoint, RayClient, SubmitRequest, Timeouts};
 use multicluster_testkit::JobStatus;
 use multicluster_types::State;
 
@@ -43,6 +44,30 @@ async fn a_forgotten_job_is_deleted_from_its_cluster_too() {
     assert_eq!(status(&fake, job.as_str()), Some(JobStatus::Succeeded));
     world.plane().driver.act(Input::Delete { job: job.clone() }).await.unwrap();
     world.until("deleted".into(), async || status(&fake, job.as_str()).is_none()).await;
+}
+
+#[tokio::test]
+async fn a_run_that_carries_a_copy_of_our_mark_is_not_ours() {
+    let fake = quick("only").await;
+    let world = World::over(&[&fake]).await;
+    // So many that they are watched by the list of all.
+    let mut jobs = Vec::new();
+    for n in 0..8 {
+        jobs.push(world.submit(runs("sleep 3600").id(&format!("ours-{n}"))).await);
+    }
+    for job in &jobs {
+        world.wait_for(job, State::Running).await;
+    }
+    let ours = fake.submissions().into_iter().find(|sent| sent.submission_id == "ours-0").unwrap();
+    let ray = RayClient::new(&Endpoint::new(fake.url()), Timeouts::default()).unwrap();
+    let metadata = serde_json::from_value(ours.request["metadata"].clone()).unwrap();
+    let copy = SubmitRequest { metadata, ..SubmitRequest::new("copy", "exit 1") };
+    ray.submit(&copy).await.unwrap();
+    fake.wait_for("copy", JobStatus::Failed, SOON).await;
+    // What happens after it is seen; it itself is not.
+    fake.finish("ours-1", JobStatus::Succeeded);
+    world.wait_for(&jobs[1], State::Succeeded).await;
+    assert_eq!(world.state(&jobs[0]).await, Some(State::Running));
 }
 
 #[tokio::test]
