@@ -153,6 +153,29 @@ def test_hostile_clients_lock_nobody_out_and_leave_nothing_behind(limited: Plane
     plane.post("/v1/jobs", {"id": "afterwards", "entrypoint": "true"}, headers=proof)
 
 
+def test_what_is_begun_and_never_ended_takes_its_owners_share_of_the_memory(limited: Plane) -> None:
+    plane = limited
+    good, bad = (tokens.create(plane, owner, "submit") for owner in ("zorro", "diego"))
+    size = 4 * 2**20
+    begun = head("POST", "/v1/placements/heartbeat", bad, f"Content-Length: {size}") + b" " * (
+        size - 1
+    )
+    before = plane.resident_bytes()
+    most = 0
+    hostile = [raw.connect(plane.port) for _ in range(100)]
+    for connection in hostile:
+        with contextlib.suppress(OSError):
+            connection.sendall(begun)
+        most = max(most, plane.resident_bytes() - before)
+    assert shed(plane, "bodies", tokens.headers(good)) > 0
+    # 128 MiB of bodies, and what the connections have; all of it would be 400 MiB.
+    assert most < 250 * 2**20, most
+    job = {"entrypoint": "true", "metadata": {"x": "x" * 15_000, "y": "y" * 15_000}}
+    plane.post("/v1/jobs", job, headers=tokens.headers(good))
+    for connection in hostile:
+        connection.close()
+
+
 def test_whoever_reads_slowly_gets_all_of_it(tmp_path: Path) -> None:
     """For longer than an idle connection may last."""
     plane = lonely(tmp_path).start()

@@ -67,9 +67,17 @@ impl Core {
                 self.end(key, Transition::Fail, Some(message), out);
             }
             // An earlier send may have arrived even though this one did not.
-            DispatchOutcome::Failed(message) if live.uncertain => self.mark_uncertain(key, &message, out),
+            DispatchOutcome::Failed(message) | DispatchOutcome::NotSent(message) if live.uncertain => {
+                self.mark_uncertain(key, &message, out);
+            }
             DispatchOutcome::Failed(message) => {
                 self.note_dispatch_of(key, false, out);
+                self.try_elsewhere(key, &message, out);
+            }
+            DispatchOutcome::NotSent(message) => {
+                if let Some(on) = self.jobs[key].on {
+                    self.pool[on].breaker.not_sent(key);
+                }
                 self.try_elsewhere(key, &message, out);
             }
             DispatchOutcome::Unknown(message) => self.mark_uncertain(key, &message, out),
@@ -92,6 +100,7 @@ impl Core {
             DispatchOutcome::Accepted | DispatchOutcome::Refused(_) | DispatchOutcome::Taken(_) => {
                 self.note_latency(on, took);
             }
+            DispatchOutcome::NotSent(_) => {}
         }
     }
 

@@ -52,6 +52,13 @@ impl Breaker {
         }
     }
 
+    /// It was not on its way after all: the next one is the probe.
+    pub(crate) fn not_sent(&mut self, job: JobKey) {
+        if self.is_probe(job) {
+            *self = Breaker::HalfOpen { probe: None };
+        }
+    }
+
     /// A dispatch worked.
     pub(crate) fn succeeded(&mut self) -> Option<Moved> {
         let was_closed = matches!(self, Breaker::Closed { .. });

@@ -219,6 +219,8 @@ pub enum DispatchOutcome {
     Refused(Message),
     /// It certainly did not arrive (connection refused, no agent).
     Failed(Message),
+    /// It was never sent, for a reason of our own (the store): that says nothing about the cluster.
+    NotSent(Message),
     /// It may have arrived (timeout, connection lost after sending).
     Unknown(Message),
     /// The cluster has a run of this id that is not this attempt's, so this attempt

@@ -2,9 +2,12 @@
 //! when to come back, so that there is room for the others; and what is turned away is counted.
 //!
 //! - `places` so many at a time, of which one owner has a share · `rates` so many a second
+//! - `turns` so many at a time, while others wait for theirs · `bodies` so many bytes
 
+mod bodies;
 mod places;
 mod rates;
+mod turns;
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -15,9 +18,11 @@ use multicluster_api::codes;
 use multicluster_store::Room;
 use multicluster_types::{ClusterName, JobId, Owner, Settings, Share, settings::Bytes};
 
+pub(crate) use self::bodies::BodyRoom;
 use self::{
     places::{Full, Places},
     rates::Rates,
+    turns::Turns,
 };
 use crate::{access::Caller, http::error::Problem, metrics::Metrics};
 
@@ -26,8 +31,11 @@ const SHARE: usize = 2;
 /// Followers of the log of one job. Each has a stream of its own from the job's cluster: Ray's
 /// tail begins at the first byte, and what a late follower has missed is kept nowhere else.
 const FOLLOWERS_OF_A_JOB: usize = 32;
-/// Batches that are being sent at a time: what bounds their memory.
+/// Batches that are being sent at a time.
 const BATCHES: usize = 32;
+/// Bytes of requests in memory at a time, as they come in: however many are sent, and however
+/// slowly. Four of the largest batches, two of one owner.
+const BODIES: usize = 256 << 20;
 /// Packages uploaded at a time, each holding a megabyte.
 const UPLOADS: usize = 64;
 /// Answers of more than [`LARGE`] on their way at a time: what bounds their memory, however
@@ -37,6 +45,15 @@ const LARGE: u64 = 1 << 20;
 /// Logs followed on one cluster at a time, whose dashboard is one process; more wait for their
 /// turn.
 const TAILS_OF_A_CLUSTER: usize = 128;
+/// Lists and searches, which look at thousands of jobs, read at a time: half of the store's
+/// readers, so that whoever looks at one job need not wait for them.
+const SEARCHES: usize = 2;
+const SEARCH_WITHIN: Duration = Duration::from_secs(15);
+/// Logs, of which all must come to find the end, read at a time.
+const LOGS: usize = 8;
+const LOG_WITHIN: Duration = Duration::from_secs(30);
+/// Who may wait for one of these.
+const IN_LINE: usize = 64;
 /// Before somebody is answered for whom there is no place to wait.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -63,14 +80,20 @@ pub(crate) enum Shed {
     LongPolls,
     /// Batches being sent.
     Batches,
+    /// Bodies of requests, by bytes.
+    Bodies,
     /// Packages being uploaded.
     Uploads,
     /// Large answers being read.
     LargeAnswers,
+    /// Lists and searches.
+    Searches,
+    /// Logs being read.
+    Logs,
 }
 
 impl Shed {
-    pub(crate) const ALL: [Shed; 12] = [
+    pub(crate) const ALL: [Shed; 15] = [
         Shed::SubmitRate,
         Shed::QueueFull,
         Shed::Overload,
@@ -81,8 +104,11 @@ impl Shed {
         Shed::Followers,
         Shed::LongPolls,
         Shed::Batches,
+        Shed::Bodies,
         Shed::Uploads,
         Shed::LargeAnswers,
+        Shed::Searches,
+        Shed::Logs,
     ];
 
     /// A stable word.
@@ -98,8 +124,11 @@ impl Shed {
             Shed::Followers => "followers",
             Shed::LongPolls => "long_polls",
             Shed::Batches => "batches",
+            Shed::Bodies => "bodies",
             Shed::Uploads => "uploads",
             Shed::LargeAnswers => "large_answers",
+            Shed::Searches => "searches",
+            Shed::Logs => "logs",
         }
     }
 }
@@ -121,9 +150,15 @@ struct Inner {
     tails: Arc<Places<ClusterName>>,
     polls: Arc<Places<Owner>>,
     batches: Arc<Places<Owner>>,
+    bodies: Arc<Places<Owner>>,
     uploads: Arc<Places<Owner>>,
     answers: Arc<Places<Owner>>,
+    searches: Arc<Turns<Owner>>,
+    logs: Arc<Turns<Owner>>,
 }
+
+/// When somebody may read, until it is dropped.
+pub(crate) type Turn = turns::Turn<Owner>;
 
 /// What somebody has until it is dropped.
 pub(crate) struct Place {
@@ -136,7 +171,9 @@ impl Bounds {
     /// quarter of them, and the last quarter is for requests that are answered at once.
     pub(crate) fn new(connections: usize, settings: &Settings, metrics: Metrics) -> Self {
         let quarter = (connections / 4).max(1);
-        let shared = |count: usize| Arc::new(Places::new(count, (count / SHARE).max(1)));
+        let share = |count: usize| Places::new(count, (count / SHARE).max(1));
+        let shared = |count| Arc::new(share(count));
+        let turns = |count, patience| Arc::new(Turns::new(share(count), share(IN_LINE), patience));
         Self(Arc::new(Inner {
             connections,
             metrics,
@@ -150,8 +187,11 @@ impl Bounds {
             tails: Arc::new(Places::new(quarter, TAILS_OF_A_CLUSTER)),
             polls: shared(quarter),
             batches: shared(BATCHES),
+            bodies: shared(BODIES),
             uploads: shared(UPLOADS),
             answers: shared(LARGE_ANSWERS),
+            searches: turns(SEARCHES, SEARCH_WITHIN),
+            logs: turns(LOGS, LOG_WITHIN),
         }))
     }
 
@@ -264,6 +304,11 @@ impl Bounds {
         self.enter(&self.0.batches, caller, Shed::Batches, "batches are being sent")
     }
 
+    /// The body of a request of this caller, to which it will be added as it comes in.
+    pub(crate) fn body(&self, caller: &Caller) -> BodyRoom {
+        BodyRoom::new(self, caller)
+    }
+
     /// This caller uploads a package.
     pub(crate) fn upload(&self, caller: &Caller) -> Result<Place, Problem> {
         self.enter(&self.0.uploads, caller, Shed::Uploads, "packages are being uploaded")
@@ -274,8 +319,34 @@ impl Bounds {
         if size <= LARGE {
             return Ok(None);
         }
-        let what = "large answers are on their way";
-        self.enter(&self.0.answers, caller, Shed::LargeAnswers, what).map(Some)
+        self.stream(caller).map(Some)
+    }
+
+    /// This caller is sent more than anybody knows yet.
+    pub(crate) fn stream(&self, caller: &Caller) -> Result<Place, Problem> {
+        self.enter(&self.0.answers, caller, Shed::LargeAnswers, "large answers are on their way")
+    }
+
+    /// This caller looks at many jobs: its turn.
+    pub(crate) async fn search(&self, caller: &Caller) -> Result<Turn, Problem> {
+        let turn = self.0.searches.enter(caller.owner.clone()).await;
+        turn.map_err(|full| self.full(full, caller, Shed::Searches, "lists are under way"))
+    }
+
+    /// The next turn for somebody who has a place already, and is in the middle of it.
+    pub(crate) async fn search_on(&self, caller: &Caller) -> Turn {
+        self.0.searches.wait(caller.owner.clone()).await
+    }
+
+    /// This caller reads a log: its turn.
+    pub(crate) async fn log(&self, caller: &Caller) -> Result<Turn, Problem> {
+        let turn = self.0.logs.enter(caller.owner.clone()).await;
+        turn.map_err(|full| self.full(full, caller, Shed::Logs, "logs are being read"))
+    }
+
+    /// The next turn for a follower, who has a place already, to read what is left.
+    pub(crate) async fn rest_of_log(&self) -> Turn {
+        self.0.logs.wait(None).await
     }
 
     /// All connections are in use.
@@ -296,12 +367,14 @@ impl Bounds {
         shed: Shed,
         what: &str,
     ) -> Result<Place, Problem> {
-        let entered = places.enter(caller.owner.clone());
-        let full = match entered {
-            Ok(place) => return Ok(Place { _of_owner: place, _of_job: None }),
-            Err(full) => full,
-        };
-        Err(match (full, &caller.owner) {
+        match places.enter(caller.owner.clone()) {
+            Ok(place) => Ok(Place { _of_owner: place, _of_job: None }),
+            Err(full) => Err(self.full(full, caller, shed, what)),
+        }
+    }
+
+    fn full(&self, full: Full, caller: &Caller, shed: Shed, what: &str) -> Problem {
+        match (full, &caller.owner) {
             (Full::OfOne(most), Some(owner)) => {
                 let message = format!("{most} {what} for {owner}, as many as one owner may have");
                 self.busy(shed, message).hint("end some of them, or try again in a moment")
@@ -309,6 +382,6 @@ impl Bounds {
             (Full::All(most) | Full::OfOne(most), _) => {
                 self.busy(shed, format!("{most} {what}, as many as there may be"))
             }
-        })
+        }
     }
 }

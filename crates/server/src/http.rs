@@ -159,6 +159,7 @@ async fn watch(State(guard): State<Guard>, request: Request, next: Next) -> Resp
         // Nothing that a request touches is left half changed: the driver owns all state.
         Ok((caller, place)) => {
             request.extensions_mut().insert(caller.clone());
+            request.extensions_mut().insert(guard.bounds.clone());
             let response = match AssertUnwindSafe(next.run(request)).catch_unwind().await {
                 Ok(response) => response,
                 Err(_) => {

@@ -8,7 +8,7 @@
 mod follow;
 mod seam;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use multicluster_core::{
     Core, Refusal,
@@ -16,8 +16,6 @@ use multicluster_core::{
 };
 use multicluster_ray::{Kind as Failed, RayClient};
 use multicluster_types::{Attempt, ClusterName, JobId, Kind, SubmissionId};
-
-use tokio::sync::Semaphore;
 
 pub(crate) use follow::{Piece, follow};
 
@@ -29,22 +27,6 @@ pub(crate) const LONGEST: usize = 16 << 20;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// More lines than fit into [`LONGEST`] in practice.
 const ALL_LINES: u32 = 1_000_000;
-
-/// Whole logs, of up to [`LONGEST`], being read at once; more wait.
-const MAX_READERS: usize = 8;
-
-/// How many may read logs at a time, over whichever API.
-#[derive(Clone)]
-pub(crate) struct Turns {
-    /// Of whole logs: they are large.
-    pub(crate) readers: Arc<Semaphore>,
-}
-
-impl Default for Turns {
-    fn default() -> Self {
-        Self { readers: Arc::new(Semaphore::new(MAX_READERS)) }
-    }
-}
 
 /// A log, or its end.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,12 +7,11 @@ use multicluster_types::Timestamp;
 
 use crate::{
     access::Access,
-    bounds::Bounds,
+    bounds::{Bounds, Turn},
     driver::{Driver, Failure},
     events::Events,
     history::Samples,
     lanes::Lanes,
-    logs::Turns,
     metrics::Metrics,
     serve::Reloader,
     usage::Usage,
@@ -43,15 +42,13 @@ pub struct Plane {
     pub(crate) access: Access,
     /// How much may be asked at once.
     pub(crate) bounds: Bounds,
-    /// Who may read logs.
-    pub(crate) logs: Turns,
     /// Who is being served.
     pub(crate) usage: Usage,
     pub(crate) reader: Arc<dyn Reader>,
 }
 
 impl Plane {
-    /// Reads what is committed. Everything that was answered is.
+    /// Looks up what is committed. Everything that was answered is.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -62,5 +59,16 @@ impl Plane {
         let reader = Arc::clone(&self.reader);
         let looked = tokio::task::spawn_blocking(move || look(&*reader)).await;
         Ok(looked.map_err(|_| Failure::Stopping)??)
+    }
+
+    /// The same where many jobs are looked at. The turn is over when the look is, whoever still
+    /// waits for it.
+    pub(crate) async fn search<T: Send + 'static>(
+        &self,
+        turn: Turn,
+        look: impl FnOnce(&dyn Reader) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let looked = self.history(move |store| Ok((look(store)?, turn)));
+        Ok(looked.await?.0)
     }
 }

@@ -44,7 +44,6 @@ use crate::{
     history::Samples,
     http,
     lanes::{Lanes, Shared},
-    logs::Turns,
     metrics::Metrics,
     usage::Usage,
 };
@@ -114,7 +113,7 @@ pub(crate) fn assemble(
     let id: Arc<str> = loaded.plane.into();
     let lanes = Lanes::new(Shared {
         driver: driver.clone(),
-        reader: Arc::clone(&opened.reader),
+        reader: opened.own_reader,
         packages: Arc::clone(&opened.packages),
         clock: clock.clone(),
         metrics: metrics.clone(),
@@ -132,7 +131,6 @@ pub(crate) fn assemble(
         samples: Samples::default(),
         access: Access::open(),
         bounds,
-        logs: Turns::default(),
         usage: Usage::new(),
         reader: opened.reader,
     };

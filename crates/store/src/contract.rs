@@ -108,6 +108,16 @@ pub struct StoredJob {
     pub payload: Option<Payload>,
 }
 
+impl StoredJob {
+    /// A page of jobs ends once they have so many bytes together.
+    pub(crate) const PAGE: usize = 2 << 20;
+
+    /// What it runs, in bytes of JSON: that may be a megabyte, all else is small.
+    pub(crate) fn size(&self) -> usize {
+        serde_json::to_vec(&self.payload).map_or(0, |json| json.len())
+    }
+}
+
 /// Which jobs.
 #[derive(Debug, Clone, Default)]
 pub struct JobFilter {
@@ -162,7 +172,7 @@ impl Search {
 }
 
 /// One page of a list, newest first. It may be short, even empty, and still have a
-/// `next`: a search stops after so many looks.
+/// `next`: a search stops after so many looks, and a list of jobs after so many bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page<T> {
     /// What is on it.
@@ -233,11 +243,12 @@ pub struct Package {
 /// The callers' files. Bounded: what no job needs and nobody used lately is dropped
 /// when there is no room for more.
 pub trait Packages: Send + Sync {
-    /// Begins an upload. Dropped without `finish`, it leaves nothing.
+    /// Begins an upload, where there is as much room as this. Dropped without `finish`, it leaves
+    /// nothing.
     ///
     /// # Errors
     /// When nothing can be written; so all below.
-    fn begin(&self) -> Result<Box<dyn Upload>, StoreError>;
+    fn begin(&self, room: &Room) -> Result<Box<dyn Upload>, StoreError>;
 
     /// What this name stands for at present. Asking keeps it for a while, as Ray does.
     fn find(&self, name: &str) -> Result<Option<Package>, StoreError>;
@@ -251,25 +262,17 @@ pub trait Upload: Send {
     /// More of it.
     ///
     /// # Errors
-    /// [`StoreError::TooLarge`], or when it cannot be written.
+    /// [`StoreError::TooLarge`], [`StoreError::Crowded`], or when it cannot be written.
     fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError>;
 
     /// All of it: durable under this name when it returns.
     ///
     /// # Errors
-    /// [`StoreError::Full`] when everything kept is needed.
-    fn finish(self: Box<Self>, name: &str) -> Result<Package, StoreError> {
-        self.finish_within(name, &Room::default())
-    }
-
-    /// The same, where there is as much room as this.
-    ///
-    /// # Errors
-    /// [`StoreError::Full`], [`StoreError::ShareFull`].
-    fn finish_within(self: Box<Self>, name: &str, room: &Room) -> Result<Package, StoreError>;
+    /// [`StoreError::Full`], [`StoreError::ShareFull`] when everything kept is needed.
+    fn finish(self: Box<Self>, name: &str) -> Result<Package, StoreError>;
 }
 
-/// How much room there is for packages.
+/// How much room there is for packages: for what is kept, and as much for what is on its way.
 #[derive(Debug, Clone, Default)]
 pub struct Room {
     /// Bytes in all; as the options say, if it does not.

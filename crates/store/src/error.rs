@@ -64,6 +64,16 @@ pub enum StoreError {
         /// The bound.
         max: u64,
     },
+    /// Uploads under way have no room for more of this one.
+    #[error(
+        "uploads under way have {used} bytes, of {max} that there is room for\n  hint: try again in a moment"
+    )]
+    Crowded {
+        /// With what came just now.
+        used: u64,
+        /// The bound: of one owner, or of all.
+        max: u64,
+    },
     /// Files.
     #[error("{path}: {error}")]
     Io {

@@ -20,7 +20,8 @@ pub struct Options {
     /// A package that somebody asked for this recently is kept, needed or not: a job
     /// that names it may be on its way.
     pub package_grace: Duration,
-    /// How many questions are answered at once; more wait.
+    /// How many questions are answered at once; more wait. As many again of the control plane's
+    /// own.
     pub readers: usize,
 }
 
@@ -44,6 +45,8 @@ pub struct Opened {
     pub store: Box<dyn Store>,
     /// For everybody who asks.
     pub reader: Arc<dyn Reader>,
+    /// For whoever runs the jobs, so as not to wait for those who ask.
+    pub own_reader: Arc<dyn Reader>,
     /// For uploads and dispatches.
     pub packages: Arc<dyn Packages>,
 }

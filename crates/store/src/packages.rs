@@ -1,9 +1,13 @@
 //! What packages have in common wherever they are kept: names, fingerprints, how long
 //! they stay.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
-use crate::{Options, StoreError};
+use crate::{Options, Room, StoreError};
 
 /// The longest name: a caller's, and before it whose it is.
 pub(crate) const MAX_NAME: usize = 256;
@@ -74,6 +78,74 @@ impl Grace {
     /// everything until it has caught up.
     pub(crate) fn may_go_if_used_by(self, now: u64) -> u64 {
         now.saturating_sub(self.keep)
+    }
+}
+
+/// What uploads under way have, in bytes: many at once must not fill the disk either.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct UnderWay(Arc<Mutex<Bytes>>);
+
+#[derive(Debug, Default)]
+struct Bytes {
+    all: u64,
+    /// By how the names of an owner begin; only of those who have some.
+    by: HashMap<String, u64>,
+}
+
+/// What one of them has, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    under_way: UnderWay,
+    max: u64,
+    own: Option<(String, u64)>,
+    pub(crate) size: u64,
+}
+
+impl UnderWay {
+    pub(crate) fn begin(&self, room: &Room, options: &Options) -> Begun {
+        let max = room.all.unwrap_or(options.max_packages);
+        Begun { under_way: self.clone(), max, own: room.own.clone(), size: 0 }
+    }
+
+    fn bytes(&self) -> MutexGuard<'_, Bytes> {
+        // Nothing in here can panic half-way.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Begun {
+    /// So much more comes.
+    pub(crate) fn grow(&mut self, more: u64) -> Result<(), StoreError> {
+        let mut bytes = self.under_way.bytes();
+        let all = bytes.all + more;
+        if all > self.max {
+            return Err(StoreError::Crowded { used: all, max: self.max });
+        }
+        if let Some((prefix, max)) = &self.own {
+            let own = bytes.by.get(prefix).map_or(more, |own| own + more);
+            if own > *max {
+                return Err(StoreError::Crowded { used: own, max: *max });
+            }
+            bytes.by.insert(prefix.clone(), own);
+        }
+        bytes.all = all;
+        self.size += more;
+        Ok(())
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        let mut bytes = self.under_way.bytes();
+        bytes.all -= self.size;
+        if let Some((prefix, _)) = &self.own
+            && let Some(own) = bytes.by.get_mut(prefix)
+        {
+            *own -= self.size;
+            if *own == 0 {
+                bytes.by.remove(prefix);
+            }
+        }
     }
 }
 

@@ -410,6 +410,7 @@ fn dispatch() -> impl Strategy<Value = DispatchOutcome> {
         2 => Just(DispatchOutcome::Accepted),
         1 => message().prop_map(DispatchOutcome::Refused),
         2 => message().prop_map(DispatchOutcome::Failed),
+        1 => message().prop_map(DispatchOutcome::NotSent),
         2 => message().prop_map(DispatchOutcome::Unknown),
     ]
 }

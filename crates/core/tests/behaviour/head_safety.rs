@@ -243,7 +243,7 @@ fn a_submission_without_success_slows_down_too() {
 fn what_never_left_says_nothing_about_the_cluster() {
     let mut env = TestEnv::only();
     let job = env.submit(a_job());
-    env.dispatched(&job, DispatchOutcome::Failed("our own disk".into()));
+    env.dispatched(&job, DispatchOutcome::NotSent("our own disk".into()));
     assert_eq!(window(&env), 16);
 }
 

@@ -540,6 +540,28 @@ fn a_failed_probe_opens_the_circuit_for_another_minute() {
 }
 
 #[test]
+fn what_was_never_sent_does_not_count_against_its_cluster() {
+    let mut env = TestEnv::unspaced();
+    env.cluster(a_cluster("only"));
+    for _ in 0..5 {
+        let job = env.submit(a_job());
+        env.dispatched(&job, DispatchOutcome::NotSent("our own disk".into()));
+        assert_eq!(env.state(&job), State::Queued, "it is tried again");
+        env.send(Input::Stop { job });
+    }
+    let next = env.submit(a_job());
+    assert_eq!(env.state(&next), State::Dispatching);
+    env.accept(&next);
+
+    // Nor is it a probe.
+    open_circuit(&mut env, "only");
+    let (first, second) = (env.submit(a_job()), env.submit(a_job()));
+    env.advance_s(60);
+    env.dispatched(&first, DispatchOutcome::NotSent("our own disk".into()));
+    assert_eq!(env.state(&second), State::Dispatching);
+}
+
+#[test]
 fn a_job_that_is_refused_does_not_count_against_its_cluster() {
     let mut env = TestEnv::unspaced();
     env.cluster(a_cluster("only"));

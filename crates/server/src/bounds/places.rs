@@ -30,11 +30,12 @@ pub(super) enum Full {
     OfOne(usize),
 }
 
-/// One place, until it is dropped.
+/// One place, or several, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Place<K: Eq + Hash> {
     places: Arc<Places<K>>,
     of: Option<K>,
+    count: usize,
 }
 
 impl<K: Eq + Hash + Clone> Places<K> {
@@ -44,19 +45,35 @@ impl<K: Eq + Hash + Clone> Places<K> {
 
     /// Takes one for this one; where there is nobody to tell apart, all are everybody's.
     pub(super) fn enter(self: &Arc<Self>, of: Option<K>) -> Result<Place<K>, Full> {
-        let mut taken = self.taken();
-        if taken.all >= self.most {
-            return Err(Full::All(self.most));
+        self.enter_with(of, 1)
+    }
+
+    /// The same for so many at once.
+    pub(super) fn enter_with(self: &Arc<Self>, of: Option<K>, count: usize) -> Result<Place<K>, Full> {
+        let mut place = Place { places: Arc::clone(self), of, count: 0 };
+        place.grow(count)?;
+        Ok(place)
+    }
+}
+
+impl<K: Eq + Hash + Clone> Place<K> {
+    /// Takes so many more, or none.
+    pub(super) fn grow(&mut self, more: usize) -> Result<(), Full> {
+        let Places { most, each, .. } = *self.places;
+        let mut taken = self.places.taken();
+        if taken.all + more > most {
+            return Err(Full::All(most));
         }
-        if let Some(one) = &of {
-            let own = taken.by.entry(one.clone()).or_default();
-            if *own >= self.each {
-                return Err(Full::OfOne(self.each));
+        if let Some(one) = &self.of {
+            let own = taken.by.get(one).map_or(more, |own| own + more);
+            if own > each {
+                return Err(Full::OfOne(each));
             }
-            *own += 1;
+            taken.by.insert(one.clone(), own);
         }
-        taken.all += 1;
-        Ok(Place { places: Arc::clone(self), of })
+        taken.all += more;
+        self.count += more;
+        Ok(())
     }
 }
 
@@ -69,11 +86,11 @@ impl<K> Places<K> {
 impl<K: Eq + Hash> Drop for Place<K> {
     fn drop(&mut self) {
         let mut taken = self.places.taken();
-        taken.all -= 1;
+        taken.all -= self.count;
         if let Some(one) = &self.of
             && let Some(own) = taken.by.get_mut(one)
         {
-            *own -= 1;
+            *own -= self.count;
             if *own == 0 {
                 taken.by.remove(one);
             }
@@ -97,6 +114,20 @@ mod tests {
         assert!(enter("b").is_ok());
         drop((second, third));
         assert!(places.taken().by.is_empty() && places.taken().all == 0, "nothing is kept of who left");
+    }
+
+    #[test]
+    fn whoever_takes_several_gives_them_back_together() {
+        let places = Arc::new(Places::new(10, 6));
+        let mut first = places.enter_with(Some("a"), 4).unwrap();
+        assert_eq!(places.enter_with(Some("a"), 3).unwrap_err(), Full::OfOne(6));
+        assert_eq!(places.enter_with(Some("b"), 7).unwrap_err(), Full::All(10));
+        first.grow(2).unwrap();
+        assert_eq!(first.grow(1).unwrap_err(), Full::OfOne(6));
+        let second = places.enter_with(Some("b"), 4).unwrap();
+        assert_eq!(places.enter(None).unwrap_err(), Full::All(10));
+        drop((first, second));
+        assert!(places.taken().by.is_empty() && places.taken().all == 0);
     }
 
     #[test]

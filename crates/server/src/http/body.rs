@@ -3,6 +3,7 @@
 
 use std::{
     io,
+    ops::Deref,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
@@ -22,6 +23,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, Sleep};
 
 use super::error::{HINT, Problem};
+use crate::bounds::{BodyRoom, Bounds};
 
 /// The largest body, but for batches and packages.
 pub(crate) const USUAL: usize = 1 << 20;
@@ -34,8 +36,27 @@ const BYTES_A_SECOND: u64 = 64 << 10;
 /// An error's text repeats at most this much of what was sent.
 const EXCERPT: usize = 300;
 
-/// The whole body, if it is no larger than that and comes in time.
-pub(crate) async fn read(request: Request, limit: usize) -> Result<Vec<u8>, Problem> {
+/// A body, and what it takes of the memory for all.
+pub(crate) struct Whole {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) room: BodyRoom,
+}
+
+impl Deref for Whole {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// The whole body, if it is no larger than that, comes in time, and there is room for it.
+pub(crate) async fn read(request: Request, limit: usize) -> Result<Whole, Problem> {
+    let extensions = request.extensions();
+    let (Some(bounds), Some(caller)) = (extensions.get::<Bounds>(), extensions.get()) else {
+        return Err(Problem::new(codes::INTERNAL, "a request passed nobody who knows how much may be read"));
+    };
+    let mut room = bounds.body(caller);
     let declared = request.headers().get(header::CONTENT_LENGTH);
     let declared = declared.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     if declared.is_some_and(|length| length > limit) {
@@ -49,9 +70,10 @@ pub(crate) async fn read(request: Request, limit: usize) -> Result<Vec<u8>, Prob
         if bytes.len() + chunk.len() > limit {
             return Err(too_large(limit));
         }
+        room.grow(chunk.len())?;
         bytes.extend_from_slice(&chunk);
     }
-    Ok(bytes)
+    Ok(Whole { bytes, room })
 }
 
 /// Gives up a client that sends nothing for a while, and keeps what nobody read of its
@@ -331,6 +353,7 @@ mod tests {
     use multicluster_api::{BatchRequest, JobRequest, PlacementRequest};
 
     use super::*;
+    use crate::{access::Caller, metrics::Metrics};
 
     #[test]
     fn what_is_wrong_with_json_is_said_with_its_place() {
@@ -383,13 +406,21 @@ mod tests {
         assert_eq!(parse::<JobRequest>(deep.as_bytes()).unwrap_err().status.as_u16(), 400);
     }
 
+    /// As whoever lets requests in leaves it.
+    fn admitted(mut request: Request) -> Request {
+        let bounds = Bounds::new(8, &multicluster_types::Settings::default(), Metrics::default());
+        request.extensions_mut().insert(bounds);
+        request.extensions_mut().insert(Caller::ANYBODY);
+        request
+    }
+
     /// A body of these pieces, and whether all of it is taken in the end.
     async fn left_over(pieces: Vec<usize>, read: bool) -> bool {
         let sent =
             futures_util::stream::iter(pieces.into_iter().map(|size| Ok::<_, io::Error>(vec![0; size])));
         let request =
             Request::builder().header(header::TRANSFER_ENCODING, "chunked").body(Body::from_stream(sent));
-        let (request, rest) = watched(request.unwrap());
+        let (request, rest) = watched(admitted(request.unwrap()));
         if read {
             drop(super::read(request, 1000).await);
         } else {
@@ -411,8 +442,8 @@ mod tests {
         assert!(left_over(vec![], false).await);
         let broken = futures_util::stream::iter([Ok(vec![0]), Err(io::Error::other("reset"))]);
         let request = Request::builder().header(header::CONTENT_LENGTH, 5).body(Body::from_stream(broken));
-        let (request, rest) = watched(request.unwrap());
-        assert_eq!(super::read(request, 1000).await.unwrap_err().code, "too_slow");
+        let (request, rest) = watched(admitted(request.unwrap()));
+        assert_eq!(super::read(request, 1000).await.err().unwrap().code, "too_slow");
         assert!(!rest.drain(Drained::USUAL));
     }
 

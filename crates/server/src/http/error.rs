@@ -134,13 +134,14 @@ impl From<StoreError> for Problem {
         let code = match &error {
             StoreError::TooLarge { .. } => codes::TOO_LARGE,
             StoreError::BadName { .. } => codes::BAD_JOB,
+            StoreError::Crowded { .. } => codes::BUSY,
             StoreError::Full { .. } | StoreError::ShareFull { .. } => codes::STORE_FULL,
             StoreError::Io { error, .. } if error.kind() == std::io::ErrorKind::StorageFull => {
                 codes::STORE_FULL
             }
             _ => codes::STORE_FAILED,
         };
-        if code.status >= 500 {
+        if code.status >= 500 && !matches!(error, StoreError::Crowded { .. }) {
             tracing::error!(%error, "the store failed a request");
         }
         Problem::told(code, &error)

@@ -4,7 +4,7 @@
 
 use axum::{
     Form, Router,
-    extract::State,
+    extract::{DefaultBodyLimit, State},
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{Html, IntoResponse, Redirect, Response},
     routing::{get, post},
@@ -17,11 +17,17 @@ use crate::access::{Access, COOKIE, SESSION};
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'; \
                       base-uri 'none'; frame-ancestors 'none'";
 const PAGE: &str = include_str!("login/page.html");
+/// The largest form: it has a token, and strangers send it.
+const LARGEST: usize = 4 << 10;
 /// Where the page says what went wrong.
 const SAID: &str = "<!-- said -->";
 
 pub(super) fn routes(access: Access) -> Router {
-    Router::new().route("/login", get(page).post(log_in)).route("/logout", post(log_out)).with_state(access)
+    Router::new()
+        .route("/login", get(page).post(log_in))
+        .route("/logout", post(log_out))
+        .layer(DefaultBodyLimit::max(LARGEST))
+        .with_state(access)
 }
 
 #[derive(Deserialize)]

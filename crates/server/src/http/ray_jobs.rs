@@ -22,7 +22,6 @@ use std::sync::Arc;
 
 use axum::{
     Extension, Router,
-    extract::DefaultBodyLimit,
     http::{StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
     routing::{get, post},
@@ -32,9 +31,6 @@ use multicluster_types::JobId;
 
 use super::error::Problem;
 use crate::{driver::Failure, plane::Plane};
-
-/// The largest request but for packages: a job may have 1 MiB as we store it.
-const MAX_BODY: usize = 4 << 20;
 
 /// What the routes share.
 struct Desk {
@@ -52,7 +48,6 @@ pub(crate) fn routes() -> Router<Plane> {
         .route("/api/jobs/{id}/stop", post(jobs::stop))
         .route("/api/jobs/{id}/logs", get(logs::whole))
         .route("/api/jobs/{id}/logs/tail", get(logs::tail))
-        .layer(DefaultBodyLimit::max(MAX_BODY))
         .route("/api/packages/{protocol}/{name}", get(packages::find).put(packages::upload))
         .layer(Extension(desk))
 }

@@ -59,7 +59,8 @@ impl Lane {
             || DispatchOutcome::Failed(format!("cluster {} is too busy to send it to", self.cluster).into());
         let turn = timeout_at(leave_by, self.dispatches.acquire()).await;
         let _turn = turn.map_err(|_| late())?;
-        let resolved = self.resolve(run, homes).await?;
+        let resolved = timeout_at(leave_by, self.resolve(run, homes)).await;
+        let resolved = resolved.map_err(|_| DispatchOutcome::NotSent("the store is too busy".into()))??;
         // Nothing has left yet, and if it takes longer than this, nothing will.
         let pushed = timeout_at(leave_by, self.push_packages(&resolved)).await;
         pushed.map_err(|_| late())??;
@@ -100,8 +101,8 @@ impl Lane {
         let payload = match payload {
             Ok(Ok(Some(payload))) => payload,
             Ok(Ok(None)) => return Err(DispatchOutcome::Refused("what it runs is not stored".into())),
-            Ok(Err(error)) => return Err(DispatchOutcome::Failed(error.to_string().into())),
-            Err(_) => return Err(DispatchOutcome::Failed("the control plane is stopping".into())),
+            Ok(Err(error)) => return Err(DispatchOutcome::NotSent(error.to_string().into())),
+            Err(_) => return Err(DispatchOutcome::NotSent("the control plane is stopping".into())),
         };
         let spec = self.spec.borrow().clone();
         let context = resolve::Context {
@@ -161,8 +162,8 @@ impl Lane {
                 Err(DispatchOutcome::Refused(lost.into()))
             }
             // Our own trouble, which may pass: no reason to fail a job.
-            Ok(Err::<_, StoreError>(error)) => Err(DispatchOutcome::Failed(error.to_string().into())),
-            Err(_) => Err(DispatchOutcome::Failed("the control plane is stopping".into())),
+            Ok(Err::<_, StoreError>(error)) => Err(DispatchOutcome::NotSent(error.to_string().into())),
+            Err(_) => Err(DispatchOutcome::NotSent("the control plane is stopping".into())),
         }
     }
 }
@@ -184,6 +185,7 @@ fn describe(outcome: &DispatchOutcome) -> (&'static str, Option<&Message>) {
         DispatchOutcome::Accepted => ("accepted", None),
         DispatchOutcome::Refused(why) => ("refused", Some(why)),
         DispatchOutcome::Failed(why) => ("failed", Some(why)),
+        DispatchOutcome::NotSent(why) => ("not_sent", Some(why)),
         DispatchOutcome::Unknown(why) => ("unknown", Some(why)),
         DispatchOutcome::Taken(why) => ("taken", Some(why)),
     }

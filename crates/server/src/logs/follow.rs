@@ -1,7 +1,7 @@
 //! A job's log as it is written: while the job waits, over a cluster that cannot be
 //! reached for a while, over attempts on several clusters, to its end.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use multicluster_ray::LogTail;
 use multicluster_types::{JobId, SubmissionId};
@@ -200,9 +200,8 @@ impl Follower {
         if self.closed && self.sent.bytes() > LONGEST as u64 {
             return Ok(());
         }
-        let readers = Arc::clone(&self.plane.logs.readers);
         let reading = async {
-            let _turn = readers.acquire().await;
+            let _turn = self.plane.bounds.rest_of_log().await;
             timeout(CLOSES_WITHIN * 2, read(&self.plane, &self.job, run.clone(), LONGEST)).await
         };
         let lines = tokio::select! {

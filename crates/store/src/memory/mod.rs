@@ -26,6 +26,7 @@ pub fn open(options: Options) -> Opened {
     let plane = format!("plane-{:016x}{:016x}", random.hash_one(0), random.hash_one(1));
     Opened {
         reader: Arc::new(reader::MemoryReader::new(state.clone())),
+        own_reader: Arc::new(reader::MemoryReader::new(state.clone())),
         packages: Arc::new(packages::MemoryPackages::new(state.clone(), options.clone())),
         store: Box::new(MemoryStore { state, options, plane }),
     }

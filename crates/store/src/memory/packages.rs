@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::Shared;
 use crate::{
     Content, Options, Package, Packages, Room, StoreError, Upload,
-    packages::{self, Grace},
+    packages::{self, Begun, Grace, UnderWay},
 };
 
 #[derive(Debug, Clone)]
@@ -18,6 +18,7 @@ pub(super) struct MemoryPackages {
     kept: Arc<Mutex<Kept>>,
     jobs: Shared,
     options: Arc<Options>,
+    under_way: UnderWay,
 }
 
 #[derive(Debug, Default)]
@@ -42,7 +43,7 @@ impl Kept {
 
 impl MemoryPackages {
     pub(super) fn new(jobs: Shared, options: Arc<Options>) -> Self {
-        Self { kept: Arc::default(), jobs, options }
+        Self { kept: Arc::default(), jobs, options, under_way: UnderWay::default() }
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -88,8 +89,10 @@ impl MemoryPackages {
 }
 
 impl Packages for MemoryPackages {
-    fn begin(&self) -> Result<Box<dyn Upload>, StoreError> {
-        Ok(Box::new(MemoryUpload { packages: self.clone(), bytes: Vec::new(), failed: false }))
+    fn begin(&self, room: &Room) -> Result<Box<dyn Upload>, StoreError> {
+        let begun = self.under_way.begin(room, &self.options);
+        let (packages, room) = (self.clone(), room.clone());
+        Ok(Box::new(MemoryUpload { packages, bytes: Vec::new(), begun, room, failed: false }))
     }
 
     fn find(&self, name: &str) -> Result<Option<Package>, StoreError> {
@@ -114,6 +117,8 @@ impl Packages for MemoryPackages {
 struct MemoryUpload {
     packages: MemoryPackages,
     bytes: Vec<u8>,
+    begun: Begun,
+    room: Room,
     failed: bool,
 }
 
@@ -124,11 +129,12 @@ impl Upload for MemoryUpload {
             self.failed = true;
             return Err(StoreError::TooLarge { max });
         }
+        self.begun.grow(bytes.len() as u64)?;
         self.bytes.extend_from_slice(bytes);
         Ok(())
     }
 
-    fn finish_within(self: Box<Self>, name: &str, room: &Room) -> Result<Package, StoreError> {
+    fn finish(self: Box<Self>, name: &str) -> Result<Package, StoreError> {
         packages::check_name(name)?;
         if self.failed {
             return Err(StoreError::TooLarge { max: self.packages.options.max_package });
@@ -137,7 +143,7 @@ impl Upload for MemoryUpload {
         let package = Package { name: name.to_owned(), sha256, size: self.bytes.len() as u64 };
         let mut kept = self.packages.kept();
         if !kept.contents.contains_key(&package.sha256) {
-            self.packages.make_room(&mut kept, package.size, room)?;
+            self.packages.make_room(&mut kept, package.size, &self.room)?;
         }
         let entry = Entry { bytes: self.bytes.into(), used_at: packages::now() };
         kept.contents.insert(package.sha256.clone(), entry);

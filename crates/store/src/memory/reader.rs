@@ -38,7 +38,7 @@ impl Reader for MemoryReader {
         let state = self.0.read();
         let below = state.jobs.range(..before.unwrap_or(u64::MAX)).rev();
         let found = below.filter(|(_, job)| matches(filter, job));
-        Ok(page(found.map(|(number, job)| (*number, job)), limit, stored))
+        Ok(page(found.map(|(number, job)| (*number, job)), limit, stored, StoredJob::size))
     }
 
     fn attempts(&self, job: &JobId) -> Result<Vec<AttemptRecord>, StoreError> {
@@ -54,7 +54,7 @@ impl Reader for MemoryReader {
         let state = self.0.read();
         let below = state.decisions.range(..before.unwrap_or(u64::MAX)).rev();
         let found = below.filter(|(_, decision)| job.is_none_or(|id| decision.job == *id));
-        Ok(page(found.map(|(number, decision)| (*number, decision)), limit, Decision::clone))
+        Ok(page(found.map(|(number, decision)| (*number, decision)), limit, Decision::clone, |_| 0))
     }
 
     fn events(
@@ -102,17 +102,20 @@ fn page<'a, T: 'a, U>(
     found: impl Iterator<Item = (u64, &'a T)>,
     limit: usize,
     answer: impl Fn(&T) -> U,
+    size: impl Fn(&U) -> usize,
 ) -> Page<U> {
     let limit = limit.clamp(1, MAX_PAGE);
     let mut page = Page { items: Vec::new(), next: None };
-    let mut last = 0;
+    let (mut last, mut bytes) = (0, 0);
     for (number, item) in found {
-        if page.items.len() == limit {
+        if page.items.len() == limit || bytes >= StoredJob::PAGE {
             page.next = Some(last);
             break;
         }
         last = number;
-        page.items.push(answer(item));
+        let item = answer(item);
+        bytes += size(&item);
+        page.items.push(item);
     }
     page
 }

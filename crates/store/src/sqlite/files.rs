@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     Content, Options, Package, Packages, Room, StoreError, Upload,
-    packages::{self, Grace},
+    packages::{self, Begun, Grace, UnderWay},
 };
 
 /// The packages of one directory.
@@ -38,8 +38,7 @@ struct Shared {
     jobs: Arc<SqliteReader>,
     options: Arc<Options>,
     catalog: Mutex<Catalog>,
-    /// Bytes of uploads under way.
-    under_way: AtomicU64,
+    under_way: UnderWay,
     uploads: AtomicU64,
 }
 
@@ -58,7 +57,7 @@ impl FilePackages {
             jobs,
             options,
             catalog: Mutex::new(catalog),
-            under_way: AtomicU64::new(0),
+            under_way: UnderWay::default(),
             uploads: AtomicU64::new(0),
         })))
     }
@@ -92,7 +91,7 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
 }
 
 impl Packages for FilePackages {
-    fn begin(&self) -> Result<Box<dyn Upload>, StoreError> {
+    fn begin(&self, room: &Room) -> Result<Box<dyn Upload>, StoreError> {
         let number = self.0.uploads.fetch_add(1, Ordering::Relaxed);
         let path = self.0.home.uploads().join(number.to_string());
         let file =
@@ -102,7 +101,8 @@ impl Packages for FilePackages {
             file,
             path,
             hash: Sha256::new(),
-            size: 0,
+            begun: self.0.under_way.begin(room, &self.0.options),
+            room: room.clone(),
             failed: None,
         }))
     }
@@ -172,7 +172,8 @@ struct FileUpload {
     file: File,
     path: PathBuf,
     hash: Sha256,
-    size: u64,
+    begun: Begun,
+    room: Room,
     failed: Option<Failed>,
 }
 
@@ -196,36 +197,30 @@ impl FileUpload {
 impl Upload for FileUpload {
     fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         let more = bytes.len() as u64;
-        if self.size + more > self.shared.options.max_package {
+        if self.begun.size + more > self.shared.options.max_package {
             self.failed = Some(Failed::TooLarge);
         }
         self.check()?;
         // Until it is in the file.
         self.failed = Some(Failed::Lost);
-        // Many uploads at once must not fill the disk either.
-        let max = self.shared.options.max_packages;
-        let used = self.shared.under_way.fetch_add(more, Ordering::Relaxed) + more;
-        self.size += more;
-        if used > max {
-            return Err(StoreError::Full { used, max });
-        }
+        self.begun.grow(more)?;
         self.hash.update(bytes);
         self.file.write_all(bytes).map_err(at(&self.path))?;
         self.failed = None;
         Ok(())
     }
 
-    fn finish_within(self: Box<Self>, name: &str, room: &Room) -> Result<Package, StoreError> {
+    fn finish(self: Box<Self>, name: &str) -> Result<Package, StoreError> {
         packages::check_name(name)?;
         self.check()?;
         self.file.sync_all().map_err(at(&self.path))?;
         let sha256 = packages::to_hex(&self.hash.clone().finalize());
-        let package = Package { name: name.to_owned(), sha256, size: self.size };
+        let package = Package { name: name.to_owned(), sha256, size: self.begun.size };
         let dir = self.shared.home.packages();
         let target = dir.join(&package.sha256);
         let catalog = self.shared.catalog();
         if !catalog.touch(&package.sha256, packages::now())? {
-            self.shared.make_room(&catalog, package.size, room)?;
+            self.shared.make_room(&catalog, package.size, &self.room)?;
             fs::rename(&self.path, &target).map_err(at(&target))?;
             disk::sync_dir(&dir)?;
         }
@@ -236,7 +231,6 @@ impl Upload for FileUpload {
 
 impl Drop for FileUpload {
     fn drop(&mut self) {
-        self.shared.under_way.fetch_sub(self.size, Ordering::Relaxed);
         // Gone already if it was finished. What cannot be removed now goes at the next open.
         let _ = fs::remove_file(&self.path);
     }

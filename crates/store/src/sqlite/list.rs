@@ -36,17 +36,19 @@ pub(super) fn jobs(
     let stride = if searching { STRIDE.max(limit + 1) } else { limit + 1 };
     let mut items = Vec::new();
     let mut last = before.map_or(i64::MAX, int);
-    let mut looks = 0;
+    let (mut looks, mut bytes) = (0, 0);
     loop {
         let candidates = candidates(conn, filter, last, stride)?;
         let more = candidates.len() == stride;
         for job in candidates {
-            if items.len() == limit || looks == MAX_LOOKS {
+            if items.len() == limit || looks == MAX_LOOKS || bytes >= StoredJob::PAGE {
                 return Ok(Page { items, next: Some(uint(last)) });
             }
             looks += 1;
             last = job;
-            items.extend(self::job(conn, job, filter)?);
+            let found = self::job(conn, job, filter)?;
+            bytes += found.as_ref().map_or(0, StoredJob::size);
+            items.extend(found);
         }
         if !more {
             return Ok(Page { items, next: None });

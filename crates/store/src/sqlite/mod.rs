@@ -45,9 +45,10 @@ pub fn open(dir: &Path, options: Options) -> Result<Opened, StoreError> {
     let index = Arc::new(index::Index::default());
     let options = Arc::new(options);
     let store = writer::Writer::open(home.clone(), index.clone(), options.clone())?;
-    let reader = Arc::new(reader::SqliteReader::open(home.clone(), index, options.clone()));
-    let packages = files::FilePackages::open(home, reader.clone(), options)?;
-    Ok(Opened { store: Box::new(store), reader, packages: Arc::new(packages) })
+    let reader = || Arc::new(reader::SqliteReader::open(home.clone(), index.clone(), options.clone()));
+    let (reader, own_reader) = (reader(), reader());
+    let packages = files::FilePackages::open(home, own_reader.clone(), options)?;
+    Ok(Opened { store: Box::new(store), reader, own_reader, packages: Arc::new(packages) })
 }
 
 /// As SQLite counts. Nothing of ours comes near 2⁶³; a caller's number that does means

@@ -46,6 +46,15 @@ for_every_backend! {
         assert_eq!(store.reader().jobs(&JobFilter::default(), Some(0), 5).unwrap().items, []);
     }
 
+    fn a_page_of_large_jobs_ends_early_and_nothing_is_left_out(store: TestStore) {
+        let large = |n: u64| [job(queued(&format!("job-{n:02}"), n)), payload(&format!("job-{n:02}"), a_payload(&"x".repeat(900 << 10)))];
+        store.commit((0..10).flat_map(large));
+        let page = store.reader().jobs(&JobFilter::default(), None, 10).unwrap();
+        assert_eq!(page.items.len(), 3, "2 MiB, and what it takes to get there");
+        assert!(page.next.is_some());
+        assert_eq!(store.ids(&JobFilter::default(), 10), names(0..10));
+    }
+
     fn every_filter_alone(store: TestStore) {
         store.commit(variety());
         let filter = JobFilter { states: vec![State::Queued, State::Stopped, State::Queued], ..Default::default() };

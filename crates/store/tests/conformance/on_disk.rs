@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use multicluster_store::{Options, StoreError, sqlite};
+use multicluster_store::{Options, Room, StoreError, sqlite};
 use rusqlite::Connection;
 
 use crate::support::*;
@@ -33,10 +33,10 @@ fn nobody_else_can_read_the_state() {
     let dir = TempDir::new();
     let mut opened = open(&dir).unwrap();
     opened.store.commit(&[job(queued("a", 1))]).unwrap();
-    let mut upload = opened.packages.begin().unwrap();
+    let mut upload = opened.packages.begin(&Room::default()).unwrap();
     upload.write(b"x").unwrap();
     upload.finish("a").unwrap();
-    let _under_way = opened.packages.begin().unwrap();
+    let _under_way = opened.packages.begin(&Room::default()).unwrap();
     let mut pending = vec![dir.path().to_owned()];
     let mut files = 0;
     while let Some(path) = pending.pop() {
@@ -181,10 +181,10 @@ fn a_field_that_is_not_known_yet_does_no_harm() {
 fn what_unfinished_uploads_left_is_removed() {
     let dir = TempDir::new();
     let opened = open(&dir).unwrap();
-    let mut upload = opened.packages.begin().unwrap();
+    let mut upload = opened.packages.begin(&Room::default()).unwrap();
     upload.write(b"kept").unwrap();
     let kept = upload.finish("kept").unwrap();
-    let mut upload = opened.packages.begin().unwrap();
+    let mut upload = opened.packages.begin(&Room::default()).unwrap();
     upload.write(b"gone").unwrap();
     let gone = upload.finish("gone").unwrap();
     drop(opened);

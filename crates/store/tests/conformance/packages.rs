@@ -68,7 +68,7 @@ for_every_backend! {
     }
 
     fn a_package_that_is_too_large_is_refused(store: TestStore, small()) {
-        let mut upload = store.packages().begin().unwrap();
+        let mut upload = store.packages().begin(&Room::default()).unwrap();
         upload.write(&[1; 6_000]).unwrap();
         assert!(matches!(upload.write(&[1]), Err(StoreError::TooLarge { max: 6_000 })));
         assert!(upload.write(&[]).is_err(), "it stays refused");
@@ -114,10 +114,10 @@ for_every_backend! {
         let room = |owner: &str| Room { all: Some(9_000), own: Some((format!("{owner}-"), 5_000)) };
         let packages = store.packages();
         let put = |owner: &str, name: &str, bytes: &[u8]| {
-            let mut upload = packages.begin().unwrap();
+            let mut upload = packages.begin(&room(owner)).unwrap();
             upload.write(bytes).unwrap();
             a_moment_later();
-            upload.finish_within(&format!("{owner}-{name}"), &room(owner))
+            upload.finish(&format!("{owner}-{name}"))
         };
         put("a", "1", &[1; 3_000]).unwrap();
         put("b", "1", &[2; 3_000]).unwrap();
@@ -135,6 +135,26 @@ for_every_backend! {
         assert!(matches!(put("c", "1", &[7; 4_000]), Err(StoreError::Full { max: 9_000, .. })));
     }
 
+    fn what_is_on_its_way_has_as_much_room_and_one_owner_its_share(store: TestStore, small()) {
+        let room = |owner: &str| Room { all: Some(9_000), own: Some((format!("{owner}-"), 5_000)) };
+        let packages = store.packages();
+        let begin = |owner: &str, size: usize| {
+            let mut upload = packages.begin(&room(owner)).unwrap();
+            upload.write(&vec![1; size]).map(|()| upload).map_err(|error| match error {
+                StoreError::Crowded { used, max } => (used, max),
+                other => panic!("{other}"),
+            })
+        };
+        let first = begin("a", 4_000).unwrap();
+        assert_eq!(begin("a", 2_000).err(), Some((6_000, 5_000)));
+        let second = begin("b", 4_000).unwrap();
+        assert_eq!(begin("c", 2_000).err(), Some((10_000, 9_000)));
+        first.finish("a-1").unwrap();
+        let third = begin("a", 5_000).unwrap();
+        drop((second, third));
+        begin("c", 5_000).unwrap().finish("c-1").unwrap();
+    }
+
     fn what_somebody_asked_for_stays_for_a_while(store: TestStore, Options { package_grace: Duration::from_secs(600), ..small() }) {
         store.upload("a", &[1; 6_000]).unwrap();
         a_moment_later();
@@ -145,7 +165,7 @@ for_every_backend! {
 
     fn an_upload_that_is_dropped_leaves_nothing(store: TestStore, small()) {
         for _ in 0..5 {
-            let mut upload = store.packages().begin().unwrap();
+            let mut upload = store.packages().begin(&Room::default()).unwrap();
             upload.write(&[1; 6_000]).unwrap();
         }
         let package = store.upload("a", &[2; 6_000]).unwrap();

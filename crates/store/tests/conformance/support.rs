@@ -17,7 +17,7 @@ use multicluster_core::{
     },
 };
 use multicluster_store::{
-    Change, JobFilter, LogCopy, Opened, Options, Package, Packages, Page, Reader, Store, StoreError,
+    Change, JobFilter, LogCopy, Opened, Options, Package, Packages, Page, Reader, Room, Store, StoreError,
     StoredEvent, StoredJob, memory, sqlite,
 };
 use multicluster_types::{
@@ -104,7 +104,7 @@ impl TestStore {
 }
 
 pub(crate) fn upload(packages: &dyn Packages, name: &str, bytes: &[u8]) -> Result<Package, StoreError> {
-    let mut upload = packages.begin()?;
+    let mut upload = packages.begin(&Room::default())?;
     bytes.chunks(1000).try_for_each(|chunk| upload.write(chunk))?;
     upload.finish(name)
 }

@@ -26,9 +26,12 @@ use super::{
 };
 use crate::{
     access::Caller,
-    bounds::Place,
+    bounds::{BodyRoom, Place},
     driver::{NewJob, Turn},
-    http::{body, error::Problem},
+    http::{
+        body::{self, Whole},
+        error::Problem,
+    },
     submission::{self, JobRequest},
 };
 
@@ -174,9 +177,10 @@ async fn wait_for_all(
 
 /// So many at a time, for they may be large: the place is kept until they are durable. Nobody who
 /// is slow to send one holds up those whose batch is here.
-async fn read(api: &Api, caller: &Caller, request: Request) -> Result<(Vec<u8>, Place), Problem> {
+async fn read(api: &Api, caller: &Caller, request: Request) -> Result<(Vec<u8>, (Place, BodyRoom)), Problem> {
     let place = api.plane.bounds.batch(caller)?;
-    Ok((body::read(request, LARGEST).await?, place))
+    let Whole { bytes, room } = body::read(request, LARGEST).await?;
+    Ok((bytes, (place, room)))
 }
 
 async fn off_thread<T: Send + 'static>(

@@ -31,11 +31,12 @@ pub(super) async fn explain(
     responses((status = 200, body = api::Page<api::Decision>), (status = 404, body = api::ErrorBody)))]
 pub(super) async fn of_job(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     Job(id): Job,
     uri: Uri,
 ) -> Result<Json<api::Page<api::Decision>>, Problem> {
     stored(&plane, &id).await?;
-    page(&plane, Some(id), &uri).await
+    page(&plane, &caller, Some(id), &uri).await
 }
 
 /// List decisions, the latest first
@@ -48,7 +49,7 @@ pub(super) async fn list(
     Extension(caller): Extension<Caller>,
     uri: Uri,
 ) -> Result<Json<api::Page<api::Decision>>, Problem> {
-    let Json(mut page) = page(&plane, None, &uri).await?;
+    let Json(mut page) = page(&plane, &caller, None, &uri).await?;
     if caller.sees_only().is_some() {
         let about: Vec<_> = page.items.iter().map(|decision| decision.job.clone()).collect();
         let mut seen = plane.driver.read(move |core| owned(core, &caller, &about)).await?.into_iter();
@@ -66,13 +67,15 @@ fn owned(core: &Core, caller: &Caller, jobs: &[String]) -> Vec<bool> {
 
 async fn page(
     plane: &Plane,
+    caller: &Caller,
     job: Option<JobId>,
     uri: &Uri,
 ) -> Result<Json<api::Page<api::Decision>>, Problem> {
     let params = Params::of(uri, &["limit", "cursor"])?;
     let (limit, cursor) = (params.limit()?, params.cursor()?);
+    let turn = plane.bounds.search(caller).await?;
     let page = plane
-        .history(move |store| {
+        .search(turn, move |store| {
             let page = store.decisions(job.as_ref(), cursor, limit)?;
             let items = page.items.iter().map(views::decision).collect();
             Ok(api::Page { items, next_cursor: page.next.map(|next| next.to_string()) })

@@ -16,7 +16,7 @@ use axum::{
 use futures_util::{Stream, StreamExt, stream};
 use multicluster_api::{self as api, codes};
 use multicluster_core::Core;
-use multicluster_store::StoredEvent;
+use multicluster_store::{Reader, StoredEvent};
 use multicluster_types::JobId;
 use tokio::sync::broadcast::{self, error::RecvError};
 
@@ -41,13 +41,16 @@ pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
     responses((status = 200, body = api::EventList), (status = 404, body = api::ErrorBody)))]
 pub(super) async fn of_job(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     Job(id): Job,
     uri: Uri,
 ) -> Result<Json<api::EventList>, Problem> {
     let params = Params::of(&uri, &["after", "limit"])?;
     let (after, limit) = (after(&params)?.unwrap_or_default(), params.limit()?);
     let since = stored(&plane, &id).await?.submitted_at;
-    let events = plane.history(move |store| store.events(Some(&BTreeSet::from([id])), after, limit)).await?;
+    let turn = plane.bounds.search(&caller).await?;
+    let look = move |store: &dyn Reader| store.events(Some(&BTreeSet::from([id])), after, limit);
+    let events = plane.search(turn, look).await?;
     // What an earlier job of this id went through is not this one's.
     let events: Vec<_> = events.into_iter().filter(|event| event.at >= since).collect();
     Ok(Json(api::EventList {
@@ -165,7 +168,9 @@ impl Tail {
             }
             if self.catching_up {
                 let (jobs, after) = (self.jobs.clone(), self.last.unwrap_or_default());
-                let page = self.plane.history(move |store| store.events(jobs.as_deref(), after, PAGE)).await;
+                let turn = self.plane.bounds.search_on(&self.caller).await;
+                let look = move |store: &dyn Reader| store.events(jobs.as_deref(), after, PAGE);
+                let page = self.plane.search(turn, look).await;
                 // The client comes back with the number of the last it got.
                 let page: Vec<_> = page.ok()?.into_iter().map(Arc::new).collect();
                 self.catching_up = !page.is_empty();

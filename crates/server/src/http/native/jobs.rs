@@ -101,8 +101,9 @@ pub(super) async fn list(
     let params = Params::of(&uri, &["state", "kind", "cluster", "tag", "id", "q", "limit", "cursor"])?;
     let filter = JobFilter { owner: caller.sees_only().cloned(), ..filter(&params)? };
     let (limit, cursor) = (params.limit()?, params.cursor()?);
+    let turn = plane.bounds.search(&caller).await?;
     let page = plane
-        .history(move |store| {
+        .search(turn, move |store| {
             let (mut items, mut next, mut bytes, mut hidden) = (Vec::new(), cursor, 0, 0);
             loop {
                 let asked = READ_AT_ONCE.min(limit - items.len());
@@ -234,12 +235,14 @@ pub(super) async fn attempts(
     responses((status = 200, body = api::Logs), (status = "4XX", body = api::ErrorBody)))]
 pub(super) async fn logs(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     Job(id): Job,
     uri: Uri,
 ) -> Result<Json<api::Logs>, Problem> {
     let params = Params::of(&uri, &["attempt", "lines"])?;
     let attempt = params.value::<u32>("attempt", "the number of an attempt, from 1")?.map(Attempt);
     let lines = params.value::<usize>("lines", "a whole number")?;
+    let _turn = plane.bounds.log(&caller).await?;
     let found = logs::last_lines(&plane, &id, attempt, LOG_END).await?;
     let (mut truncated, mut text) = (found.is_truncated(), found.text);
     if let Some(from) = lines.and_then(|lines| start_of_last(&text, lines)) {

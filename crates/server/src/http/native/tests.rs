@@ -11,6 +11,7 @@ mod limits;
 mod placements;
 mod problems;
 mod queue;
+mod reads;
 mod resolved;
 
 use axum::{

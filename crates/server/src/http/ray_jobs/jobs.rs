@@ -9,7 +9,7 @@ use axum::{
     http::{StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use multicluster_core::{Input, Refusal};
 use multicluster_store::{JobFilter, Page, StoredJob};
 use multicluster_types::{JobId, Kind};
@@ -20,10 +20,10 @@ use super::{
     details::{JobDetails, needs_why},
     job_id,
 };
-use crate::{access::Caller, driver::Failure, plane::Plane};
+use crate::{access::Caller, bounds::Turn, driver::Failure, plane::Plane};
 
-/// How many jobs of a list are in memory at once; one may have a megabyte.
-const PAGE: usize = 50;
+/// How many jobs of a list are in memory at once; less if they are large, as the store says.
+const PAGE: usize = 1000;
 
 pub(super) async fn get(
     State(plane): State<Plane>,
@@ -51,39 +51,61 @@ pub(super) async fn list(
     Extension(desk): Extension<Arc<Desk>>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, Sorry> {
+    let kind = [(CONTENT_TYPE, "application/json")];
     // The first page before the first byte: if there is an error, it can still be said.
-    let begin = Some((page(&plane, &caller, None).await?, b'['));
-    let pieces = stream::try_unfold(begin, move |state| {
+    let mut separator = b'[';
+    let turn = plane.bounds.search(&caller).await?;
+    let first = page(&plane, turn, &caller, None).await?;
+    let next = first.next;
+    let text = shown(first, &mut separator, &desk);
+    if next.is_none() {
+        return Ok((kind, text).into_response());
+    }
+    // However slowly it is read: a page is held, and the next one read when that is taken.
+    let place = plane.bounds.stream(&caller)?;
+    let rest = stream::try_unfold((next, separator, place), move |(before, mut separator, place)| {
         let (plane, desk, caller) = (plane.clone(), Arc::clone(&desk), caller.clone());
         async move {
-            let Some((Page { items, next }, mut separator)) = state else { return Ok::<_, Failure>(None) };
-            let mut text = Vec::with_capacity(512 * items.len() + 2);
-            for job in items {
-                text.push(separator);
-                separator = b',';
-                let driver = desk.drivers.recall(&job.record).unwrap_or_default();
-                serde_json::to_writer(&mut text, &JobDetails::new(job, None, driver)).unwrap_or_default();
+            if before.is_none() {
+                return Ok::<_, Failure>(None);
             }
-            if let Some(before) = next {
-                return Ok(Some((
-                    Bytes::from(text),
-                    Some((page(&plane, &caller, Some(before)).await?, separator)),
-                )));
-            }
-            if separator == b'[' {
-                text.push(b'[');
-            }
-            text.push(b']');
-            Ok(Some((Bytes::from(text), None)))
+            let turn = plane.bounds.search_on(&caller).await;
+            let page = page(&plane, turn, &caller, before).await?;
+            let next = page.next;
+            Ok(Some((shown(page, &mut separator, &desk), (next, separator, place))))
         }
     });
-    Ok(([(CONTENT_TYPE, "application/json")], Body::from_stream(pieces)).into_response())
+    let pieces = stream::once(async { Ok(text) }).chain(rest);
+    Ok((kind, Body::from_stream(pieces)).into_response())
 }
 
-async fn page(plane: &Plane, caller: &Caller, before: Option<u64>) -> Result<Page<StoredJob>, Failure> {
+/// A page as its part of one JSON list; `separator` comes before the next job.
+fn shown(page: Page<StoredJob>, separator: &mut u8, desk: &Desk) -> Bytes {
+    let mut text = Vec::with_capacity(512 * page.items.len() + 2);
+    for job in page.items {
+        text.push(*separator);
+        *separator = b',';
+        let driver = desk.drivers.recall(&job.record).unwrap_or_default();
+        serde_json::to_writer(&mut text, &JobDetails::new(job, None, driver)).unwrap_or_default();
+    }
+    if page.next.is_none() {
+        if *separator == b'[' {
+            text.push(b'[');
+        }
+        text.push(b']');
+    }
+    Bytes::from(text)
+}
+
+async fn page(
+    plane: &Plane,
+    turn: Turn,
+    caller: &Caller,
+    before: Option<u64>,
+) -> Result<Page<StoredJob>, Failure> {
     let filter =
         JobFilter { kind: Some(Kind::Job), owner: caller.sees_only().cloned(), ..JobFilter::default() };
-    plane.history(move |store| store.jobs(&filter, before, PAGE)).await
+    plane.search(turn, move |store| store.jobs(&filter, before, PAGE)).await
 }
 
 /// `true` if there was something to stop.

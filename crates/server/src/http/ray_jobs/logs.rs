@@ -40,9 +40,13 @@ const ON_THE_WAY: usize = 4;
 const MAX_INCOMING: usize = 64 << 10;
 
 /// `GET …/logs`: all of it, or the end of a very long one.
-pub(super) async fn whole(State(plane): State<Plane>, Path(id): Path<String>) -> Result<Response, Sorry> {
+pub(super) async fn whole(
+    State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Response, Sorry> {
     let id = known(&plane, &id).await?;
-    let _turn = plane.logs.readers.acquire().await;
+    let _turn = plane.bounds.log(&caller).await?;
     let lines = last_lines(&plane, &id, None, LONGEST).await?;
     Ok(Json(json!({ "logs": lines.text })).into_response())
 }

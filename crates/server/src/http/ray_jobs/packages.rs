@@ -13,7 +13,12 @@ use multicluster_store::{StoreError, Upload};
 use tokio::task::spawn_blocking;
 
 use super::Sorry;
-use crate::{access::Caller, http::error::Problem, plane::Plane};
+use crate::{
+    access::Caller,
+    bounds::{Bounds, Shed},
+    http::error::Problem,
+    plane::Plane,
+};
 
 /// The largest package that Ray takes, so no cluster could be given a larger one.
 const MAX_PACKAGE: u64 = multicluster_ray::MAX_PACKAGE_BYTES;
@@ -48,16 +53,20 @@ pub(super) async fn upload(
         return Err(too_large());
     }
     let _place = plane.bounds.upload(&caller)?;
-    let packages = Arc::clone(&plane.packages);
-    let upload = spawn_blocking(move || packages.begin()).await.map_err(|_| stopping())?;
-    let upload = receive(upload.map_err(Problem::from)?, body.into_data_stream()).await?;
-    let (kept, room) = (caller.package(&name), plane.bounds.room(&caller));
-    let finished = spawn_blocking(move || upload.finish_within(&kept, &room));
+    let (packages, room) = (Arc::clone(&plane.packages), plane.bounds.room(&caller));
+    let upload = spawn_blocking(move || packages.begin(&room)).await.map_err(|_| stopping())?;
+    let upload = receive(&plane.bounds, upload.map_err(Problem::from)?, body.into_data_stream()).await?;
+    let kept = caller.package(&name);
+    let finished = spawn_blocking(move || upload.finish(&kept));
     let finished = finished.await.map_err(|_| stopping())?;
     finished.map(drop).map_err(sorry)
 }
 
-async fn receive(mut upload: Box<dyn Upload>, mut body: BodyDataStream) -> Result<Box<dyn Upload>, Sorry> {
+async fn receive(
+    bounds: &Bounds,
+    mut upload: Box<dyn Upload>,
+    mut body: BodyDataStream,
+) -> Result<Box<dyn Upload>, Sorry> {
     let (mut waiting, mut total) = (Vec::new(), 0);
     loop {
         // Also if the client sends nothing for a while: see `body::watched`.
@@ -74,6 +83,11 @@ async fn receive(mut upload: Box<dyn Upload>, mut body: BodyDataStream) -> Resul
             upload = spawn_blocking(move || upload.write(&bytes).map(|()| upload))
                 .await
                 .map_err(|_| stopping())?
+                .inspect_err(|error| {
+                    if matches!(error, StoreError::Crowded { .. }) {
+                        bounds.count(Shed::Uploads);
+                    }
+                })
                 .map_err(sorry)?;
         }
         if is_last {

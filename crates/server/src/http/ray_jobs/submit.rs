@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::{
     Extension, Json,
-    body::Bytes,
-    extract::{State, rejection::BytesRejection},
+    extract::{Request, State},
     http::{HeaderName, StatusCode},
     response::{IntoResponse, Response},
 };
@@ -14,7 +13,16 @@ use multicluster_types::{EntrypointResources, RuntimeEnv};
 use serde_json::{Map, Value, json};
 
 use super::Sorry;
-use crate::{access::Caller, driver::Failure, http::error::Problem, plane::Plane, submission::JobRequest};
+use crate::{
+    access::Caller,
+    driver::Failure,
+    http::{body, error::Problem},
+    plane::Plane,
+    submission::JobRequest,
+};
+
+/// The largest request: a job may have 1 MiB as we store it.
+const MAX_BODY: usize = 4 << 20;
 
 /// Every key there is.
 const KEYS: [&str; 10] = [
@@ -40,16 +48,16 @@ const NOTICE: HeaderName = HeaderName::from_static("x-ray-multicluster-notice");
 pub(super) async fn submit(
     State(plane): State<Plane>,
     Extension(caller): Extension<Caller>,
-    body: Result<Bytes, BytesRejection>,
+    request: Request,
 ) -> Result<Response, Sorry> {
-    let body = body.map_err(|rejection| match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => {
-            let text = format!("Maximum request body size {} exceeded.", super::MAX_BODY);
-            Sorry::new(StatusCode::PAYLOAD_TOO_LARGE, text)
+    let body = body::read(request, MAX_BODY).await.map_err(|problem| match problem.status {
+        status @ StatusCode::PAYLOAD_TOO_LARGE => {
+            Sorry::new(status, format!("Maximum request body size {MAX_BODY} exceeded."))
         }
-        status => Sorry::new(status, rejection.body_text()),
+        _ => problem.into(),
     })?;
     let request = parse(&body).map_err(Sorry::bad_request)?;
+    drop(body);
     let given = request.id.clone();
     let job = request.check(&plane, &caller).await?;
     let accepted = match plane.driver.submit(job).await {

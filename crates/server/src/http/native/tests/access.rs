@@ -1,15 +1,17 @@
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 use axum::{
     Router,
     body::Body,
     http::{Request, header},
 };
+use multicluster_store::Reader;
 use multicluster_types::Owner;
 use serde_json::{Value, json};
 
 use super::{Answer, World, request, send};
 use crate::{
+    Plane,
     access::{Access, COOKIE, Role, Tokens},
     bounds::Bounds,
     http,
@@ -18,6 +20,7 @@ use crate::{
 /// A control plane that wants tokens, with one of each role; two that submit.
 pub(super) struct Guarded {
     pub(super) world: World,
+    plane: Plane,
     pub(super) router: Router,
     file: PathBuf,
     pub(super) read: String,
@@ -44,8 +47,15 @@ impl Guarded {
         let settings = plane.driver.read(|core| core.settings().clone()).await.unwrap();
         plane.bounds = Bounds::new(connections, &settings, plane.metrics.clone());
         plane.access = Access::by_file(&file, false).unwrap();
-        let router = http::router(plane, "127.0.0.1:8700".parse().unwrap(), &[]);
-        Self { world, router, file, read, zorro, diego, admin }
+        let router = http::router(plane.clone(), "127.0.0.1:8700".parse().unwrap(), &[]);
+        Self { world, plane, router, file, read, zorro, diego, admin }
+    }
+
+    /// The same, where this is read by those who ask.
+    pub(super) fn reading(mut self, reader: Arc<dyn Reader>) -> Self {
+        self.plane.reader = reader;
+        self.router = http::router(self.plane.clone(), "127.0.0.1:8700".parse().unwrap(), &[]);
+        self
     }
 
     pub(super) async fn ask(&self, token: &str, method: &str, path: &str, body: Value) -> Answer {
@@ -240,6 +250,11 @@ async fn people_log_in_with_a_token_that_their_browser_keeps() {
     let refused = post("token=guess".to_owned()).await;
     assert_eq!(refused.status, 403);
     assert!(refused.text.contains("unknown, revoked or expired") && !refused.text.contains("guess"));
+    assert_eq!(
+        post(format!("token={}", "x".repeat(4 << 10))).await.status,
+        413,
+        "nor is more kept of a stranger"
+    );
 
     let welcome = post(format!("token={}", guarded.admin)).await;
     assert_eq!((welcome.status.as_u16(), &welcome.headers["location"]), (303, &"/".parse().unwrap()));

@@ -149,7 +149,7 @@ async fn packages_are_kept_by_their_content() {
     let job = json!({"id": "p", "entrypoint": "x", "runtime_env": {"working_dir": "gcs://_ray_pkg_1.zip"}});
     let problem = world.post("/v1/jobs", job.clone()).await.refused(400, "missing_package");
     assert!(problem["hint"].as_str().unwrap().contains("PUT /api/packages/gcs/_ray_pkg_1.zip"), "{problem}");
-    let mut upload = world.plane().packages.begin().unwrap();
+    let mut upload = world.plane().packages.begin(&multicluster_store::Room::default()).unwrap();
     upload.write(b"content").unwrap();
     let package = upload.finish("_ray_pkg_1.zip").unwrap();
     world.post("/v1/jobs", job).await.expect(201);
@@ -164,7 +164,7 @@ async fn packages_that_stand_for_folders_are_kept_with_the_job() {
     let problem = world.post("/v1/jobs", job.clone()).await.refused(400, "missing_package");
     assert!(problem["message"].as_str().unwrap().contains("gcs://_ray_pkg_1.zip"), "{problem}");
     let upload = |name: &str, content: &[u8]| {
-        let mut upload = world.plane().packages.begin().unwrap();
+        let mut upload = world.plane().packages.begin(&multicluster_store::Room::default()).unwrap();
         upload.write(content).unwrap();
         upload.finish(name).unwrap()
     };

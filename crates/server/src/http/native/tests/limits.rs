@@ -133,6 +133,65 @@ async fn of_batches_and_uploads_one_owner_has_half() {
     }
 }
 
+/// As `package_store` says, and not only once they are all there.
+#[tokio::test]
+async fn uploads_under_way_have_the_room_that_there_is_and_one_owner_its_share() {
+    let guarded = Guarded::with("under-way", "  package_store: 4MiB\n  package_share: 0.5", 4096).await;
+    let Guarded { zorro, diego, .. } = &guarded;
+    let send = |token: &str, body: Body| {
+        let mut asked = request("PUT", "/api/packages/gcs/a.zip", body);
+        asked.headers_mut().insert(header::AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
+        guarded.router.clone().call(asked)
+    };
+    let (is_written, written) = tokio::sync::oneshot::channel();
+    let rest = stream::once(async move {
+        is_written.send(()).unwrap();
+        std::future::pending().await
+    });
+    let begun = stream::once(async { Ok::<_, std::io::Error>(vec![1; 2 << 20]) });
+    let first = tokio::spawn(send(zorro, Body::from_stream(begun.chain(rest))));
+    written.await.unwrap();
+    let refused = send(zorro, vec![2; 1 << 20].into()).await.unwrap();
+    assert_eq!((refused.status().as_u16(), seconds(refused.headers())), (503, 2));
+    assert_eq!(shed(&guarded.world, "uploads").await, 1.0);
+    assert_eq!(send(diego, vec![3; 1 << 20].into()).await.unwrap().status(), 200, "others have their share");
+    first.abort();
+    assert!(first.await.is_err());
+    assert_eq!(send(zorro, vec![2; 1 << 20].into()).await.unwrap().status(), 200);
+}
+
+/// However many there are, and however slowly the rest of them comes.
+#[tokio::test]
+async fn of_what_is_being_sent_so_much_is_kept_and_one_owner_has_half() {
+    let guarded = Guarded::with("bodies", "", 4096).await;
+    let Guarded { zorro, diego, .. } = &guarded;
+    let send = |token: &str, path: &str, bytes: usize| {
+        let begun = stream::once(async move { Ok::<_, std::io::Error>(vec![b' '; bytes]) });
+        let mut asked = request("POST", path, Body::from_stream(begun.chain(stream::pending())));
+        asked.headers_mut().insert(header::AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
+        guarded.router.clone().call(asked)
+    };
+    let paths = ["/v1/placements/heartbeat", "/api/jobs/", "/v1/jobs/batch"];
+    let mut sending: Vec<_> = (0..32).map(|number| send(zorro, paths[number % 3], 4 << 20)).collect();
+    assert!(sending.iter_mut().all(|one| one.now_or_never().is_none()));
+    for path in paths {
+        let refused = send(zorro, path, 20 << 10).await.unwrap();
+        assert_eq!((refused.status().as_u16(), seconds(refused.headers())), (503, 2), "{path}");
+        let text = axum::body::to_bytes(refused.into_body(), 1 << 20).await.unwrap();
+        let text = String::from_utf8_lossy(&text);
+        assert!(text.contains("134217728 bytes of requests are in memory for zorro"), "{text}");
+        assert!(send(diego, path, 4 << 20).now_or_never().is_none(), "others have room");
+    }
+    assert_eq!(shed(&guarded.world, "bodies").await, 3.0);
+    // What is small costs nobody anything.
+    guarded.ask(zorro, "POST", "/v1/jobs", json!({"entrypoint": "x"})).await.expect(201);
+    sending.pop();
+    assert!(send(zorro, paths[0], 4 << 20).now_or_never().is_none(), "one left");
+    drop(sending);
+    let large = json!({"entrypoint": "x", "metadata": {"x": "x".repeat(16 << 10)}});
+    guarded.ask(zorro, "POST", "/v1/jobs", large).await.expect(201);
+}
+
 /// A stream, once its answer began.
 async fn open(guarded: &Guarded, token: &str, path: &str) -> Result<BodyDataStream, u16> {
     let mut asked = request("GET", path, Body::empty());
@@ -238,4 +297,37 @@ async fn so_many_large_answers_are_on_their_way_at_a_time() {
     drop(unread);
     world.get(path).await.expect(200);
     assert_eq!(shed(&world, "large_answers").await, 1.0);
+}
+
+/// Ray's clients know no pages: for them it is one answer, however many jobs there are.
+#[tokio::test]
+async fn a_list_for_rays_clients_is_a_large_answer_of_which_one_page_is_held() {
+    let world = World::new().await;
+    for number in 0..4 {
+        let variables = json!({"X": "x".repeat(900 << 10)});
+        let job =
+            json!({"id": format!("j{number}"), "entrypoint": "x", "runtime_env": {"env_vars": variables}});
+        world.queued(job).await;
+    }
+    let ask = || world.router.clone().call(request("GET", "/api/jobs/", Body::empty()));
+    let mut unread = join_all((0..32).map(|_| ask())).await;
+    let refused = ask().await.unwrap();
+    assert_eq!((refused.status().as_u16(), seconds(refused.headers())), (503, 2));
+    assert_eq!(shed(&world, "large_answers").await, 1.0);
+
+    // What is in the second page is read when the first is taken, not before.
+    let mut list = unread.pop().unwrap().unwrap().into_body().into_data_stream();
+    let begin = list.next().await.unwrap().unwrap();
+    world.post("/v1/jobs/j0/stop", Value::Null).await.expect(202);
+    world.delete("/v1/jobs/j0").await.expect(204);
+    let all: Vec<u8> = stream::once(async { Ok(begin) })
+        .chain(list)
+        .flat_map(|piece| stream::iter(piece.unwrap()))
+        .collect()
+        .await;
+    let listed: Vec<Value> = serde_json::from_slice(&all).unwrap();
+    let ids: Vec<_> = listed.iter().map(|job| job["submission_id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["j3", "j2", "j1"]);
+    drop(unread);
+    assert_eq!(ask().await.unwrap().status(), 200);
 }
