@@ -60,7 +60,7 @@ bench: ## Measure core, store, server and SDK; writes target/bench/*.json
 	RAY_MULTICLUSTER_BIN=target/release/ray-multicluster scripts/python-env python tests/bench_ray.py
 	RAY_MULTICLUSTER_BIN=target/release/ray-multicluster scripts/python-env python tests/bench_sdk.py
 
-head: build ## 500 jobs to one small Ray head, directly and through us: half an hour, as root
+head: build ## 500 jobs to one small Ray head, directly and through us: forty minutes, as root
 	scripts/python-env python tests/bench_head.py
 
 simulate: ## A simulated morning on two clusters, and what other settings would have changed
