@@ -3,6 +3,8 @@
 //! Messages alone are searched, not answers: a secret that reads `quantum` would turn the job
 //! `quantum-1` into another.
 
+use std::borrow::Cow;
+
 use multicluster_types::Message;
 
 use crate::endpoint::Endpoint;
@@ -30,19 +32,17 @@ impl Secrets {
     }
 
     /// The message without them.
-    pub(crate) fn hide(&self, message: Message) -> Message {
-        let mut hidden: Option<String> = None;
+    pub(crate) fn hide(&self, message: &Message) -> Message {
+        let mut text = Cow::Borrowed(message.as_str());
         for secret in &self.0 {
-            let text = hidden.as_deref().unwrap_or(message.as_str());
             if text.contains(secret.as_str()) {
-                hidden = Some(text.replace(secret.as_str(), HIDDEN));
+                text = text.replace(secret.as_str(), HIDDEN).into();
             }
         }
-        if let Some(at) = self.cut_in_two(hidden.as_deref().unwrap_or(message.as_str())) {
-            let text = hidden.as_deref().unwrap_or(message.as_str());
-            hidden = Some(format!("{}{HIDDEN}…", &text[..at]));
+        if let Some(at) = self.cut_in_two(&text) {
+            text = format!("{}{HIDDEN}…", &text[..at]).into();
         }
-        hidden.map_or(message, Into::into)
+        text.as_ref().into()
     }
 
     /// Where the beginning of a secret stands at the end of a text that was cut.
@@ -80,7 +80,7 @@ mod tests {
             hidden: vec!["hunter\"2\nhunter".into(), "hunter2".into(), "ab".into()],
             ..Endpoint::new("http://h").with_token("t0ken-t0ken")
         };
-        Secrets::of(&endpoint).hide(text.into()).to_string()
+        Secrets::of(&endpoint).hide(&text.into()).to_string()
     }
 
     #[test]

@@ -127,12 +127,12 @@ impl Transport {
     /// Completes an error: whose it is, and nothing secret in it.
     pub(crate) fn own(&self, error: RayError) -> RayError {
         let error = error.at(&self.target.shown);
-        RayError { message: self.secrets.hide(error.message), ..error }
+        RayError { message: self.secrets.hide(&error.message), ..error }
     }
 
     /// What Ray says about a job, with nothing secret in it.
     pub(crate) fn own_job(&self, job: JobDetails) -> JobDetails {
-        JobDetails { message: job.message.map(|message| self.secrets.hide(message)), ..job }
+        JobDetails { message: job.message.map(|message| self.secrets.hide(&message)), ..job }
     }
 }
 
