@@ -62,7 +62,7 @@ def main() -> int:
             EXAMPLE,
             ignore=shutil.ignore_patterns("__pycache__"),
         )
-        run("ray-multicluster", "sandbox", "up", "--project", EXAMPLE)
+        run("ray-multicluster", "sandbox", "up", "--cpus", "16", "--project", EXAMPLE)
         say("The users' program: it submits two jobs by their paths on the laptop, and waits")
         run("python", EXAMPLE / "main.py")
         with initialize_scheduler_environment() as scheduler:

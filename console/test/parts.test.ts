@@ -70,8 +70,7 @@ test('what was not filled in is not sent', () => {
     preferred_cluster: 'mac',
     required: true,
     tags: ['linux', 'a'],
-    entrypoint_num_cpus: 0.5,
-    entrypoint_memory: 2147483648,
+    needs: { CPU: 0.5, memory: 2147483648 },
   });
 });
 

@@ -27,21 +27,23 @@ JOBS = Path(__file__).absolute().parent / "jobs"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--config", help="the pool (default: the cluster.yaml that is found)")
+    parser.add_argument("jobs", nargs="*", default=["graph_prediction", "fund_prediction"])
     args = parser.parse_args()
     initialize_scheduler_environment(config_file_path=args.config)
 
-    run = time.strftime("%Y%m%d-%H%M%S")
-    submitted = [
-        submit_job(
+    submission_ids = []
+    for name in args.jobs:
+        submission_id = submit_job(
             entrypoint=f"python {shlex.quote(str(JOBS / f'{name}.py'))}",
-            submission_id=f"{name}-{run}",
-            metadata={"job_name": name, "run": run},
-            resource_requirements={"CPU": 1},
+            submission_id=f"{name}-{time.strftime('%Y%m%d-%H%M%S')}",
+            metadata={"job_name": name},
+            # The job needs 16 CPUs for its actors; its own driver reserves none of them.
+            resource_requirements={"CPU": 16},
         )
-        for name in ("graph_prediction", "fund_prediction")
-    ]
-    wait_for_all_jobs(submitted, check_interval=5)
-    print(f"done: {', '.join(submitted)}")
+        submission_ids.append(submission_id)
+        time.sleep(3)
+    wait_for_all_jobs(submission_ids=submission_ids, check_interval=10)
+    print(f"done: {', '.join(submission_ids)}")
 
 
 if __name__ == "__main__":

@@ -64,10 +64,16 @@ class Scheduler:
         priority: int | None = None,
         max_retries: int | None = None,
         on_cluster_loss: str | None = None,
+        driver_resources: Requirements | None = None,
+        os: str | None = None,
+        arch: str | None = None,
     ) -> str:
         """Queues a job and returns its id for life. Durable when it returns.
 
-        `job_id` is Ray's earlier name for `submission_id`.
+        `resource_requirements` is what the job needs of its cluster: for the tasks and actors that
+        it starts. `driver_resources` is what Ray sets aside for the entrypoint itself, and what the
+        job's own tasks and actors cannot have. `os` and `arch` choose clusters by what they run on
+        (`arch="arm64"`). `job_id` is Ray's earlier name for `submission_id`.
         """
         return self._on_jobs().submit(
             entrypoint,
@@ -81,6 +87,9 @@ class Scheduler:
             priority=priority,
             max_retries=max_retries,
             on_cluster_loss=on_cluster_loss,
+            driver_resources=driver_resources,
+            os=os,
+            arch=arch,
         )
 
     def get_job_status(self, submission_id: str, cluster_name: str | None = None) -> str:

@@ -1,82 +1,182 @@
-"""examples/quant_prediction as it is, on two clusters with homes of their own."""
+"""examples/quant_prediction as it is, with its own numbers: two clusters of 16 CPUs, jobs that
+need 16 and start 16 actors."""
 
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import pytest
 import yaml
 
-from support import processes
-from support.plane import REPOSITORY, MakePlane
+from performance.fakes import fake_clusters
+from support import conda, processes
+from support.plane import REPOSITORY, Plane
 from support.pool import Pool
 from support.program import environment
-from support.ray_cluster import Clusters
+from support.ray_cluster import Clusters, RayCluster
 from support.waiting import PATIENCE
 
 EXAMPLE = REPOSITORY / "examples" / "quant_prediction"
-ACTORS = {
-    "graph_prediction": {"graph-hs300", "graph-zz500", "graph-sz50"},
-    "fund_prediction": {"fund-hs300", "fund-zz500"},
+#: Of the users' cluster.yaml: their first PYTHONPATH entry is where the project is.
+PROJECT = Path("project/pycharm/Fund")
+USERS = {
+    cluster["name"]: cluster
+    for cluster in yaml.safe_load((REPOSITORY / "examples" / "cluster.yaml").read_text())["clusters"]
 }
+ACTORS = {"graph_prediction": "graph", "fund_prediction": "fund"}
 
 
-def test_the_users_program_runs_unchanged(
-    clusters: Clusters, make_plane: MakePlane, tmp_path: Path
-) -> None:
-    """Each job on a cluster of its own, with its paths and variables; its actors beside it."""
-    # Everybody has a copy below their own home: whoever submits, and each cluster.
-    homes = {name: tmp_path / name / "zorro" for name in ("laptop", *clusters)}
+@pytest.fixture(scope="module")
+def sixteen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clusters]:
+    """`centos` and `mac` with exactly 16 CPUs each, and what Ray asks of a conda."""
+    both: Clusters = {}
+    try:
+        for name, cluster in USERS.items():
+            env = conda.install(
+                tmp_path_factory.mktemp(name) / "conda", cluster["runtime_env"]["conda"]
+            )
+            both[name] = RayCluster(name, num_cpus=16, env=env)
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(RayCluster.start, both.values()))
+        yield both
+    finally:
+        for cluster in both.values():
+            cluster.remove()
+
+
+@pytest.fixture
+def homes(tmp_path: Path) -> dict[str, Path]:
+    """Everybody has a copy below their own home: the laptop, and each cluster."""
+    homes = {name: tmp_path / name / "zorro" for name in ("laptop", *USERS)}
     for home in homes.values():
-        shutil.copytree(EXAMPLE, home / "project" / "quant_prediction")
+        shutil.copytree(EXAMPLE, home / PROJECT)
+    return homes
 
-    def as_in_the_example(pool: Pool) -> None:
-        for ours in yaml.safe_load((EXAMPLE / "cluster.yaml").read_text())["clusters"]:
-            variables = ours["runtime_env"]["env_vars"]
-            theirs = variables["home_dir"]
-            here = str(homes[ours["name"]])
-            moved = {name: value.replace(theirs, here) for name, value in variables.items()}
-            pool[ours["name"]].update(inject_sdk=True, runtime_env={"env_vars": moved})
 
-    # Those of other tests may take a while to go.
-    before = companions(clusters)
-    plane = make_plane(as_in_the_example, submission_interval="40s")
-    done = subprocess.run(
-        [sys.executable, homes["laptop"] / "project" / "quant_prediction" / "main.py"],
-        env=environment(plane, homes["laptop"]),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=180 * PATIENCE,
+def at_home(cluster: dict[str, Any], home: Path) -> dict[str, Any]:
+    """The users' runtime_env, below a home that exists here."""
+    theirs = cluster["runtime_env"]
+    variables = theirs["env_vars"]
+    moved = {
+        name: value.replace(variables["home_dir"], f"{home}/") for name, value in variables.items()
+    }
+    return {**theirs, "env_vars": moved}
+
+
+def a_plane(directory: Path, clusters: list[RayCluster], more: list[dict[str, Any]]) -> Plane:
+    pool = Pool(clusters)
+    pool.clusters += more
+    return Plane(directory, pool)
+
+
+def test_the_users_programs_run_as_they_stand_and_a_third_job_waits_for_the_first(
+    sixteen: Clusters, homes: dict[str, Path], tmp_path: Path
+) -> None:
+    """Each of two jobs that need 16 CPUs has a cluster of 16 to itself, with that cluster's paths,
+    variables and conda, and all its 16 actors beside it; the third says what it waits for, and
+    never goes to a cluster of 10."""
+    before = companions(sixteen)
+    with fake_clusters(1, cpus=10) as [small]:
+        plane = a_plane(tmp_path / "plane", list(sixteen.values()), [{**small, "name": "small"}])
+        for name, cluster in USERS.items():
+            plane.pool[name].update(
+                prefer=cluster["prefer"],
+                weight=cluster["weight"],
+                tags=cluster["tags"],
+                runtime_env=at_home(cluster, homes[name]),
+            )
+        try:
+            plane.start()
+            plane.wait_healthy()
+            program = [sys.executable, homes["laptop"] / PROJECT / "main.py"]
+            done = subprocess.run(
+                [*program, "graph_prediction", "fund_prediction", "graph_prediction"],
+                env=environment(plane, homes["laptop"]),
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+                timeout=220 * PATIENCE,
+            )
+            said = done.stdout + done.stderr
+            assert done.returncode == 0, said + plane.output()[-4000:]
+            jobs = sorted(plane.get("/v1/jobs")["items"], key=lambda job: job["submitted_at"])
+            assert [job["cluster"] for job in jobs[:2]] in (["centos", "mac"], ["mac", "centos"])
+            check_the_third(jobs, done.stderr)
+            for job in jobs:
+                check_job(plane, sixteen[job["cluster"]], job, homes[job["cluster"]])
+        finally:
+            plane.close()
+    assert companions(sixteen) <= before
+
+
+def check_the_third(jobs: list[dict[str, Any]], said: str) -> None:
+    """It waited until one of the first two had ended, and the terminal said for what."""
+    first_end = min(job["ended_at"] for job in jobs[:2])
+    assert jobs[2]["dispatched_at"] >= first_end
+    waits = [line for line in said.splitlines() if jobs[2]["id"] in line and " queued" in line]
+    full = "no room: CPU 16 asked, 0 free, running jobs need 16"
+    assert any(full in line for line in waits), said
+    assert all("small: too small: CPU 16 asked, 10 in all" in line for line in waits[-1:]), said
+
+
+def check_job(plane: Plane, cluster: RayCluster, job: dict[str, Any], home: Path) -> None:
+    script = job["metadata"]["job_name"]
+    folder = home / PROJECT
+    assert job["demand"] == {"CPU": 16}
+    assert job["reserves"] == {}
+    on_ray = cluster.job(job["id"])
+    assert on_ray is not None
+    assert (on_ray["status"], on_ray["entrypoint"]) == (
+        "SUCCEEDED",
+        f"python {folder}/jobs/{script}.py",
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert on_ray["runtime_env"]["conda"] == USERS[cluster.name]["runtime_env"]["conda"]
+    printed = plane.get(f"/v1/jobs/{job['id']}/logs")["text"]
+    said = f"{script} runs on {cluster.name}, at home in {home}/, with the models in {folder}"
+    assert said in printed
+    assert printed.count(f"Predictor on {cluster.name}: test ") == 16
+    # As the cluster itself says, and of this job alone.
+    actors = cluster.get("/api/v0/actors?limit=10000&detail=1")["data"]["result"]["result"]
+    ours = [actor for actor in actors if actor["job_id"] == on_ray["job_id"]]
+    assert {actor["name"] for actor in ours} == {f"{ACTORS[script]}-{n}" for n in range(16)}
+    assert all(
+        actor["required_resources"] == {"CPU": 1.0, "memory": float(1 << 30)} for actor in ours
+    )
 
-    jobs = {job["id"].rsplit("-", 2)[0]: job for job in plane.get("/v1/jobs")["items"]}
-    assert jobs.keys() == ACTORS.keys()
-    assert {job["cluster"] for job in jobs.values()} == set(clusters)
-    for script, job in jobs.items():
-        cluster = clusters[job["cluster"]]
-        on_ray = cluster.job(job["id"])
-        assert on_ray is not None
-        assert on_ray["status"] == "SUCCEEDED"
-        assert on_ray["metadata"]["job_name"] == script
-        folder = homes[cluster.name] / "project" / "quant_prediction"
-        assert on_ray["entrypoint"] == f"python {folder}/jobs/{script}.py"
-        printed = plane.get(f"/v1/jobs/{job['id']}/logs")["text"]
-        flavour = {"centos": "CentOS under KubeRay", "mac": "a Mac"}[cluster.name]
-        assert (
-            f"{script} runs on {cluster.name} ({flavour}), with the models in {folder}" in printed
-        )
 
-        # As the cluster itself says, and of this job alone.
-        actors = cluster.get("/api/v0/actors?limit=10000")["data"]["result"]["result"]
-        ours = [actor for actor in actors if actor["class_name"].endswith("Predictor")]
-        assert {actor["name"] for actor in ours} == ACTORS[script]
-        assert {actor["job_id"] for actor in ours} == {on_ray["job_id"]}
-
-    assert companions(clusters) <= before
+def test_a_program_whose_jobs_fit_on_no_cluster_says_so_at_once_and_waits(
+    homes: dict[str, Path], tmp_path: Path
+) -> None:
+    with fake_clusters(2, cpus=10) as small:
+        plane = a_plane(tmp_path / "plane", [], small)
+        try:
+            plane.start()
+            plane.wait_healthy()
+            program = subprocess.Popen(
+                [sys.executable, homes["laptop"] / PROJECT / "main.py", "graph_prediction"],
+                env=environment(plane, homes["laptop"]),
+                cwd=tmp_path,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            assert program.stderr is not None
+            first = program.stderr.readline()
+            notice = "needs CPU 16, the largest cluster has 10: waits until one grows"
+            assert first.rstrip().endswith(notice), first
+            [job] = plane.get("/v1/jobs")["items"]
+            assert job["state"] == "queued"
+            program.send_signal(signal.SIGINT)
+            program.communicate(timeout=60 * PATIENCE)
+            assert program.returncode != 0
+        finally:
+            plane.close()
 
 
 def companions(clusters: Clusters) -> set[int]:

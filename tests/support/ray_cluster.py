@@ -20,6 +20,7 @@ from . import ports, processes
 from .waiting import wait_until
 
 BIN = Path(sys.executable).parent
+GIB = 1 << 30
 ROOT_PREFIX = "rmc-e2e-"
 
 
@@ -47,10 +48,17 @@ def clean_environment(home: Path) -> dict[str, str]:
 class RayCluster:
     """Starts with `start()`; every port stays the same over `kill()` and `restart()`."""
 
-    def __init__(self, name: str, num_cpus: int = 4, resources: dict[str, float] | None = None):
+    def __init__(
+        self,
+        name: str,
+        num_cpus: int = 4,
+        resources: dict[str, float] | None = None,
+        env: dict[str, str] | None = None,
+    ):
         self.name = name
         self.num_cpus = num_cpus
         self.resources = resources or {}
+        self.env = env or {}
         # Short: Ray puts sockets below it, and a socket's path may have 107 characters.
         self.directory = Path(tempfile.mkdtemp(prefix=ROOT_PREFIX, dir="/tmp"))
         (self.directory / "owner").write_text(str(os.getpid()))
@@ -81,12 +89,8 @@ class RayCluster:
         self._incarnation += 1
         taken = [port for port in self._ports if not ports.is_free(port)]
         assert not taken, f"ports of Ray cluster {self.name} are in use: {taken}"
-        command = [
-            *self.launcher(),
-            str(BIN / "ray"),
-            "start",
+        self._ray_start(
             "--head",
-            "--node-ip-address=127.0.0.1",
             "--dashboard-host=127.0.0.1",
             f"--port={self._port('gcs')}",
             f"--dashboard-port={self._port('dashboard')}",
@@ -100,13 +104,41 @@ class RayCluster:
             f"--min-worker-port={self._ports[len(PORTS)]}",
             f"--max-worker-port={self._ports[-1]}",
             f"--num-cpus={self.num_cpus}",
+            # As the CPUs, whatever the machine has.
+            f"--memory={self.num_cpus * 2 * GIB}",
             f"--resources={json.dumps(self.resources)}",
-            f"--object-store-memory={100 * 1024 * 1024}",
             # A directory per start: nothing of the last one is taken for this one's.
             f"--temp-dir={self.directory / str(self._incarnation)}",
+        )
+        wait_until(self.is_usable, f"Ray cluster {self.name} takes jobs", timeout=120)
+        return self
+
+    def add_node(self, num_cpus: int, labels: dict[str, str] | None = None) -> None:
+        """Another node beside the head, with ports of its own."""
+        taken = ports.a_block()
+        uses = ("dashboard-agent-listen", "dashboard-agent-grpc", "runtime-env-agent")
+        uses += ("node-manager", "object-manager", "metrics-export")
+        self._ray_start(
+            f"--address={self.gcs_address}",
+            *(f"--{use}-port={port}" for use, port in zip(uses, taken)),
+            f"--min-worker-port={taken[len(uses)]}",
+            f"--max-worker-port={taken[-1]}",
+            f"--num-cpus={num_cpus}",
+            f"--memory={num_cpus * 2 * GIB}",
+            f"--labels={','.join(f'{name}={value}' for name, value in (labels or {}).items())}",
+        )
+
+    def _ray_start(self, *options: str) -> None:
+        command = [
+            *self.launcher(),
+            str(BIN / "ray"),
+            "start",
+            "--node-ip-address=127.0.0.1",
+            f"--object-store-memory={100 * 1024 * 1024}",
             "--disable-usage-stats",
+            *options,
         ]
-        env = clean_environment(self.home)
+        env = {**clean_environment(self.home), **self.env}
         # Without it Ray takes 127.0.0.1 for the machine's own address, and listens there.
         env["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
         env["AUTOSCALER_METRIC_PORT"] = str(self._port("autoscaler_metrics"))
@@ -128,8 +160,6 @@ class RayCluster:
             text = log.read_text(errors="replace")[-3000:]
             self.kill()
             raise AssertionError(f"ray start for {self.name} gave {done.returncode}:\n{text}")
-        wait_until(self.is_usable, f"Ray cluster {self.name} takes jobs", timeout=120)
-        return self
 
     def launcher(self) -> list[str]:
         """What starts it, if not we ourselves."""

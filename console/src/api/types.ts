@@ -131,11 +131,14 @@ export interface Cluster {
   leaving: boolean;
   total?: Resources;
   used?: Resources;
-  assumed: Resources;
+  promised: Resources;
+  claimed: Resources;
   free?: Resources;
   logical: Utilisation;
   physical: Utilisation;
   nodes?: number;
+  os?: string;
+  arch?: string;
   ray_version?: string;
   python_version?: string;
   snapshot_at?: Moment;
@@ -264,9 +267,7 @@ export interface Logs {
 export interface JobRequest {
   id?: string;
   entrypoint: string;
-  entrypoint_num_cpus?: number;
-  entrypoint_num_gpus?: number;
-  entrypoint_memory?: number;
+  needs?: Resources;
   preferred_cluster?: string;
   required?: boolean;
   tags?: string[];

@@ -149,6 +149,9 @@ export const en = {
   'cluster.known': 'There are: {names}',
   'cluster.load': 'Load',
   'cluster.used': 'In use',
+  'cluster.claimed': 'Needed by running jobs',
+  'cluster.promised': 'Promised, not in use yet',
+  'cluster.platform': 'Runs on',
   'cluster.work': 'Work',
   'cluster.noHistory': 'No history yet: it is kept from the start of the control plane on.',
   'cluster.jobs': 'Jobs here',
@@ -195,6 +198,7 @@ export const en = {
 
   // Submitting
   'submit.first': 'Submit a job here',
+  'submit.cpus': 'Needs CPU',
   'submit.memory': 'Memory (GiB)',
   'submit.cluster': 'Preferred cluster',
   'submit.anywhere': 'Wherever it suits',
@@ -264,7 +268,10 @@ export const en = {
   'reason.other_cluster': 'another was asked for',
   'reason.missing_tags': 'lacks tags',
   'reason.other_versions': 'other versions',
+  'reason.other_platform': 'other platform',
+  'reason.no_such_node': 'no node with the labels',
   'reason.infeasible': 'too small',
+  'reason.node_too_small': 'nodes too small',
   'reason.policy': 'policy says no',
   'reason.policy_failed': 'policy failed',
   'reason.over_threshold': 'over its threshold',
@@ -273,5 +280,6 @@ export const en = {
   'reason.head_full': 'no memory for drivers',
   'reason.starting': 'starting others',
   'reason.no_room': 'no room',
+  'reason.no_room_on_node': 'no room on one node',
   'reason.reserved': 'reserved',
 } as const satisfies Record<string, string>;

@@ -149,6 +149,9 @@ export const zh: Record<keyof typeof en, string> = {
   'cluster.unknown': '没有集群 {name}',
   'cluster.known': '现有：{names}',
   'cluster.load': '负载',
+  'cluster.claimed': '运行中的作业所需',
+  'cluster.promised': '已分配、尚未计入用量',
+  'cluster.platform': '运行平台',
   'cluster.used': '使用率',
   'cluster.work': '任务',
   'cluster.noHistory': '还没有历史：从控制面启动时开始记录。',
@@ -196,6 +199,7 @@ export const zh: Record<keyof typeof en, string> = {
 
   // 提交
   'submit.first': '在此提交作业',
+  'submit.cpus': '需要的 CPU',
   'submit.memory': '内存 (GiB)',
   'submit.cluster': '首选集群',
   'submit.anywhere': '任意合适的集群',
@@ -265,7 +269,10 @@ export const zh: Record<keyof typeof en, string> = {
   'reason.other_cluster': '指定了其他集群',
   'reason.missing_tags': '缺少标签',
   'reason.other_versions': '版本不同',
+  'reason.other_platform': '平台不符',
+  'reason.no_such_node': '没有符合标签的节点',
   'reason.infeasible': '容量不足',
+  'reason.node_too_small': '单节点容量不足',
   'reason.policy': '策略拒绝',
   'reason.policy_failed': '策略出错',
   'reason.over_threshold': '超过阈值',
@@ -274,5 +281,6 @@ export const zh: Record<keyof typeof en, string> = {
   'reason.head_full': '头节点内存不足',
   'reason.starting': '正在启动其他作业',
   'reason.no_room': '没有空闲',
+  'reason.no_room_on_node': '单节点没有空闲',
   'reason.reserved': '已预留',
 };

@@ -3,7 +3,7 @@
 import { Fragment } from 'preact';
 import { get, post, segment } from '../api/client';
 import type { Cluster, Event, Job, Page } from '../api/types';
-import { duration, number, part, percent } from '../format';
+import { duration, number, part, percent, resources } from '../format';
 import { t, word } from '../i18n';
 import { link } from '../router';
 import { now, untilNext } from '../store/clock';
@@ -251,11 +251,17 @@ function Facts({ cluster }: { cluster: Cluster }) {
         {custom.map(([resource, total]) => (
           <Fragment key={resource}>
             <dt class="mono">{resource}</dt>
-            <dd class="num">{part(resource, total - (cluster.free?.[resource] ?? 0), total)}</dd>
+            <dd class="num">{part(resource, cluster.used?.[resource] ?? 0, total)}</dd>
           </Fragment>
         ))}
+        <dt>{t('cluster.claimed')}</dt>
+        <dd class="num">{resources(cluster.claimed) || '–'}</dd>
+        <dt>{t('cluster.promised')}</dt>
+        <dd class="num">{resources(cluster.promised) || '–'}</dd>
         <dt>{t('cluster.nodes')}</dt>
         <dd class="num">{cluster.nodes ?? '–'}</dd>
+        <dt>{t('cluster.platform')}</dt>
+        <dd>{[cluster.os, cluster.arch].filter(Boolean).join(' · ') || '–'}</dd>
         <dt>Ray · Python</dt>
         <dd class="num">
           {cluster.ray_version ?? '–'} · {cluster.python_version ?? '–'}

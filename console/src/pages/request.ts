@@ -1,7 +1,7 @@
 // From what was typed to what is sent. That a number is one is the browser's business, all
 // else the control plane's: it says best what is wrong.
 
-import type { JobRequest } from '../api/types';
+import type { JobRequest, Resources } from '../api/types';
 
 export interface Fields {
   entrypoint: string;
@@ -18,19 +18,28 @@ export interface Fields {
 
 export function request(fields: Fields): JobRequest {
   const tags = fields.tags.split(/[\s,]+/).filter(Boolean);
-  const memory = number(fields.memory);
   return clean({
     entrypoint: fields.entrypoint.trim(),
     id: fields.id.trim() || undefined,
-    entrypoint_num_cpus: number(fields.cpus),
-    entrypoint_num_gpus: number(fields.gpus),
-    entrypoint_memory: memory === undefined ? undefined : Math.round(memory * 2 ** 30),
+    needs: needs(fields),
     preferred_cluster: fields.cluster || undefined,
     required: (fields.cluster !== '' && fields.required) || undefined,
     tags: tags.length > 0 ? tags : undefined,
     priority: number(fields.priority),
     max_retries: number(fields.retries),
   });
+}
+
+/** For what it starts: its own driver reserves nothing. */
+function needs(fields: Fields): Resources | undefined {
+  const memory = number(fields.memory);
+  const given = {
+    CPU: number(fields.cpus),
+    GPU: number(fields.gpus),
+    memory: memory === undefined ? undefined : Math.round(memory * 2 ** 30),
+  };
+  const said = Object.entries(given).filter((entry): entry is [string, number] => entry[1] !== undefined);
+  return said.length > 0 ? Object.fromEntries(said) : undefined;
 }
 
 function number(text: string): number | undefined {

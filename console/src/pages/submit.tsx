@@ -44,11 +44,12 @@ export function SubmitPage() {
     busy.value = true;
     error.value = undefined;
     try {
-      const { id, duplicate } = await post<{ id: string; duplicate?: string }>(
+      const { id, duplicate, notice } = await post<{ id: string; duplicate?: string; notice?: string }>(
         '/v1/jobs',
         request(fields.value),
       );
       if (duplicate) toast(t('submit.same'));
+      if (notice) toast(notice);
       go(link.job(id));
     } catch (problem) {
       if (!(problem instanceof ApiError)) throw problem;
@@ -105,7 +106,7 @@ export function SubmitPage() {
             />
           </label>
           <div class="field-row">
-            {number('cpus', 'CPU')}
+            {number('cpus', t('submit.cpus'))}
             {number('gpus', 'GPU')}
             {number('memory', t('submit.memory'))}
           </div>

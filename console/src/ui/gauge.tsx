@@ -20,14 +20,14 @@ export function Gauges({ cluster }: { cluster: Cluster }) {
         const full = cluster.logical[share];
         const all = total[resource];
         // What is nought is left out of the facts.
-        const free = cluster.free?.[resource] ?? 0;
+        const taken = (cluster.used?.[resource] ?? 0) + (cluster.promised[resource] ?? 0);
         const label = resource === 'memory' ? t('memory') : resource;
         return (
           <div class="gauge" key={share}>
             <span class="gauge-label">{label}</span>
             <Meter label={label} share={full} threshold={threshold} />
             <span class="gauge-share num">{percent(full)}</span>
-            <span class="gauge-amount num muted">{all !== undefined && part(resource, all - free, all)}</span>
+            <span class="gauge-amount num muted">{all !== undefined && part(resource, taken, all)}</span>
           </div>
         );
       })}

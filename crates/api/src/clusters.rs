@@ -84,8 +84,11 @@ pub struct Cluster {
     pub used: Option<Resources>,
     /// Promised by us, and not in `used` yet.
     #[schema(schema_with = schema::resources)]
-    pub assumed: Resources,
-    /// What is left after both.
+    pub promised: Resources,
+    /// What our work there needs while it runs, whatever it uses at the moment.
+    #[schema(schema_with = schema::resources)]
+    pub claimed: Resources,
+    /// What is left: the total, less the larger of `used` and `claimed`, less `promised`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = schema::resources)]
     pub free: Option<Resources>,
@@ -96,6 +99,12 @@ pub struct Cluster {
     /// Nodes that are alive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u32>,
+    /// `linux`, `macos`: by its nodes' labels and what Ray tells of the hosts, else by its tags.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub os: Option<String>,
+    /// `x86_64`, `arm64`: by its nodes' labels, else by its tags.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arch: Option<String>,
     /// E.g. `2.60.0`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ray_version: Option<String>,
@@ -266,8 +275,11 @@ pub struct Pool {
     pub used: Resources,
     /// Promised by us.
     #[schema(schema_with = schema::resources)]
-    pub assumed: Resources,
-    /// What is left after both.
+    pub promised: Resources,
+    /// What our work needs while it runs.
+    #[schema(schema_with = schema::resources)]
+    pub claimed: Resources,
+    /// What is left.
     #[schema(schema_with = schema::resources)]
     pub free: Resources,
     /// What is given out and promised, as shares of the total.

@@ -1,5 +1,7 @@
 //! Placements: the control plane grants a place, the caller runs its task or actor there.
 
+use std::collections::BTreeMap;
+
 use multicluster_types::{Kind, OnClusterLoss, Resources, State};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -33,6 +35,16 @@ pub struct PlacementRequest {
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     #[schema(nullable)]
     pub tags: Vec<String>,
+    /// The operating system of its cluster: `linux`, `macos`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub os: Option<String>,
+    /// The processor architecture of its cluster: `x86_64`, `arm64`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arch: Option<String>,
+    /// Which nodes of its cluster may take it, by their labels, as Ray writes selectors.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(nullable)]
+    pub label_selector: BTreeMap<String, String>,
     /// The caller's Ray: only clusters with the same will do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ray_version: Option<String>,

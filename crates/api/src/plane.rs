@@ -52,9 +52,13 @@ pub struct QueueHead {
     /// What kind of work.
     #[schema(schema_with = schema::kind)]
     pub kind: Kind,
-    /// What it reserves on its cluster.
+    /// What must be free on its cluster, and is taken there while it is on it.
     #[schema(schema_with = schema::resources)]
     pub demand: Resources,
+    /// What of it Ray sets aside for a job's driver, on one node; absent: all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = schema::resources)]
+    pub reserves: Option<Resources>,
     /// Placement tags and labels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use multicluster_types::{OnClusterLoss, RuntimeEnv};
+use multicluster_types::{OnClusterLoss, Resources, RuntimeEnv};
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{Error as _, SeqAccess, Visitor},
@@ -37,7 +37,12 @@ pub struct JobRequest {
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(nullable)]
     pub metadata: BTreeMap<String, String>,
-    /// CPUs the entrypoint reserves, and a cluster must have free.
+    /// What must be free on its cluster, over all its nodes, and is the job's while it runs: for
+    /// the tasks and actors that it starts. Its driver reserves none of it.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Resources::is_empty")]
+    #[schema(schema_with = schema::demand)]
+    pub needs: Resources,
+    /// CPUs that Ray sets aside for the entrypoint itself, on one node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entrypoint_num_cpus: Option<f64>,
     /// GPUs, likewise.
@@ -68,6 +73,12 @@ pub struct JobRequest {
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     #[schema(nullable)]
     pub tags: Vec<String>,
+    /// The operating system of its cluster: `linux`, `macos`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub os: Option<String>,
+    /// The processor architecture of its cluster: `x86_64`, `arm64`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arch: Option<String>,
     /// Higher goes first; 0 unless said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
@@ -107,6 +118,9 @@ pub struct Accepted {
     /// Set if it is a job that was there already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicate: Option<Duplicate>,
+    /// What its caller should know at once: that no cluster is large enough, say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notice: Option<String>,
 }
 
 /// Why an accepted job is not a new one.

@@ -26,8 +26,8 @@ use multicluster_core::{
     Core, DispatchOutcome, Effect, Identity, Input, Observation, Output, RunStatus, Submission,
 };
 use multicluster_types::{
-    ClusterName, ClusterSpec, ContentHash, Incarnation, JobId, Kind, Load, Resources, Settings, Snapshot,
-    Span, Tags, Timestamp, Weight, Work,
+    ClusterName, ClusterSpec, ContentHash, Incarnation, JobId, Kind, Load, Platform, Resources, Settings,
+    Snapshot, Span, Tags, Timestamp, Weight, Work,
 };
 
 /// The system's allocator, with a count of what is in use.
@@ -257,6 +257,8 @@ fn polled(now: Timestamp, n: u32, used: f64, cpus: f64) -> Input {
         physical: Load::default(),
         head: None,
         nodes: 4,
+        shapes: Vec::new(),
+        platform: Platform::default(),
         ray_version: "2.60.0".into(),
         python_version: Some("3.11.7".into()),
         incarnation: Some(Incarnation::new("session_1").unwrap()),

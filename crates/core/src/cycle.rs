@@ -243,7 +243,7 @@ impl Core {
         let mut ceiling = Ceiling::default();
         for (_, cluster) in self.pool.iter().filter(|(_, cluster)| look.is_open(cluster)) {
             let Some(snapshot) = cluster.snapshot() else { continue };
-            let free = |dimension| cluster.free(snapshot, &dimension);
+            let free = |dimension| cluster.free(snapshot, look.origin(), &dimension);
             ceiling.open = true;
             ceiling.cpu = ceiling.cpu.max(free(Dimension::Cpu));
             ceiling.gpu = ceiling.gpu.max(free(Dimension::Gpu));
@@ -272,6 +272,7 @@ fn is_passing(reason: &Reason) -> bool {
             | Reason::AtLimit { .. }
             | Reason::Starting { .. }
             | Reason::NoRoom { .. }
+            | Reason::NoRoomOnNode { .. }
     )
 }
 

@@ -1,55 +1,162 @@
-//! What was promised on one cluster and is not yet in its snapshot.
+//! What our work has of one cluster, whatever its snapshot shows.
 //!
-//! An entry is made when work is dispatched. It *settles* when the work is seen
-//! running, and is struck out by the first snapshot taken safely after that:
-//! from then on the snapshot itself shows the use. So a burst cannot land on one
-//! cluster because the facts were stale.
+//! An entry is made when work is dispatched: a *promise*. It *settles* when the work is seen
+//! running, and the first snapshot taken safely after that shows its use. So a burst cannot
+//! land on one cluster because the facts were stale. From then on the entry is a *claim*, until
+//! the work leaves: a job that needs 16 CPUs and uses 3 at the moment still has 16.
 //!
-//! The memory of a driver is in the facts later than what a job reserved: Ray measures
+//! What a running job starts uses that job's claim, and has none of its own.
+//!
+//! The memory of a driver is in the facts later than what a job uses of the rest: Ray measures
 //! it every 5 to 15 seconds.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use multicluster_types::{Resources, Span, Timestamp, Work};
+use multicluster_types::{Origin, Quantity, Resources, Snapshot, Span, Timestamp, Work};
 
 use crate::jobs::JobKey;
 
 /// How old the memory in a snapshot may be.
 const MEMORY_AGE: Span = Span::seconds(15);
 
-/// The promises on one cluster.
+/// The promises and claims on one cluster.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ledger {
     entries: BTreeMap<JobKey, Entry>,
-    assumed: Resources,
-    /// How many of them put a driver on the head node.
-    drivers: u32,
+    sums: Sums,
 }
 
 #[derive(Debug, Clone)]
 struct Entry {
     work: Arc<Work>,
     settled_at: Option<Timestamp>,
+    /// The facts show what it uses.
+    is_shown: bool,
+    /// The facts show the memory of its driver, if it has one on the head node.
+    driver_is_shown: bool,
+}
+
+/// The entries, added up.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Sums {
+    /// Promised: not in the facts yet.
+    promised: Resources,
+    /// What of that running jobs have started.
+    inside: Resources,
+    /// What of it Ray sets aside at once; the rest is for what the jobs will start.
+    held: Resources,
+    /// In the facts, and needed as long as the work is there.
+    claimed: Resources,
+    /// Drivers whose memory is not in the facts yet.
+    drivers: u32,
+    /// Does work that settled have a claim?
+    keeps_claims: bool,
+}
+
+impl Sums {
+    fn change(&mut self, entry: &Entry, change: fn(&mut Resources, &Resources)) {
+        let work = &*entry.work;
+        match (entry.is_shown, work.origin) {
+            (true, Origin::Outside) if self.keeps_claims => change(&mut self.claimed, &work.demand),
+            (true, _) => {}
+            (false, origin) => {
+                change(&mut self.promised, &work.demand);
+                change(&mut self.held, work.on_one_node());
+                if origin == Origin::Inside {
+                    change(&mut self.inside, &work.demand);
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, entry: &Entry) {
+        self.change(entry, Resources::add);
+        self.drivers += entry.unseen_driver();
+    }
+
+    fn take_back(&mut self, entry: &Entry) {
+        self.change(entry, Resources::subtract);
+        self.drivers -= entry.unseen_driver();
+    }
+
+    fn is_saturated(&self) -> bool {
+        [&self.promised, &self.inside, &self.held, &self.claimed].iter().any(|sum| sum.is_saturated())
+    }
+}
+
+impl Entry {
+    fn unseen_driver(&self) -> u32 {
+        u32::from(!self.driver_is_shown && self.work.burdens_head())
+    }
 }
 
 impl Ledger {
     /// The sum of all promises.
-    pub(crate) fn assumed(&self) -> &Resources {
-        &self.assumed
+    pub(crate) fn promised(&self) -> &Resources {
+        &self.sums.promised
+    }
+
+    /// What settled work needs.
+    pub(crate) fn claimed(&self) -> &Resources {
+        &self.sums.claimed
     }
 
     /// Drivers whose memory is not in the facts yet.
     pub(crate) fn drivers(&self) -> u32 {
-        self.drivers
+        self.sums.drivers
+    }
+
+    /// Does work that settled have a claim?
+    pub(crate) fn keep_claims(&mut self, keep: bool) {
+        if self.sums.keeps_claims != keep {
+            self.sums.keeps_claims = keep;
+            self.sums = self.sum();
+        }
+    }
+
+    /// How much of one resource work of this origin may still have. `get` reads that resource.
+    ///
+    /// What a running job starts is measured by what Ray has given out and will at once: the
+    /// claims are there for it.
+    #[inline(always)]
+    pub(crate) fn room(
+        &self,
+        snapshot: &Snapshot,
+        origin: Origin,
+        get: &dyn Fn(&Resources) -> Quantity,
+    ) -> Quantity {
+        let (total, used, sums) = (get(&snapshot.total), get(&snapshot.used), &self.sums);
+        match origin {
+            Origin::Outside => {
+                let inside = get(&sums.inside);
+                let taken = used.plus(inside).max(get(&sums.claimed));
+                total.minus(taken).minus(get(&sums.promised).minus(inside))
+            }
+            Origin::Inside => total.minus(used).minus(get(&sums.held)),
+        }
+    }
+
+    /// What work from outside may still have of everything.
+    pub(crate) fn free(&self, snapshot: &Snapshot) -> Resources {
+        let sums = &self.sums;
+        let mut taken = snapshot.used.clone();
+        taken.add(&sums.inside);
+        taken.raise_to(&sums.claimed);
+        taken.add(&sums.promised);
+        taken.subtract(&sums.inside);
+        let mut free = snapshot.total.clone();
+        free.subtract(&taken);
+        free
     }
 
     /// Promises room to a job. Work that asks for nothing needs no entry, but for its driver.
     pub(crate) fn reserve(&mut self, job: JobKey, work: &Arc<Work>) {
         if !work.demand.is_empty() || work.burdens_head() {
-            let before = self.entries.insert(job, Entry { work: Arc::clone(work), settled_at: None });
+            let entry =
+                Entry { work: Arc::clone(work), settled_at: None, is_shown: false, driver_is_shown: false };
+            self.sums.add(&entry);
+            let before = self.entries.insert(job, entry);
             debug_assert!(before.is_none(), "a job is on one cluster once");
-            self.assumed.add(&work.demand);
-            self.drivers += u32::from(work.burdens_head());
         }
     }
 
@@ -63,36 +170,46 @@ impl Ledger {
     /// The job is gone from the cluster.
     pub(crate) fn release(&mut self, job: JobKey) {
         if let Some(entry) = self.entries.remove(&job) {
-            self.take_back(&entry.work);
+            self.forget(&entry);
         }
     }
 
-    /// Strikes out what a snapshot taken at `taken_at` must show. True if anything was.
+    /// Strikes out the promises that a snapshot taken at `taken_at` must show. True if there
+    /// were any.
     pub(crate) fn strike_out(&mut self, taken_at: Timestamp, margin: Span) -> bool {
-        let shown = |entry: &Entry| {
-            let margin = if entry.work.burdens_head() { margin.max(MEMORY_AGE) } else { margin };
-            entry.settled_at.is_some_and(|at| at + margin < taken_at)
-        };
-        let shown: Vec<_> =
-            self.entries.iter().filter(|(_, entry)| shown(entry)).map(|(job, _)| *job).collect();
-        shown.iter().for_each(|job| self.release(*job));
-        !shown.is_empty()
+        let mut any = false;
+        let shows = |at: Option<Timestamp>, margin| at.is_some_and(|at| at + margin < taken_at);
+        let saturated = self.sums.is_saturated();
+        for entry in self.entries.values_mut() {
+            let is_shown = entry.is_shown || shows(entry.settled_at, margin);
+            let driver_is_shown = entry.driver_is_shown || shows(entry.settled_at, margin.max(MEMORY_AGE));
+            if (is_shown, driver_is_shown) == (entry.is_shown, entry.driver_is_shown) {
+                continue;
+            }
+            any |= is_shown != entry.is_shown || entry.work.burdens_head();
+            self.sums.take_back(entry);
+            (entry.is_shown, entry.driver_is_shown) = (is_shown, driver_is_shown);
+            self.sums.add(entry);
+        }
+        if saturated {
+            self.sums = self.sum();
+        }
+        any
     }
 
-    fn take_back(&mut self, work: &Work) {
-        self.drivers -= u32::from(work.burdens_head());
-        if self.assumed.is_saturated() {
+    fn forget(&mut self, entry: &Entry) {
+        if self.sums.is_saturated() {
             // A sum beyond all bounds forgot its parts.
-            self.assumed = self.sum();
+            self.sums = self.sum();
         } else {
-            self.assumed.subtract(&work.demand);
+            self.sums.take_back(entry);
         }
     }
 
-    fn sum(&self) -> Resources {
-        let mut sum = Resources::default();
-        self.entries.values().for_each(|entry| sum.add(&entry.work.demand));
-        sum
+    fn sum(&self) -> Sums {
+        let mut sums = Sums { keeps_claims: self.sums.keeps_claims, ..Sums::default() };
+        self.entries.values().for_each(|entry| sums.add(entry));
+        sums
     }
 
     /// Do the entries add up, and does each belong to a job on this cluster?
@@ -100,15 +217,11 @@ impl Ledger {
         if let Some(job) = self.entries.keys().find(|job| !is_here(**job)) {
             return Err(format!("ledger holds room for {job:?}, which is not there"));
         }
-        let drivers = self.entries.values().filter(|entry| entry.work.burdens_head()).count();
-        if drivers != self.drivers as usize {
-            return Err(format!("ledger says {} drivers, its entries {drivers}", self.drivers));
-        }
-        let sum = self.sum();
-        if sum == self.assumed {
+        let sums = self.sum();
+        if sums == self.sums {
             Ok(())
         } else {
-            Err(format!("ledger says {:?}, its entries {sum:?}", self.assumed))
+            Err(format!("ledger says {:?}, its entries {sums:?}", self.sums))
         }
     }
 }
@@ -124,24 +237,29 @@ mod tests {
         let demand = Resources::from_amounts([("CPU", 4.0)]).unwrap();
         let work = Arc::new(Work { demand: demand.clone(), ..Work::new(Kind::Job) });
         let mut ledger = Ledger::default();
+        ledger.keep_claims(true);
         let margin = Span::seconds(3);
         ledger.reserve(JobKey(1), &work);
         assert!(!ledger.strike_out(Timestamp(60_000), margin), "not settled: no snapshot can show it");
         ledger.settle(JobKey(1), Timestamp(70_000));
         assert!(!ledger.strike_out(Timestamp(69_000), margin), "taken before it ran");
         assert!(!ledger.strike_out(Timestamp(73_000), margin), "taken within the margin");
-        assert_eq!(*ledger.assumed(), demand);
+        assert_eq!(*ledger.promised(), demand);
         assert!(ledger.strike_out(Timestamp(73_001), margin));
-        assert!(ledger.assumed().is_empty());
+        assert!(ledger.promised().is_empty());
+        assert_eq!(*ledger.claimed(), demand, "it still needs it");
+        ledger.release(JobKey(1));
+        assert!(ledger.claimed().is_empty());
     }
 
     #[test]
     fn a_driver_counts_until_its_memory_was_measured() {
         let mut ledger = Ledger::default();
-        ledger.reserve(JobKey(1), &Arc::new(Work::new(Kind::Job)));
+        let cpus = Resources::from_amounts([("CPU", 16.0)]).unwrap();
+        ledger.reserve(JobKey(1), &Arc::new(Work::job(&cpus, Resources::default())));
         ledger.settle(JobKey(1), Timestamp(70_000));
-        assert!(!ledger.strike_out(Timestamp(85_000), Span::seconds(3)));
-        assert_eq!(ledger.drivers(), 1);
+        assert!(ledger.strike_out(Timestamp(85_000), Span::seconds(3)));
+        assert_eq!((ledger.drivers(), ledger.promised().is_empty()), (1, true), "its CPUs show earlier");
         assert!(ledger.strike_out(Timestamp(85_001), Span::seconds(3)));
         assert_eq!(ledger.drivers(), 0);
     }

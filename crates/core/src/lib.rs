@@ -28,6 +28,7 @@ mod jobs;
 mod leases;
 mod ledger;
 mod look;
+mod nodes;
 mod operate;
 mod output;
 mod pacer;

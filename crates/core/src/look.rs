@@ -9,6 +9,7 @@ use multicluster_types::{
 };
 
 use crate::{
+    nodes,
     policy::{Facts, Policies},
     pool::{Cluster, ClusterKey, Health, Pool, TagBits, infeasible},
     queue::Rank,
@@ -97,7 +98,9 @@ impl<'a> Look<'a> {
             && self.welcomed_by_operator(cluster)
             && self.missing_tags(cluster).is_none()
             && cluster.snapshot().is_none_or(|snapshot| {
-                self.other_versions(snapshot).is_none() && infeasible(snapshot, self.work).is_none()
+                self.other_versions(snapshot).is_none()
+                    && self.other_platform(cluster).is_none()
+                    && infeasible(snapshot, self.work).is_none()
             })
     }
 
@@ -182,10 +185,13 @@ impl<'a> Look<'a> {
             return None;
         };
         no!(self.other_versions(snapshot));
+        no!(self.other_platform(cluster));
         let passed = Passed { snapshot, missing_tags };
         // What fits now is feasible; only what does not is looked at closer.
-        let short = self.work.demand.first_beyond(&snapshot.total, &snapshot.used, cluster.assumed());
-        if short.is_some() {
+        let (ledger, origin) = (cluster.ledger(), self.work.origin);
+        let short = self.work.demand.first_short(|get| ledger.room(snapshot, origin, get));
+        let full = nodes::full(snapshot, self.work);
+        if short.is_some() || full.is_some() {
             no!(infeasible(snapshot, self.work));
         }
         if self.view.policies.has_filters() {
@@ -197,11 +203,17 @@ impl<'a> Look<'a> {
         no!(self.head_full(cluster));
         no!(self.starting(cluster));
         no!(short.map(|resource| {
-            let (demand, free) = (self.work.demand.get(&resource), cluster.free(snapshot, &resource));
-            Reason::NoRoom { resource, demand, free }
+            let (demand, free) = (self.work.demand.get(&resource), cluster.free(snapshot, origin, &resource));
+            let claimed = ledger.claimed().get(&resource);
+            Reason::NoRoom { resource, demand, free, claimed }
         }));
+        no!(full);
         no!(self.reserved(cluster));
         Some(passed)
+    }
+
+    pub(crate) fn origin(&self) -> Origin {
+        self.work.origin
     }
 
     /// Could this cluster take any work of this tier, if it asked for little enough?
@@ -219,7 +231,7 @@ impl<'a> Look<'a> {
     pub(crate) fn free_share(&self, cluster: &Cluster) -> f64 {
         let Some(snapshot) = cluster.snapshot() else { return 0.0 };
         let share = |(dimension, demand): (Dimension, Quantity)| {
-            cluster.free(snapshot, &dimension).as_f64() / demand.as_f64()
+            cluster.free(snapshot, self.work.origin, &dimension).as_f64() / demand.as_f64()
         };
         self.work.demand.iter().map(share).fold(1.0, f64::min)
     }
@@ -229,6 +241,7 @@ impl<'a> Look<'a> {
         self.other_cluster(cluster)
             .or_else(|| self.missing_tags(cluster))
             .or_else(|| self.other_versions(cluster.snapshot()?))
+            .or_else(|| self.other_platform(cluster))
             .or_else(|| infeasible(cluster.snapshot()?, self.work))
     }
 
@@ -294,6 +307,15 @@ impl<'a> Look<'a> {
             wanted_ray: wanted.ray.as_str().into(),
             wanted_python: wanted.python.as_str().into(),
         })
+    }
+
+    /// A cluster that has not been seen may still say what it runs on.
+    #[inline]
+    fn other_platform(&self, cluster: &Cluster) -> Option<Reason> {
+        let wanted = self.work.platform.as_deref()?;
+        let (platform, wanted) = (&cluster.platform, wanted);
+        (!platform.serves(wanted))
+            .then(|| Reason::OtherPlatform { platform: platform.clone(), wanted: wanted.clone() })
     }
 
     #[inline]

@@ -145,6 +145,8 @@ pub struct Accepted {
     pub job: JobId,
     /// Is it a job that was there already?
     pub duplicate: Option<Duplicate>,
+    /// What the caller should know at once: no cluster could ever take it, as they are now.
+    pub notice: Option<Message>,
 }
 
 /// Why an accepted submission is not a new job.

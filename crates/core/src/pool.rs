@@ -6,14 +6,15 @@ use std::{
 };
 
 use multicluster_types::{
-    ClusterName, ClusterSpec, Dimension, Incarnation, JobId, Kind, Message, Owner, Quantity, Reason,
-    Resources, Settings, Share, Snapshot, Span, Tag, Timestamp, Work, settings::Utilization,
+    ClusterName, ClusterSpec, Dimension, Incarnation, JobId, Kind, Message, Origin, Owner, Platform,
+    Quantity, Reason, Settings, Share, Snapshot, Span, Tag, Timestamp, Work,
+    settings::{Claims, Utilization},
 };
 use slab::Slab;
 
 use crate::{
-    breaker::Breaker, drivers::Room, jobs::JobKey, ledger::Ledger, pacer::Pacer, policy::Facts, queue::Rank,
-    record::ClusterRecord, timers::Due,
+    breaker::Breaker, drivers::Room, jobs::JobKey, ledger::Ledger, nodes, pacer::Pacer, policy::Facts,
+    queue::Rank, record::ClusterRecord, timers::Due,
 };
 
 /// A cluster's place in the table.
@@ -38,6 +39,8 @@ pub(crate) struct Cluster {
     /// The first resource over the threshold. Depends on the snapshot, the ledger
     /// and the terms alone, and changes far less often than it is asked for.
     pressure: Option<(Dimension, Share)>,
+    /// What it runs on, by its facts or else its tags.
+    pub(crate) platform: Platform,
     /// Room for drivers on its head node; `None` if nobody knows. Depends on the snapshot and
     /// the terms alone.
     room: Option<Room>,
@@ -106,6 +109,7 @@ impl Cluster {
             snapshot: None,
             ledger: Ledger::default(),
             pressure: None,
+            platform: Platform::default(),
             room: None,
             breaker: Breaker::default(),
             pacer: Pacer::default(),
@@ -149,9 +153,9 @@ impl Cluster {
         self.snapshot.as_ref()
     }
 
-    /// What is promised and not in the facts yet.
-    pub(crate) fn assumed(&self) -> &Resources {
-        self.ledger.assumed()
+    /// What our work has of it beyond what the facts show.
+    pub(crate) fn ledger(&self) -> &Ledger {
+        &self.ledger
     }
 
     /// Takes in new facts, and strikes out the promises they show. True if a
@@ -162,6 +166,7 @@ impl Cluster {
         let struck_out = self.ledger.strike_out(snapshot.taken_at, settings.settle_margin);
         let changed = self.snapshot.as_ref().is_none_or(|last| !says_the_same(last, &snapshot));
         let room = self.room;
+        self.platform = snapshot.platform.or_tags(&self.record.spec.tags);
         self.snapshot = Some(snapshot);
         self.assess(settings);
         changed || struck_out || self.room != room
@@ -233,7 +238,8 @@ impl Cluster {
             spec: self.spec(),
             total: &snapshot.total,
             used: &snapshot.used,
-            assumed: self.ledger.assumed(),
+            assumed: self.ledger.promised(),
+            claimed: self.ledger.claimed(),
             nodes: snapshot.nodes,
             live: u32::try_from(self.live.len()).unwrap_or(u32::MAX),
             desire: self.terms.desire,
@@ -260,9 +266,10 @@ impl Cluster {
     /// Finds the first of CPU, GPU and memory that is over the threshold, and how many drivers
     /// the head node can bear.
     fn assess(&mut self, settings: &Settings) {
+        self.ledger.keep_claims(settings.claims == Claims::WhileRunning);
         let Some(Snapshot { total, used, physical, head, .. }) = &self.snapshot else { return };
         self.room = head.and_then(|head| Room::of(head, self.terms.driver, self.terms.head_share));
-        let (promised, limit) = (self.ledger.assumed(), self.terms.threshold);
+        let (promised, limit) = (self.ledger.promised(), self.terms.threshold);
         let over = |dimension, total, used, promised, load| {
             let share = utilization(settings.utilization, total, used, promised, load);
             (share > limit).then_some((dimension, share))
@@ -290,13 +297,9 @@ impl Cluster {
         }
     }
 
-    /// What is free after promises.
-    pub(crate) fn free(&self, snapshot: &Snapshot, dimension: &Dimension) -> Quantity {
-        snapshot
-            .total
-            .get(dimension)
-            .minus(snapshot.used.get(dimension))
-            .minus(self.ledger.assumed().get(dimension))
+    /// What work of this origin may still have of it.
+    pub(crate) fn free(&self, snapshot: &Snapshot, origin: Origin, dimension: &Dimension) -> Quantity {
+        self.ledger.room(snapshot, origin, &|set| set.get(dimension))
     }
 }
 
@@ -350,6 +353,8 @@ impl Pool {
         for (_, cluster) in &mut self.table {
             let spec = &cluster.record.spec;
             cluster.tags = TagBits::of(&spec.tags, &self.tags);
+            let told = cluster.snapshot.as_ref().map_or_else(Platform::default, |s| s.platform.clone());
+            cluster.platform = told.or_tags(&spec.tags);
             cluster.terms = Terms {
                 threshold: spec.limits.threshold(settings),
                 interval: spec.limits.interval(settings),
@@ -473,17 +478,35 @@ fn utilization(
     }
 }
 
-/// Do two snapshots differ in nothing that a decision depends on?
+/// Do two snapshots differ in nothing that a decision depends on? Memory of the head node counts
+/// as the room for drivers it makes.
 fn says_the_same(a: &Snapshot, b: &Snapshot) -> bool {
-    (&a.total, &a.used, &a.physical, a.nodes) == (&b.total, &b.used, &b.physical, b.nodes)
+    let Snapshot {
+        taken_at: _,
+        head: _,
+        total,
+        used,
+        physical,
+        nodes,
+        shapes,
+        platform,
+        ray_version,
+        python_version,
+        incarnation: _,
+    } = a;
+    (total, used, physical, nodes) == (&b.total, &b.used, &b.physical, &b.nodes)
+        && (shapes, platform) == (&b.shapes, &b.platform)
+        && (ray_version, python_version) == (&b.ray_version, &b.python_version)
 }
 
 /// Could this cluster hold the work if it were empty?
 #[inline(always)]
 pub(crate) fn infeasible(snapshot: &Snapshot, work: &Work) -> Option<Reason> {
-    let resource = work.demand.first_beyond_total(&snapshot.total)?;
-    let (demand, total) = (work.demand.get(&resource), snapshot.total.get(&resource));
-    Some(Reason::Infeasible { resource, demand, total })
+    if let Some(resource) = work.demand.first_beyond_total(&snapshot.total) {
+        let (demand, total) = (work.demand.get(&resource), snapshot.total.get(&resource));
+        return Some(Reason::Infeasible { resource, demand, total });
+    }
+    nodes::too_small(snapshot, work)
 }
 
 impl std::ops::Index<ClusterKey> for Pool {

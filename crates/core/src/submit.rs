@@ -1,6 +1,9 @@
 //! What callers ask for: submit, stop, run again, forget.
 
-use multicluster_types::{JobId, Kind, Message, Origin, Owner, Preference, State, Transition, Work};
+use multicluster_types::{
+    ClusterName, JobId, Kind, Message, Origin, Owner, Preference, Quantity, Reason, State, Timestamp,
+    Transition, Work,
+};
 
 use crate::{
     Accepted, Core, Duplicate, Effect, Output, Parent, Refusal, Submission,
@@ -24,7 +27,8 @@ impl Core {
             if !is_same_request(&record.work, &work) || record.content != content {
                 return Err(Refusal::Conflict { job: record.id.clone(), state: record.state() });
             }
-            let accepted = Accepted { job: record.id.clone(), duplicate: Some(Duplicate::SameId) };
+            let accepted =
+                Accepted { job: record.id.clone(), duplicate: Some(Duplicate::SameId), notice: None };
             // Whoever asks again is there.
             drop(self.handle_waits(&accepted.job));
             return Ok(accepted);
@@ -33,12 +37,13 @@ impl Core {
             && let Some(key) = self.jobs.find_waiting(content, class)
         {
             let job = self.jobs[key].record.id.clone();
-            return Ok(Accepted { job, duplicate: Some(Duplicate::SameContent) });
+            return Ok(Accepted { job, duplicate: Some(Duplicate::SameContent), notice: None });
         }
         if let Some(parent) = &parent {
             self.check_parent(parent, work.owner.as_ref())?;
         }
         self.admit(&work)?;
+        let notice = self.never_anywhere(&work).map(|never| why_never(&never, self.now));
 
         let class = self.queue.join(work);
         let id = id.id().clone();
@@ -56,7 +61,7 @@ impl Core {
         let key = self.jobs.add(record, class);
         self.link(key);
         self.tell(key, out);
-        Ok(Accepted { job: id, duplicate: None })
+        Ok(Accepted { job: id, duplicate: None, notice })
     }
 
     /// Only a job that is on a cluster can submit from inside it, and only for its owner:
@@ -85,14 +90,8 @@ impl Core {
             self.find_cluster(cluster)?;
         }
         if self.rejects_infeasible() {
-            let look = Look::new(self.view(), work, Rank::new(work.priority, u64::MAX), &[]);
-            let never: Option<Vec<_>> = self
-                .pool
-                .iter()
-                .map(|(_, c)| Some(format!("{}: {}", c.name(), look.never(c)?.describe(self.now))))
-                .collect();
-            if let Some(never) = never {
-                return Err(Refusal::Infeasible { why: never.join("; ").into() });
+            if let Some(never) = self.never_anywhere(work) {
+                return Err(Refusal::Infeasible { why: per_cluster(&never, self.now).into() });
             }
         }
         let queue = QueueName::of(work);
@@ -101,6 +100,13 @@ impl Core {
             return Err(Refusal::QueueFull { queue, len });
         }
         Ok(())
+    }
+
+    /// Why each cluster could never take the work, as they are now. `None`: one could, or has
+    /// not been seen.
+    fn never_anywhere(&self, work: &Work) -> Option<Vec<(&ClusterName, Reason)>> {
+        let look = Look::new(self.view(), work, Rank::new(work.priority, u64::MAX), &[]);
+        self.pool.iter().map(|(_, cluster)| Some((cluster.name(), look.never(cluster)?))).collect()
     }
 
     /// Stops a job: at once if it waits, through its cluster if it is on one.
@@ -191,6 +197,37 @@ impl Core {
         let record = &self.jobs[key].record;
         Refusal::WrongState { job: record.id.clone(), state: record.state(), verb, hint }
     }
+}
+
+/// What a caller is told whose work no cluster could take.
+fn why_never(never: &[(&ClusterName, Reason)], now: Timestamp) -> Message {
+    let (mut resource, mut demand, mut most, mut nodes) = (None, Quantity::ZERO, Quantity::ZERO, 0);
+    for (_, reason) in never {
+        let (what, asked, has) = match reason {
+            Reason::Infeasible { resource, demand, total } => (resource, *demand, *total),
+            Reason::NodeTooSmall { resource, demand, largest } => {
+                nodes += 1;
+                (resource, *demand, *largest)
+            }
+            _ => return format!("no cluster can take it as they are: {}", per_cluster(never, now)).into(),
+        };
+        resource = Some(what);
+        (demand, most) = (asked, most.max(has));
+    }
+    let Some(resource) = resource else { return "no cluster is registered".into() };
+    let (demand, most) = (resource.show(demand), resource.show(most));
+    let text = match nodes {
+        0 => format!("needs {resource} {demand}, the largest cluster has {most}: waits until one grows"),
+        _ => format!(
+            "needs {resource} {demand} on one node, the largest node has {most}: waits until one grows"
+        ),
+    };
+    text.into()
+}
+
+fn per_cluster(reasons: &[(&ClusterName, Reason)], now: Timestamp) -> String {
+    let lines: Vec<_> = reasons.iter().map(|(name, why)| format!("{name}: {}", why.describe(now))).collect();
+    lines.join("; ")
 }
 
 /// Is this the same request made again? The batch is minted anew per call; and

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use multicluster_types::{
-    ClusterName, ClusterSpec, JobId, Message, Owner, Resources, Settings, Snapshot, Span, Timestamp,
+    ClusterName, ClusterSpec, JobId, Message, Owner, Platform, Resources, Settings, Snapshot, Span, Timestamp,
 };
 
 use crate::{
@@ -25,7 +25,13 @@ pub struct ClusterView {
     /// The latest facts.
     pub snapshot: Option<Snapshot>,
     /// Promised, and not in the facts yet.
-    pub assumed: Resources,
+    pub promised: Resources,
+    /// What our work there needs, used or not.
+    pub claimed: Resources,
+    /// What work from outside may still have of it; nothing while its facts are not known.
+    pub free: Resources,
+    /// What it runs on, by its facts or else its tags.
+    pub platform: Platform,
     /// Where its circuit stands.
     pub circuit: CircuitState,
     /// Kept away from new work.
@@ -164,7 +170,10 @@ impl Core {
                 }
             },
             snapshot: cluster.snapshot().cloned(),
-            assumed: cluster.assumed().clone(),
+            promised: cluster.ledger().promised().clone(),
+            claimed: cluster.ledger().claimed().clone(),
+            free: cluster.snapshot().map(|facts| cluster.ledger().free(facts)).unwrap_or_default(),
+            platform: cluster.platform.clone(),
             circuit: match cluster.breaker {
                 Breaker::Closed { .. } => CircuitState::Closed,
                 Breaker::Open { until } => CircuitState::Open { until },

@@ -118,7 +118,7 @@ fn check_facts(read: Result<Facts, RayError>) {
             assert!(used <= part.1.get(&dimension), "more of {dimension} is taken than there is: {facts:?}");
         }
     }
-    let _ = (facts.os(), facts.arch(), facts.snapshot(Timestamp(1)));
+    let _ = (facts.platform(), facts.snapshot(Timestamp(1)));
 }
 
 fn check_jobs(body: &[u8]) {

@@ -140,7 +140,7 @@ impl Cluster {
         let facts = view.snapshot.as_ref();
         Self {
             name: view.spec.name.clone(),
-            load: facts.map(|s| Load::logical(&s.total, &s.used, &view.assumed)).unwrap_or_default(),
+            load: facts.map(|s| Load::logical(&s.total, &s.used, &view.promised)).unwrap_or_default(),
             live: view.live as u64,
             waiting,
             healthy: match view.health {
@@ -176,7 +176,7 @@ fn nothing_known(moments: usize) -> api::ClusterHistory {
 mod tests {
     use multicluster_core::{Core, Identity, Input, Submission};
     use multicluster_types::{
-        ClusterSpec, JobId, Kind, Message, Preference, Resources, Settings, Snapshot, Work,
+        ClusterSpec, JobId, Kind, Message, Platform, Preference, Resources, Settings, Snapshot, Work,
     };
 
     use super::*;
@@ -213,6 +213,8 @@ mod tests {
                 physical: Load::default(),
                 head: None,
                 nodes: 1,
+                shapes: Vec::new(),
+                platform: Platform::default(),
                 ray_version: "2.60.0".into(),
                 python_version: None,
                 incarnation: None,

@@ -16,9 +16,9 @@ use std::{
 
 use multicluster_api::codes;
 use multicluster_core::Parent;
-use multicluster_types::{EntrypointResources, JobId, Kind, Payload, Quantity, Resources, RuntimeEnv, Work};
+use multicluster_types::{EntrypointResources, JobId, Payload, Quantity, Resources, RuntimeEnv, Work};
 
-pub(crate) use wishes::{Wishes, parent_names};
+pub(crate) use wishes::{Wishes, parent_names, selector};
 
 use crate::{Plane, access::Caller, driver::NewJob, http::error::Problem};
 
@@ -41,6 +41,8 @@ pub(crate) struct JobRequest {
     /// Folders of the submitter's machine, and the package that stands for each.
     pub(crate) folders: BTreeMap<String, String>,
     pub(crate) metadata: BTreeMap<String, String>,
+    /// What it needs of its cluster.
+    pub(crate) needs: Resources,
     /// Ray's `entrypoint_*`.
     pub(crate) reserve: EntrypointResources,
     /// The submitter's home directory.
@@ -73,7 +75,8 @@ impl JobRequest {
     /// Checks all that can be checked without asking anybody.
     pub(crate) fn check_alone(mut self) -> Result<Checked, Problem> {
         hints::fill(&mut self)?;
-        let JobRequest { id, entrypoint, runtime_env, folders, metadata, reserve, home, wishes } = self;
+        let JobRequest { id, entrypoint, runtime_env, folders, metadata, needs, reserve, home, wishes } =
+            self;
         let id = id.map(JobId::new).transpose().map_err(|error| Problem::told(codes::BAD_JOB, &error))?;
         check_entrypoint(&entrypoint)?;
         check_texts("metadata", &metadata)?;
@@ -83,7 +86,8 @@ impl JobRequest {
         let size = runtime_env::check(&runtime_env, &folders)?;
         let mut uris = runtime_env::packages(&runtime_env)?;
         uris.extend(folders.values().cloned());
-        let (work, parent) = wishes.check(Kind::Job, demand(&reserve)?)?;
+        let labels = selector("entrypoint_label_selector", reserve.label_selector.clone())?;
+        let (work, parent) = wishes.check(Work { labels, ..Work::job(&needs, reserved(&reserve)?) })?;
         let packages = BTreeMap::new();
         let payload = Payload { entrypoint, runtime_env, metadata, reserve, home, folders, packages };
         check_size(size, &payload)?;
@@ -189,20 +193,20 @@ fn check_home(home: Option<&str>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// What the entrypoint reserves is what the job needs of a cluster.
-fn demand(reserve: &EntrypointResources) -> Result<Resources, Problem> {
+/// What Ray sets aside for the entrypoint.
+fn reserved(reserve: &EntrypointResources) -> Result<Resources, Problem> {
     let amount = |name: &str, value: Result<Quantity, _>| {
         value.map_err(|error| Problem::told(codes::BAD_JOB, &error).about(name))
     };
-    let mut demand = Resources::default();
+    let mut reserved = Resources::default();
     if let Some(cpus) = reserve.num_cpus {
-        demand.cpu = amount("entrypoint_num_cpus", Quantity::from_f64(cpus))?;
+        reserved.cpu = amount("entrypoint_num_cpus", Quantity::from_f64(cpus))?;
     }
     if let Some(gpus) = reserve.num_gpus {
-        demand.gpu = amount("entrypoint_num_gpus", Quantity::from_f64(gpus))?;
+        reserved.gpu = amount("entrypoint_num_gpus", Quantity::from_f64(gpus))?;
     }
     if let Some(memory) = reserve.memory {
-        demand.memory = amount("entrypoint_memory", Quantity::whole(memory))?;
+        reserved.memory = amount("entrypoint_memory", Quantity::whole(memory))?;
     }
     for (name, value) in &reserve.resources {
         if let Some(field) = own_field(name) {
@@ -211,11 +215,11 @@ fn demand(reserve: &EntrypointResources) -> Result<Resources, Problem> {
         }
         let shown: String = name.chars().take(40).collect();
         let value = amount(&format!("entrypoint_resources {shown:?}"), Quantity::from_f64(*value))?;
-        demand
+        reserved
             .set(name, value)
             .map_err(|error| Problem::told(codes::BAD_JOB, &error).about("entrypoint_resources"))?;
     }
-    Ok(demand)
+    Ok(reserved)
 }
 
 fn own_field(name: &str) -> Option<&'static str> {

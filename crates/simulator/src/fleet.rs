@@ -1,7 +1,7 @@
 //! Clusters that exist only here: what runs on them, what they say about it, and
 //! how much of them was used over time.
 
-use multicluster_types::{ClusterName, Dimension, Load, Resources, Snapshot, Span, Timestamp};
+use multicluster_types::{ClusterName, Dimension, Load, Platform, Resources, Snapshot, Span, Timestamp};
 
 use crate::Pool;
 
@@ -120,7 +120,7 @@ impl std::ops::IndexMut<Place> for Fleet {
 impl Cluster {
     /// Starts a run if there is room.
     pub(crate) fn start(&mut self, now: Timestamp, demand: &Resources) -> bool {
-        if demand.first_beyond(&self.total, &self.used, &Resources::default()).is_some() {
+        if demand.first_short(|get| get(&self.total).minus(get(&self.used))).is_some() {
             return false;
         }
         self.meter.advance(now, &self.used);
@@ -153,6 +153,8 @@ impl Cluster {
             physical: Load::default(),
             head: None,
             nodes: 1,
+            shapes: Vec::new(),
+            platform: Platform::default(),
             ray_version: "virtual".to_owned(),
             python_version: None,
             incarnation: None,

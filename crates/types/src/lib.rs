@@ -8,8 +8,10 @@
 mod cluster;
 mod decision;
 mod id;
+mod labels;
 mod message;
 mod payload;
+mod platform;
 mod reason;
 mod resources;
 pub mod settings;
@@ -23,12 +25,14 @@ pub use decision::{Decision, Verdict};
 pub use id::{
     Attempt, ClusterName, GroupId, IdError, Incarnation, JobId, Owner, ResourceName, SubmissionId, Tag,
 };
+pub use labels::{LabelSelector, Labels, NODE_ID, SelectorError};
 pub use message::Message;
 pub use payload::{EntrypointResources, Payload};
+pub use platform::{Platform, PlatformError, PlatformName};
 pub use reason::{Reason, ReasonKind};
 pub use resources::{Dimension, Quantity, QuantityError, Resources, ResourcesError};
 pub use settings::{PolicyRule, PolicySpec, Settings, Share};
-pub use snapshot::{HeadMemory, Load, Snapshot};
+pub use snapshot::{HeadMemory, Load, NodeShape, Snapshot};
 pub use state::{ImpossibleTransition, State, Transition};
 pub use time::{Span, SpanError, Timestamp};
 pub use work::{

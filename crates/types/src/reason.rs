@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ClusterName, Dimension, JobId, Message, Quantity, Share, Tags, Timestamp};
+use crate::{ClusterName, Dimension, JobId, Message, Platform, Quantity, Share, Tags, Timestamp};
 
 /// Why not this cluster, with the numbers that say so. In the order in which the
 /// filters are asked.
@@ -61,6 +61,18 @@ pub enum Reason {
         /// The caller's Python.
         wanted_python: Message,
     },
+    /// It runs on another system or architecture than the work asks for.
+    OtherPlatform {
+        /// What it runs on, as far as it says.
+        platform: Platform,
+        /// What the work asks for.
+        wanted: Platform,
+    },
+    /// No node carries the labels that the work asks for.
+    NoSuchNode {
+        /// What was asked for.
+        labels: Message,
+    },
     /// Even empty it would be too small.
     Infeasible {
         /// Of what.
@@ -69,6 +81,15 @@ pub enum Reason {
         demand: Quantity,
         /// What the cluster has in all.
         total: Quantity,
+    },
+    /// The work must be on one node, and even an empty one would be too small.
+    NodeTooSmall {
+        /// Of what.
+        resource: Dimension,
+        /// What the work asks for on one node.
+        demand: Quantity,
+        /// The most that any node has.
+        largest: Quantity,
     },
     /// A policy of the operator's says no.
     Policy {
@@ -130,6 +151,18 @@ pub enum Reason {
         demand: Quantity,
         /// What is free, after what has been promised already.
         free: Quantity,
+        /// What our jobs there have, used or not.
+        #[serde(default, skip_serializing_if = "Quantity::is_nothing")]
+        claimed: Quantity,
+    },
+    /// The work must be on one node, and no node has enough free at the moment.
+    NoRoomOnNode {
+        /// Of what.
+        resource: Dimension,
+        /// What the work asks for on one node.
+        demand: Quantity,
+        /// The most that any node has free.
+        free: Quantity,
     },
     /// Kept free for work that has waited too long.
     Reserved {
@@ -177,7 +210,10 @@ kinds! {
     OtherCluster => "other_cluster",
     MissingTags => "missing_tags",
     OtherVersions => "other_versions",
+    OtherPlatform => "other_platform",
+    NoSuchNode => "no_such_node",
     Infeasible => "infeasible",
+    NodeTooSmall => "node_too_small",
     Policy => "policy",
     PolicyFailed => "policy_failed",
     OverThreshold => "over_threshold",
@@ -186,6 +222,7 @@ kinds! {
     HeadFull => "head_full",
     Starting => "starting",
     NoRoom => "no_room",
+    NoRoomOnNode => "no_room_on_node",
     Reserved => "reserved",
 }
 
@@ -222,6 +259,15 @@ impl Reason {
                     resource.show(*total)
                 )
             }
+            Reason::OtherPlatform { platform, wanted } => {
+                format!("runs on {platform}, the work asks for {wanted}")
+            }
+            Reason::NoSuchNode { labels } => format!("no node carries {labels}"),
+            Reason::NodeTooSmall { resource, demand, largest } => format!(
+                "largest node has {resource} {}, {} asked on one node",
+                resource.show(*largest),
+                resource.show(*demand)
+            ),
             Reason::Policy { name } => format!("policy {name} says no"),
             Reason::PolicyFailed { name, error } => format!("policy {name} failed: {error}"),
             Reason::OverThreshold { resource, used, limit } => {
@@ -237,9 +283,19 @@ impl Reason {
                 let why = lowered.as_ref().map_or(String::new(), |why| format!(", lowered because {why}"));
                 format!("is starting {jobs} jobs, at most {limit} at once{why}")
             }
-            Reason::NoRoom { resource, demand, free } => {
-                format!("no room: {resource} {} asked, {} free", resource.show(*demand), resource.show(*free))
+            Reason::NoRoom { resource, demand, free, claimed } => {
+                let ours = match claimed.is_zero() {
+                    true => String::new(),
+                    false => format!(", running jobs need {}", resource.show(*claimed)),
+                };
+                let (demand, free) = (resource.show(*demand), resource.show(*free));
+                format!("no room: {resource} {demand} asked, {free} free{ours}")
             }
+            Reason::NoRoomOnNode { resource, demand, free } => format!(
+                "no node has room: {resource} {} asked on one node, at most {} free",
+                resource.show(*demand),
+                resource.show(*free)
+            ),
             Reason::Reserved { job } => {
                 let whose = job.as_ref().map_or("another owner's job".to_owned(), ToString::to_string);
                 format!("kept free for {whose}, which has waited too long")

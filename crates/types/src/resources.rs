@@ -147,6 +147,12 @@ impl Quantity {
         self.0 == 0
     }
 
+    /// The same, for serde.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it")]
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.is_zero()
+    }
+
     /// The sum; the largest amount there is, if it would not fit.
     #[must_use]
     pub fn plus(self, other: Quantity) -> Quantity {
@@ -330,6 +336,33 @@ impl Resources {
         Ok(resources)
     }
 
+    /// From text as people type it: `cpu=16,memory=32GiB`, or JSON as Ray writes it.
+    ///
+    /// # Errors
+    /// Names the resource and what is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, ResourcesError> {
+        let wrong =
+            |name: &str, source| ResourcesError::Amount { name: name.chars().take(40).collect(), source };
+        let not_a_number = |text: &str| QuantityError::NotANumber { text: text.chars().take(40).collect() };
+        let mut resources = Self::default();
+        if text.trim_start().starts_with('{') {
+            let amounts: BTreeMap<String, Quantity> =
+                serde_json::from_str(text).map_err(|_| wrong("list", not_a_number(text)))?;
+            return amounts.try_into();
+        }
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (name, amount) = part.split_once('=').ok_or_else(|| wrong(part, not_a_number("")))?;
+            let name = match name.trim() {
+                name if name.eq_ignore_ascii_case("cpu") => "CPU",
+                name if name.eq_ignore_ascii_case("gpu") => "GPU",
+                name => name,
+            };
+            let amount = Quantity::parse(amount).map_err(|source| wrong(name, source))?;
+            resources.set(name, amount)?;
+        }
+        Ok(resources)
+    }
+
     /// Sets one amount by its Ray name.
     ///
     /// # Errors
@@ -408,24 +441,16 @@ impl Resources {
         self.first_beyond_of([total.cpu, total.gpu, total.memory], |name| total.custom(name))
     }
 
-    /// The first resource of which `self` asks for more than `total` has left after
-    /// `used` and `assumed`.
-    #[inline]
+    /// The first resource of which `self` asks for more than there is room for. `room` is told
+    /// how to read one resource from any set.
+    #[inline(always)]
     #[must_use]
-    pub fn first_beyond(
+    pub fn first_short(
         &self,
-        total: &Resources,
-        used: &Resources,
-        assumed: &Resources,
+        room: impl Fn(&dyn Fn(&Resources) -> Quantity) -> Quantity,
     ) -> Option<Dimension> {
-        let left = [
-            total.cpu.minus(used.cpu).minus(assumed.cpu),
-            total.gpu.minus(used.gpu).minus(assumed.gpu),
-            total.memory.minus(used.memory).minus(assumed.memory),
-        ];
-        self.first_beyond_of(left, |name| {
-            total.custom(name).minus(used.custom(name)).minus(assumed.custom(name))
-        })
+        let left = [room(&|set| set.cpu), room(&|set| set.gpu), room(&|set| set.memory)];
+        self.first_beyond_of(left, |name| room(&|set| set.custom(name)))
     }
 
     #[inline]
@@ -462,6 +487,11 @@ impl Resources {
     /// Takes every amount of `other` away; nothing goes below zero.
     pub fn subtract(&mut self, other: &Resources) {
         self.combine(other, Quantity::minus);
+    }
+
+    /// Of each resource at least as much as `other` has.
+    pub fn raise_to(&mut self, other: &Resources) {
+        self.combine(other, Quantity::max);
     }
 
     fn combine(&mut self, other: &Resources, op: fn(Quantity, Quantity) -> Quantity) {
@@ -556,6 +586,17 @@ mod tests {
         assert_eq!(resources.to_string(), "CPU 0.5, memory 16 GiB, my_custom_res 2");
         assert!(Quantity::parse("16 apples").is_err());
         assert!(Quantity::parse("1e400").is_err());
+    }
+
+    #[test]
+    fn resources_are_read_as_people_type_them() {
+        let typed = Resources::parse("cpu=16, memory=32GiB,licence=0.5").unwrap();
+        assert_eq!(typed.to_string(), "CPU 16, memory 32 GiB, licence 0.5");
+        assert_eq!(Resources::parse(r#"{"CPU": 16, "memory": "32GiB", "licence": 0.5}"#).unwrap(), typed);
+        assert!(Resources::parse("").unwrap().is_empty());
+        for bad in ["cpu", "cpu=", "cpu=much", "cpu=-1", "{", "mem=1", "=1"] {
+            assert!(Resources::parse(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

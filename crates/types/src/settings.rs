@@ -128,6 +128,9 @@ settings! {
     resource_threshold: Share = "0.7";
     /// What "full" means: Ray's `logical` resources, the hosts' `physical` load, or the `max` of both.
     utilization: Utilization = "logical";
+    /// How long a job has what it needs of its cluster: `while_running`, used or not, or
+    /// `until_started`: once it is seen running, only what Ray shows as used counts.
+    claims: Claims = "while_running";
     /// Least time between two top-level submissions to one cluster; 0 disables the rule.
     submission_interval: Span = "40s", also "submission_wait_time";
     /// `parallel`, or `serial` for one running top-level job per cluster.
@@ -525,6 +528,15 @@ choice! {
         Physical = "physical",
         /// Whichever is higher.
         Max = "max",
+    }
+}
+choice! {
+    /// How long a job has what it needs of its cluster.
+    Claims, "while_running or until_started" {
+        /// Until it ends, whatever it uses of it at the moment.
+        WhileRunning = "while_running",
+        /// Until it is seen running.
+        UntilStarted = "until_started",
     }
 }
 choice! {

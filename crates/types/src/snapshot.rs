@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Incarnation, Quantity, Resources, Timestamp, settings::Share};
+use crate::{Incarnation, Labels, NODE_ID, Platform, Quantity, Resources, Timestamp, settings::Share};
 
 /// The facts of one poll.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,12 +21,63 @@ pub struct Snapshot {
     pub head: Option<HeadMemory>,
     /// Alive nodes. A head without any is not yet a cluster.
     pub nodes: u32,
+    /// Their shapes; none: nobody knows, and what must fit on one node is not judged.
+    #[serde(default)]
+    pub shapes: Vec<NodeShape>,
+    /// What all nodes that say so run on.
+    #[serde(default)]
+    pub platform: Platform,
     /// E.g. `2.60.0`.
     pub ray_version: String,
     /// The head's Python, e.g. `3.11.7`; `None` if this Ray does not say.
     pub python_version: Option<String>,
     /// Which life of the head answered; `None` if this Ray does not say.
     pub incarnation: Option<Incarnation>,
+}
+
+/// What one node has, and what of it is free. Equal nodes are counted together.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct NodeShape {
+    /// What it has.
+    pub total: Resources,
+    /// What nobody uses of it.
+    pub free: Resources,
+    /// Its labels, without the one that names the node.
+    pub labels: Labels,
+    /// How many nodes look like this.
+    pub count: u32,
+}
+
+impl NodeShape {
+    /// The most shapes kept of one cluster.
+    pub const MAX: usize = 64;
+
+    /// Counts equal nodes together. Of what is beyond [`NodeShape::MAX`] one shape is made with
+    /// the most of each resource and the labels they share: it may promise too much, never too
+    /// little.
+    #[must_use]
+    pub fn group(nodes: impl IntoIterator<Item = NodeShape>) -> Vec<NodeShape> {
+        let mut shapes: Vec<NodeShape> = nodes.into_iter().collect();
+        shapes.iter_mut().for_each(|shape| drop(shape.labels.remove(NODE_ID)));
+        // The largest first, so that those are the ones that are kept as they are.
+        shapes.sort_by(|a, b| b.cmp(a));
+        shapes.dedup_by(|next, kept| {
+            let same = (&next.total, &next.free, &next.labels) == (&kept.total, &kept.free, &kept.labels);
+            kept.count += if same { next.count } else { 0 };
+            same
+        });
+        if shapes.len() > Self::MAX {
+            let rest = shapes.split_off(Self::MAX - 1);
+            shapes.extend(rest.into_iter().reduce(|mut all, shape| {
+                all.total.raise_to(&shape.total);
+                all.free.raise_to(&shape.free);
+                all.labels.retain(|name, value| shape.labels.get(name) == Some(value));
+                all.count += shape.count;
+                all
+            }));
+        }
+        shapes
+    }
 }
 
 /// Memory of one node, in bytes. In a container, of the container.
@@ -62,5 +113,33 @@ impl Load {
             gpu: share(total.gpu, used.gpu, assumed.gpu),
             memory: share(total.memory, used.memory, assumed.memory),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(number: u32, cpus: f64, free: f64) -> NodeShape {
+        let cpus_of = |cpus| Resources::from_amounts([("CPU", cpus)]).unwrap();
+        let labels = [(NODE_ID.to_owned(), number.to_string()), ("zone".into(), "a".into())].into();
+        NodeShape { total: cpus_of(cpus), free: cpus_of(free), labels, count: 1 }
+    }
+
+    #[test]
+    fn equal_nodes_are_one_shape() {
+        let shapes = NodeShape::group([node(1, 4.0, 4.0), node(2, 8.0, 8.0), node(3, 4.0, 4.0)]);
+        let counts: Vec<_> = shapes.iter().map(|shape| (shape.total.cpu.as_f64(), shape.count)).collect();
+        assert_eq!(counts, [(8.0, 1), (4.0, 2)]);
+    }
+
+    #[test]
+    fn a_thousand_different_nodes_are_few_shapes_that_hide_no_room() {
+        let nodes = (0..1000).map(|number| node(number, 16.0, f64::from(number) / 100.0));
+        let shapes = NodeShape::group(nodes.chain([node(1000, 2.0, 2.0)]));
+        assert_eq!(shapes.len(), NodeShape::MAX);
+        assert_eq!(shapes.iter().map(|shape| shape.count).sum::<u32>(), 1001);
+        assert!((shapes[0].free.cpu.as_f64() - 9.99).abs() < 1e-9);
+        assert!(shapes.iter().all(|shape| shape.labels.get("zone").is_some_and(|zone| zone == "a")));
     }
 }

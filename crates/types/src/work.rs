@@ -6,7 +6,7 @@ use std::{fmt, ops};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{ClusterName, GroupId, IdError, Owner, Resources, Snapshot, Tag};
+use crate::{ClusterName, GroupId, IdError, LabelSelector, Owner, Platform, Resources, Snapshot, Tag};
 
 /// Everything that decides where and in which order work is placed. Two pieces of
 /// work that are equal here are interchangeable to the scheduler: they form one
@@ -15,9 +15,16 @@ use crate::{ClusterName, GroupId, IdError, Owner, Resources, Snapshot, Tag};
 pub struct Work {
     /// Job, task or actor.
     pub kind: Kind,
-    /// What it reserves on its cluster.
+    /// What must be free on its cluster, and counts as taken there while it is on it.
     #[serde(default)]
     pub demand: Resources,
+    /// What of it Ray sets aside, on one node, when a job needs more than its driver reserves.
+    /// `None`: all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserves: Option<Box<Resources>>,
+    /// Which nodes will do for what it reserves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Box<LabelSelector>>,
     /// Placement tags and labels.
     #[serde(default)]
     pub tags: Tags,
@@ -27,6 +34,9 @@ pub struct Work {
     /// What its cluster must run, if that matters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub versions: Option<Box<Versions>>,
+    /// What its cluster must run on, if that matters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub platform: Option<Box<Platform>>,
     /// Submitted from outside, or from inside a scheduled job.
     #[serde(default)]
     pub origin: Origin,
@@ -51,15 +61,33 @@ impl Work {
         Self {
             kind,
             demand: Resources::default(),
+            reserves: None,
+            labels: None,
             tags: Tags::default(),
             preference: None,
             versions: None,
+            platform: None,
             origin: Origin::Outside,
             owner: None,
             group: None,
             priority: Priority::default(),
             retry: Retry::default(),
         }
+    }
+
+    /// A job that needs this of its cluster, and whose driver reserves that.
+    #[must_use]
+    pub fn job(needs: &Resources, reserves: Resources) -> Self {
+        let mut demand = reserves.clone();
+        demand.raise_to(needs);
+        let reserves = (reserves != demand).then(|| Box::new(reserves));
+        Self { demand, reserves, ..Self::new(Kind::Job) }
+    }
+
+    /// What must be on one node: what a driver reserves, or all that a task or an actor asks for.
+    #[must_use]
+    pub fn on_one_node(&self) -> &Resources {
+        self.reserves.as_deref().unwrap_or(&self.demand)
     }
 
     /// Does the 40-second rule apply? Jobs, and tasks submitted from outside any job.
@@ -74,11 +102,11 @@ impl Work {
         self.origin == Origin::Outside && self.kind == Kind::Job
     }
 
-    /// Does it put a driver on the head node? Ray runs an entrypoint that reserves something
-    /// on any node, and all others on the head's.
+    /// Does it put a driver on the head node? Ray runs an entrypoint that reserves something or
+    /// selects its node on any node, and all others on the head's.
     #[must_use]
     pub fn burdens_head(&self) -> bool {
-        self.kind == Kind::Job && self.demand.is_empty()
+        self.kind == Kind::Job && self.on_one_node().is_empty() && self.labels.is_none()
     }
 }
 
@@ -308,6 +336,19 @@ mod tests {
             let work = Work { origin, ..Work::new(kind) };
             assert_eq!(work.is_top_level(), top_level, "{kind} {origin:?}");
         }
+    }
+
+    #[test]
+    fn a_job_that_needs_much_and_reserves_nothing_burdens_the_head() {
+        let cpus = |cpus| Resources::from_amounts([("CPU", cpus)]).unwrap();
+        let users = Work::job(&cpus(16.0), Resources::default());
+        assert!(users.burdens_head() && users.on_one_node().is_empty());
+        assert_eq!(users.demand, cpus(16.0));
+        let both = Work::job(&cpus(16.0), cpus(2.0));
+        assert!(!both.burdens_head());
+        assert_eq!((both.demand.clone(), both.on_one_node().clone()), (cpus(16.0), cpus(2.0)));
+        let rays = Work { demand: cpus(2.0), ..Work::new(Kind::Job) };
+        assert_eq!(Work::job(&cpus(1.0), cpus(2.0)), rays, "what it reserves it needs anyway");
     }
 
     #[test]

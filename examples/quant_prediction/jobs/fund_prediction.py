@@ -1,6 +1,8 @@
-"""Predicts the net value of funds: one actor for each index, all on this job's cluster."""
+"""Predicts the net value of funds: one actor of one CPU for each portfolio, all on this job's cluster."""
 
 from __future__ import annotations
+
+import time
 
 import ray
 from predictors import FundPredictor, where_i_am
@@ -10,25 +12,31 @@ from ray_multicluster_scheduler.app.client_api import (
     submit_actor,
 )
 
-INDEXES = ("hs300", "zz500")
-DAYS = 30
+# Inside a job nobody reads it: the job knows its cluster.
+CONFIG = "/home/zorro/project/pycharm/Fund/cluster.yaml"
+GIB = 1024 * 1024 * 1024
 
 
 def main() -> None:
     print(f"fund_prediction runs {where_i_am()}", flush=True)
-    initialize_scheduler_environment()
-    predictors = {}
-    for index in INDEXES:
-        _, predictors[index] = submit_actor(
+    task_lifecycle_manager = initialize_scheduler_environment(config_file_path=CONFIG)
+    predictors = []
+    for idx in range(16):
+        _, predictor = submit_actor(
             actor_class=FundPredictor,
-            kwargs={"days": DAYS},
-            resource_requirements={"CPU": 1, "memory": "64MiB"},
+            kwargs={"days": 30},
+            resource_requirements={"CPU": 1, "memory": 1 * GIB},
             tags=["tradebot", "fund"],
-            name=f"fund-{index}",
+            name=f"fund-{idx}",
         )
-    for prediction in ray.get([actor.infer.remote(idx) for idx, actor in predictors.items()]):
+        predictors.append(predictor)
+    predictions = []
+    for idx, predictor in enumerate(predictors):
+        predictions.append(predictor.infer.remote(idx, split_name="test"))
+        time.sleep(0.2)
+    for prediction in ray.get(predictions):
         print(prediction)
-    print("stopped:", *ray.get([actor.stop.remote() for actor in predictors.values()]))
+    task_lifecycle_manager.stop()
 
 
 if __name__ == "__main__":

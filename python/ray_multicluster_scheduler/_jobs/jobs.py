@@ -52,6 +52,9 @@ class Jobs:
         priority: int | None = None,
         max_retries: int | None = None,
         on_cluster_loss: str | None = None,
+        driver_resources: Mapping[str, Any] | None = None,
+        os: str | None = None,
+        arch: str | None = None,
     ) -> str:
         """Hands a job over; it is safe when this returns its id.
 
@@ -73,7 +76,10 @@ class Jobs:
             priority=priority,
             max_retries=max_retries,
             on_cluster_loss=on_cluster_loss,
-            **resources.parse(resource_requirements).entrypoint(),
+            os=os,
+            arch=arch,
+            needs=resources.parse(resource_requirements).demand(),
+            **resources.parse(driver_resources).entrypoint(),
         )
         only = preferred_cluster if required else None
         job.update(self._brought_along(runtime_env, only))

@@ -14,6 +14,7 @@ from .. import _context
 from .._plane.client import ControlPlane
 from .._plane.events import may_pass
 from ..errors import ConfigurationError, ControlPlaneError, SchedulerError
+from .progress import say
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +94,8 @@ def send(plane: ControlPlane, job: Mapping[str, Any]) -> tuple[str, bool]:
             "(give a submission_id to run it once more)",
             job_id,
         )
+    if accepted.get("notice"):
+        say(f"{job_id}: {accepted['notice']}")
     # If an answer was lost, what is there already is most likely what we sent before.
     return job_id, duplicate is None or (duplicate == "same_id" and was_lost)
 

@@ -173,7 +173,8 @@ async fn list(context: &Context) -> Result<(), Failure> {
 
 /// One row for each, with one column of the caller's own.
 fn table(clusters: &[Cluster], column: &str, own: impl Fn(&Cluster) -> String) -> Table {
-    let mut table = Table::new(&["CLUSTER", "HEALTH", "RAY", "#NODES", "#LIVE", column, "~HAS"]);
+    let mut table =
+        Table::new(&["CLUSTER", "HEALTH", "RAY", "RUNS ON", "#NODES", "#LIVE", column, "~HAS", "~CLAIMED"]);
     for cluster in clusters {
         let (condition, tone) = words::condition(cluster);
         let unknown = || "–".to_owned();
@@ -181,11 +182,18 @@ fn table(clusters: &[Cluster], column: &str, own: impl Fn(&Cluster) -> String) -
             cluster.name.as_str().into(),
             Cell::new(condition).tone(tone),
             cluster.ray_version.clone().unwrap_or_else(unknown).into(),
+            platform(cluster).into(),
             cluster.nodes.map_or_else(unknown, |nodes| nodes.to_string()).into(),
             cluster.live.to_string().into(),
             own(cluster).into(),
             cluster.total.as_ref().map_or_else(unknown, words::resources).into(),
+            words::resources(&cluster.claimed).into(),
         ]);
     }
     table
+}
+
+fn platform(cluster: &Cluster) -> String {
+    let names: Vec<_> = cluster.os.iter().chain(&cluster.arch).map(String::as_str).collect();
+    if names.is_empty() { "–".to_owned() } else { names.join(" ") }
 }

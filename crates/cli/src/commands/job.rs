@@ -63,7 +63,10 @@ fn facts(job: &Job, out: &Out, now: u64) -> String {
     if let Some(wanted) = &job.preferred_cluster {
         say("wanted on", &format!("{wanted}{}", if job.required { ", nowhere else" } else { "" }));
     }
-    say("asks for", &words::resources(&job.demand));
+    say("needs", &words::resources(&job.demand));
+    if let Some(reserves) = &job.reserves {
+        say("reserves", &words::resources(reserves));
+    }
     if !job.tags.is_empty() {
         say("tags", &job.tags.join(", "));
     }

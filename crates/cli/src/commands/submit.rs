@@ -38,7 +38,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     }
     runtime_env::bring_along(&mut request, &context.client).await?;
     let answer = context.client.submit(&request).await?;
-    let Accepted { id, duplicate } = &answer.value;
+    let Accepted { id, duplicate, notice } = &answer.value;
     match duplicate {
         Some(Duplicate::SameContent) => {
             eprintln!(
@@ -47,6 +47,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         }
         Some(Duplicate::SameId) => eprintln!("{id} was submitted before: it is the same job"),
         None => {}
+    }
+    if let Some(notice) = notice {
+        eprintln!("{id}: {notice}");
     }
     if args.no_wait {
         if out.is_json() {

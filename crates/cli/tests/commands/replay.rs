@@ -7,7 +7,8 @@ fn the_past_is_replayed_under_other_settings() {
     let world = World::new().with_a_job_that_waits();
     for id in ["a", "b", "c"] {
         // Long enough to be seen running.
-        let job = ["--submission-id", id, "--cluster", "centos", "--cpus", "1", "--", "sleep 1"];
+        let job =
+            ["--submission-id", id, "--cluster", "centos", "--entrypoint-num-cpus", "1", "--", "sleep 1"];
         world.ok(&[["submit", "--no-wait"].as_slice(), &job].concat());
     }
     world.until(&["jobs", "--state", "succeeded"], |jobs| jobs["items"].as_array().unwrap().len() == 3);

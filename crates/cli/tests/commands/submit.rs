@@ -69,7 +69,7 @@ fn submit_ends_as_the_job_does() {
         told.contains("unknown cluster moc") && told.contains("hint: there are centos, lab, mac"),
         "{told}"
     );
-    assert!(world.fails(2, &["submit", "--memory", "much", "--", "x"]).contains("16GiB"));
+    assert!(world.fails(2, &["submit", "--entrypoint-memory", "much", "--", "x"]).contains("16GiB"));
     assert!(world.fails(2, &["submit", "--metadata-json", "{", "--", "x"]).contains("--metadata-json"));
 }
 
@@ -226,9 +226,9 @@ fn ctrl_c_leaves_the_job_and_says_how_to_look() {
 #[test]
 fn what_if_submits_nothing() {
     let world = World::new();
-    shows!("what-if", world.ok(&["what-if", "--cpus", "2", "--tag", "linux"]));
-    shows!("what-if.json", world.ok(&["what-if", "--gpus", "1", "-o", "json"]));
-    shows!("what-if-waits", world.ok(&["what-if", "--cpus", "64", "--", "python", "big.py"]));
+    shows!("what-if", world.ok(&["what-if", "--needs", "cpu=2", "--tag", "linux"]));
+    shows!("what-if.json", world.ok(&["what-if", "--needs", "gpu=1", "-o", "json"]));
+    shows!("what-if-waits", world.ok(&["what-if", "--needs", "cpu=64", "--", "python", "big.py"]));
     assert_eq!(world.json(&["jobs"])["items"], serde_json::json!([]));
     shows!("what-if.error", world.fails(4, &["what-if", "--cluster", "moc"]));
 }

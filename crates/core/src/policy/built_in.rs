@@ -1,7 +1,7 @@
 //! The scores that come with the scheduler. Each gives 0..1 for one cluster,
 //! independent of the other candidates, so that a decision needs one pass.
 
-use multicluster_types::{Message, Quantity, Work, settings};
+use multicluster_types::{Message, Quantity, Resources, Work, settings};
 
 use super::{Facts, PolicyError, built_ins};
 
@@ -59,18 +59,17 @@ impl BuiltIn {
 #[inline]
 fn free_share_after(work: &Work, facts: &Facts<'_>) -> f64 {
     let (mut sum, mut count) = (0.0, 0);
-    let mut take = |total: Quantity, used: Quantity, assumed: Quantity, demand: Quantity| {
+    let mut take = |of: fn(&Resources) -> Quantity| {
+        let total = of(facts.total);
         if !total.is_zero() {
-            sum += total.minus(used).minus(assumed).minus(demand).share_of(total);
+            sum += facts.free(of).minus(of(&work.demand)).share_of(total);
             count += 1;
         }
     };
-    let Facts { total, used, assumed, .. } = *facts;
-    let demand = &work.demand;
-    take(total.cpu, used.cpu, assumed.cpu, demand.cpu);
-    take(total.memory, used.memory, assumed.memory, demand.memory);
-    if !demand.gpu.is_zero() {
-        take(total.gpu, used.gpu, assumed.gpu, demand.gpu);
+    take(|set| set.cpu);
+    take(|set| set.memory);
+    if !work.demand.gpu.is_zero() {
+        take(|set| set.gpu);
     }
     // By how many there are, without a division.
     sum * [0.0, 1.0, 0.5, 1.0 / 3.0][count]

@@ -18,6 +18,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) used: &'a Resources,
     /// Promised since, and not in the snapshot yet.
     pub(crate) assumed: &'a Resources,
+    /// What our work there needs, used or not.
+    pub(crate) claimed: &'a Resources,
     pub(crate) nodes: u32,
     /// Work of ours on it.
     pub(crate) live: u32,
@@ -30,9 +32,10 @@ pub(crate) struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// Free now, after promises.
+    /// Free now, after promises and claims.
+    #[inline]
     fn free(&self, of: impl Fn(&Resources) -> Quantity) -> Quantity {
-        of(self.total).minus(of(self.used)).minus(of(self.assumed))
+        of(self.total).minus(of(self.used).max(of(self.claimed))).minus(of(self.assumed))
     }
 }
 
@@ -247,6 +250,7 @@ struct Sample {
     total: Resources,
     used: Resources,
     assumed: Resources,
+    claimed: Resources,
 }
 
 impl Sample {
@@ -264,6 +268,7 @@ impl Sample {
             total: amounts(16.0, 2.0, 64e9),
             used: amounts(4.0, 1.0, 16e9),
             assumed: Resources::default(),
+            claimed: Resources::default(),
         }
     }
 
@@ -273,6 +278,7 @@ impl Sample {
             total: &self.total,
             used: &self.used,
             assumed: &self.assumed,
+            claimed: &self.claimed,
             nodes: 2,
             live: 1,
             desire: 0.5,

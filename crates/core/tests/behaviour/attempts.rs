@@ -290,7 +290,7 @@ fn accepted_and_running_jobs_keep_their_state_over_a_crash_and_are_asked_about()
     env.run(&running);
     env.crash();
     assert_eq!([env.state(&pending), env.state(&running)], [State::Pending, State::Running]);
-    assert_eq!(env.view("only").assumed, amounts(&[("CPU", 3.0)]), "promises are kept");
+    assert_eq!(env.view("only").promised, amounts(&[("CPU", 3.0)]), "promises are kept");
     env.poll("only");
     env.answer(&pending, LookupOutcome::Found(RunStatus::Running));
     env.answer(&running, LookupOutcome::Found(RunStatus::Succeeded));
@@ -493,7 +493,7 @@ fn a_placement_lives_as_long_as_its_heartbeat() {
         env.summary(&task),
         "failed on only: its holder was not heard of for 30s; the placement on only was given up"
     );
-    assert!(env.view("only").assumed.is_empty());
+    assert!(env.view("only").promised.is_empty());
     let refusal = env.heartbeat(&task).unwrap_err();
     assert_eq!(refusal, Refusal::NoLease { job: task, attempt: Attempt(1) });
 }
@@ -637,7 +637,7 @@ fn a_placement_is_withdrawn_wherever_it_is() {
     let Ok(Reply::Each(each)) = env.ask(Input::Together(inputs)) else { panic!("one answer for each") };
     assert_eq!(each.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false]);
     assert_eq!([env.state(&granted), env.state(&waits)], [State::Stopped; 2]);
-    assert!(env.view("only").assumed.is_empty());
+    assert!(env.view("only").promised.is_empty());
 }
 
 #[test]

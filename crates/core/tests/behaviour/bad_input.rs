@@ -8,8 +8,8 @@ use multicluster_core::{
 };
 use multicluster_types::{
     Attempt, ClusterName, ClusterSpec, ContentHash, GroupId, HeadMemory, Incarnation, JobId, Kind, Load,
-    Message, OnClusterLoss, Owner, Preference, Priority, Quantity, Resources, Retry, Settings, Share,
-    Snapshot, Span, State, Tags, Timestamp, Work,
+    Message, OnClusterLoss, Owner, Platform, Preference, Priority, Quantity, Resources, Retry, Settings,
+    Share, Snapshot, Span, State, Tags, Timestamp, Work,
 };
 use proptest::prelude::*;
 
@@ -445,6 +445,8 @@ fn snapshot() -> impl Strategy<Value = Box<Snapshot>> {
                 physical,
                 head,
                 nodes,
+                shapes: Vec::new(),
+                platform: Platform::default(),
                 ray_version,
                 python_version: None,
                 incarnation,

@@ -13,8 +13,9 @@ use multicluster_core::{
 };
 use multicluster_types::{
     Attempt, ClusterName, ClusterSpec, ContentHash, Decision, GroupId, HeadMemory, Incarnation, JobId, Kind,
-    Limits, Load, OnClusterLoss, Preference, Priority, Quantity, Reason, Resources, Settings, Snapshot, Span,
-    State, Tags, Timestamp, Verdict, Versions, Weight, Work,
+    LabelSelector, Labels, Limits, Load, NodeShape, OnClusterLoss, Platform, PlatformName, Preference,
+    Priority, Quantity, Reason, Resources, Settings, Snapshot, Span, State, Tags, Timestamp, Verdict,
+    Versions, Weight, Work,
 };
 
 pub fn job_id(text: &str) -> JobId {
@@ -35,6 +36,7 @@ pub struct ClusterBuilder {
     pub spec: ClusterSpec,
     pub total: Vec<(&'static str, f64)>,
     pub used: Vec<(&'static str, f64)>,
+    pub nodes: Vec<NodeShape>,
 }
 
 pub fn a_cluster(name: &str) -> ClusterBuilder {
@@ -46,6 +48,7 @@ pub fn a_cluster(name: &str) -> ClusterBuilder {
         ),
         total: vec![("CPU", 8.0), ("memory", 64e9)],
         used: Vec::new(),
+        nodes: Vec::new(),
     }
 }
 
@@ -63,6 +66,20 @@ impl ClusterBuilder {
     pub fn used(mut self, used: &[(&'static str, f64)]) -> Self {
         self.used = used.to_vec();
         self
+    }
+
+    /// Nodes with these CPUs each, all free.
+    pub fn nodes(self, cpus: &[f64]) -> Self {
+        let node = |cpus: &f64| NodeShape {
+            total: amounts(&[("CPU", *cpus), ("memory", 8e9)]),
+            free: amounts(&[("CPU", *cpus), ("memory", 8e9)]),
+            labels: Labels::new(),
+            count: 1,
+        };
+        let nodes: Vec<_> = cpus.iter().map(node).collect();
+        let memory = 8e9 * cpus.iter().map(|_| 1.0).sum::<f64>();
+        let builder = self.total(&[("CPU", cpus.iter().sum()), ("memory", memory)]);
+        Self { nodes, ..builder }
     }
 
     pub fn tags(mut self, tags: &[&str]) -> Self {
@@ -115,6 +132,25 @@ impl WorkBuilder {
 
     pub fn cpus(self, cpus: f64) -> Self {
         self.demand(&[("CPU", cpus)])
+    }
+
+    /// A job that needs this of its cluster; its driver reserves what `demand` said before.
+    pub fn needs(mut self, needs: &[(&str, f64)]) -> Self {
+        let job = Work::job(&amounts(needs), self.0.work.demand.clone());
+        (self.0.work.demand, self.0.work.reserves) = (job.demand, job.reserves);
+        self
+    }
+
+    pub fn labels(mut self, name: &str, rule: &str) -> Self {
+        let selector = Labels::from([(name.to_owned(), rule.to_owned())]);
+        self.0.work.labels = Some(Box::new(LabelSelector::try_from(selector).unwrap()));
+        self
+    }
+
+    pub fn arch(mut self, arch: &str) -> Self {
+        let arch = Some(PlatformName::new(arch).unwrap());
+        self.0.work.platform = Some(Box::new(Platform { os: None, arch }));
+        self
     }
 
     pub fn tags(mut self, tags: &[&str]) -> Self {
@@ -179,6 +215,9 @@ pub struct Fake {
     pub takes: Span,
     pub session: String,
     pub ray_version: String,
+    /// Its nodes, where a test says so; otherwise nobody knows their shapes.
+    pub nodes: Vec<NodeShape>,
+    pub platform: Platform,
     pub answers: bool,
 }
 
@@ -259,6 +298,8 @@ impl TestEnv {
             takes: Span::ZERO,
             session: "session_1".into(),
             ray_version: "2.60.0".into(),
+            nodes: builder.nodes,
+            platform: Platform::default(),
             answers: true,
         };
         self.fakes.insert(name.clone(), fake);
@@ -373,7 +414,9 @@ impl TestEnv {
             used: fake.used.clone(),
             physical: fake.physical,
             head: fake.head,
-            nodes: 1,
+            nodes: u32::try_from(fake.nodes.len().max(1)).unwrap(),
+            shapes: NodeShape::group(fake.nodes.iter().cloned()),
+            platform: fake.platform.clone(),
             ray_version: fake.ray_version.clone(),
             python_version: Some("3.11.7".into()),
             incarnation: Some(Incarnation::new(&fake.session).unwrap()),

@@ -8,6 +8,8 @@ mod env;
 mod explain;
 mod head_safety;
 mod heads;
+mod needs;
+mod nodes;
 mod operate;
 mod prototype_failures;
 mod queues;

@@ -272,11 +272,11 @@ fn tasks_and_actors_reserve_what_they_ask_for() {
     });
     env.cluster(a_cluster("only"));
     let (task, actor) = (env.submit(a_task().cpus(4.0)), env.submit(an_actor().cpus(3.0)));
-    assert_eq!(env.view("only").assumed, amounts(&[("CPU", 7.0)]));
+    assert_eq!(env.view("only").promised, amounts(&[("CPU", 7.0)]));
     let next = env.submit(an_actor().cpus(4.0));
     let Reason::NoRoom { demand, free, .. } = env.reason(&next, "only") else { panic!() };
     assert_eq!((demand.as_f64(), free.as_f64()), (4.0, 1.0));
     env.release(&task, ReleaseOutcome::Succeeded).unwrap();
     assert_eq!((env.place(&actor), env.place(&next)), ("only", "only"));
-    assert_eq!(env.view("only").assumed, amounts(&[("CPU", 7.0)]));
+    assert_eq!(env.view("only").promised, amounts(&[("CPU", 7.0)]));
 }

@@ -212,6 +212,7 @@ fn the_ledger_adds_up_for_huge_amounts() {
         s.submission_interval = Span::ZERO;
         s.lease_ttl = Span::minutes(60);
         s.resource_threshold = settings::Share::percent(100);
+        s.claims = settings::Claims::UntilStarted;
     });
     env.cluster(a_cluster("only").total(&[("memory", 9.9e14)]));
     let tasks = [(); 3].map(|()| {

@@ -395,7 +395,7 @@ fn a_burst_does_not_land_on_one_cluster_because_the_facts_are_stale() {
 fn what_was_dispatched_counts_until_a_snapshot_taken_after_it_settled_shows_it() {
     let mut env = TestEnv::unspaced();
     env.cluster(a_cluster("only"));
-    let assumed = |env: &TestEnv| env.core.cluster(&cluster_name("only")).unwrap().assumed;
+    let assumed = |env: &TestEnv| env.core.cluster(&cluster_name("only")).unwrap().promised;
     let job = env.submit(a_job().cpus(4.0));
     env.advance_s(20);
     assert_eq!(assumed(&env), amounts(&[("CPU", 4.0)]), "not running yet: no snapshot can show it");

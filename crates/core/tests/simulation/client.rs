@@ -2,8 +2,8 @@
 
 use multicluster_core::{Accepted, Duplicate, Identity, Input, Parent, Reply, Submission};
 use multicluster_types::{
-    ClusterName, ContentHash, GroupId, JobId, Kind, OnClusterLoss, Origin, Preference, Priority, Resources,
-    Retry, Share, Span, State, Tags, Work,
+    ClusterName, ContentHash, GroupId, JobId, Kind, LabelSelector, Labels, OnClusterLoss, Origin, Platform,
+    PlatformName, Preference, Priority, Resources, Retry, Share, Span, State, Tags, Work,
 };
 use rand::RngExt;
 
@@ -74,9 +74,23 @@ impl World {
                 &[OnClusterLoss::Wait, OnClusterLoss::Wait, OnClusterLoss::Requeue],
             ),
         };
+        let demand = Resources::from_amounts(demand.iter().copied()).unwrap();
+        // Half of the jobs are the users': they need what their drivers do not reserve.
+        let reserves = (kind == Kind::Job && chance(&mut self.rng, 50)).then(|| {
+            let cpus = if chance(&mut self.rng, 30) { demand.cpu.as_f64().min(1.0) } else { 0.0 };
+            Resources::from_amounts([("CPU", cpus)]).unwrap()
+        });
+        let reserves = reserves.filter(|reserves| *reserves != demand).map(Box::new);
+        let arch = |arch| Platform { os: None, arch: PlatformName::new(arch).ok() };
+        let platform = chance(&mut self.rng, 8).then(|| Box::new(arch("arm64")));
+        let zone = || Labels::from([("zone".to_owned(), "in(a, b)".to_owned())]);
+        let labels = chance(&mut self.rng, 8).then(|| Box::new(LabelSelector::try_from(zone()).unwrap()));
         Work {
             kind,
-            demand: Resources::from_amounts(demand.iter().copied()).unwrap(),
+            demand,
+            reserves,
+            labels,
+            platform,
             tags: Tags::new(*tags).unwrap(),
             preference,
             origin: Origin::Outside,
@@ -207,8 +221,8 @@ impl World {
     fn change_pool(&mut self) {
         if chance(&mut self.rng, 50) {
             let number = self.rng.random_range(0..6);
-            let (spec, total, head) = plan::cluster(&mut self.rng, number);
-            self.rays.entry(spec.name.clone()).or_insert_with(|| FakeRay::new(total, head));
+            let (spec, shape) = plan::cluster(&mut self.rng, number);
+            self.rays.entry(spec.name.clone()).or_insert_with(|| FakeRay::new(shape));
             self.tell(Input::Register { spec: Box::new(spec), replace: true });
         } else if self.core.clusters().count() > 1
             && let Some(cluster) = self.some_cluster()

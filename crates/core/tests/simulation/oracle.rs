@@ -12,9 +12,9 @@ use multicluster_core::{
     record::{JobRecord, Phase},
 };
 use multicluster_types::{
-    Attempt, ClusterName, Decision, GroupId, JobId, Kind, OnClusterLoss, Origin, Quantity, Resources,
-    Settings, Snapshot, Span, State, Timestamp, Verdict, Work,
-    settings::{TagAffinity, Utilization},
+    Attempt, ClusterName, Decision, GroupId, JobId, Kind, NodeShape, OnClusterLoss, Origin, Quantity,
+    Resources, Settings, Snapshot, Span, State, Timestamp, Verdict, Work,
+    settings::{Claims, TagAffinity, Utilization},
 };
 
 #[derive(Debug, Default)]
@@ -49,8 +49,12 @@ pub struct Oracle {
 /// What is on a cluster.
 #[derive(Debug, Default)]
 struct OnCluster {
-    /// Promised and not in its facts.
+    /// Promised and not in its facts; what of it jobs there started; what Ray sets aside at once.
     assumed: Resources,
+    inside: Resources,
+    held: Resources,
+    /// In its facts, and needed all the same.
+    claimed: Resources,
     /// Top-level jobs.
     jobs: u32,
     /// Jobs that were not seen running yet.
@@ -393,18 +397,41 @@ impl Oracle {
         if settings.tag_affinity == TagAffinity::Required && lacks {
             return no("it lacks a placement tag");
         }
+        if let Some(wanted) = work.platform.as_deref()
+            && wanted.arch.is_some()
+            && facts.platform.arch != wanted.arch
+        {
+            return no("it has another architecture");
+        }
         let load = &self.load(name, facts, settings);
         let assumed = &load.assumed;
         for (dimension, demand) in work.demand.iter() {
-            let of = |r: &Resources| r.get(&dimension).parts();
-            if u128::from(demand.parts()) + u128::from(of(&facts.used)) + u128::from(of(assumed))
-                > u128::from(of(&facts.total))
-            {
+            let of = |r: &Resources| u128::from(r.get(&dimension).parts());
+            let promised_outside = of(assumed) - of(&load.inside);
+            let taken = match work.origin {
+                Origin::Outside => {
+                    (of(&facts.used) + of(&load.inside)).max(of(&load.claimed)) + promised_outside
+                }
+                Origin::Inside => of(&facts.used) + of(&load.held),
+            };
+            if u128::from(demand.parts()) + taken > of(&facts.total) {
                 return Err(format!(
-                    "{dimension}: {demand} asked of {:?}, used {:?}, promised {assumed:?}",
+                    "{dimension}: {demand} asked of {:?}, used {:?}, {load:?}",
                     facts.total, facts.used
                 ));
             }
+        }
+        let one = work.on_one_node();
+        let on_some_node = |has: fn(&NodeShape) -> &Resources| {
+            facts.shapes.iter().any(|node| {
+                let labelled =
+                    work.labels.is_none() || node.labels.get("zone").is_some_and(|zone| zone == "a");
+                labelled && one.iter().all(|(dimension, asked)| has(node).get(&dimension) >= asked)
+            })
+        };
+        let is_bound = work.labels.is_some() || facts.nodes > 1 && !one.is_empty();
+        if is_bound && !(on_some_node(|node| &node.total) && on_some_node(|node| &node.free)) {
+            return Err(format!("no node has {one:?}: {:?}", facts.shapes));
         }
         let limit = cluster.spec.limits.threshold(settings).as_f64();
         let share = |of: fn(&Resources) -> Quantity, physical: Option<f64>| {
@@ -478,8 +505,15 @@ impl Oracle {
                 load.drivers += driver;
                 // Ray measures memory every 15 s.
                 load.unseen_drivers += driver * u32::from(unseen(live.running_at, Span::seconds(15)));
+                let inside = record.work.origin == Origin::Inside;
                 if unseen(live.running_at, Span::default()) {
                     load.assumed.add(&record.work.demand);
+                    load.held.add(record.work.on_one_node());
+                    if inside {
+                        load.inside.add(&record.work.demand);
+                    }
+                } else if !inside && settings.claims == Claims::WhileRunning {
+                    load.claimed.add(&record.work.demand);
                 }
             }
             Rc::new(load)

@@ -1,12 +1,14 @@
 //! What one seed's world looks like: settings, clusters, how unkind it is.
 
 use multicluster_types::{
-    ClusterName, ClusterSpec, Limits, PolicyRule, PolicySpec, Quantity, Resources, Settings, Share, Span,
-    Tags, Weight,
-    settings::{Count, ExecutionMode, JobLimit, TagAffinity, Utilization},
+    ClusterName, ClusterSpec, Limits, Platform, PlatformName, PolicyRule, PolicySpec, Quantity, Resources,
+    Settings, Share, Span, Tags, Weight,
+    settings::{Claims, Count, ExecutionMode, JobLimit, TagAffinity, Utilization},
 };
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
+
+use crate::ray::Shape;
 
 /// How often things go wrong, in percent.
 #[derive(Debug, Clone, Copy)]
@@ -48,8 +50,7 @@ impl Faults {
 #[derive(Debug)]
 pub struct Plan {
     pub settings: Settings,
-    /// With what each has, and the memory of its head node, if it tells.
-    pub clusters: Vec<(ClusterSpec, Resources, Option<f64>)>,
+    pub clusters: Vec<(ClusterSpec, Shape)>,
     pub faults: Faults,
     pub steps: u32,
 }
@@ -110,6 +111,9 @@ fn settings(rng: &mut ChaCha8Rng) -> Settings {
     if chance(rng, 30) {
         settings.max_starting = Count::new(*pick(rng, &[1, 2, 4])).unwrap();
     }
+    if chance(rng, 30) {
+        settings.claims = Claims::UntilStarted;
+    }
     if chance(rng, 20) {
         settings.tag_affinity = TagAffinity::Preferred;
     }
@@ -127,7 +131,7 @@ fn settings(rng: &mut ChaCha8Rng) -> Settings {
 
 const TAGS: &[&[&str]] = &[&["linux"], &["macos"], &["linux", "gpu"], &[]];
 
-pub fn cluster(rng: &mut ChaCha8Rng, number: u32) -> (ClusterSpec, Resources, Option<f64>) {
+pub fn cluster(rng: &mut ChaCha8Rng, number: u32) -> (ClusterSpec, Shape) {
     let tags = pick(rng, TAGS);
     let limits = Limits {
         resource_threshold: chance(rng, 15).then(|| Share::percent(50)),
@@ -145,9 +149,19 @@ pub fn cluster(rng: &mut ChaCha8Rng, number: u32) -> (ClusterSpec, Resources, Op
         limits,
         ..ClusterSpec::new(name, "127.0.0.1:10001", format!("http://127.0.0.1:{}", 8000 + number))
     };
+    let count = *pick(rng, &[1, 1, 2, 4]);
     let cpus = *pick(rng, &[4.0, 8.0, 16.0]);
     let gpus = if chance(rng, 30) { 2.0 } else { 0.0 };
-    let total = [("CPU", cpus), ("GPU", gpus), ("memory", 32e9), ("licence", f64::from(number % 2))];
+    // Only the first node has a licence.
+    let node = |nth: u32| {
+        let licence = if nth == 0 { f64::from(number % 2) } else { 0.0 };
+        let of = |amount: f64| amount / f64::from(count);
+        let amounts = [("CPU", of(cpus)), ("GPU", of(gpus)), ("memory", of(32e9)), ("licence", licence)];
+        Resources::from_amounts(amounts).unwrap()
+    };
+    let nodes = (0..count).map(node).collect();
+    let arch = chance(rng, 50).then(|| PlatformName::new(*pick::<&str>(rng, &["x86_64", "arm64"])).unwrap());
+    let labels = if chance(rng, 50) { [("zone".into(), "a".into())].into() } else { [].into() };
     let head = *pick(rng, &[None, Some(64e9), Some(1e9), Some(5.5e8)]);
-    (spec, Resources::from_amounts(total).unwrap(), head)
+    (spec, Shape { nodes, labels, platform: Platform { os: None, arch }, head })
 }

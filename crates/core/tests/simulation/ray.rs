@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use multicluster_core::RunStatus;
 use multicluster_types::{
-    Attempt, HeadMemory, Incarnation, JobId, Load, Quantity, Resources, Share, Snapshot, Span, SubmissionId,
-    Timestamp,
+    Attempt, HeadMemory, Incarnation, JobId, Labels, Load, NodeShape, Platform, Quantity, Resources, Share,
+    Snapshot, Span, SubmissionId, Timestamp, Work,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +22,10 @@ pub enum Mode {
 #[derive(Debug)]
 pub struct FakeRay {
     pub total: Resources,
+    /// What each node has; they add up to the total.
+    nodes: Vec<Resources>,
+    labels: Labels,
+    platform: Platform,
     /// Memory of its head node in bytes, if it tells.
     pub head: Option<f64>,
     /// Somebody else's work on the same cluster.
@@ -32,14 +36,36 @@ pub struct FakeRay {
     pub session: u32,
     pub jobs: BTreeMap<String, FakeJob>,
     /// What the placements of tasks and actors use.
-    pub leases: BTreeMap<(JobId, Attempt), Resources>,
+    leases: BTreeMap<(JobId, Attempt), Piece>,
+}
+
+/// What is set aside on one node; not yet if no node has room.
+#[derive(Debug, Clone)]
+struct Piece {
+    node: Option<usize>,
+    size: Resources,
+}
+
+/// What a cluster is made of.
+#[derive(Debug)]
+pub struct Shape {
+    pub nodes: Vec<Resources>,
+    pub labels: Labels,
+    pub platform: Platform,
+    /// Memory of its head node in bytes, if it tells.
+    pub head: Option<f64>,
 }
 
 #[derive(Debug, Clone)]
 pub struct FakeJob {
     pub job: JobId,
     pub attempt: Attempt,
-    pub demand: Resources,
+    /// Where its driver is, and what that reserves.
+    pub driver: Resources,
+    pub node: Option<usize>,
+    pub burdens_head: bool,
+    /// What it uses of its claim besides, while it runs.
+    pub inside: Resources,
     pub status: RunStatus,
     pub starts_at: Timestamp,
     pub ends_at: Timestamp,
@@ -55,9 +81,15 @@ pub enum Happened {
 }
 
 impl FakeRay {
-    pub fn new(total: Resources, head: Option<f64>) -> Self {
+    pub fn new(shape: Shape) -> Self {
+        let Shape { nodes, labels, platform, head } = shape;
+        let mut total = Resources::default();
+        nodes.iter().for_each(|node| total.add(node));
         Self {
             total,
+            nodes,
+            labels,
+            platform,
             head,
             foreign: Resources::default(),
             mode: Mode::Up,
@@ -115,17 +147,18 @@ impl FakeRay {
         if self.mode == Mode::Hung {
             return happened;
         }
-        let mut used = self.used_by_jobs();
+        let mut free = self.free();
         for job in self.jobs.values_mut() {
-            let fits = job.demand.first_beyond(&self.total, &used, &self.foreign).is_none();
-            if job.status == RunStatus::Pending && job.starts_at <= now && fits {
+            let room = place(&free, &job.driver);
+            if job.status == RunStatus::Pending && job.starts_at <= now && room.is_some() {
                 let length = job.ends_at.since(job.starts_at);
                 (job.status, job.starts_at) = (RunStatus::Running, now);
                 job.ends_at = now + length;
                 if job.stop_asked {
                     (job.ends_at, job.end) = (now + Span::seconds(2), RunStatus::Stopped);
                 }
-                used.add(&job.demand);
+                job.node = room;
+                free[room.expect("checked")].subtract(&job.driver);
                 happened.push(Happened::Started(job.job.clone(), job.attempt));
             }
             if job.status == RunStatus::Running && job.ends_at <= now {
@@ -137,16 +170,44 @@ impl FakeRay {
         happened
     }
 
-    fn used_by_jobs(&self) -> Resources {
-        let mut used = Resources::default();
-        self.jobs.values().filter(|j| j.status == RunStatus::Running).for_each(|j| used.add(&j.demand));
-        self.leases.values().for_each(|demand| used.add(demand));
-        used
+    /// What is free on each node. What jobs start inside, and others' work, is spread over the
+    /// nodes as far as there is room.
+    fn free(&self) -> Vec<Resources> {
+        let mut free = self.nodes.clone();
+        let running = || self.jobs.values().filter(|job| job.status == RunStatus::Running);
+        let drivers = running().map(|job| (job.node, &job.driver));
+        for (node, size) in drivers.chain(self.leases.values().map(|piece| (piece.node, &piece.size))) {
+            if let Some(node) = node {
+                free[node].subtract(size);
+            }
+        }
+        for spread in running().map(|job| &job.inside).chain([&self.foreign]) {
+            let mut left = spread.clone();
+            for node in &mut free {
+                let had = node.clone();
+                node.subtract(&left);
+                left.add(node);
+                left.subtract(&had);
+            }
+        }
+        free
+    }
+
+    /// A task or an actor is there, or waits in Ray until a node has room.
+    pub fn lease(&mut self, job: JobId, attempt: Attempt, work: &Work) {
+        let free = self.free();
+        let piece = self.leases.entry((job, attempt));
+        let piece = piece.or_insert_with(|| Piece { node: None, size: work.on_one_node().clone() });
+        piece.node = piece.node.or_else(|| place(&free, &piece.size));
+    }
+
+    pub fn end_lease(&mut self, job: &JobId, attempt: Attempt) {
+        self.leases.remove(&(job.clone(), attempt));
     }
 
     /// What Ray itself and all drivers leave of the head node's memory.
     fn head_memory(&self) -> Option<HeadMemory> {
-        let is_driver = |job: &&FakeJob| job.status == RunStatus::Running && job.demand.is_empty();
+        let is_driver = |job: &&FakeJob| job.status == RunStatus::Running && job.burdens_head;
         let drivers = u32::try_from(self.jobs.values().filter(is_driver).count()).unwrap();
         let bytes = |bytes: f64| Quantity::from_f64(bytes.max(0.0)).unwrap();
         self.head.map(|total| HeadMemory {
@@ -156,8 +217,15 @@ impl FakeRay {
     }
 
     pub fn snapshot(&self, taken_at: Timestamp) -> Snapshot {
-        let mut used = self.used_by_jobs();
-        used.add(&self.foreign);
+        let free = self.free();
+        let mut used = self.total.clone();
+        free.iter().for_each(|node| used.subtract(node));
+        let nodes = self.nodes.iter().zip(free).map(|(total, free)| NodeShape {
+            total: total.clone(),
+            free,
+            labels: self.labels.clone(),
+            count: 1,
+        });
         let share = Share::of(used.cpu.parts(), self.total.cpu.parts());
         Snapshot {
             taken_at,
@@ -165,10 +233,17 @@ impl FakeRay {
             used,
             physical: Load { cpu: Some(share), gpu: None, memory: None },
             head: self.head_memory(),
-            nodes: 1,
+            nodes: u32::try_from(self.nodes.len()).unwrap(),
+            shapes: NodeShape::group(nodes),
+            platform: self.platform.clone(),
             ray_version: "2.60.0".into(),
             python_version: Some("3.11.7".into()),
             incarnation: self.incarnation(),
         }
     }
+}
+
+/// The first node with room for all of it.
+fn place(free: &[Resources], size: &Resources) -> Option<usize> {
+    free.iter().position(|node| size.first_beyond_total(node).is_none())
 }

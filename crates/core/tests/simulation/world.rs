@@ -1,15 +1,15 @@
 //! The driver and the network between the core and the fake clusters: time,
 //! latency, loss, duplication, crashes.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use multicluster_core::{
     ClusterVerdict, Core, DispatchOutcome, Effect, Explanation, Input, LookupOutcome, Observation, Output,
     ReleaseOutcome, Reply, RunStatus, record::JobRecord,
 };
 use multicluster_types::{
-    Attempt, ClusterName, JobId, Kind, ReasonKind, Resources, Settings, Snapshot, Span, State, Timestamp,
-    Verdict,
+    Attempt, ClusterName, JobId, Kind, Quantity, ReasonKind, Resources, Settings, Snapshot, Span, State,
+    Timestamp, Verdict,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -85,8 +85,8 @@ pub fn run(seed: u64, trace: bool) -> u64 {
         steps: 0,
     };
     let mut specs = Vec::new();
-    for (spec, total, head) in plan.clusters {
-        world.rays.insert(spec.name.clone(), FakeRay::new(total, head));
+    for (spec, shape) in plan.clusters {
+        world.rays.insert(spec.name.clone(), FakeRay::new(shape));
         specs.push(spec);
     }
     world.tell(Input::Reload { settings: Box::new(plan.settings), clusters: specs });
@@ -324,10 +324,22 @@ impl World {
         match request {
             Request::Submit { cluster, job, attempt, answer } => {
                 let Some(record) = self.oracle.store.jobs.get(&job) else { return };
+                let work = Arc::clone(&record.work);
+                // It starts all that it needs inside, nothing, or something of each kind.
+                let mut inside = work.demand.clone();
+                inside.subtract(work.on_one_node());
+                match self.rng.random_range(0..3) {
+                    0 => inside = Resources::default(),
+                    1 => inside.cpu = Quantity::from_f64(inside.cpu.as_f64() / 4.0).unwrap(),
+                    _ => {}
+                }
                 let new = FakeJob {
                     job: job.clone(),
                     attempt,
-                    demand: record.work.demand.clone(),
+                    driver: work.on_one_node().clone(),
+                    node: None,
+                    burdens_head: work.burdens_head(),
+                    inside,
                     status: RunStatus::Pending,
                     starts_at: self.now + Span(self.rng.random_range(800..2_500)),
                     ends_at: self.now + Span(self.rng.random_range(3_000..200_000)),
@@ -400,7 +412,10 @@ impl World {
     /// Shows an idle cluster, an old one, or nonsense.
     fn lie(&mut self, snapshot: &mut Snapshot) {
         match self.rng.random_range(0..4) {
-            0 => snapshot.used = Resources::default(),
+            0 => {
+                snapshot.used = Resources::default();
+                snapshot.shapes.iter_mut().for_each(|node| node.free = node.total.clone());
+            }
             1 => snapshot.taken_at = Timestamp(snapshot.taken_at.0 - self.rng.random_range(0..20_000)),
             2 => snapshot.used.add(&snapshot.total.clone()),
             _ => snapshot.taken_at = snapshot.taken_at + Span::minutes(10),
@@ -431,12 +446,12 @@ impl World {
 
     /// The holder of a placement runs it, beats, and lets go in the end.
     fn hold(&mut self, cluster: ClusterName, job: JobId, attempt: Attempt, ends_at: Timestamp) {
-        let demand = self.oracle.store.jobs.get(&job).map(|record| record.work.demand.clone());
+        let work = self.oracle.store.jobs.get(&job).map(|record| Arc::clone(&record.work));
         let up = self.rays.get(&cluster).is_some_and(|ray| ray.mode == Mode::Up);
-        let over = self.now >= ends_at || demand.is_none();
+        let over = self.now >= ends_at || work.is_none();
         if !up || over || chance(&mut self.rng, self.faults.lost / 4) {
             if let Some(ray) = self.rays.get_mut(&cluster) {
-                ray.leases.remove(&(job.clone(), attempt));
+                ray.end_lease(&job, attempt);
             }
             let outcome = match (up, over) {
                 (false, _) => ReleaseOutcome::Unreachable("no route".into()),
@@ -447,11 +462,8 @@ impl World {
         }
         let running = self.core.job(&job).and_then(|r| r.live()).is_some_and(|live| live.attempt == attempt);
         let ray = self.rays.get_mut(&cluster).expect("up");
-        if !running {
-            ray.leases.remove(&(job, attempt));
-            return;
-        }
-        ray.leases.insert((job.clone(), attempt), demand.unwrap_or_default());
+        let Some(work) = work.filter(|_| running) else { return ray.end_lease(&job, attempt) };
+        ray.lease(job.clone(), attempt, &work);
         self.answer(Span(5), &Input::Heartbeat { job: job.clone(), attempt });
         self.later(Span::seconds(8), Event::Holder { cluster, job, attempt, ends_at });
     }
@@ -520,11 +532,20 @@ impl World {
 
     /// A job that could go on, and has not ended.
     fn unfinished(&self) -> Option<(JobId, String)> {
-        use ReasonKind::{Infeasible, MissingTags, OtherCluster, OtherVersions};
+        use ReasonKind::{
+            Infeasible, MissingTags, NoSuchNode, NodeTooSmall, OtherCluster, OtherPlatform, OtherVersions,
+        };
         let never = |c: &ClusterVerdict| match &c.verdict {
-            Verdict::Rejected(reason) => {
-                matches!(reason.kind(), Infeasible | MissingTags | OtherCluster | OtherVersions)
-            }
+            Verdict::Rejected(reason) => matches!(
+                reason.kind(),
+                Infeasible
+                    | MissingTags
+                    | OtherCluster
+                    | OtherVersions
+                    | OtherPlatform
+                    | NoSuchNode
+                    | NodeTooSmall
+            ),
             _ => false,
         };
         let waits_for_good = |record: &JobRecord, why: &Explanation| {

@@ -10,7 +10,9 @@ mod usage;
 
 use std::collections::BTreeMap;
 
-use multicluster_types::{HeadMemory, Incarnation, Load, Message, Resources, Snapshot, Timestamp};
+use multicluster_types::{
+    HeadMemory, Incarnation, Load, Message, NodeShape, Platform, PlatformName, Resources, Snapshot, Timestamp,
+};
 use serde::Deserialize;
 
 use crate::{
@@ -55,23 +57,36 @@ pub struct NodeFacts {
     pub total: Resources,
     /// What of it is taken.
     pub used: Resources,
+    /// Does its host have shared memory as Linux has it?
+    pub has_shared_memory: bool,
 }
 
 impl NodeFacts {
-    /// Its operating system, if a label says so: Ray itself does not report it.
+    /// What it runs on. Ray reports neither system nor architecture: labels say it, or what Ray
+    /// tells of the host gives it away.
     #[must_use]
-    pub fn os(&self) -> Option<&str> {
-        self.label(["kubernetes.io/os", "ray.io/os", "os"])
-    }
-
-    /// Its processor architecture, if a label says so.
-    #[must_use]
-    pub fn arch(&self) -> Option<&str> {
-        self.label(["kubernetes.io/arch", "ray.io/arch", "arch"])
+    pub fn platform(&self) -> Platform {
+        let accelerator = self.labels.get("ray.io/accelerator-type").map(|kind| kind.to_ascii_lowercase());
+        let is_apple = accelerator.is_some_and(|kind| kind.contains("apple"));
+        let name = |word: &str| PlatformName::new(word).ok();
+        let os = || is_apple.then_some("macos").or(self.has_shared_memory.then_some("linux"));
+        Platform {
+            os: self.label(["kubernetes.io/os", "ray.io/os", "os"]).or_else(os).and_then(name),
+            arch: self
+                .label(["kubernetes.io/arch", "ray.io/arch", "arch"])
+                .or(is_apple.then_some("arm64"))
+                .and_then(name),
+        }
     }
 
     fn label<const N: usize>(&self, names: [&str; N]) -> Option<&str> {
         names.iter().find_map(|name| self.labels.get(*name)).map(String::as_str)
+    }
+
+    fn shape(&self) -> NodeShape {
+        let mut free = self.total.clone();
+        free.subtract(&self.used);
+        NodeShape { total: self.total.clone(), free, labels: self.labels.clone(), count: 1 }
     }
 }
 
@@ -86,28 +101,28 @@ impl Facts {
             physical: self.physical,
             head: self.head,
             nodes: u32::try_from(self.nodes.len()).unwrap_or(u32::MAX),
+            shapes: NodeShape::group(self.nodes.iter().map(NodeFacts::shape)),
+            platform: self.platform(),
             ray_version: self.version.ray_version.clone(),
             python_version: self.python_version.clone(),
             incarnation: self.version.session_name.clone(),
         }
     }
 
-    /// The operating system, if all nodes that say agree.
+    /// What all nodes that say so run on, if they agree.
     #[must_use]
-    pub fn os(&self) -> Option<&str> {
-        agreed(self.nodes.iter().filter_map(NodeFacts::os))
-    }
-
-    /// The processor architecture, if all nodes that say agree.
-    #[must_use]
-    pub fn arch(&self) -> Option<&str> {
-        agreed(self.nodes.iter().filter_map(NodeFacts::arch))
+    pub fn platform(&self) -> Platform {
+        let platforms: Vec<_> = self.nodes.iter().map(NodeFacts::platform).collect();
+        Platform {
+            os: agreed(platforms.iter().filter_map(|node| node.os.as_ref())),
+            arch: agreed(platforms.iter().filter_map(|node| node.arch.as_ref())),
+        }
     }
 }
 
-fn agreed<'a>(mut said: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+fn agreed<'a>(mut said: impl Iterator<Item = &'a PlatformName>) -> Option<PlatformName> {
     let first = said.next()?;
-    said.all(|other| other == first).then_some(first)
+    said.all(|other| other == first).then(|| first.clone())
 }
 
 /// The Python of one life of a head.
@@ -177,7 +192,8 @@ pub(crate) fn combine(
         amounts::add(&mut facts.total, &total, &mut notes);
         amounts::add(&mut facts.used, &used, &mut notes);
         let (id, ip, is_head, labels) = (node.id, node.ip, node.is_head, node.labels);
-        facts.nodes.push(NodeFacts { id, ip, is_head, labels, total, used });
+        let has_shared_memory = host.is_some_and(usage::Host::has_shared_memory);
+        facts.nodes.push(NodeFacts { id, ip, is_head, labels, total, used, has_shared_memory });
     }
     if facts.nodes.is_empty() {
         let message =

@@ -151,7 +151,38 @@ fn os_and_architecture_come_from_labels_that_agree() {
     two["labels"] = json!({"kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64"});
     let usage = json!({"h": "0.0/4.0 CPU", "ww": "0.0/4.0 CPU"});
     let facts = facts(&nodes(&[one, two]), &summary(&[], &usage)).unwrap();
-    assert_eq!((facts.os(), facts.arch()), (Some("linux"), None));
+    assert_eq!(facts.platform().to_string(), "linux", "one of each architecture is none");
+}
+
+#[test]
+fn what_ray_tells_of_a_host_gives_its_system_away() {
+    let nodes_of = |label: Value| {
+        let mut one = node("h", 4.0);
+        one["labels"] = json!({"ray.io/accelerator-type": label});
+        nodes(&[one])
+    };
+    let told = |nodes: &str, shm: Value| {
+        let mut host = host("h", 0.0, 4, (1, 2), &json!([]));
+        host["shm"] = shm;
+        let usage = json!({"h": "0.0/4.0 CPU"});
+        facts(nodes, &summary(&[host], &usage)).unwrap().platform().to_string()
+    };
+    assert_eq!(told(&nodes_of(json!("A100")), json!(13_086_720)), "linux");
+    assert_eq!(told(&nodes_of(json!("Apple-M3")), json!(null)), "macos arm64");
+    assert_eq!(told(&nodes_of(json!("A100")), json!(null)), "an unknown platform");
+}
+
+#[test]
+fn nodes_that_look_alike_are_one_shape_with_what_is_free_on_each() {
+    let all = nodes(&[node("h", 4.0), node("a", 8.0), node("b", 8.0)]);
+    let usage = json!({"h": "1.0/4.0 CPU", "a": "2.0/8.0 CPU", "b": "2.0/8.0 CPU"});
+    let snapshot = facts(&all, &summary(&[], &usage)).unwrap().snapshot(multicluster_types::Timestamp(1));
+    let shapes: Vec<_> = snapshot
+        .shapes
+        .iter()
+        .map(|shape| (shape.total.cpu.as_f64(), shape.free.cpu.as_f64(), shape.count))
+        .collect();
+    assert_eq!((shapes, snapshot.nodes), (vec![(8.0, 6.0, 2), (4.0, 3.0, 1)], 3));
 }
 
 #[test]

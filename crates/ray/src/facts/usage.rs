@@ -41,12 +41,20 @@ pub(super) struct Host {
     /// Total, available, percent, used; sometimes fewer.
     #[serde(default)]
     mem: Option<Vec<f64>>,
+    /// Bytes of shared memory; none where there is no such thing (macOS).
+    #[serde(default)]
+    shm: Option<serde::de::IgnoredAny>,
     #[serde(default)]
     gpus: Option<Vec<Gpu>>,
     raylet: Raylet,
 }
 
 impl Host {
+    /// Linux has it, and macOS has not.
+    pub(super) fn has_shared_memory(&self) -> bool {
+        self.shm.is_some()
+    }
+
     /// As the node itself sees it: in a container, the container's.
     pub(super) fn memory(&self) -> Option<HeadMemory> {
         let [total, free, ..] = self.mem.as_deref()? else { return None };

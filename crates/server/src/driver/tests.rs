@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use multicluster_core::{Input, ReleaseOutcome};
 use multicluster_store::{Change, Loaded, Options, Store, StoreError, memory};
-use multicluster_types::{Attempt, ClusterName, JobId, Kind, Load, Payload, Resources, Snapshot, Span, Work};
+use multicluster_types::{
+    Attempt, ClusterName, JobId, Kind, Load, Payload, Platform, Resources, Snapshot, Span, Work,
+};
 
 use crate::{NewJob, Started, clock::wall, start};
 
@@ -49,6 +51,8 @@ scheduler: {poll_interval: 1h, snapshot_max_age: 1h, unhealthy_after: 1000000, r
             physical: Load::default(),
             head: None,
             nodes: 1,
+            shapes: Vec::new(),
+            platform: Platform::default(),
             ray_version: "2.60.0".into(),
             python_version: None,
             incarnation: None,

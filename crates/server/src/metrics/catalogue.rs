@@ -73,7 +73,8 @@ metrics! {
     UTILIZATION = Gauge "multicluster_cluster_utilization_ratio" {"cluster", "resource", "measure"} "How much is in use, 0 to 1: logical is what Ray has promised to tasks and actors, physical is the load of the hosts.";
     CAPACITY = Gauge "multicluster_cluster_capacity" {"cluster", "resource"} "Ray's logical resources in all. CPU and GPU in units, memory in bytes.";
     USED = Gauge "multicluster_cluster_used" {"cluster", "resource"} "How much of them is in use, as Ray says.";
-    ASSUMED = Gauge "multicluster_cluster_assumed" {"cluster", "resource"} "Promised by us, and not yet in what Ray says.";
+    PROMISED = Gauge "multicluster_cluster_promised" {"cluster", "resource"} "Promised by us, and not yet in what Ray says.";
+    CLAIMED = Gauge "multicluster_cluster_claimed" {"cluster", "resource"} "What our running work needs, whatever it uses at the moment.";
     LIVE = Gauge "multicluster_cluster_live" {"cluster"} "Jobs, tasks and actors of ours on it.";
     TOP_LEVEL = Gauge "multicluster_cluster_top_level_jobs" {"cluster"} "How many of those are top-level jobs.";
     DRIVERS = Gauge "multicluster_cluster_drivers" {"cluster"} "How many have their driver on its head node.";

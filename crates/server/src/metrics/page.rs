@@ -194,7 +194,8 @@ impl Page {
         };
         out.gauges(&all::CAPACITY, amounts(|view| view.snapshot.as_ref().map(|facts| &facts.total)))?;
         out.gauges(&all::USED, amounts(|view| view.snapshot.as_ref().map(|facts| &facts.used)))?;
-        out.gauges(&all::ASSUMED, amounts(|view| Some(&view.assumed)))?;
+        out.gauges(&all::PROMISED, amounts(|view| Some(&view.promised)))?;
+        out.gauges(&all::CLAIMED, amounts(|view| Some(&view.claimed)))?;
         out.gauges(&all::LIVE, views().map(|(name, view)| ([name], float(view.live as u64))))?;
         out.gauges(&all::TOP_LEVEL, views().map(|(name, view)| ([name], f64::from(view.top_level_jobs))))?;
         out.gauges(&all::DRIVERS, views().map(|(name, view)| ([name], f64::from(view.drivers))))?;

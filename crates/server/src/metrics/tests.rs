@@ -2,7 +2,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use multicluster_core::{ClusterChange, DispatchOutcome, Identity, Input, Submission};
 use multicluster_types::{
-    ClusterSpec, Resources, Settings, Snapshot, Span, Timestamp, Work, settings::Share,
+    ClusterSpec, Platform, Resources, Settings, Snapshot, Span, Timestamp, Work, settings::Share,
 };
 
 use super::{catalogue::ALL, *};
@@ -25,6 +25,8 @@ impl World {
             physical: multicluster_types::Load::default(),
             head: None,
             nodes: 1,
+            shapes: Vec::new(),
+            platform: Platform::default(),
             ray_version: "2.60.0".into(),
             python_version: Some("3.11.7".into()),
             incarnation: None,

@@ -4,7 +4,7 @@
 use std::{ops::Bound, str::FromStr};
 
 use multicluster_api::codes;
-use multicluster_types::{OnClusterLoss, settings};
+use multicluster_types::{OnClusterLoss, Resources, settings};
 
 use super::JobRequest;
 use crate::http::error::Problem;
@@ -12,10 +12,13 @@ use crate::http::error::Problem;
 const PREFIX: &str = "multicluster.";
 
 /// What may follow `multicluster.`
-pub(super) const KNOWN: [&str; 9] = [
+pub(super) const KNOWN: [&str; 12] = [
+    "needs",
     "preferred_cluster",
     "required",
     "tags",
+    "os",
+    "arch",
     "priority",
     "max_retries",
     "on_cluster_loss",
@@ -34,6 +37,16 @@ pub(super) fn fill(job: &mut JobRequest) -> Result<(), Problem> {
     });
     for (name, value) in hints {
         match name {
+            "needs" => {
+                let needs = Resources::parse(value).map_err(|error| {
+                    Problem::told(codes::BAD_HINT, &error).about("metadata multicluster.needs")
+                })?;
+                if job.needs.is_empty() {
+                    job.needs = needs;
+                }
+            }
+            "os" => drop(job.wishes.os.get_or_insert_with(|| value.to_owned())),
+            "arch" => drop(job.wishes.arch.get_or_insert_with(|| value.to_owned())),
             "preferred_cluster" => {
                 job.wishes.preferred_cluster.get_or_insert_with(|| value.to_owned());
             }

@@ -86,7 +86,7 @@ fn what_the_entrypoint_reserves_is_the_demand() {
         resources: [("tpu".to_owned(), 2.0)].into(),
         ..EntrypointResources::default()
     };
-    let demand = demand(&reserve).unwrap();
+    let demand = reserved(&reserve).unwrap();
     assert_eq!(demand.to_string(), "CPU 0.5, GPU 1, memory 1 GiB, tpu 2");
 }
 

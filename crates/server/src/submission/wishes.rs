@@ -1,10 +1,12 @@
 //! Where and in which order work should run, as callers say it.
 
+use std::collections::BTreeMap;
+
 use multicluster_api::codes;
 use multicluster_core::Parent;
 use multicluster_types::{
-    ClusterName, IdError, JobId, Kind, OnClusterLoss, Preference, Priority, Resources, Retry, Tags, Versions,
-    Work,
+    ClusterName, IdError, JobId, LabelSelector, OnClusterLoss, Platform, PlatformName, Preference, Priority,
+    Retry, Tags, Versions, Work,
 };
 
 use crate::http::error::Problem;
@@ -18,6 +20,8 @@ pub(crate) struct Wishes {
     pub(crate) preferred_cluster: Option<String>,
     pub(crate) required: bool,
     pub(crate) tags: Vec<String>,
+    pub(crate) os: Option<String>,
+    pub(crate) arch: Option<String>,
     /// Of Ray and Python, of callers who connect themselves.
     pub(crate) versions: Option<(String, String)>,
     pub(crate) priority: Option<i32>,
@@ -34,8 +38,8 @@ pub(crate) fn parent_names(job: Option<String>, cluster: Option<String>) -> Opti
 }
 
 impl Wishes {
-    /// As the scheduler takes it.
-    pub(crate) fn check(self, kind: Kind, demand: Resources) -> Result<(Work, Option<Parent>), Problem> {
+    /// Adds them to work that says what it asks for.
+    pub(crate) fn check(self, work: Work) -> Result<(Work, Option<Parent>), Problem> {
         if self.required && self.preferred_cluster.is_none() {
             let problem = Problem::new(codes::BAD_JOB, "required is set, but no preferred_cluster");
             return Err(problem.hint("name the cluster it must run on as preferred_cluster"));
@@ -51,6 +55,7 @@ impl Wishes {
             .transpose()?;
         let tags =
             Tags::new(self.tags).map_err(|error| Problem::told(codes::BAD_JOB, &error).about("tags"))?;
+        let platform = platform(self.os.as_deref(), self.arch.as_deref())?;
         let versions = self.versions.map(|(ray, python)| versions(&ray, &python)).transpose()?;
         let max_retries = self.max_retries.unwrap_or_default();
         if max_retries > MAX_RETRIES {
@@ -60,7 +65,7 @@ impl Wishes {
         let parent = self.parent.map(parent).transpose()?;
         let retry = Retry { max_retries, on_cluster_loss: self.on_cluster_loss.unwrap_or_default() };
         let priority = Priority(self.priority.unwrap_or_default());
-        Ok((Work { demand, tags, preference, versions, priority, retry, ..Work::new(kind) }, parent))
+        Ok((Work { tags, preference, platform, versions, priority, retry, ..work }, parent))
     }
 }
 
@@ -68,6 +73,26 @@ fn parent((job, cluster): (String, String)) -> Result<Parent, Problem> {
     let job = JobId::new(job).map_err(|error| named("parent_job", &error))?;
     let cluster = ClusterName::new(cluster).map_err(|error| named("parent_cluster", &error))?;
     Ok(Parent { job, cluster })
+}
+
+fn platform(os: Option<&str>, arch: Option<&str>) -> Result<Option<Box<Platform>>, Problem> {
+    let name = |field, text: Option<&str>| {
+        text.map(PlatformName::new)
+            .transpose()
+            .map_err(|error| Problem::told(codes::BAD_JOB, &error).about(field))
+    };
+    let platform = Platform { os: name("os", os)?, arch: name("arch", arch)? };
+    Ok((!platform.is_empty()).then(|| Box::new(platform)))
+}
+
+/// What the labels of a node must say.
+pub(crate) fn selector(
+    field: &str,
+    labels: BTreeMap<String, String>,
+) -> Result<Option<Box<LabelSelector>>, Problem> {
+    let selector = LabelSelector::try_from(labels)
+        .map_err(|error| Problem::told(codes::BAD_JOB, &error).about(field))?;
+    Ok((!selector.is_empty()).then(|| Box::new(selector)))
 }
 
 fn versions(ray: &str, python: &str) -> Result<Box<Versions>, Problem> {

@@ -178,6 +178,7 @@ fn work(job: &Job) -> Option<Work> {
     let origin = if job.parent_job.is_some() { Origin::Inside } else { Origin::Outside };
     Some(Work {
         demand: job.demand.clone(),
+        reserves: job.reserves.clone().map(Box::new),
         tags: Tags::new(&job.tags).ok()?,
         preference,
         origin,

@@ -28,6 +28,7 @@ const MARK: &str = "RAY_MULTICLUSTER_SANDBOX";
 const TEMP_PREFIX: &str = "/tmp/ray-sandbox-";
 /// The least that Ray takes is 75 MB.
 const OBJECT_STORE_BYTES: u32 = 100 * 1024 * 1024;
+const MEMORY_PER_CPU: u64 = 2 << 30;
 /// Ray gives itself 30 s, which are not enough on a machine that is very busy. What it has
 /// loaded once it loads faster.
 const TOO_SLOW: &str = "timed out during startup";
@@ -201,6 +202,8 @@ impl StandIn {
             "--dashboard-host=127.0.0.1".into(),
             format!("--temp-dir={}", self.temp_dir.display()),
             format!("--num-cpus={}", self.cpus),
+            // As the CPUs, whatever the machine has.
+            format!("--memory={}", u64::from(self.cpus) * MEMORY_PER_CPU),
             format!("--object-store-memory={OBJECT_STORE_BYTES}"),
         ]);
         arguments.extend(RAY_PORTS.iter().map(|option| format!("--{option}={}", self.port(option))));

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use multicluster_api::JobRequest;
-use multicluster_types::{OnClusterLoss, Quantity, RuntimeEnv};
+use multicluster_types::{OnClusterLoss, Quantity, Resources, RuntimeEnv};
 use serde::de::DeserializeOwned;
 
 use super::runtime_env;
@@ -26,15 +26,18 @@ pub(crate) struct JobArgs {
     /// Texts to keep with it, as a JSON object.
     #[arg(long, value_name = "JSON")]
     metadata_json: Option<String>,
-    /// CPUs that it reserves, and a cluster must have free.
-    #[arg(long, value_name = "N", visible_alias = "entrypoint-num-cpus")]
-    cpus: Option<f64>,
+    /// What its cluster must have free for the tasks and actors that it starts: cpu=16,memory=32GiB.
+    #[arg(long, value_name = "RESOURCES", value_parser = resources)]
+    needs: Option<Resources>,
+    /// CPUs that Ray sets aside for the entrypoint itself, on one node.
+    #[arg(long, value_name = "N")]
+    entrypoint_num_cpus: Option<f64>,
     /// GPUs, likewise.
-    #[arg(long, value_name = "N", visible_alias = "entrypoint-num-gpus")]
-    gpus: Option<f64>,
+    #[arg(long, value_name = "N")]
+    entrypoint_num_gpus: Option<f64>,
     /// Memory, likewise: 16GiB, or a number of bytes.
-    #[arg(long, value_name = "SIZE", visible_alias = "entrypoint-memory", value_parser = bytes)]
-    memory: Option<u64>,
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    entrypoint_memory: Option<u64>,
     /// Custom resources, likewise, as a JSON object.
     #[arg(long, value_name = "JSON")]
     entrypoint_resources: Option<String>,
@@ -50,6 +53,12 @@ pub(crate) struct JobArgs {
     /// A tag that its cluster must carry, or a label; repeat for more.
     #[arg(long, value_name = "TAG", value_delimiter = ',')]
     tag: Vec<String>,
+    /// The operating system of its cluster: linux, macos.
+    #[arg(long, value_name = "NAME")]
+    os: Option<String>,
+    /// The processor architecture of its cluster: x86_64, arm64.
+    #[arg(long, value_name = "NAME")]
+    arch: Option<String>,
     /// Higher goes first; 0 unless said.
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     priority: Option<i32>,
@@ -84,9 +93,10 @@ impl JobArgs {
             entrypoint: command(&self.entrypoint),
             runtime_env: env,
             metadata: object("--metadata-json", self.metadata_json.as_deref())?,
-            entrypoint_num_cpus: self.cpus,
-            entrypoint_num_gpus: self.gpus,
-            entrypoint_memory: self.memory,
+            needs: self.needs.clone().unwrap_or_default(),
+            entrypoint_num_cpus: self.entrypoint_num_cpus,
+            entrypoint_num_gpus: self.entrypoint_num_gpus,
+            entrypoint_memory: self.entrypoint_memory,
             entrypoint_resources: object("--entrypoint-resources", self.entrypoint_resources.as_deref())?,
             entrypoint_label_selector: object(
                 "--entrypoint-label-selector",
@@ -96,6 +106,8 @@ impl JobArgs {
             preferred_cluster: self.require_cluster.clone().or_else(|| self.cluster.clone()),
             required: self.require_cluster.is_some(),
             tags: self.tag.clone(),
+            os: self.os.clone(),
+            arch: self.arch.clone(),
             priority: self.priority,
             max_retries: self.max_retries,
             on_cluster_loss: self.on_cluster_loss,
@@ -137,6 +149,10 @@ fn json<T: DeserializeOwned>(flag: &str, text: &str) -> Result<T, Failure> {
 fn bytes(text: &str) -> Result<u64, String> {
     let amount = Quantity::parse(text).map_err(|error| error.to_string())?;
     Ok(amount.parts() / 10_000)
+}
+
+fn resources(text: &str) -> Result<Resources, String> {
+    Resources::parse(text).map_err(|error| error.to_string())
 }
 
 fn on_cluster_loss(text: &str) -> Result<OnClusterLoss, String> {

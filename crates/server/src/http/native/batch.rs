@@ -165,7 +165,7 @@ async fn wait_for_all(
         let look = |turn: &mut Turn| {
             let waits = |(_, job): &(usize, JobId)| Input::Waits { job: job.clone() };
             drop(turn.feed(Input::Together(queued.iter().map(waits).collect())));
-            let accepted = |job| Ok(Accepted { job, duplicate: None });
+            let accepted = |job| Ok(Accepted { job, duplicate: None, notice: None });
             let seen = |(place, id)| (place, placed(turn.core(), accepted(id)));
             queued.into_iter().map(seen).collect::<Vec<_>>()
         };
@@ -251,7 +251,7 @@ impl Serialize for Results<'_> {
                     Some(Ok(accepted)) if accepted.duplicate.is_none() => {
                         Item::New { id: accepted.job.as_str() }
                     }
-                    Some(Ok(accepted)) => Item::Known(views::accepted(&accepted.job, accepted.duplicate)),
+                    Some(Ok(accepted)) => Item::Known(views::accepted(accepted)),
                     Some(Err(refusal)) => Item::Refused { error: Problem::from(refusal.clone()).body() },
                     None => Item::Refused { error: stopping().body() },
                 },
@@ -277,7 +277,8 @@ mod tests {
 
     #[test]
     fn the_answer_is_in_the_order_of_the_request() {
-        let accepted = |id: &str, duplicate| Ok(Accepted { job: JobId::new(id).unwrap(), duplicate });
+        let accepted =
+            |id: &str, duplicate| Ok(Accepted { job: JobId::new(id).unwrap(), duplicate, notice: None });
         let answer = Answer {
             refused: vec![None, Some(Problem::new(codes::BAD_JOB, "no")), None, None],
             results: vec![

@@ -42,6 +42,7 @@ impl From<api::JobRequest> for JobRequest {
             runtime_env: sent.runtime_env,
             folders: sent.packages,
             metadata: sent.metadata,
+            needs: sent.needs,
             reserve: EntrypointResources {
                 num_cpus: sent.entrypoint_num_cpus,
                 num_gpus: sent.entrypoint_num_gpus,
@@ -54,6 +55,8 @@ impl From<api::JobRequest> for JobRequest {
                 preferred_cluster: sent.preferred_cluster,
                 required: sent.required,
                 tags: sent.tags,
+                os: sent.os,
+                arch: sent.arch,
                 versions: None,
                 priority: sent.priority,
                 max_retries: sent.max_retries,
@@ -78,7 +81,7 @@ pub(super) async fn submit(
     let accepted =
         plane.driver.submit(job).await.map_err(|failure| Problem::from(failure).in_submission())?;
     let status = if accepted.duplicate.is_some() { StatusCode::OK } else { StatusCode::CREATED };
-    Ok((status, Json(views::accepted(&accepted.job, accepted.duplicate))))
+    Ok((status, Json(views::accepted(&accepted))))
 }
 
 /// List jobs, the latest first

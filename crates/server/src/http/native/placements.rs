@@ -13,7 +13,7 @@ use multicluster_core::{
     Core, Input, Refusal,
     record::{JobRecord, Phase},
 };
-use multicluster_types::{JobId, Kind};
+use multicluster_types::{JobId, Kind, Work};
 
 use super::{
     Api,
@@ -25,7 +25,7 @@ use crate::{
     access::Caller,
     driver::{Failure, NewJob, Turn},
     http::error::Problem,
-    submission::{Wishes, parent_names},
+    submission::{Wishes, parent_names, selector},
 };
 
 /// The longest a request is kept waiting.
@@ -44,13 +44,16 @@ pub(super) fn new_placement(sent: api::PlacementRequest) -> Result<NewJob, Probl
         preferred_cluster: sent.preferred_cluster,
         required: sent.required,
         tags: sent.tags,
+        os: sent.os,
+        arch: sent.arch,
         versions: parent_names(sent.ray_version, sent.python_version),
         priority: sent.priority,
         max_retries: sent.max_retries,
         on_cluster_loss: sent.on_cluster_loss,
         parent: parent_names(sent.parent_job, sent.parent_cluster),
     };
-    let (work, parent) = wishes.check(sent.kind, sent.demand)?;
+    let labels = selector("label_selector", sent.label_selector)?;
+    let (work, parent) = wishes.check(Work { demand: sent.demand, labels, ..Work::new(sent.kind) })?;
     Ok(NewJob::placement(id, work, parent))
 }
 

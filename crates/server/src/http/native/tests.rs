@@ -20,7 +20,7 @@ use axum::{
     http::{HeaderMap, Request, StatusCode},
 };
 use multicluster_core::Input;
-use multicluster_types::{ClusterName, Incarnation, Load, Resources, Snapshot, Span};
+use multicluster_types::{ClusterName, Incarnation, Load, Platform, Resources, Snapshot, Span};
 use serde_json::Value;
 use tower::Service;
 
@@ -95,6 +95,8 @@ impl World {
             physical: Load::default(),
             head: None,
             nodes: 1,
+            shapes: Vec::new(),
+            platform: Platform::default(),
             ray_version: "2.60.0".into(),
             python_version: Some("3.11.7".into()),
             incarnation: Some(Incarnation::new("session_1").unwrap()),

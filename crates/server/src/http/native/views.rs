@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use multicluster_api as api;
 use multicluster_core::{
-    ClusterVerdict, Duplicate, Explanation, Head, QueueKind, QueueView, WhatIf,
+    Accepted, ClusterVerdict, Duplicate, Explanation, Head, QueueKind, QueueView, WhatIf,
     record::{AttemptOutcome, AttemptRecord, JobRecord, Live, Phase},
 };
-use multicluster_types::{Attempt, Decision, JobId, Message, Payload, SubmissionId, Tag, Timestamp, Verdict};
+use multicluster_types::{Attempt, Decision, Message, Payload, SubmissionId, Tag, Timestamp, Verdict};
 use serde_json::Value;
 
 use crate::resolve::{redact, redact_metadata, redact_text};
@@ -34,6 +34,7 @@ pub(super) fn job(record: &JobRecord, payload: Option<&Payload>) -> api::Job {
         entrypoint: payload.map(|payload| redact_text(&payload.entrypoint)),
         metadata: payload.map_or_else(BTreeMap::new, |payload| redact_metadata(&payload.metadata)),
         demand: work.demand.clone(),
+        reserves: work.reserves.as_deref().cloned(),
         tags: work.tags.iter().map(Tag::to_string).collect(),
         preferred_cluster: work.preference.as_ref().map(|preference| text(&preference.cluster)),
         required: work.preference.as_ref().is_some_and(|preference| preference.required),
@@ -130,12 +131,12 @@ fn outcome(outcome: AttemptOutcome) -> &'static str {
     }
 }
 
-pub(super) fn accepted(job: &JobId, duplicate: Option<Duplicate>) -> api::Accepted {
-    let duplicate = duplicate.map(|duplicate| match duplicate {
+pub(super) fn accepted(accepted: &Accepted) -> api::Accepted {
+    let duplicate = accepted.duplicate.map(|duplicate| match duplicate {
         Duplicate::SameId => api::Duplicate::SameId,
         Duplicate::SameContent => api::Duplicate::SameContent,
     });
-    api::Accepted { id: text(job), duplicate }
+    api::Accepted { id: text(&accepted.job), duplicate, notice: accepted.notice.as_ref().map(text) }
 }
 
 pub(super) fn explanation(why: Explanation) -> api::Explanation {
@@ -177,6 +178,7 @@ fn head(head: Head) -> api::QueueHead {
         id: text(why.job),
         kind: work.kind,
         demand: work.demand.clone(),
+        reserves: work.reserves.as_deref().cloned(),
         tags: work.tags.iter().map(Tag::to_string).collect(),
         preferred_cluster: work.preference.as_ref().map(|preference| text(&preference.cluster)),
         required: work.preference.as_ref().is_some_and(|preference| preference.required),

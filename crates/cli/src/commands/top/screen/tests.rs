@@ -23,7 +23,7 @@ fn cluster(name: &str, change: &Value) -> Cluster {
     let mut cluster = json!({
         "name": name, "head_address": "h:1", "dashboard": "http://h", "source": "file", "tags": [], "weight": 1.0,
         "prefer": false, "health": {"state": "healthy"}, "breaker": {"state": "closed"}, "draining": false,
-        "leaving": false, "assumed": {}, "logical": {}, "physical": {}, "live": 0, "top_level_jobs": 0,
+        "leaving": false, "promised": {}, "claimed": {}, "logical": {}, "physical": {}, "live": 0, "top_level_jobs": 0,
         "runtime_env": {}, "inject_sdk": false, "connection": {"has_token": false, "insecure_tls": false},
         "limits": {"resource_threshold": 0.7, "submission_interval_seconds": 40.0},
     });
@@ -55,7 +55,7 @@ fn app() -> App {
     ];
     let pool: Pool = serde_json::from_value(json!({
         "clusters": 3, "available": 1, "health": {"healthy": 2, "unhealthy": 1}, "nodes": 2, "total": {"CPU": 12},
-        "used": {"CPU": 5}, "assumed": {}, "free": {"CPU": 7}, "logical": {"cpu": 0.4}, "live": 3, "waiting": 4,
+        "used": {"CPU": 5}, "promised": {}, "claimed": {}, "free": {"CPU": 7}, "logical": {"cpu": 0.4}, "live": 3, "waiting": 4,
     }))
     .expect("a pool");
     let queues: Queues = serde_json::from_value(json!({"waiting": 4, "items": [

@@ -18,7 +18,7 @@ pub(super) fn cluster(
     now: Timestamp,
     caller: &Caller,
 ) -> api::Cluster {
-    let ClusterView { spec, snapshot, assumed, .. } = view;
+    let ClusterView { spec, snapshot, promised, platform, .. } = view;
     let snapshot = snapshot.as_ref();
     // The core's own time stands still between inputs.
     let now = wall().max(now);
@@ -37,11 +37,16 @@ pub(super) fn cluster(
         leaving: view.leaving,
         total: snapshot.map(|snapshot| snapshot.total.clone()),
         used: snapshot.map(|snapshot| snapshot.used.clone()),
-        assumed: assumed.clone(),
-        free: snapshot.map(|snapshot| free(&snapshot.total, &snapshot.used, assumed)),
-        logical: snapshot.map(|s| utilisation(Load::logical(&s.total, &s.used, assumed))).unwrap_or_default(),
+        promised: promised.clone(),
+        claimed: view.claimed.clone(),
+        free: snapshot.map(|_| view.free.clone()),
+        logical: snapshot
+            .map(|s| utilisation(Load::logical(&s.total, &s.used, promised)))
+            .unwrap_or_default(),
         physical: snapshot.map(|snapshot| utilisation(snapshot.physical)).unwrap_or_default(),
         nodes: snapshot.map(|snapshot| snapshot.nodes),
+        os: platform.os.as_ref().map(ToString::to_string),
+        arch: platform.arch.as_ref().map(ToString::to_string),
         ray_version: snapshot.map(|snapshot| snapshot.ray_version.clone()),
         python_version: snapshot.and_then(|snapshot| snapshot.python_version.clone()),
         snapshot_at: snapshot.map(|snapshot| snapshot.taken_at.0),
@@ -109,13 +114,6 @@ fn breaker(circuit: CircuitState) -> api::Breaker {
     api::Breaker { state: state.to_owned(), until_at }
 }
 
-fn free(total: &Resources, used: &Resources, assumed: &Resources) -> Resources {
-    let mut free = total.clone();
-    free.subtract(used);
-    free.subtract(assumed);
-    free
-}
-
 fn utilisation(load: Load) -> api::Utilisation {
     let share = |share: Option<Share>| share.map(Share::as_f64);
     api::Utilisation { cpu: share(load.cpu), gpu: share(load.gpu), memory: share(load.memory) }
@@ -145,8 +143,7 @@ fn connection(spec: &ClusterSpec) -> api::ConnectionView {
 
 /// All clusters as one. What one that does not answer has, nobody can use.
 pub(super) fn pool(clusters: &[ClusterView], waiting: u64) -> api::Pool {
-    let (mut total, mut used, mut assumed) =
-        (Resources::default(), Resources::default(), Resources::default());
+    let [mut total, mut used, mut promised, mut claimed, mut free] = [(); 5].map(|()| Resources::default());
     let (mut nodes, mut live, mut available) = (0, 0, 0);
     let mut health = BTreeMap::new();
     for view in clusters {
@@ -160,7 +157,9 @@ pub(super) fn pool(clusters: &[ClusterView], waiting: u64) -> api::Pool {
         if let Some(snapshot) = &view.snapshot {
             total.add(&snapshot.total);
             used.add(&snapshot.used);
-            assumed.add(&view.assumed);
+            promised.add(&view.promised);
+            claimed.add(&view.claimed);
+            free.add(&view.free);
             nodes += snapshot.nodes;
         }
     }
@@ -169,11 +168,12 @@ pub(super) fn pool(clusters: &[ClusterView], waiting: u64) -> api::Pool {
         available,
         health,
         nodes,
-        free: free(&total, &used, &assumed),
-        logical: utilisation(Load::logical(&total, &used, &assumed)),
+        logical: utilisation(Load::logical(&total, &used, &promised)),
         total,
         used,
-        assumed,
+        promised,
+        claimed,
+        free,
         live,
         waiting,
     }

@@ -23,7 +23,7 @@ async fn clusters_are_shown_with_their_facts_and_without_their_secrets() {
 
     world.post("/v1/placements", json!({"id": "t", "kind": "task", "demand": {"CPU": 2}})).await.expect(201);
     let mac = world.get("/v1/clusters/mac").await.expect(200);
-    assert_eq!((&mac["assumed"]["CPU"], &mac["free"]["CPU"]), (&json!(2), &json!(6)));
+    assert_eq!((&mac["promised"]["CPU"], &mac["free"]["CPU"]), (&json!(2), &json!(6)));
     assert_eq!((&mac["logical"]["cpu"], &mac["live"]), (&json!(0.25), &json!(1)));
     let pool = world.get("/v1/pool").await.expect(200);
     assert_eq!((&pool["clusters"], &pool["available"], &pool["live"]), (&json!(2), &json!(1), &json!(1)));
