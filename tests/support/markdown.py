@@ -50,6 +50,23 @@ def code_blocks(text: str) -> list[tuple[str, str]]:
     return [(language, "\n".join(lines)) for language, lines in blocks]
 
 
+def code_lines(text: str) -> list[tuple[int, str, str]]:
+    """(number, language, line) of what is in fenced blocks; a line that goes on with a backslash
+    is one. What was generated is left out: the program wrote it."""
+    found: list[tuple[int, str, str]] = []
+    language, goes_on, is_generated = "", False, False
+    for number, (fence, line, is_fence) in enumerate(_lines(text), start=1):
+        if re.match(r"<!-- (begin|end)\b", line):
+            is_generated = line.startswith("<!-- begin")
+        elif is_fence:
+            language, goes_on = line.strip().lstrip("`~").strip(), False
+        elif fence is not None and not is_generated:
+            before = found.pop() if goes_on else (number, language, "")
+            goes_on = line.endswith("\\")
+            found.append((*before[:2], f"{before[2]} {line.rstrip(chr(92)).strip()}".strip()))
+    return found
+
+
 def inline_code(text: str) -> list[str]:
     return [code for line in _prose(text) for _, code in _INLINE_CODE.findall(line)]
 
