@@ -8,6 +8,9 @@ from support import markdown, usage
 from support.plane import REPOSITORY
 
 CHECKS = {usage.PROGRAM: usage.mistakes, "ray job": usage.ray_job_mistakes}
+# The pages that say in which file something is and which test shows it, and a column of theirs.
+HEADINGS = ("here", "在这里")
+NAMING = ("diagnosis.md", "design-map.md")
 PAGES = [str(page.relative_to(REPOSITORY)) for page in markdown.pages()]
 
 
@@ -28,6 +31,38 @@ def test_every_page_of_the_docs_is_in_their_index() -> None:
     linked = markdown.links((REPOSITORY / "docs" / "README.md").read_text())
     there = {page.name for page in (REPOSITORY / "docs").glob("*.md")} - {"README.md"}
     assert there - {link.partition("#")[0] for link in linked} == set()
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in PAGES if "diagnosis" in name or "design" in name]
+)
+def test_every_file_and_test_that_a_page_names_is_there(name: str) -> None:
+    text = (REPOSITORY / name).read_text()
+    assert markdown.missing(text) == []
+
+
+def test_a_file_or_test_that_is_not_there_is_found() -> None:
+    named = [
+        "crates/core/src/ledger.rs",
+        "crates/core/src/legder.rs",
+        "tests/test_docs.py::test_every_link_leads_somewhere",
+        "tests/test_docs.py::test_every_link",
+        "crates/core/src/breaker.rs::a_failed_probe_opens_it_again",
+        "crates/core/src/breaker.rs::a_failed_probe",
+        "test_every_link_leads_somewhere",
+        "test_nothing",
+        "192.168.5.2/x",
+    ]
+    assert markdown.missing("".join(f"`{code}` " for code in named)) == named[1:8:2]
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name.endswith("design-map.md")])
+def test_every_line_of_the_users_design_has_a_place_and_a_test(name: str) -> None:
+    text = (REPOSITORY / name).read_text()
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    lines = [row for row in rows if not row[0].startswith("---") and row[1] not in HEADINGS]
+    assert len(lines) > 50
+    assert [row[0] for row in lines if "`" not in row[1] or "::" not in row[2]] == []
 
 
 # What is history was right when it was written.

@@ -95,6 +95,8 @@ def test_a_program_outside_has_one_client_server_on_each_cluster_it_uses(
     with connected(roomy, tmp_path, "mac") as found:
         assert found == ["mac darwin darwin"] * 2
         wait_for_count(centos=0, mac=1)
+        (daemon,) = client_servers(clusters)["mac"] - before["mac"]
+        assert is_a_driver_on_the_dashboard(clusters, "mac", daemon)
         with connected(roomy, tmp_path, "centos", "mac") as found:
             assert sorted(found) == ["centos linux linux"] * 2 + ["mac darwin darwin"] * 2
             wait_for_count(centos=1, mac=2)
@@ -238,6 +240,16 @@ def client_servers(clusters: Clusters) -> dict[str, set[int]]:
 def count_since(before: dict[str, set[int]], clusters: Clusters) -> dict[str, int]:
     """How many have been started since, and are there."""
     return {name: len(now - before[name]) for name, now in client_servers(clusters).items()}
+
+
+def is_a_driver_on_the_dashboard(clusters: Clusters, cluster: str, daemon: int) -> bool:
+    """Where the page says to look: an entry of its own, of no job that was submitted."""
+    return any(
+        (job["type"], job["submission_id"]) == ("DRIVER", None)
+        and job["driver_info"]["pid"] == str(daemon)
+        and "--mode=specific-server" in job["entrypoint"]
+        for job in clusters[cluster].get("/api/jobs/")
+    )
 
 
 def actors(clusters: Clusters, cluster: str) -> list[tuple[str, str, str, str]]:

@@ -11,6 +11,9 @@ from .plane import REPOSITORY
 # Built, installed or fetched: not ours.
 _FOREIGN = {"target", ".venv", "node_modules", ".git"}
 
+# Where a path of ours begins.
+_FOLDERS = ("crates/", "tests/", "docs/", "python/", "console/", "deploy/", "examples/", "scripts/")
+
 _FENCE = re.compile(r"^ *(`{3,}|~{3,})(.*)$")
 _INLINE_CODE = re.compile(r"(`+)(.+?)\1")
 _LINK = re.compile(r"\[[^\]]*\]\(([^()\s]+(?:\([^()\s]*\))?)\)")
@@ -69,6 +72,26 @@ def code_lines(text: str) -> list[tuple[int, str, str]]:
 
 def inline_code(text: str) -> list[str]:
     return [code for line in _prose(text) for _, code in _INLINE_CODE.findall(line)]
+
+
+def missing(text: str) -> list[str]:
+    """The files and tests that a page names as `path` or `path::name`, and that are not there."""
+    return [code for code in inline_code(text) if not _is_there(code)]
+
+
+def _is_there(code: str) -> bool:
+    named = re.fullmatch(r"((?:[\w.-]+/)+[\w.-]*)(?:::(\w+))?", code)
+    if named is None or not named[1].startswith(_FOLDERS):
+        # A test of the suite may be named without its file, below the file's own name.
+        return not re.fullmatch(r"test_\w+", code) or _defines(REPOSITORY / "tests", code)
+    path = REPOSITORY / named[1]
+    return path.exists() and (named[2] is None or _defines(path, named[2]))
+
+
+def _defines(path: Path, name: str) -> bool:
+    files = path.rglob("test_*.py") if path.is_dir() else [path]
+    definition = re.compile(rf"\b(?:def|fn|class) {name}\b")
+    return any(definition.search(file.read_text()) for file in files)
 
 
 def broken_link(page: Path, target: str) -> str | None:
