@@ -74,6 +74,17 @@ def inline_code(text: str) -> list[str]:
     return [code for line in _prose(text) for _, code in _INLINE_CODE.findall(line)]
 
 
+def levels(text: str) -> list[int]:
+    """How deep each heading is, in order."""
+    headings = (re.match(r"(#{1,6}) ", line) for line in _prose(text))
+    return [len(heading[1]) for heading in headings if heading]
+
+
+def named(text: str) -> list[str]:
+    """The tests that a page names by their files, in order."""
+    return [code for code in inline_code(text) if "::" in code]
+
+
 def missing(text: str) -> list[str]:
     """The files and tests that a page names as `path` or `path::name`, and that are not there."""
     return [code for code in inline_code(text) if not _is_there(code)]
