@@ -53,6 +53,19 @@ def code_blocks(text: str) -> list[tuple[str, str]]:
     return [(language, "\n".join(lines)) for language, lines in blocks]
 
 
+def with_code(text: str, blocks: list[tuple[str, str]]) -> str:
+    """The page with these blocks in the places of its own."""
+    lines: list[str] = []
+    new = iter(blocks)
+    for fence, line, is_fence in _lines(text):
+        if is_fence and fence is not None:
+            language, content = next(new)
+            lines += [line[: line.index(fence)] + fence + language, *content.splitlines()]
+        elif is_fence or fence is None:
+            lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
 def code_lines(text: str) -> list[tuple[int, str, str]]:
     """(number, language, line) of what is in fenced blocks; a line that goes on with a backslash
     is one. What was generated is left out: the program wrote it."""
