@@ -112,7 +112,7 @@ def _commands(program: str) -> frozenset[str]:
 def _said(words: tuple[str, ...]) -> str:
     """What our program objects to; nothing if it only lacks a control plane, a file or Ray."""
     answer = _run(*words)
-    is_usage = answer.returncode == 2 and "try '--help'" in answer.stderr
+    is_usage = answer.returncode == 2 and re.search("--help|unexpected argument", answer.stderr)
     return answer.stderr.partition("\n\n")[0].strip() if is_usage else ""
 
 
