@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 import yaml
 
 from support.jobs import unique_id
-from support.plane import MakePlane, Plane, is_healthy
+from support.plane import MakePlane, Plane, is_healthy, lonely
 from support.pool import HOMES, Pool
 from support.ray_cluster import Clusters, where
 from support.sse import EventStream
@@ -156,6 +157,18 @@ def test_health_and_metrics_are_for_machines(plane: Plane) -> None:
     assert answer.status_code == 200
     for part in ('cluster="centos"', 'cluster="mac"', "utilization", "queue", "decision", "commit"):
         assert part in answer.text, part
+
+
+def test_log_lines_are_json_for_those_who_ask(tmp_path: Path) -> None:
+    plane = lonely(tmp_path, {"RAY_MULTICLUSTER_LOG_FORMAT": "json"}).start()
+    try:
+        wait_until(lambda: "unhealthy" in plane.log.read_text(), "the cluster is found to be away")
+    finally:
+        plane.close()
+    lines = [json.loads(line) for line in plane.log.read_text().splitlines()]
+    assert all({"timestamp", "level", "target", "message"} <= line.keys() for line in lines)
+    changes = [(line["cluster"], line["change"]) for line in lines if "change" in line]
+    assert changes[:2] == [("away", "registered"), ("away", "unhealthy")]
 
 
 def test_a_config_that_cannot_work_is_told_with_its_line_and_nothing_starts(

@@ -11,6 +11,9 @@ from .plane import REPOSITORY
 # Built, installed or fetched: not ours.
 _FOREIGN = {"target", ".venv", "node_modules", ".git"}
 
+# Where a path of ours begins.
+_FOLDERS = ("crates/", "tests/", "docs/", "python/", "console/", "deploy/", "examples/", "scripts/")
+
 _FENCE = re.compile(r"^ *(`{3,}|~{3,})(.*)$")
 _INLINE_CODE = re.compile(r"(`+)(.+?)\1")
 _LINK = re.compile(r"\[[^\]]*\]\(([^()\s]+(?:\([^()\s]*\))?)\)")
@@ -50,8 +53,69 @@ def code_blocks(text: str) -> list[tuple[str, str]]:
     return [(language, "\n".join(lines)) for language, lines in blocks]
 
 
+def with_code(text: str, blocks: list[tuple[str, str]]) -> str:
+    """The page with these blocks in the places of its own."""
+    lines: list[str] = []
+    new = iter(blocks)
+    for fence, line, is_fence in _lines(text):
+        if is_fence and fence is not None:
+            language, content = next(new)
+            lines += [line[: line.index(fence)] + fence + language, *content.splitlines()]
+        elif is_fence or fence is None:
+            lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def code_lines(text: str) -> list[tuple[int, str, str]]:
+    """(number, language, line) of what is in fenced blocks; a line that goes on with a backslash
+    is one. What was generated is left out: the program wrote it."""
+    found: list[tuple[int, str, str]] = []
+    language, goes_on, is_generated = "", False, False
+    for number, (fence, line, is_fence) in enumerate(_lines(text), start=1):
+        if re.match(r"<!-- (begin|end)\b", line):
+            is_generated = line.startswith("<!-- begin")
+        elif is_fence:
+            language, goes_on = line.strip().lstrip("`~").strip(), False
+        elif fence is not None and not is_generated:
+            before = found.pop() if goes_on else (number, language, "")
+            goes_on = line.endswith("\\")
+            found.append((*before[:2], f"{before[2]} {line.rstrip(chr(92)).strip()}".strip()))
+    return found
+
+
 def inline_code(text: str) -> list[str]:
     return [code for line in _prose(text) for _, code in _INLINE_CODE.findall(line)]
+
+
+def levels(text: str) -> list[int]:
+    """How deep each heading is, in order."""
+    headings = (re.match(r"(#{1,6}) ", line) for line in _prose(text))
+    return [len(heading[1]) for heading in headings if heading]
+
+
+def named(text: str) -> list[str]:
+    """The tests that a page names by their files, in order."""
+    return [code for code in inline_code(text) if "::" in code]
+
+
+def missing(text: str) -> list[str]:
+    """The files and tests that a page names as `path` or `path::name`, and that are not there."""
+    return [code for code in inline_code(text) if not _is_there(code)]
+
+
+def _is_there(code: str) -> bool:
+    named = re.fullmatch(r"((?:[\w.-]+/)+[\w.-]*)(?:::(\w+))?", code)
+    if named is None or not named[1].startswith(_FOLDERS):
+        # A test of the suite may be named without its file, below the file's own name.
+        return not re.fullmatch(r"test_\w+", code) or _defines(REPOSITORY / "tests", code)
+    path = REPOSITORY / named[1]
+    return path.exists() and (named[2] is None or _defines(path, named[2]))
+
+
+def _defines(path: Path, name: str) -> bool:
+    files = path.rglob("test_*.py") if path.is_dir() else [path]
+    definition = re.compile(rf"\b(?:def|fn|class) {name}\b")
+    return any(definition.search(file.read_text()) for file in files)
 
 
 def broken_link(page: Path, target: str) -> str | None:

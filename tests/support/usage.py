@@ -1,39 +1,131 @@
-"""Whether a command line is one that our program takes, by its own `--help`."""
+"""Whether a command line is one that our program, or `ray job`, takes: the program says so."""
 
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import shlex
 import subprocess
+import tempfile
+from collections.abc import Iterator
 
+from . import markdown
 from .plane import binary
 
 PROGRAM = "ray-multicluster"
 
-
-def mistakes(line: str) -> list[str]:
-    """What is wrong with `ray-multicluster COMMAND …`: commands and flags that do not exist."""
-    path: list[str] = []
-    words = shlex.split(line, comments=True)[1:]
-    while words and words[0] in _commands(tuple(path)):
-        path.append(words.pop(0))
-    if not path:
-        return [f"{line}: there is no such command"]
-    ours = words[: words.index("--")] if "--" in words else words
-    flags = [word.partition("=")[0] for word in ours if re.match(r"--?[a-z]", word)]
-    known = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", _help(tuple(path))))
-    return [f"{line}: {' '.join(path)} has no {flag}" for flag in flags if flag not in known]
+# Nobody listens there: what would ask a control plane only finds that there is none.
+_CLOSED = "http://127.0.0.1:9"
+# These work on this machine, so that they are only asked for help about what they were given.
+_LOCAL = ("serve", "sandbox", "config")
+# What is wrong with half a command, such as a name in a sentence.
+_INCOMPLETE = re.compile(
+    r"required arguments|requires a subcommand|a value is required for"
+    r"|Missing argument|requires an argument"
+)
 
 
-def _commands(path: tuple[str, ...]) -> set[str]:
-    listed = re.search(r"^Commands:\n((?:  .*\n)+)", _help(path), re.MULTILINE)
-    return set(re.findall(r"^  ([a-z-]+)", listed[1], re.MULTILINE)) if listed else set()
+def mistakes(line: str, *, whole: bool = False) -> list[str]:
+    """Why `ray-multicluster COMMAND …` is refused before it does anything. A command in a sentence
+    may leave something out, a `whole` one may not."""
+    words = _until_dots(shlex.split(line, comments=True)[1:])
+    whole = whole and "…" not in line
+    if any(word.startswith("--address") for word in words):
+        words = shlex.split(re.sub(r"(--address)[= ]\S+", rf"\1={_CLOSED}", shlex.join(words)))
+    # A token's file with a name of its own would be written.
+    if words and (words[0] in _LOCAL or (words[0] == "token" and "/" in shlex.join(words))):
+        words.append("--help")
+    said = _said(tuple(words))
+    if not said or (_INCOMPLETE.search(said) and not whole):
+        return []
+    return [f"{line}: {said}"]
+
+
+def ray_job_mistakes(line: str, *, whole: bool = False) -> list[str]:
+    """The same of `ray job COMMAND …`, by Ray's own parser, which here does nothing else."""
+    import click
+    from ray.dashboard.modules.job.cli import job_cli_group
+
+    words = _until_dots(shlex.split(line, comments=True)[2:])
+    command = job_cli_group.get_command(click.Context(job_cli_group), words[0]) if words else None
+    try:
+        if command is not None:
+            command.make_context(words[0], words[1:])
+        elif words:
+            raise click.UsageError(f"there is no {words[0]}")
+    except click.UsageError as error:
+        said = error.format_message()
+        if (whole and "…" not in line) or not _INCOMPLETE.search(said):
+            return [f"{line}: {said}"]
+    return []
+
+
+def in_blocks(text: str, program: str) -> Iterator[tuple[int, str, bool]]:
+    """(line number, command, whether it is whole) of each call of a program in the fenced blocks
+    of a page: what a shell is given, and wherever else it is named with one of its commands."""
+    start = program.split()
+    for number, language, line in markdown.code_lines(text):
+        code, _, comment = re.sub(r"\$\{?\w+\}?", "x", line).partition(" #")
+        for part in (code, *comment.split("`")):
+            words = _words(part) if program in part else []
+            for at in range(len(words)):
+                if words[at : at + len(start)] != start:
+                    continue
+                command = list(itertools.takewhile(_is_no_operator, words[at:]))
+                is_typed = language == "sh" and at == 0 and part is code
+                if is_typed or set(command[len(start) :][:1]) & _commands(program):
+                    yield number, shlex.join(command), part is code
+
+
+def _is_no_operator(word: str) -> bool:
+    return not re.fullmatch(r"[|&;()<>]+", word)
+
+
+def _words(line: str) -> list[str]:
+    """As a shell takes them apart."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    try:
+        return list(lexer)
+    except ValueError:
+        return line.split()
+
+
+def _until_dots(words: list[str]) -> list[str]:
+    dots = next((at for at, word in enumerate(words) if "…" in word), len(words))
+    return words[:dots]
 
 
 @functools.cache
-def _help(path: tuple[str, ...]) -> str:
-    answer = subprocess.run(
-        [str(binary()), *path, "--help"], capture_output=True, text=True, timeout=30, check=True
-    )
-    return answer.stdout
+def _commands(program: str) -> frozenset[str]:
+    if program != PROGRAM:
+        return frozenset({"submit", "status", "list", "logs", "stop", "delete"})
+    said = _run("--help").stdout
+    listed = re.search(r"^Commands:\n((?:  .*\n)+)", said, re.MULTILINE)
+    assert listed, said
+    return frozenset(re.findall(r"^  ([a-z-]+)", listed[1], re.MULTILINE))
+
+
+@functools.cache
+def _said(words: tuple[str, ...]) -> str:
+    """What our program objects to; nothing if it only lacks a control plane, a file or Ray."""
+    answer = _run(*words)
+    is_usage = answer.returncode == 2 and re.search("--help|unexpected argument", answer.stderr)
+    return answer.stderr.partition("\n\n")[0].strip() if is_usage else ""
+
+
+def _run(*words: str) -> subprocess.CompletedProcess[str]:
+    with tempfile.TemporaryDirectory() as home:
+        env = {"HOME": home, "PATH": home, "RAY_MULTICLUSTER_ADDRESS": _CLOSED}
+        env["RAY_MULTICLUSTER_STATE_DIR"] = f"{home}/state"
+        return subprocess.run(
+            [str(binary()), *words],
+            cwd=home,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )

@@ -44,10 +44,14 @@ fn the_sample_in_examples_loads() {
     let [centos, mac] = config.clusters.as_slice() else { panic!() };
     assert_eq!((mac.prefer, mac.weight.get()), (true, 1.2));
     assert_eq!(mac.limits.max_running_jobs, Some(JobLimit::at_most(4)));
-    assert_eq!(
-        centos.runtime_env["env_vars"]["PYTHONPATH"],
-        json!("/home/zorro/project/quant:/home/zorro/project/common:${PYTHONPATH}")
-    );
+    assert_eq!((&centos.runtime_env["conda"], &mac.runtime_env["conda"]), (&json!("ts"), &json!("k8s")));
+    for (cluster, home) in [(centos, "/home/zorro/"), (mac, "/Users/zorro/")] {
+        let folders = ["Fund", "tools", "rlops", "mlops", "ray_multicluster_scheduler"];
+        let path: String = folders.map(|folder| format!("{home}project/pycharm/{folder}:")).concat();
+        let variables = &cluster.runtime_env["env_vars"];
+        assert_eq!(variables["home_dir"], home);
+        assert_eq!(variables["PYTHONPATH"], json!(path + "${PYTHONPATH}"));
+    }
     assert_eq!(config.settings, Settings::default(), "the sample shows the defaults");
     assert_eq!(config.warnings, []);
 }
