@@ -140,7 +140,8 @@ class RayCluster:
         ]
         env = {**clean_environment(self.home), **self.env}
         # Without it Ray takes 127.0.0.1 for the machine's own address, and listens there.
-        env["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+        # A second node it takes only with it.
+        env["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0" if "--head" in options else "1"
         env["AUTOSCALER_METRIC_PORT"] = str(self._port("autoscaler_metrics"))
         env["DASHBOARD_METRIC_PORT"] = str(self._port("dashboard_metrics"))
         log = self.directory / "start.log"
