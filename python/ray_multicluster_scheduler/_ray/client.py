@@ -59,6 +59,10 @@ class ClientConnection(Connection):
         try:
             with self.worker.answering():
                 internals.actor_id(handle)
+        except ClusterConnectionError as error:
+            # The request has left: nobody else may be asked for the same.
+            error.may_have_started = True
+            raise
         except Exception as error:
             if is_name_taken(error):
                 raise name_taken(self.name, options, error) from error
@@ -93,6 +97,7 @@ class ClientConnection(Connection):
     def close(self) -> None:
         if not self._end("was closed"):
             return
+        self.is_closed = True
         # The cluster may vanish meanwhile; then there is nothing left to be polite to. One that
         # hangs is cut off by the watch.
         with contextlib.suppress(Exception):

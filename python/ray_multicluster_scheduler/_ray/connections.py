@@ -33,6 +33,8 @@ class Connection(ABC):
 
     #: The cluster's.
     name: str
+    #: By this program, and not lost.
+    is_closed = False
 
     @abstractmethod
     def submit_task(

@@ -51,6 +51,7 @@ NAMES = (
     ("ray.util.client.worker", "Worker._put_pickled", "`ray.put`; here with our pickler"),
     ("ray.util.client.worker", "Worker._get", "one round trip of `ray.get`"),
     ("ray.util.client.worker", "Worker.wait", "`ray.wait`"),
+    ("ray.util.client.worker", "Worker.register_callback", "`await` and futures, by their ref"),
     ("ray.util.client.worker", "Worker.get_actor", "`ray.get_actor`"),
     ("ray.util.client.worker", "Worker.terminate_actor", "`ray.kill`"),
     ("ray.util.client.worker", "Worker.terminate_task", "`ray.cancel`"),

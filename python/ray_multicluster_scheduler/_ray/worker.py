@@ -17,7 +17,7 @@ import grpc
 from ray.exceptions import RayError
 
 from ..errors import SchedulerError
-from . import internals
+from . import again, internals
 from .pickling import dumps
 
 if TYPE_CHECKING:
@@ -112,6 +112,10 @@ class ClusterWorker(internals.Worker):
             found = super().wait(object_refs, **how)
             self.heard = time.monotonic()
             return found
+
+    def register_callback(self, ref: Any, callback: Callable[[Any], None]) -> None:
+        """`await` and `.future()`."""
+        again.register(ref, callback, super().register_callback)
 
     def get_actor(self, name: str, namespace: str | None = None) -> internals.ClientActorHandle:
         with self.answering():

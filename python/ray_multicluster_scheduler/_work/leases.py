@@ -17,6 +17,7 @@ from typing import Any, Callable
 from .._plane.client import ControlPlane, refusal, segment
 from .._plane.events import may_pass
 from ..errors import (
+    NoHealthyClusterError,
     PlacementTimeoutError,
     SchedulerError,
     TaskSubmissionError,
@@ -36,6 +37,8 @@ AT_ONCE = 0.05
 PATIENCE = 60.0
 #: Why a cluster will never take a piece of work, as things are.
 NEVER = ("other_versions", "other_cluster", "missing_tags")
+#: Why a cluster takes nothing at all.
+NOT_HEALTHY = ("never_seen", "unhealthy", "no_nodes", "breaker_open", "breaker_probing")
 
 
 def new_id(kind: str) -> str:
@@ -127,11 +130,7 @@ class Leases(Held):
         while placement["status"] == "queued":
             _check_versions(placement)
             if deadline is not None and time.monotonic() >= deadline:
-                raise PlacementTimeoutError(
-                    f"{placement['id']} found no place in time: {_why(placement)}",
-                    hint="give it a longer timeout, or ask for less",
-                    job_id=placement["id"],
-                )
+                raise _too_late(placement)
             words.say(placement)
             placement = self._look(placement["id"], deadline, words)
         if placement["status"] == "ended":
@@ -186,6 +185,24 @@ def _patiently(ask: Callable[[], Any]) -> Any:
                 raise
         time.sleep(pause)
         pause = min(pause * 2, 3.0)
+
+
+def _too_late(placement: dict[str, Any]) -> PlacementTimeoutError:
+    verdicts = (placement.get("why") or {}).get("clusters") or []
+    reasons = [one.get("reason") for one in verdicts]
+    is_down = [reason in NOT_HEALTHY for reason in reasons if reason not in NEVER]
+    if is_down and all(is_down):
+        return NoHealthyClusterError(
+            f"{placement['id']} found no place: no cluster that may take it is healthy: "
+            f"{_why(placement)}",
+            hint="see `ray-multicluster clusters`; with a longer timeout it waits for one",
+            job_id=placement["id"],
+        )
+    return PlacementTimeoutError(
+        f"{placement['id']} found no place in time: {_why(placement)}",
+        hint="give it a longer timeout, or ask for less",
+        job_id=placement["id"],
+    )
 
 
 def _check_versions(placement: dict[str, Any]) -> None:
