@@ -91,6 +91,11 @@ class ClientConnection(Connection):
         ids = {ref.binary() for ref in found}
         return [id is None or id in ids for id in known]
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it was opened: from then on a loss is one."""
+        return self.job_id is not None
+
     def alive(self) -> bool:
         return not self.ended.is_set() and self.worker.is_connected()
 
