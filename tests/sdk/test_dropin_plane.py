@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import signal
 import subprocess
 import sys
@@ -12,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import urllib3
 
+from ray_multicluster_scheduler import current_scheduler
 from ray_multicluster_scheduler import main as prototype_main
 from ray_multicluster_scheduler.app.client_api import (
     UnifiedScheduler,
@@ -29,7 +32,11 @@ from ray_multicluster_scheduler.app.client_api.submit_job import (
     wait_for_all_jobs,
 )
 from ray_multicluster_scheduler.common.config import PLANE_DEFAULTS, ExecutionMode, settings
-from ray_multicluster_scheduler.common.exception import ConfigurationError
+from ray_multicluster_scheduler.common.exception import (
+    ConfigurationError,
+    NoHealthyClusterError,
+    PolicyEvaluationError,
+)
 from ray_multicluster_scheduler.control_plane.admin_api import AdminAPI
 from ray_multicluster_scheduler.control_plane.config import ConfigManager
 from support import ports
@@ -133,6 +140,39 @@ def test_the_clusters_of_a_configuration_are_told(lonely: Plane) -> None:
     assert cluster.runtime_env is not None
     assert cluster.runtime_env["env_vars"]["home_dir"] == "/home/zorro/"
     assert UnifiedScheduler().list_clusters() == ["centos"]
+
+
+def test_a_task_that_may_not_wait_hears_that_no_cluster_is_healthy() -> None:
+    with pytest.raises(NoHealthyClusterError, match="centos") as caught:
+        current_scheduler().submit_task(lambda: None, timeout=0)
+    assert isinstance(caught.value, TimeoutError)
+    assert str(caught.value.job_id) in str(caught.value)
+
+
+def test_what_was_started_reaches_the_control_plane_where_its_cluster_can(lonely: Plane) -> None:
+    scheduler = current_scheduler()
+    told = scheduler._describe("centos").runtime_env["env_vars"]
+    assert told["RAY_MULTICLUSTER_ADDRESS"] == lonely.address
+    other = {**lonely.pool["centos"], "name": "far"}
+    del other["plane_address"]
+    lonely.post("/v1/clusters", other)
+    told = scheduler._describe("far").runtime_env["env_vars"]
+    lonely.request("DELETE", "/v1/clusters/far")
+    assert told["RAY_MULTICLUSTER_CURRENT_CLUSTER"] == "far"
+    assert "RAY_MULTICLUSTER_ADDRESS" not in told
+
+
+def test_a_policy_that_cannot_be_used_is_an_error_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As the control plane says it, through the client."""
+    told = {"code": "bad_policy", "message": "policy mine: no such name", "hint": "correct it"}
+    answer = urllib3.HTTPResponse(json.dumps(told).encode(), status=422, preload_content=True)
+    plane = current_scheduler().plane
+    monkeypatch.setattr(plane._http, "request", lambda *_, **__: answer)
+    with pytest.raises(PolicyEvaluationError, match="no such name") as caught:
+        plane.request("PUT", "/v1/policies/mine", {})
+    assert (caught.value.code, caught.value.hint) == ("bad_policy", "correct it")
 
 
 def test_the_prototypes_main_blocks_until_it_is_told_to_end(lonely: Plane) -> None:

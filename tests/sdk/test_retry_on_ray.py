@@ -21,7 +21,7 @@ def test_a_task_is_retried_on_its_cluster_and_followed_to_another(
         pool["centos"]["plane_address"] = ADDRESS
 
     plane = make_plane(told, resource_threshold=1.0)
-    running = program.start("retries", plane, tmp_path, ADDRESS)
+    running = program.start("retries", plane, tmp_path, ADDRESS, plane.address)
     assert running.stdin is not None
     assert running.stdout is not None
     said = []

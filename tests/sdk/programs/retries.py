@@ -46,8 +46,9 @@ def slow_on_mac(marker: str, number: int = 0) -> str:
     return f"{number} on linux"
 
 
-def what_runs_knows_the_address_of_the_control_plane_where_its_cluster_has_one() -> None:
-    for cluster, found in {"centos": ("linux", sys.argv[1]), "mac": ("darwin", None)}.items():
+def what_runs_knows_where_its_cluster_reaches_the_control_plane() -> None:
+    told = {"centos": ("linux", sys.argv[1]), "mac": ("darwin", sys.argv[2])}
+    for cluster, found in told.items():
         _, ref = rms.submit_task(address, preferred_cluster=cluster)
         _, model = rms.submit_actor(Model, preferred_cluster=cluster)
         assert ray.get([ref, model.address.remote()]) == [found, found]
@@ -96,7 +97,7 @@ def a_task_whose_cluster_is_lost_is_followed_if_that_was_allowed(home: Path) -> 
 
 if __name__ == "__main__":
     with rms.initialize_scheduler_environment(), tempfile.TemporaryDirectory() as folder:
-        what_runs_knows_the_address_of_the_control_plane_where_its_cluster_has_one()
+        what_runs_knows_where_its_cluster_reaches_the_control_plane()
         a_task_that_crashed_is_tried_again_by_ray_as_often_as_it_may(Path(folder))
         a_task_whose_cluster_is_lost_is_followed_if_that_was_allowed(Path(folder))
     print("all is well", flush=True)
