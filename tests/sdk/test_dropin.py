@@ -7,6 +7,7 @@ import importlib
 import inspect
 import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -19,7 +20,7 @@ import pytest
 from ray_multicluster_scheduler import Submission, _scheduler, errors
 from ray_multicluster_scheduler import scheduler as gone
 from support.plane import REPOSITORY
-from support.prototype import API, CALLS, ERRORS, METHODS, NAMES, PACKAGE, RECORDS
+from support.prototype import API, CALLS, ERRORS, METHODS, MODULES, NAMES, PACKAGE, RECORDS
 
 
 @pytest.mark.parametrize(("module", "name", "wanted"), CALLS)
@@ -78,6 +79,19 @@ def test_what_was_inside_the_prototype_is_gone_and_says_what_replaces_it(
     assert instead.replace("`", "") in str(caught.value)
     assert "migrating-from-the-prototype.md" in str(caught.value)
     assert str(caught.value.name).startswith(f"{PACKAGE}.scheduler.")
+
+
+def test_the_migration_guide_tells_of_each_module_that_is_there_and_that_is_gone() -> None:
+    guide = (REPOSITORY / "docs/migrating-from-the-prototype.md").read_text()
+    section = guide.partition("\n## Imports\n")[2].partition("\n## ")[0]
+    there, _, rest = section.partition("Everything below")
+    told = re.findall(r"`(\.[a-z_.]+)`", there)
+    assert [PACKAGE + module for module in told] == MODULES
+    rows = [line for line in rest.splitlines() if line.startswith("| `scheduler.")]
+    assert rows == [
+        f"| `scheduler.{folder}` | {', '.join(f'`{name}`' for name in names)} | {text} |"
+        for folder, (names, text) in gone.GONE.items()
+    ]
 
 
 @pytest.mark.parametrize("name", [name for module, name, _ in CALLS if module == API])
