@@ -99,7 +99,9 @@ class Leases(Held):
             answer = _patiently(lambda: self._plane.post("/v1/placements/batch", asked))
             for result in answer["results"]:
                 if "error" in result:
-                    raise refusal(result["error"])
+                    refused = refusal(result["error"])
+                    refused.job_id = ids[0]
+                    raise refused
             found = [result["placement"] for result in answer["results"]]
             granted = [self.hold(one) for one in found if one["status"] == "granted"]
             # If nothing is free, the first of them waits for all.
@@ -136,6 +138,7 @@ class Leases(Held):
         if placement["status"] == "ended":
             raise TaskSubmissionError(
                 f"{placement['id']} was given up: {placement.get('message') or 'stopped'}",
+                hint="it never started; submit it again if nobody stopped it on purpose",
                 job_id=placement["id"],
             )
         return self.hold(placement, shape)
