@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ray_multicluster_scheduler import cluster_context
 from ray_multicluster_scheduler._work import work as module
 from ray_multicluster_scheduler._work.known import Known
 from ray_multicluster_scheduler._work.work import Wishes, Work
@@ -170,6 +171,18 @@ def test_a_task_that_may_run_again_does_so_once_when_its_cluster_is_lost(
     assert [ref.cluster for ref in followed] == ["centos"]
     assert followed[0] is known.get("task-1").value
     assert pool.clusters["centos"].sent == 1
+
+
+def test_it_runs_again_as_it_was_submitted_whoever_notices_the_loss(
+    plane: MadeUpPlane, pool: Pool, work: Work
+) -> None:
+    with cluster_context("mac"):
+        again = run(work, on_cluster_loss="requeue")._multicluster_again[0]
+    with cluster_context("elsewhere"):
+        again(pool.clusters["mac"].gone()).result(10)
+    asked = plane.sent("/v1/placements")
+    assert [one["preferred_cluster"] for one in asked] == ["mac", "mac"]
+    assert asked[0]["id"] != asked[1]["id"]
 
 
 def test_who_asks_first_starts_it_again_and_the_others_share_it(

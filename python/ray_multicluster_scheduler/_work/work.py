@@ -12,11 +12,11 @@ import time
 import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
-from .._context import JobContext, current_cluster
+from .._context import JobContext, chosen_cluster, cluster_context, current_cluster
 from .._plane.client import ControlPlane
 from .._ray import carried_options, ray_version, when_done, when_lost
 from ..errors import (
@@ -115,6 +115,10 @@ class Work:
         def hand_over(connection: Connection) -> Any:
             return connection.submit_task(function, args, kwargs, options)
 
+        if wishes.on_cluster_loss == "requeue":
+            # Of this thread, whoever notices the loss.
+            chosen = wishes.preferred_cluster or chosen_cluster()
+            wishes = replace(wishes, preferred_cluster=chosen)
         return self._run(id, id, demand, wishes, hand_over)
 
     def tasks(
@@ -358,8 +362,9 @@ class Work:
                 raise lost
             log.warning("%s runs again: %s", id, lost.message)
             try:
-                # A placement of its own: the one before it has ended.
-                return _several(self._run(id, new_id("task"), demand, wishes, hand_over))
+                with cluster_context(None):
+                    # A placement of its own: the one before it has ended.
+                    return _several(self._run(id, new_id("task"), demand, wishes, hand_over))
             except BaseException as error:
                 self._tasks.put(id, Entry(error=error))
                 raise
