@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import ray
+
 from support.plane import Plane
 from support.program import PROGRAMS, environment
 from support.waiting import PATIENCE
@@ -24,3 +26,9 @@ def test_a_program_with_tasks_and_actors_on_two_clusters_prints_no_noise(
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "all is well\n", "")
+
+
+def test_the_ray_that_is_claimed_is_the_one_that_is_tested() -> None:
+    from ray_multicluster_scheduler._ray import internals
+
+    assert ray.__version__.startswith(f"{internals.TESTED}.")
