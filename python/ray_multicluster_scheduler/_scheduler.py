@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from ._context import JobContext, current_context
 from ._jobs.jobs import JobInfo, Jobs
+from ._keywords import also_as
 from ._plane.attach import attach, wanted, warn_of_settings_not_in_force
 from ._plane.client import ControlPlane, segment
 from ._settings import ACTOR_READY_TIMEOUT, actor_timeout, settings
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from ._ray import ClusterAddress
 
 Requirements = Mapping[str, Any]
+
+#: For the result of a task that may run again, when only its status is asked for.
+LOOK = 2.0
 
 
 class Scheduler:
@@ -139,6 +143,7 @@ class Scheduler:
 
     # -- tasks and actors
 
+    @also_as("fn", "func")
     def submit_task(
         self,
         func: Any,
@@ -154,14 +159,19 @@ class Scheduler:
 
         Waits until a cluster takes it; at most `timeout` seconds, if that is among `more`. So may
         be `required` (the preferred cluster and no other), `priority`, and Ray's own options:
-        `num_returns`, `max_retries`, `runtime_env`, ….
+        `num_returns`, `max_retries` (on its cluster, as in Ray), `runtime_env`, ….
+        With `on_cluster_loss="requeue"` it may run again on another cluster when its own is lost:
+        the reference, futures of it and :meth:`get_task_result` follow it there. Without, what
+        may have started is never sent again.
 
         Raises:
             PlacementTimeoutError: no cluster took it in time.
+            NoHealthyClusterError: likewise, because no cluster is healthy.
         """
         wishes = Wishes.of(resource_requirements, tags, name, preferred_cluster, more)
         return self._task(new_id("task"), func, args, kwargs, wishes)
 
+    @also_as("fn", "func")
     def submit_task_async(
         self,
         func: Any,
@@ -209,6 +219,7 @@ class Scheduler:
         self._on_work().later(lambda: self.submit_tasks(func, calls, *args, **more), future)
         return future
 
+    @also_as("cls", "actor_class")
     def submit_actor(
         self,
         actor_class: Any,
@@ -234,6 +245,7 @@ class Scheduler:
         wishes = Wishes.of(resource_requirements, tags, name, preferred_cluster, more)
         return self._actor(new_id("actor"), actor_class, args, kwargs, wishes)
 
+    @also_as("cls", "actor_class")
     def submit_actor_async(
         self,
         actor_class: Any,
@@ -267,14 +279,17 @@ class Scheduler:
             return "FAILED"
         if entry.outcome is not None:
             return entry.outcome
-        if entry.value is None:
+        if entry.value is None or (entry.again is not None and entry.again.waits()):
             return "PENDING"
         refs = entry.value if isinstance(entry.value, list) else [entry.value]
         if refs and len(ray.wait(refs, num_returns=len(refs), timeout=0)[0]) < len(refs):
             return "RUNNING"
         try:
-            ray.get(refs)
+            # Where its cluster was lost just now, it is about to wait for another.
+            ray.get(refs, timeout=None if entry.again is None else LOOK)
             outcome = "SUCCEEDED"
+        except ray.exceptions.GetTimeoutError:
+            return "PENDING"
         except Exception:
             outcome = "FAILED"
         # Kept as it was: this was a question about the result, and not the fetching of it.
@@ -384,6 +399,8 @@ class Scheduler:
         runtime_env = dict(found.get("runtime_env") or {})
         # So that what a task or an actor submits itself stays on its cluster.
         inherited = {"RAY_MULTICLUSTER_CURRENT_CLUSTER": cluster}
+        if found.get("plane_address"):
+            inherited["RAY_MULTICLUSTER_ADDRESS"] = found["plane_address"]
         runtime_env["env_vars"] = {**runtime_env.get("env_vars", {}), **inherited}
         return ClusterAddress(
             name=cluster,

@@ -78,11 +78,13 @@ def actor_timeout(timeout: float | None) -> float | None:
     return settings().actor_ready_timeout if timeout is ACTOR_READY_TIMEOUT else timeout
 
 
-def given(env: Mapping[str, str] | None = None, home: Path | None = None) -> dict[str, str]:
+def given(
+    env: Mapping[str, str] | None = None, home: Path | None = None, file: Path | None = None
+) -> dict[str, str]:
     """What the environment and the prototype's file set, as ``SCHEDULER_<NAME>``: text."""
     env = os.environ if env is None else env
     named = {key: text for key, text in env.items() if key.startswith(PREFIX)}
-    return {**_from_file(settings_file(home)), **named}
+    return {**_from_file(file or settings_file(home)), **named}
 
 
 def settings_file(home: Path | None = None) -> Path:

@@ -3,7 +3,6 @@
     SchedulerError
     ├── ConfigurationError           the configuration, a setting or an argument cannot be used
     ├── ControlPlaneError            the control plane cannot be started or reached
-    ├── NoHealthyClusterError        there is no cluster that could take the work
     ├── PolicyEvaluationError        a placement policy cannot be used
     ├── QueueFullError               too much waits already: submit later
     ├── RateLimitedError             this token submits too fast, for longer than is waited
@@ -18,6 +17,7 @@
     │   └── VersionMismatchError     Ray or Python differ between here and the cluster
     ├── ForeignHandleError           an actor handle was sent to another cluster than its own
     └── PlacementTimeoutError        no cluster took the work in time; also a TimeoutError
+        └── NoHealthyClusterError    because none is healthy
 
 Each names the job and the cluster where there is one, and says what to do (``hint``).
 """
@@ -68,7 +68,11 @@ class SchedulerError(Exception):
         self.cluster = cluster
 
     def __str__(self) -> str:
-        return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message
+        unnamed = [
+            name for name in (self.job_id, self.cluster) if name and name not in self.message
+        ]
+        text = f"{self.message} ({', '.join(unnamed)})" if unnamed else self.message
+        return f"{text}\n  hint: {self.hint}" if self.hint else text
 
     def __reduce__(self) -> tuple:
         # Errors cross processes when a task raises them; the default forgets keywords.
@@ -88,10 +92,6 @@ class ConfigurationError(SchedulerError):
 
 class ControlPlaneError(SchedulerError):
     """The control plane cannot be started or reached."""
-
-
-class NoHealthyClusterError(SchedulerError):
-    """There is no cluster that could take the work."""
 
 
 class PolicyEvaluationError(SchedulerError):
@@ -153,6 +153,9 @@ class JobTimeoutError(SchedulerError, TimeoutError):
 class ClusterConnectionError(SchedulerError, ConnectionError):
     """A cluster cannot be reached, or was lost."""
 
+    #: The task or actor had been sent when the connection was lost, so it was not sent elsewhere.
+    may_have_started = False
+
 
 class VersionMismatchError(ClusterConnectionError):
     """Ray or Python differ between here and the cluster."""
@@ -164,3 +167,7 @@ class ForeignHandleError(SchedulerError, ValueError):
 
 class PlacementTimeoutError(SchedulerError, TimeoutError):
     """No cluster took the work in time."""
+
+
+class NoHealthyClusterError(PlacementTimeoutError):
+    """No cluster is healthy, and the caller does not want to wait (any longer) for one."""

@@ -2,107 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ray_multicluster_scheduler import Submission, _scheduler, errors
+from ray_multicluster_scheduler import scheduler as gone
 from support.plane import REPOSITORY
-
-PACKAGE = "ray_multicluster_scheduler"
-API = f"{PACKAGE}.app.client_api"
-
-JOB = (
-    "entrypoint, runtime_env=None, job_id=None, metadata=None, submission_id=None, "
-    "preferred_cluster=None, resource_requirements=None, tags=None"
-)
-TASK = (
-    "func, args=(), kwargs=None, resource_requirements=None, tags=None, name='', "
-    "preferred_cluster=None"
-)
-ACTOR_ASYNC = TASK.replace("func", "actor_class")
-ACTOR = ACTOR_ASYNC + ", timeout=300"
-WAIT = "submission_ids, check_interval=5, timeout=None"
-CONTEXT = [("get_current_cluster_context", ""), ("set_current_cluster_context", "cluster_name")]
-
-# Where, what, and with which parameters.
-CALLS = [
-    (API, "initialize_scheduler", "lifecycle_manager"),
-    (API, "initialize_actor_scheduler", "lifecycle_manager"),
-    (API, "initialize_job_scheduler", "lifecycle_manager"),
-    (API, "submit_task", TASK),
-    (API, "submit_actor", ACTOR),
-    (API, "submit_job", JOB),
-    (API, "get_job_status", "submission_id, cluster_name=None"),
-    (API, "wait_for_all_jobs", WAIT),
-    (API, "stop_job", "submission_id, cluster_name"),
-    (API, "graceful_shutdown_on_keyboard_interrupt", None),
-    (API, "UnifiedScheduler", ""),
-    (API, "get_unified_scheduler", ""),
-    (API, "initialize_scheduler_environment", "config_file_path=None"),
-    (API, "unified_submit_task", TASK),
-    (API, "unified_submit_actor", ACTOR),
-    (f"{API}.submit_job", "submit_job", JOB),
-    (f"{API}.submit_job", "initialize_job_scheduler", "lifecycle_manager"),
-    (f"{API}.submit_job", "get_job_status", "submission_id, cluster_name=None"),
-    (f"{API}.submit_job", "get_job_info", "submission_id, cluster_name"),
-    (f"{API}.submit_job", "stop_job", "submission_id, cluster_name"),
-    (f"{API}.submit_job", "wait_for_all_jobs", WAIT),
-    (f"{API}.submit_task", "submit_task", TASK),
-    (f"{API}.submit_task", "initialize_scheduler", "lifecycle_manager"),
-    (f"{API}.submit_task", "get_task_result", "task_id"),
-    (f"{API}.submit_task", "get_task_status", "task_id"),
-    *((f"{API}.submit_task", *call) for call in CONTEXT),
-    (f"{API}.submit_actor", "submit_actor", ACTOR),
-    (f"{API}.submit_actor", "submit_actor_async", ACTOR_ASYNC),
-    (f"{API}.submit_actor", "initialize_actor_scheduler", "lifecycle_manager"),
-    (f"{API}.submit_actor", "get_actor_result", "actor_id"),
-    (f"{API}.submit_actor", "get_actor_status", "actor_id"),
-    *((f"{API}.submit_actor", *call) for call in CONTEXT),
-    (f"{API}.unified_scheduler", "UnifiedScheduler", ""),
-    (f"{API}.unified_scheduler", "get_unified_scheduler", ""),
-    (f"{API}.unified_scheduler", "initialize_scheduler_environment", "config_file_path=None"),
-    (f"{PACKAGE}.control_plane.config", "ConfigManager", "config_file_path"),
-    (f"{PACKAGE}.control_plane.admin_api", "AdminAPI", ""),
-]
-
-METHODS = [
-    (
-        f"{API}.unified_scheduler",
-        "UnifiedScheduler",
-        "initialize_environment",
-        "config_file_path=None",
-    ),
-    (f"{API}.unified_scheduler", "UnifiedScheduler", "submit_task", TASK),
-    (f"{API}.unified_scheduler", "UnifiedScheduler", "submit_job", JOB),
-    (f"{API}.unified_scheduler", "UnifiedScheduler", "submit_actor", ACTOR),
-    (f"{API}.unified_scheduler", "UnifiedScheduler", "list_clusters", ""),
-    (f"{API}.unified_scheduler", "UnifiedScheduler", "cleanup", ""),
-    (PACKAGE, "Scheduler", "start", ""),
-    (PACKAGE, "Scheduler", "stop", ""),
-    (PACKAGE, "Scheduler", "submit_task", TASK),
-    (PACKAGE, "Scheduler", "submit_job", JOB),
-    (
-        f"{PACKAGE}.common.context_manager",
-        "ClusterContextManager",
-        "set_current_cluster",
-        "cluster_name",
-    ),
-    (f"{PACKAGE}.common.context_manager", "ClusterContextManager", "get_current_cluster", ""),
-    (f"{PACKAGE}.common.context_manager", "ClusterContextManager", "clear_current_cluster", ""),
-    *(
-        (f"{PACKAGE}.control_plane.admin_api", "AdminAPI", f"get_{what}", "")
-        for what in ("cluster_status", "queue_status", "health_status", "scheduler_stats")
-    ),
-]
+from support.prototype import API, CALLS, ERRORS, METHODS, MODULES, NAMES, PACKAGE, RECORDS
 
 
 @pytest.mark.parametrize(("module", "name", "wanted"), CALLS)
@@ -124,6 +42,56 @@ def test_a_method_has_the_parameters_and_defaults_it_had(
         assert_takes(method.__func__, wanted)
     else:
         assert_takes(method, f"self, {wanted}".rstrip(", "))
+
+
+@pytest.mark.parametrize(("module", "name", "wanted"), RECORDS)
+def test_a_record_has_the_fields_it_had_in_their_order(module: str, name: str, wanted: str) -> None:
+    record = getattr(importlib.import_module(module), name)
+    assert [field.name for field in dataclasses.fields(record)] == wanted.split()
+
+
+@pytest.mark.parametrize(("module", "name"), NAMES)
+def test_a_name_that_is_no_call_is_there(module: str, name: str) -> None:
+    assert name in importlib.import_module(module).__all__
+    assert getattr(importlib.import_module(module), name) is not None
+
+
+@pytest.mark.parametrize(
+    ("program", "instead"),
+    [
+        *(
+            (f"from {PACKAGE}.scheduler.{folder}.anything import {names[0]}", text)
+            for folder, (names, text) in gone.GONE.items()
+        ),
+        *(
+            (f"from {PACKAGE}.scheduler import {name}", text)
+            for names, text in gone.GONE.values()
+            for name in names
+        ),
+        (f"import {PACKAGE}.scheduler.anything.at_all", gone.OTHERWISE),
+    ],
+)
+def test_what_was_inside_the_prototype_is_gone_and_says_what_replaces_it(
+    program: str, instead: str
+) -> None:
+    with pytest.raises(ModuleNotFoundError) as caught:
+        exec(program)
+    assert instead.replace("`", "") in str(caught.value)
+    assert "migrating-from-the-prototype.md" in str(caught.value)
+    assert str(caught.value.name).startswith(f"{PACKAGE}.scheduler.")
+
+
+def test_the_migration_guide_tells_of_each_module_that_is_there_and_that_is_gone() -> None:
+    guide = (REPOSITORY / "docs/migrating-from-the-prototype.md").read_text()
+    section = guide.partition("\n## Imports\n")[2].partition("\n## ")[0]
+    there, _, rest = section.partition("Everything below")
+    told = re.findall(r"`(\.[a-z_.]+)`", there)
+    assert [PACKAGE + module for module in told] == MODULES
+    rows = [line for line in rest.splitlines() if line.startswith("| `scheduler.")]
+    assert rows == [
+        f"| `scheduler.{folder}` | {', '.join(f'`{name}`' for name in names)} | {text} |"
+        for folder, (names, text) in gone.GONE.items()
+    ]
 
 
 @pytest.mark.parametrize("name", [name for module, name, _ in CALLS if module == API])
@@ -159,16 +127,7 @@ def test_the_functions_are_real_ones_that_other_processes_find() -> None:
     assert pickle.loads(pickle.dumps(submit_job)) is submit_job
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "NoHealthyClusterError",
-        "TaskSubmissionError",
-        "PolicyEvaluationError",
-        "ClusterConnectionError",
-        "ConfigurationError",
-    ],
-)
+@pytest.mark.parametrize("name", ERRORS)
 def test_the_errors_are_the_same_classes(name: str) -> None:
     exception = importlib.import_module(f"{PACKAGE}.common.exception")
     assert getattr(exception, name) is getattr(errors, name)
@@ -202,9 +161,9 @@ class Recorder:
         self.calls: list[tuple[str, tuple]] = []
 
     def __getattr__(self, name: str) -> Any:
-        def call(*args: Any) -> str:
+        def call(*args: Any) -> Any:
             self.calls.append((name, args))
-            return name
+            return [{"name": "mac"}] if name == "list_clusters" else name
 
         return call
 
@@ -248,6 +207,51 @@ def test_a_call_goes_to_this_programs_scheduler_whole(
     assert answer == name
 
 
+@pytest.mark.parametrize(
+    ("module", "name", "keyword"),
+    [
+        ("submit_task", "submit_task", "fn"),
+        ("submit_task", "submit_task", "func"),
+        ("submit_actor", "submit_actor", "cls"),
+        ("submit_actor", "submit_actor_async", "cls"),
+        ("submit_actor", "submit_actor", "actor_class"),
+    ],
+)
+def test_what_runs_is_taken_by_both_of_its_keywords(
+    recorder: Recorder, module: str, name: str, keyword: str
+) -> None:
+    call = getattr(importlib.import_module(f"{API}.{module}"), name)
+    call(**{keyword: work}, args=(1,))
+    assert recorder.calls[0][1][:2] == (work, (1,))
+    if keyword in {"fn", "cls"}:
+        with pytest.raises(TypeError, match=keyword):
+            call(**{keyword: work, "func" if keyword == "fn" else "actor_class": work})
+
+
+@pytest.mark.parametrize(
+    ("name", "keyword"),
+    [
+        ("submit_task", "fn"),
+        ("submit_task_async", "fn"),
+        ("submit_actor", "cls"),
+        ("submit_actor_async", "cls"),
+    ],
+)
+def test_the_new_calls_take_both_keywords_too(
+    monkeypatch: pytest.MonkeyPatch, name: str, keyword: str
+) -> None:
+    seen: list[Any] = []
+    for inner in ("_task", "_actor"):
+        monkeypatch.setattr(
+            _scheduler.Scheduler, inner, lambda self, id, thing, *_: seen.append(thing)
+        )
+    monkeypatch.setattr(_scheduler.Scheduler, "_later", lambda self, id, known, submit: submit())
+    scheduler = object.__new__(_scheduler.Scheduler)
+    scheduler._tasks = scheduler._actors = None  # type: ignore[assignment]
+    getattr(scheduler, name)(**{keyword: work})
+    assert seen == [work]
+
+
 def test_the_result_of_an_actor_is_its_handle(recorder: Recorder) -> None:
     from ray_multicluster_scheduler.app.client_api.submit_actor import get_actor_result
 
@@ -286,9 +290,53 @@ def test_the_unified_scheduler_is_this_programs_scheduler(recorder: Recorder) ->
     assert unified.submit_job("true") == "submit_job"
     assert unified.submit_task(work) == unified_submit_task(work) == "submit_task"
     assert unified.submit_actor(Recorder) == unified_submit_actor(Recorder) == "submit_actor"
-    assert unified.list_clusters() == "list_clusters"
+    assert unified.list_clusters() == ["mac"]
     unified.cleanup()
     assert recorder.calls[-1] == ("stop", ())
+
+
+def test_cleaning_up_after_stopping_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ray_multicluster_scheduler.app.client_api import UnifiedScheduler
+
+    def started(*_: Any) -> None:
+        raise AssertionError("a control plane was looked for")
+
+    monkeypatch.setattr(_scheduler, "_current", None)
+    monkeypatch.setattr(_scheduler, "attach", started)
+    UnifiedScheduler().cleanup()
+
+
+def test_a_circuit_opens_after_failures_and_lets_one_call_through_later() -> None:
+    from ray_multicluster_scheduler.common.circuit_breaker import CircuitBreaker, CircuitState
+
+    breaker = CircuitBreaker(failure_threshold=2, recovery_timeout=60)
+    for _ in range(2):
+        assert breaker.is_closed()
+        with pytest.raises(ZeroDivisionError):
+            breaker.call(lambda: 1 / 0)
+    assert breaker.state is CircuitState.OPEN
+    with pytest.raises(ConnectionError, match="open after 2 failures"):
+        breaker.call(lambda: pytest.fail("it was called"))
+    breaker.recovery_timeout = 0
+    with pytest.raises(ZeroDivisionError):
+        breaker.call(lambda: 1 / 0)
+    assert breaker.is_open(), "the call that was tried failed"
+    seen = breaker.call(lambda: breaker.is_half_open())
+    assert (seen, breaker.is_closed(), breaker.failure_count) == (True, True, 0)
+
+
+def test_a_settings_file_of_ones_own_is_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from ray_multicluster_scheduler.common.config import SchedulerSettings
+
+    monkeypatch.setattr(_scheduler, "_current", None)
+    file = tmp_path / "settings.yaml"
+    file.write_text("RESOURCE_THRESHOLD: 0.5\nRETRY_SLEEP: 2\nACTOR_READY_TIMEOUT: 7\n")
+    told = SchedulerSettings().load(str(file)).to_dict()
+    assert (told["RESOURCE_THRESHOLD"], told["RETRY_SLEEP"]) == (0.5, 2)
+    assert told["ACTOR_READY_TIMEOUT"] == 7
+    assert told["TASK_QUEUE_MAX_SIZE"] == 100000
 
 
 def test_a_settings_object_shows_defaults_and_what_was_set(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
+import json
+import signal
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import urllib3
 
+from ray_multicluster_scheduler import current_scheduler
+from ray_multicluster_scheduler import main as prototype_main
 from ray_multicluster_scheduler.app.client_api import (
     UnifiedScheduler,
     initialize_actor_scheduler,
@@ -22,12 +32,18 @@ from ray_multicluster_scheduler.app.client_api.submit_job import (
     wait_for_all_jobs,
 )
 from ray_multicluster_scheduler.common.config import PLANE_DEFAULTS, ExecutionMode, settings
-from ray_multicluster_scheduler.common.exception import ConfigurationError
+from ray_multicluster_scheduler.common.exception import (
+    ConfigurationError,
+    NoHealthyClusterError,
+    PolicyEvaluationError,
+)
 from ray_multicluster_scheduler.control_plane.admin_api import AdminAPI
 from ray_multicluster_scheduler.control_plane.config import ConfigManager
 from support import ports
 from support.plane import Plane
 from support.pool import Pool
+from support.program import environment
+from support.prototype import CALLS, METHODS, NAMES, PACKAGE, RESULTS
 
 
 @pytest.fixture(scope="module")
@@ -78,22 +94,114 @@ def test_a_cluster_that_does_not_exist_is_refused_at_once() -> None:
         UnifiedScheduler().submit_job("true", preferred_cluster="moc")
 
 
-def test_the_admin_api_tells_of_clusters_health_queue_and_pool() -> None:
+@pytest.fixture
+def public() -> dict[str, Any]:
+    """Every public name of the prototype, as its programs import them."""
+    return {
+        name: getattr(importlib.import_module(module), name)
+        for module, name, *_ in [*CALLS, *NAMES, *METHODS]
+        if module != PACKAGE
+    }
+
+
+@pytest.mark.parametrize(("call", "wanted"), RESULTS)
+def test_a_call_gives_what_it_gave(
+    lonely: Plane, public: dict[str, Any], call: str, wanted: Any
+) -> None:
+    submit_job("true", submission_id="kept")
+    submit_job("true", submission_id="ended")
+    assert shape(eval(call, {**public, "path": str(lonely.config)})) == wanted
+
+
+def shape(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: shape(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [shape(one) for one in value[:1]]
+    return type(value).__name__
+
+
+def test_the_admin_api_tells_of_clusters_health_and_queue() -> None:
     submit_job("true", submission_id="waits")
     admin = AdminAPI()
-    assert admin.get_cluster_status()["centos"]["tags"] == ["linux"]
-    assert admin.get_health_status()["centos"] != "healthy"
-    assert admin.get_queue_status()["waiting"] == 1
-    assert admin.get_scheduler_stats()["clusters"] == 1
-    stop_job("waits", "centos")
-    assert admin.get_queue_status()["waiting"] == 0
+    centos = admin.get_cluster_status()["centos"]
+    assert centos["metadata"].tags == ["linux"]
+    assert (centos["snapshot"].node_count, centos["snapshot"].timestamp) == (0, 0)
+    assert admin.get_health_status() == {"centos": "UNHEALTHY"}
+    queue = admin.get_queue_status()
+    assert (queue["queue_size"] > 0, queue["is_empty"]) == (True, False)
+    assert (queue["queue_max_size"], queue["is_full"]) == (100000, False)
+    assert admin.get_scheduler_stats()["clusters"]["count"] == 1
 
 
 def test_the_clusters_of_a_configuration_are_told(lonely: Plane) -> None:
     (cluster,) = ConfigManager(str(lonely.config)).get_cluster_configs()
-    assert cluster["name"] == "centos"
-    assert cluster["runtime_env"]["env_vars"]["home_dir"] == "/home/zorro/"
-    assert UnifiedScheduler().list_clusters()[0]["dashboard"] == cluster["dashboard"]
+    assert (cluster.name, cluster.prefer, cluster.weight) == ("centos", False, 1.0)
+    assert cluster.runtime_env is not None
+    assert cluster.runtime_env["env_vars"]["home_dir"] == "/home/zorro/"
+    assert UnifiedScheduler().list_clusters() == ["centos"]
+
+
+def test_a_task_that_may_not_wait_hears_that_no_cluster_is_healthy() -> None:
+    with pytest.raises(NoHealthyClusterError, match="centos") as caught:
+        current_scheduler().submit_task(lambda: None, timeout=0)
+    assert isinstance(caught.value, TimeoutError)
+    assert str(caught.value.job_id) in str(caught.value)
+
+
+def test_what_was_started_reaches_the_control_plane_where_its_cluster_can(lonely: Plane) -> None:
+    scheduler = current_scheduler()
+    told = scheduler._describe("centos").runtime_env["env_vars"]
+    assert told["RAY_MULTICLUSTER_ADDRESS"] == lonely.address
+    other = {**lonely.pool["centos"], "name": "far"}
+    del other["plane_address"]
+    lonely.post("/v1/clusters", other)
+    told = scheduler._describe("far").runtime_env["env_vars"]
+    lonely.request("DELETE", "/v1/clusters/far")
+    assert told["RAY_MULTICLUSTER_CURRENT_CLUSTER"] == "far"
+    assert "RAY_MULTICLUSTER_ADDRESS" not in told
+
+
+def test_a_policy_that_cannot_be_used_is_an_error_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As the control plane says it, through the client."""
+    told = {"code": "bad_policy", "message": "policy mine: no such name", "hint": "correct it"}
+    answer = urllib3.HTTPResponse(json.dumps(told).encode(), status=422, preload_content=True)
+    plane = current_scheduler().plane
+    monkeypatch.setattr(plane._http, "request", lambda *_, **__: answer)
+    with pytest.raises(PolicyEvaluationError, match="no such name") as caught:
+        plane.request("PUT", "/v1/policies/mine", {})
+    assert (caught.value.code, caught.value.hint) == ("bad_policy", "correct it")
+
+
+def test_the_prototypes_main_blocks_until_it_is_told_to_end(lonely: Plane) -> None:
+    running = threading.Thread(target=prototype_main.main, daemon=True)
+    running.start()
+    running.join(timeout=0.5)
+    assert running.is_alive()
+    prototype_main.shutdown_scheduler()
+    running.join(timeout=10)
+    assert not running.is_alive()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_prototypes_main_as_a_program_ends_on_a_signal(
+    lonely: Plane, tmp_path: Path, number: signal.Signals
+) -> None:
+    program = subprocess.Popen(
+        [sys.executable, "-m", f"{PACKAGE}.main"],
+        env=environment(lonely, tmp_path),
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert program.stderr is not None
+    assert lonely.address in program.stderr.readline()
+    assert program.poll() is None
+    program.send_signal(number)
+    assert program.wait(30) == 0
+    program.stderr.close()
 
 
 def test_settings_are_those_in_force() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,73 +14,12 @@ from ray_multicluster_scheduler._work import leases as module
 from ray_multicluster_scheduler._work.held import Lease
 from ray_multicluster_scheduler._work.leases import Leases
 from ray_multicluster_scheduler.errors import (
-    ControlPlaneError,
+    NoHealthyClusterError,
     PlacementTimeoutError,
     TaskSubmissionError,
     VersionMismatchError,
 )
-
-
-class MadeUpPlane:
-    """Grants in order what `grants` says: a cluster, or None for "wait"."""
-
-    def __init__(self) -> None:
-        self.grants: deque[str | None] = deque()
-        self.lease_seconds = 30.0
-        self.reuse_seconds = 0.0
-        self.calls: list[tuple[str, Any]] = []
-        self.said: dict[str, str] = {}
-        self.fails = False
-        self.verdicts: list[dict[str, str]] = []
-
-    def post(self, path: str, body: Any = None, **query: Any) -> Any:
-        self.calls.append((path, body))
-        if self.fails:
-            raise ControlPlaneError("nobody answers", code="http_503")
-        if path == "/v1/placements":
-            return self._placement(body["id"])
-        if path == "/v1/placements/batch":
-            found = [self._placement(asked["id"]) for asked in body["placements"]]
-            return {"results": [{"placement": one} for one in found]}
-        if path.endswith("/release"):
-            return {
-                "leases": [{"id": lease["id"], "status": "released"} for lease in body["leases"]]
-            }
-        if path.endswith("/heartbeat"):
-            status = [self.said.get(lease["id"], "alive") for lease in body["leases"]]
-            return {"leases": [{**a, "status": s} for a, s in zip(body["leases"], status)]}
-        return None
-
-    def get(self, path: str, **query: Any) -> Any:
-        self.calls.append((path, None))
-        return self._placement(path.rsplit("/", 1)[1])
-
-    def sent(self, ending: str) -> list[Any]:
-        return [body for path, body in list(self.calls) if path.endswith(ending)]
-
-    def withdrawn(self) -> list[str]:
-        given_back = [lease for body in self.sent("/release") for lease in body["leases"]]
-        return [lease["id"] for lease in given_back if "attempt" not in lease]
-
-    def given_back(self) -> list[tuple[str, str]]:
-        told = [lease for body in self.sent("/release") for lease in body["leases"]]
-        return [(lease["id"], lease["outcome"]) for lease in told]
-
-    def _placement(self, id: str) -> dict[str, Any]:
-        cluster = self.grants.popleft() if self.grants else None
-        if cluster is None:
-            time.sleep(0.01)
-            why = {"summary": "centos: over 70 % CPU", "clusters": self.verdicts}
-            return {"id": id, "status": "queued", "why": why}
-        if cluster == "ended":
-            return {"id": id, "status": "ended", "message": "stopped by an operator"}
-        granted = {
-            "cluster": cluster,
-            "attempt": 1,
-            "lease_seconds": self.lease_seconds,
-            "reuse_seconds": self.reuse_seconds,
-        }
-        return {"id": id, "status": "granted", "granted": granted}
+from support.made_up_plane import MadeUpPlane
 
 
 @pytest.fixture
@@ -144,6 +82,27 @@ def test_what_no_cluster_can_run_is_told_at_once(plane: MadeUpPlane, leases: Lea
         leases.obtain(ask(), None)
     assert "submit_job" in str(mismatch.value.hint)
     assert plane.withdrawn() == ["task-1"]
+
+
+@pytest.mark.parametrize(
+    ("reasons", "kind"),
+    [
+        (["unhealthy", "never_seen"], NoHealthyClusterError),
+        (["breaker_open", "other_cluster"], NoHealthyClusterError),
+        (["unhealthy", "no_room"], PlacementTimeoutError),
+        (["other_cluster"], PlacementTimeoutError),
+        ([], PlacementTimeoutError),
+    ],
+)
+def test_a_caller_who_does_not_wait_hears_whether_any_cluster_is_healthy(
+    plane: MadeUpPlane, leases: Leases, reasons: list[str], kind: type
+) -> None:
+    plane.verdicts = [{"cluster": f"c{n}", "reason": reason} for n, reason in enumerate(reasons)]
+    with pytest.raises(PlacementTimeoutError) as late:
+        leases.obtain(ask(), time.monotonic())
+    assert type(late.value) is kind
+    assert (late.value.job_id, plane.withdrawn()) == ("task-1", ["task-1"])
+    assert late.value.hint
 
 
 def test_a_control_plane_that_is_being_replaced_is_asked_again_for_the_same(

@@ -162,6 +162,9 @@ pub struct ClusterConnection {
     /// The home directory on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home_dir: Option<String>,
+    /// Where what runs here reaches the control plane.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plane_address: Option<String>,
     /// E.g. `2.60.0`; absent until it has answered once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ray_version: Option<String>,

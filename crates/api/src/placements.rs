@@ -54,10 +54,6 @@ pub struct PlacementRequest {
     /// Higher goes first; 0 unless said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
-    /// How often it is placed again if it ran and failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(format = Int64, maximum = 4_294_967_295_u32)]
-    pub max_retries: Option<u32>,
     /// What happens when its cluster is lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = schema::own_on_cluster_loss)]

@@ -17,7 +17,15 @@ __all__ = [
     "carried_options",
     "ray_version",
     "when_done",
+    "when_lost",
 ]
+
+
+def when_lost(refs: list[Any], again: Any) -> None:
+    """What the refs of a task go on with if its cluster is lost; see `again.when_lost`."""
+    from . import again as module
+
+    module.when_lost(refs, again)
 
 
 def ray_version() -> str:

@@ -59,6 +59,10 @@ class ClientConnection(Connection):
         try:
             with self.worker.answering():
                 internals.actor_id(handle)
+        except ClusterConnectionError as error:
+            # The request has left: nobody else may be asked for the same.
+            error.may_have_started = True
+            raise
         except Exception as error:
             if is_name_taken(error):
                 raise name_taken(self.name, options, error) from error
@@ -87,12 +91,18 @@ class ClientConnection(Connection):
         ids = {ref.binary() for ref in found}
         return [id is None or id in ids for id in known]
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it was opened: from then on a loss is one."""
+        return self.job_id is not None
+
     def alive(self) -> bool:
         return not self.ended.is_set() and self.worker.is_connected()
 
     def close(self) -> None:
         if not self._end("was closed"):
             return
+        self.is_closed = True
         # The cluster may vanish meanwhile; then there is nothing left to be polite to. One that
         # hangs is cut off by the watch.
         with contextlib.suppress(Exception):

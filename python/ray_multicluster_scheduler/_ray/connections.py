@@ -33,6 +33,8 @@ class Connection(ABC):
 
     #: The cluster's.
     name: str
+    #: By this program, and not lost.
+    is_closed = False
 
     @abstractmethod
     def submit_task(
@@ -156,6 +158,7 @@ class Connections:
                 connection.close()
                 raise ClusterConnectionError(
                     f"the connection to cluster {name!r} was closed while it was being opened",
+                    hint="the scheduler was stopped meanwhile: initialise it again",
                     cluster=name,
                 )
         except BaseException as error:

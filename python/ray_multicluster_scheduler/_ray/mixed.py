@@ -12,6 +12,7 @@ from ray.exceptions import GetTimeoutError
 
 from ..errors import ClusterConnectionError
 from . import internals
+from .again import followed
 from .done import done
 from .router import ROUTER
 from .threads import start
@@ -29,7 +30,20 @@ Groups = dict[Any, list[int]]
 
 
 def get(refs: list[Any], timeout: float | None) -> list[Any]:
-    """The values, in order; the first error that shows up is raised."""
+    """The values, in order; the first error that shows up is raised.
+
+    A task that was lost with its cluster and may run again is waited for where it does.
+    """
+    deadline = None if timeout is None else time.monotonic() + timeout
+    while True:
+        try:
+            return _get(refs, timeout)
+        except ClusterConnectionError as error:
+            refs = followed(refs, error, deadline)
+            timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def _get(refs: list[Any], timeout: float | None) -> list[Any]:
     groups = grouped(refs)
     if len(groups) == 1 and timeout is None:
         # In this thread: as quick as Ray itself.

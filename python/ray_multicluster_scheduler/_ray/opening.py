@@ -217,6 +217,7 @@ def _host_and_port(address: ClusterAddress) -> tuple[str, int]:
         raise ClusterConnectionError(
             f"the head_address of cluster {address.name!r}, {address.head_address!r}, is not "
             "host:port",
+            hint="correct it in cluster.yaml; the port is Ray Client's, 10001 unless set otherwise",
             cluster=address.name,
         )
     return host.strip("[]"), int(port)

@@ -17,7 +17,7 @@ import grpc
 from ray.exceptions import RayError
 
 from ..errors import SchedulerError
-from . import internals
+from . import again, internals
 from .pickling import dumps
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ PING_TIMEOUT = 5.0
 
 #: What a head says of a server process that is gone; Ray notices later, by another way.
 FORGOTTEN = str(grpc.StatusCode.NOT_FOUND)
+
+#: What Ray's server on the head logs whenever it serves a new client: Ray starts there in a thread.
+HARMLESS = "SIGTERM handler is not set because current thread is not the main thread"
 
 REFUSED = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 
@@ -53,6 +56,7 @@ class ClusterWorker(internals.Worker):
             raise
         internals.check_worker(self)
         internals.data(self).__class__ = ClusterDataClient
+        self.log_client.__class__ = ClusterLogClient
 
     @classmethod
     def adopt(cls, worker: internals.Worker, connection: ClientConnection) -> None:
@@ -113,6 +117,10 @@ class ClusterWorker(internals.Worker):
             self.heard = time.monotonic()
             return found
 
+    def register_callback(self, ref: Any, callback: Callable[[Any], None]) -> None:
+        """`await` and `.future()`."""
+        again.register(ref, callback, super().register_callback)
+
     def get_actor(self, name: str, namespace: str | None = None) -> internals.ClientActorHandle:
         with self.answering():
             return super().get_actor(name, namespace)
@@ -155,6 +163,13 @@ class ClusterDataClient(internals.DataClient):
         if self._in_shutdown and threading.current_thread() is not self.data_thread:
             raise self.client_worker.connection.gone()
 
+    def _can_reconnect(self, error: grpc.RpcError) -> bool:
+        connection = self.client_worker.connection
+        if connection.is_closed or not connection.is_open:
+            # We end it, or try to open it and tell what came of that: no error for Ray to log.
+            return self.client_worker._can_reconnect(error)
+        return super()._can_reconnect(error)
+
     def _shutdown(self) -> None:
         super()._shutdown()
         # Ray would notice with the next request only, and repeat the present ones for ever.
@@ -187,3 +202,11 @@ class ClusterDataClient(internals.DataClient):
             callback(response)
 
         return answer
+
+
+class ClusterLogClient(internals.LogstreamClient):
+    """What the server on the head logs, as far as it means something here."""
+
+    def log(self, level: int, msg: str) -> None:
+        if HARMLESS not in msg:
+            super().log(level, msg)

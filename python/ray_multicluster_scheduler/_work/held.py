@@ -75,7 +75,10 @@ class Held:
         with self._changed:
             if self._closed:
                 raise SchedulerError(
-                    "the scheduler was stopped while this was submitted", job_id=lease.id
+                    f"the scheduler was stopped while {lease.id} was submitted",
+                    hint="initialise it again, and submit it then",
+                    job_id=lease.id,
+                    cluster=lease.cluster,
                 )
             self._time_to_live = float(granted["lease_seconds"])
             self._held[lease] = None

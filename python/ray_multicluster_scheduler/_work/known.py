@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import UnknownJobError
+from .rerun import Rerun
 
 #: A result stays in the memory of its cluster for as long as its reference is kept here.
 MOST_KEPT = 100
@@ -26,6 +27,8 @@ class Entry:
     outcome: str | None = None
     #: The same, if it is the caller's to keep.
     weak: weakref.ref[Any] | None = None
+    #: The run after this one, for a task that may run again.
+    again: Rerun | None = None
 
 
 class Known:
@@ -67,7 +70,8 @@ class Known:
         with self._lock:
             entry = self._entries.get(id)
             if entry is not None and not isinstance(entry.value, (list, type(None))):
-                self._entries[id] = Entry(entry.cluster, weak=weakref.ref(entry.value))
+                weak = weakref.ref(entry.value)
+                self._entries[id] = Entry(entry.cluster, weak=weak, again=entry.again)
 
     def clear(self) -> None:
         """Forgets all."""

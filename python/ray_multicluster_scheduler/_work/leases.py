@@ -17,6 +17,7 @@ from typing import Any, Callable
 from .._plane.client import ControlPlane, refusal, segment
 from .._plane.events import may_pass
 from ..errors import (
+    NoHealthyClusterError,
     PlacementTimeoutError,
     SchedulerError,
     TaskSubmissionError,
@@ -36,6 +37,8 @@ AT_ONCE = 0.05
 PATIENCE = 60.0
 #: Why a cluster will never take a piece of work, as things are.
 NEVER = ("other_versions", "other_cluster", "missing_tags")
+#: Why a cluster takes nothing at all.
+NOT_HEALTHY = ("never_seen", "unhealthy", "no_nodes", "breaker_open", "breaker_probing")
 
 
 def new_id(kind: str) -> str:
@@ -96,7 +99,9 @@ class Leases(Held):
             answer = _patiently(lambda: self._plane.post("/v1/placements/batch", asked))
             for result in answer["results"]:
                 if "error" in result:
-                    raise refusal(result["error"])
+                    refused = refusal(result["error"])
+                    refused.job_id = ids[0]
+                    raise refused
             found = [result["placement"] for result in answer["results"]]
             granted = [self.hold(one) for one in found if one["status"] == "granted"]
             # If nothing is free, the first of them waits for all.
@@ -127,16 +132,13 @@ class Leases(Held):
         while placement["status"] == "queued":
             _check_versions(placement)
             if deadline is not None and time.monotonic() >= deadline:
-                raise PlacementTimeoutError(
-                    f"{placement['id']} found no place in time: {_why(placement)}",
-                    hint="give it a longer timeout, or ask for less",
-                    job_id=placement["id"],
-                )
+                raise _too_late(placement)
             words.say(placement)
             placement = self._look(placement["id"], deadline, words)
         if placement["status"] == "ended":
             raise TaskSubmissionError(
                 f"{placement['id']} was given up: {placement.get('message') or 'stopped'}",
+                hint="it never started; submit it again if nobody stopped it on purpose",
                 job_id=placement["id"],
             )
         return self.hold(placement, shape)
@@ -186,6 +188,24 @@ def _patiently(ask: Callable[[], Any]) -> Any:
                 raise
         time.sleep(pause)
         pause = min(pause * 2, 3.0)
+
+
+def _too_late(placement: dict[str, Any]) -> PlacementTimeoutError:
+    verdicts = (placement.get("why") or {}).get("clusters") or []
+    reasons = [one.get("reason") for one in verdicts]
+    is_down = [reason in NOT_HEALTHY for reason in reasons if reason not in NEVER]
+    if is_down and all(is_down):
+        return NoHealthyClusterError(
+            f"{placement['id']} found no place: no cluster that may take it is healthy: "
+            f"{_why(placement)}",
+            hint="see `ray-multicluster clusters`; with a longer timeout it waits for one",
+            job_id=placement["id"],
+        )
+    return PlacementTimeoutError(
+        f"{placement['id']} found no place in time: {_why(placement)}",
+        hint="give it a longer timeout, or ask for less",
+        job_id=placement["id"],
+    )
 
 
 def _check_versions(placement: dict[str, Any]) -> None:

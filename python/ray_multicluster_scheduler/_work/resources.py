@@ -87,7 +87,9 @@ def parse(requirements: Mapping[str, Any] | None) -> Demand:
     for key, value in requirements.items():
         name = _NAMES.get(key)
         if name in found:
-            raise ConfigurationError(f"resource_requirements asks for {name} twice")
+            raise ConfigurationError(
+                f"resource_requirements asks for {name} twice", hint=f"say {name!r} once"
+            )
         if name == "memory":
             found[name] = memory(value)
         elif name is not None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ClusterConnectionError
 from .held import Lease
 from .leases import Leases
+from .rerun import Rerun
 
 if TYPE_CHECKING:
     from .._ray import Connection
@@ -37,6 +38,8 @@ class Share:
     connection: Connection
     #: By identity: the id of a reference of Ray Client may have to be waited for.
     refs: dict[int, Any]
+    #: For a task that may run again when its cluster is lost.
+    again: Rerun | None = None
 
 
 class Running:
@@ -49,9 +52,11 @@ class Running:
         self._watcher: threading.Thread | None = None
         self._closed = False
 
-    def add(self, lease: Lease, connection: Connection, refs: list[Any]) -> Share:
+    def add(
+        self, lease: Lease, connection: Connection, refs: list[Any], again: Rerun | None = None
+    ) -> Share:
         """Takes care of a place, in which these run, from now on."""
-        share = Share(lease, connection, {id(ref): ref for ref in refs})
+        share = Share(lease, connection, {id(ref): ref for ref in refs}, again)
         if not refs:
             # A task that returns nothing never tells that it has ended.
             self.leases.give_back(lease, is_free=False)
@@ -76,6 +81,11 @@ class Running:
             self.leases.give_back(share.lease)
         else:
             self.leases.give_back(share.lease, "failed", type(error).__name__)
+        if share.again is None or not isinstance(error, ClusterConnectionError):
+            return
+        if not share.connection.alive() and not share.connection.is_closed:
+            # At once: nobody may ask for the result for hours.
+            share.again(error)
 
     def of(self, lease: Lease) -> list[Any]:
         """What runs in this place."""

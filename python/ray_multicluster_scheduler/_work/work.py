@@ -12,17 +12,18 @@ import time
 import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
-from .._context import JobContext, current_cluster
+from .._context import JobContext, chosen_cluster, cluster_context, current_cluster
 from .._plane.client import ControlPlane
-from .._ray import carried_options, ray_version, when_done
+from .._ray import carried_options, ray_version, when_done, when_lost
 from ..errors import (
     ClusterConnectionError,
     ConfigurationError,
     ControlPlaneError,
+    SchedulerError,
     VersionMismatchError,
 )
 from . import resources
@@ -30,6 +31,7 @@ from .held import Lease
 from .known import Entry, Known
 from .later import Later
 from .leases import Leases, new_id
+from .rerun import Rerun
 from .running import Running, Share
 
 if TYPE_CHECKING:
@@ -43,6 +45,12 @@ T = TypeVar("T")
 MOST_PLACES = 16
 
 
+#: Keywords of a submission that are not Ray's.
+OURS = ("required", "priority", "timeout", "on_cluster_loss")
+#: As for jobs: never run twice, or elsewhere again.
+ON_CLUSTER_LOSS = ("wait", "requeue")
+
+
 @dataclass(frozen=True)
 class Wishes:
     """Where and how a task or actor should run."""
@@ -54,6 +62,8 @@ class Wishes:
     required: bool = False
     priority: int | None = None
     timeout: float | None = None
+    #: `requeue`: a task may run again elsewhere when its cluster is lost.
+    on_cluster_loss: str = "wait"
     #: Ray's own: num_returns, max_restarts, lifetime, ….
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -68,7 +78,12 @@ class Wishes:
     ) -> Wishes:
         """Takes from `more` what is ours; the rest is for Ray."""
         options = dict(more)
-        ours = {key: options.pop(key) for key in ("required", "priority", "timeout") if key in more}
+        ours = {key: options.pop(key) for key in OURS if key in more}
+        if ours.get("on_cluster_loss", "wait") not in ON_CLUSTER_LOSS:
+            raise ConfigurationError(
+                f"on_cluster_loss is {ours['on_cluster_loss']!r}",
+                hint=f"it is one of {', '.join(ON_CLUSTER_LOSS)}",
+            )
         return cls(resource_requirements, tags, name, preferred_cluster, options=options, **ours)
 
 
@@ -100,9 +115,11 @@ class Work:
         def hand_over(connection: Connection) -> Any:
             return connection.submit_task(function, args, kwargs, options)
 
-        ref, lease, connection = self._place("task", id, demand, wishes, hand_over)
-        self._keep(lease, connection, [(id, ref)])
-        return ref
+        if wishes.on_cluster_loss == "requeue":
+            # Of this thread, whoever notices the loss.
+            chosen = wishes.preferred_cluster or chosen_cluster()
+            wishes = replace(wishes, preferred_cluster=chosen)
+        return self._run(id, id, demand, wishes, hand_over)
 
     def tasks(
         self, function: Any, calls: list[tuple[Any, Any]], wishes: Wishes
@@ -112,6 +129,7 @@ class Work:
         The whole batch is one submission. It is shared out over the places that are free now,
         and Ray queues on each cluster what does not run at once.
         """
+        _refuse_requeue("submit_tasks", wishes)
         options, demand = _options("task", function, wishes)
         here = self._inside(wishes)
         if here is not None:
@@ -130,9 +148,12 @@ class Work:
             def hand_over(
                 connection: Connection, share: range = share, refs: list[Any] = refs
             ) -> None:
-                refs.clear()
-                for n in share:
-                    refs.append(connection.submit_task(function, *calls[n], options))
+                try:
+                    for n in share:
+                        refs.append(connection.submit_task(function, *calls[n], options))
+                except ClusterConnectionError as error:
+                    error.may_have_started = bool(refs)
+                    raise
 
             try:
                 _, lease, connection = self._hand_over(lease, deadline, hand_over)
@@ -149,6 +170,7 @@ class Work:
 
     def actor(self, id: str, cls: Any, args: Any, kwargs: Any, wishes: Wishes) -> tuple[Any, str]:
         """The handle, and the cluster."""
+        _refuse_requeue("submit_actor", wishes)
         options, demand = _options("actor", cls, wishes)
 
         def hand_over(connection: Connection) -> Any:
@@ -190,8 +212,12 @@ class Work:
             return hand_over(here), None, here
         deadline = _deadline(wishes)
         request = self._request(kind, id, demand, wishes)
-        lease = self._outside().leases.obtain(request, deadline)
-        return self._hand_over(lease, deadline, hand_over)
+        try:
+            lease = self._outside().leases.obtain(request, deadline)
+            return self._hand_over(lease, deadline, hand_over)
+        except SchedulerError as error:
+            error.job_id = error.job_id or id
+            raise
 
     def _places(
         self, tasks: int, demand: resources.Demand, wishes: Wishes, deadline: float | None
@@ -225,6 +251,9 @@ class Work:
                 leases.give_back(lease, "stopped")
                 raise
             except ClusterConnectionError as error:
+                if error.may_have_started:
+                    leases.give_back(lease, "failed", type(error).__name__)
+                    raise _unsure(lease, error) from error
                 # An argument of it may be on a cluster that is lost: another place is no help.
                 if error.cluster != lease.cluster or self._closed or _is_over(deadline):
                     leases.give_back(lease, "failed", type(error).__name__)
@@ -277,13 +306,19 @@ class Work:
     # -- the end
 
     def _keep(
-        self, lease: Lease | None, connection: Connection, submitted: list[tuple[str, Any]]
+        self,
+        lease: Lease | None,
+        connection: Connection,
+        submitted: list[tuple[str, Any]],
+        again: Rerun | None = None,
     ) -> None:
         """Knows the tasks by their ids, and gives their place back once all have ended."""
         refs = [one for _, ref in submitted for one in _several(ref)]
-        share = self._outside().add(lease, connection, refs) if lease is not None else None
+        share = None
+        if lease is not None:
+            share = self._outside().add(lease, connection, refs, again)
         for id, ref in submitted:
-            self._tasks.put(id, Entry(connection.name, [] if ref is None else ref))
+            self._tasks.put(id, Entry(connection.name, [] if ref is None else ref, again=again))
             if share is not None:
                 for one in _several(ref):
                     # By its `id()`: with the reference itself they would keep each other alive.
@@ -293,6 +328,48 @@ class Work:
     def _fetched(self, share: Share, ref: int, id: str, error: BaseException | None) -> None:
         self._outside().ended(share, ref, error)
         self._tasks.fade(id)
+
+    def _run(
+        self,
+        id: str,
+        placement: str,
+        demand: resources.Demand,
+        wishes: Wishes,
+        hand_over: Callable[[Connection], Any],
+    ) -> Any:
+        ref, lease, connection = self._place("task", placement, demand, wishes, hand_over)
+        again = None
+        if lease is not None and wishes.on_cluster_loss == "requeue":
+            # Nothing of it holds the reference.
+            again = Rerun(partial(self._run_again, id, demand, wishes, hand_over))
+            when_lost(_several(ref), again)
+        self._keep(lease, connection, [(id, ref)], again)
+        return ref
+
+    def _run_again(
+        self,
+        id: str,
+        demand: resources.Demand,
+        wishes: Wishes,
+        hand_over: Callable[[Connection], Any],
+        lost: ClusterConnectionError,
+        future: Future[list[Any]],
+    ) -> None:
+        """Its cluster is lost, and its caller allowed it: in a thread of ours."""
+
+        def elsewhere() -> list[Any]:
+            if self._closed:
+                raise lost
+            log.warning("%s runs again: %s", id, lost.message)
+            try:
+                with cluster_context(None):
+                    # A placement of its own: the one before it has ended.
+                    return _several(self._run(id, new_id("task"), demand, wishes, hand_over))
+            except BaseException as error:
+                self._tasks.put(id, Entry(error=error))
+                raise
+
+        self._later.do(elsewhere, future)
 
     def _asked_to_stop(self, lease: Lease) -> None:
         """Apart from the heartbeats, which a cluster that hangs shall not hold up."""
@@ -351,6 +428,28 @@ def _cancel(refs: list[Any]) -> None:
         for one in _several(ref):
             with contextlib.suppress(Exception):
                 ray.cancel(one)
+
+
+def _refuse_requeue(call: str, wishes: Wishes) -> None:
+    if wishes.on_cluster_loss == "requeue":
+        raise ConfigurationError(
+            f"{call} does not take on_cluster_loss='requeue'",
+            hint="an actor's state is lost with its cluster, and a batch is not followed: submit "
+            "each task with submit_task, or catch ClusterConnectionError",
+        )
+
+
+def _unsure(lease: Lease, error: ClusterConnectionError) -> ClusterConnectionError:
+    unsure = ClusterConnectionError(
+        f"{lease.id} may have started on cluster {lease.cluster}, and was not sent elsewhere: "
+        f"{error.message}",
+        hint="look on that cluster before you submit it again (`ray list actors`, `ray list "
+        "tasks`, or ray.get_actor for one with a name)",
+        job_id=lease.id,
+        cluster=lease.cluster,
+    )
+    unsure.may_have_started = True
+    return unsure
 
 
 def _deadline(wishes: Wishes) -> float | None:

@@ -68,8 +68,9 @@ def tasks() -> None:
     task_id, ref = submit_task(
         func=flavour, args=("<",), kwargs={"suffix": ">"}, preferred_cluster="mac", name="look"
     )
+    assert (type(task_id), isinstance(ref, ray.ObjectRef)) == (str, True)
     ClusterContextManager.set_current_cluster("centos")
-    _, other = unified_submit_task(flavour, ("",))
+    _, other = unified_submit_task(fn=flavour, args=("",))
     ClusterContextManager.clear_current_cluster()
     assert get_task_status(task_id) in {"RUNNING", "SUCCEEDED"}
     assert get_task_result(task_id) == "<darwin>"
@@ -85,8 +86,9 @@ def actors(run: str) -> None:
         tags=["tradebot", "fund"],
         name=f"counter_{run}",
     )
+    assert type(actor_id) is str
     # The prototype gave a dead handle for the second one of a class.
-    _, second = submit_actor_async(Counter, (10,))
+    _, second = submit_actor_async(cls=Counter, args=(10,))
     assert ray.get([counter.add.remote(1), second.add.remote(1)]) == [6, 11]
     assert ray.get(get_actor_result(actor_id).add.remote(1)) == 7
     assert get_actor_status(actor_id) == "ALIVE"

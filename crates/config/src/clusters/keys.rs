@@ -86,7 +86,7 @@ pub(crate) const KEYS: &[ClusterKey] = &[
         expected: "an `http://` or `https://` URL",
         default: Some("none"),
         example: "http://192.168.5.1:8700",
-        doc: "Where jobs on this cluster reach the control plane; they find it in \
+        doc: "Where jobs, tasks and actors on this cluster reach the control plane; they find it in \
               `RAY_MULTICLUSTER_ADDRESS`.",
     },
     ClusterKey {

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ... import get_actor_status
+from ..._keywords import also_as
 from ..._scheduler import Scheduler, Submission, current_scheduler, use_scheduler
 from ..._settings import ACTOR_READY_TIMEOUT
 from .submit_task import get_current_cluster_context, set_current_cluster_context
@@ -29,6 +30,7 @@ def initialize_actor_scheduler(lifecycle_manager: Scheduler) -> None:
     use_scheduler(lifecycle_manager)
 
 
+@also_as("cls", "actor_class")
 def submit_actor(
     actor_class: type,
     args: tuple = (),
@@ -52,6 +54,7 @@ def submit_actor(
     )
 
 
+@also_as("cls", "actor_class")
 def submit_actor_async(
     actor_class: type,
     args: tuple = (),

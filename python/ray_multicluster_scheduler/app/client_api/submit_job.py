@@ -23,8 +23,10 @@ __all__ = [
     "get_job_status",
     "graceful_shutdown_on_keyboard_interrupt",
     "initialize_job_scheduler",
+    "initialize_scheduler",
     "stop_job",
     "submit_job",
+    "update_submitted_job_id",
     "wait_for_all_jobs",
 ]
 
@@ -32,6 +34,15 @@ __all__ = [
 def initialize_job_scheduler(lifecycle_manager: Scheduler) -> None:
     """Deprecated: ``initialize_scheduler_environment`` has done it."""
     use_scheduler(lifecycle_manager)
+
+
+def initialize_scheduler(task_lifecycle_manager: Scheduler) -> None:
+    """Deprecated: the same."""
+    use_scheduler(task_lifecycle_manager)
+
+
+def update_submitted_job_id(*ids: str) -> None:
+    """Deprecated: nothing is left to do, because a job keeps the id that it was given."""
 
 
 def submit_job(

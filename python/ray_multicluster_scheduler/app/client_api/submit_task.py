@@ -10,6 +10,7 @@ from typing import Any, Callable
 
 from ... import get_task_result, get_task_status
 from ..._context import choose_cluster, current_cluster
+from ..._keywords import also_as
 from ..._scheduler import Scheduler, current_scheduler, use_scheduler
 
 __all__ = [
@@ -27,6 +28,7 @@ def initialize_scheduler(lifecycle_manager: Scheduler) -> None:
     use_scheduler(lifecycle_manager)
 
 
+@also_as("fn", "func")
 def submit_task(
     func: Callable[..., Any],
     args: tuple = (),

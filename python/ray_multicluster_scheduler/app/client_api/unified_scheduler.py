@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import Any
 
-from ..._scheduler import Scheduler, current_scheduler, initialize_scheduler_environment
+from ..._scheduler import (
+    Scheduler,
+    attached,
+    current_scheduler,
+    initialize_scheduler_environment,
+)
 from .submit_actor import submit_actor
 from .submit_job import submit_job
 from .submit_task import submit_task
@@ -18,6 +22,9 @@ __all__ = [
     "UnifiedScheduler",
     "get_unified_scheduler",
     "initialize_scheduler_environment",
+    "submit_actor",
+    "submit_job",
+    "submit_task",
     "unified_submit_actor",
     "unified_submit_task",
 ]
@@ -39,13 +46,15 @@ class UnifiedScheduler:
         """Deprecated: use ``ray_multicluster_scheduler.initialize_scheduler_environment``."""
         return initialize_scheduler_environment(config_file_path)
 
-    def list_clusters(self) -> list[dict[str, Any]]:
-        """Deprecated: use ``ray_multicluster_scheduler.list_clusters``."""
-        return current_scheduler().list_clusters()
+    def list_clusters(self) -> list[str]:
+        """Their names. ``ray_multicluster_scheduler.list_clusters`` tells how each stands."""
+        return [cluster["name"] for cluster in current_scheduler().list_clusters()]
 
     def cleanup(self) -> None:
         """Deprecated: use ``stop()`` of what `initialize_environment` returned."""
-        current_scheduler().stop()
+        scheduler = attached()
+        if scheduler is not None:
+            scheduler.stop()
 
 
 @functools.cache

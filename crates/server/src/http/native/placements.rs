@@ -48,7 +48,8 @@ pub(super) fn new_placement(sent: api::PlacementRequest) -> Result<NewJob, Probl
         arch: sent.arch,
         versions: parent_names(sent.ray_version, sent.python_version),
         priority: sent.priority,
-        max_retries: sent.max_retries,
+        // To run it again is its caller's business: what it runs never left there.
+        max_retries: None,
         on_cluster_loss: sent.on_cluster_loss,
         parent: parent_names(sent.parent_job, sent.parent_cluster),
     };

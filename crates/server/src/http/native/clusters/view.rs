@@ -76,6 +76,7 @@ pub(super) fn to_connect(view: &ClusterView) -> api::ClusterConnection {
         token: spec.connection.token.as_ref().map(|token| token.expose().to_owned()),
         runtime_env: spec.base_env().into_owned(),
         home_dir: spec.home().map(str::to_owned),
+        plane_address: spec.plane_address.as_deref().map(str::to_owned),
         ray_version: snapshot.map(|snapshot| snapshot.ray_version.clone()),
         python_version: snapshot.and_then(|snapshot| snapshot.python_version.clone()),
         incarnation: snapshot.and_then(|snapshot| snapshot.incarnation.as_ref().map(ToString::to_string)),

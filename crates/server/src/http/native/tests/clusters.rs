@@ -61,13 +61,15 @@ async fn a_cluster_is_registered_described_anew_and_removed() {
     let world = World::new().await;
     let gpu = json!({
         "name": "gpu", "head_address": "127.0.0.1:3", "dashboard": "http://127.0.0.1:3", "tags": ["gpu"],
-        "submission_interval": "10s", "token": "s3cret",
+        "submission_interval": "10s", "token": "s3cret", "plane_address": "http://10.0.0.1:8700",
     });
     let shown = world.post("/v1/clusters", gpu.clone()).await.expect(201);
     assert_eq!(
         (&shown["source"], &shown["limits"]["submission_interval_seconds"]),
         (&json!("api"), &json!(10.0))
     );
+    let connection = world.get("/v1/clusters/gpu/connection").await.expect(200);
+    assert_eq!(connection["plane_address"], "http://10.0.0.1:8700");
     world.post("/v1/clusters", gpu.clone()).await.refused(409, "duplicate_cluster");
     let mut anew = gpu;
     anew.as_object_mut().unwrap().remove("name");

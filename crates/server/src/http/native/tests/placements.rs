@@ -139,6 +139,8 @@ async fn a_placement_that_makes_no_sense_is_refused() {
         (json!({"kind": "task", "demand": {"CPU": -1}}), "bad_body"),
         (json!({"kind": "task", "parent_job": "x"}), "bad_job"),
         (json!({"kind": "task", "id": "a/b"}), "bad_job"),
+        // Its caller has what it runs, and runs it again.
+        (json!({"kind": "task", "max_retries": 1}), "bad_body"),
     ] {
         world.post("/v1/placements", body).await.refused(400, code);
     }

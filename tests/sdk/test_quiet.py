@@ -1,0 +1,34 @@
+"""What a healthy program prints: nothing that looks like a failure."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import ray
+
+from support.plane import Plane
+from support.program import PROGRAMS, environment
+from support.waiting import PATIENCE
+
+
+def test_a_program_with_tasks_and_actors_on_two_clusters_prints_no_noise(
+    plane: Plane, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, str(PROGRAMS / "quiet.py")],
+        env=environment(plane, tmp_path),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120 * PATIENCE,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "all is well\n", "")
+
+
+def test_the_ray_that_is_claimed_is_the_one_that_is_tested() -> None:
+    from ray_multicluster_scheduler._ray import internals
+
+    assert ray.__version__.startswith(f"{internals.TESTED}.")
