@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from threading import Event
 from typing import Any, Callable
 
 import pytest
 
 from ray_multicluster_scheduler._ray import unplaced
 from ray_multicluster_scheduler._ray.unplaced import Room, Waiting, Watch, cannot_start
+from support.waiting import PATIENCE
 
 FULL = Room(total=[{"CPU": 4.0}], free=[{}])
 
@@ -67,6 +69,31 @@ def test_nothing_is_said_of_what_is_on_its_way(look: Any) -> None:
     again, said = look(a_task("t"), an_actor("a"), tasks_run=True)
     assert again
     assert [line.split(" cannot")[0] for line in said] == ["actor a"]
+
+
+def test_what_was_started_just_before_a_look_is_seen_by_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(unplaced, "FIRST", 0.2)
+    monkeypatch.setattr(Room, "now", lambda: FULL)
+    monkeypatch.setattr(unplaced, "driver_holds", dict)
+    watch, looks, said = Watch("centos"), [], Event()
+
+    def pending() -> list[Waiting]:
+        looks.append(1)
+        if len(looks) > 1:
+            return [an_actor("late")]
+        # Too young to be in the list yet.
+        watch.note()
+        return []
+
+    monkeypatch.setattr(unplaced, "pending", pending)
+    monkeypatch.setattr(unplaced, "say", lambda text: said.set())
+    watch.note()
+    try:
+        assert said.wait(10 * PATIENCE)
+    finally:
+        watch.close()
 
 
 @pytest.mark.parametrize(

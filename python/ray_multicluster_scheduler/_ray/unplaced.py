@@ -29,6 +29,9 @@ FIRST, LONGEST = 5.0, 60.0
 #: What has waited for less may be on its way: Ray tells its tasks' states once a second.
 YOUNG = 2.0
 
+#: Kinds of work, as Ray calls them, and how many of each are looked at: tasks queue by thousands.
+KINDS = (("actor", "ACTOR_CREATION_TASK", 1000), ("task", "NORMAL_TASK", 100))
+
 _RESERVED_BY = {
     "CPU": "entrypoint_num_cpus",
     "GPU": "entrypoint_num_gpus",
@@ -80,6 +83,8 @@ class Watch:
         self._changed = threading.Condition()
         self._due: float | None = None
         self._pause = FIRST
+        # When something was started last: a look sees only what was started well before.
+        self._latest = 0.0
         self._is_running = False
         self._is_over = False
         self._said: set[str] = set()
@@ -87,11 +92,9 @@ class Watch:
     def note(self) -> None:
         """Something was started."""
         with self._changed:
-            soon = time.monotonic() + FIRST
             self._pause = FIRST
-            if self._due is None or soon < self._due:
-                self._due = soon
-                self._changed.notify()
+            self._latest = time.monotonic()
+            self._look_by(self._latest + FIRST)
             if not self._is_running and not self._is_over:
                 self._is_running = True
                 threading.Thread(
@@ -107,12 +110,11 @@ class Watch:
         while True:
             with self._changed:
                 while not self._is_over and (self._due is None or time.monotonic() < self._due):
-                    self._changed.wait(
-                        None if self._due is None else max(0.0, self._due - time.monotonic())
-                    )
+                    rest = None if self._due is None else self._due - time.monotonic()
+                    self._changed.wait(None if rest is None else max(rest, 0.0))
                 if self._is_over:
                     return
-                self._due = None
+                self._due, looked = None, time.monotonic()
             try:
                 is_waiting = self._look()
             except Exception as error:
@@ -121,9 +123,15 @@ class Watch:
                 is_waiting = True
             with self._changed:
                 if is_waiting:
-                    later = time.monotonic() + self._pause
-                    self._due = later if self._due is None else min(self._due, later)
+                    self._look_by(time.monotonic() + self._pause)
                     self._pause = min(2 * self._pause, LONGEST)
+                if self._latest > looked - FIRST:
+                    self._look_by(self._latest + FIRST)
+
+    def _look_by(self, moment: float) -> None:
+        if self._due is None or moment < self._due:
+            self._due = moment
+            self._changed.notify()
 
     def _look(self) -> bool:
         """Whether something still waits that was not said."""
@@ -180,16 +188,16 @@ def pending() -> list[Waiting]:
     """What this job started and has no place for a while."""
     now = time.time()
     found = []
-    for task in _tasks(("state", "=", "PENDING_NODE_ASSIGNMENT")):
-        kind = {"NORMAL_TASK": "task", "ACTOR_CREATION_TASK": "actor"}.get(task.type)
-        since = (task.creation_time_ms or 0) / 1000
-        if kind is None or now - since < YOUNG:
-            continue
-        asks = dict(task.required_resources or {})
-        if kind == "actor" and not asks:
-            # One that asks for nothing holds nothing, and needs a CPU to be placed.
-            asks = {"CPU": 1.0}
-        found.append(Waiting(task.task_id, kind, _name(kind, task.name), asks))
+    for kind, ray_kind, most in KINDS:
+        pending = ("state", "=", "PENDING_NODE_ASSIGNMENT"), ("type", "=", ray_kind)
+        for task in _tasks(*pending, limit=most):
+            if now - (task.creation_time_ms or 0) / 1000 < YOUNG:
+                continue
+            asks = dict(task.required_resources or {})
+            if kind == "actor" and not asks:
+                # One that asks for nothing holds nothing, and needs a CPU to be placed.
+                asks = {"CPU": 1.0}
+            found.append(Waiting(task.task_id, kind, _name(kind, task.name), asks))
     return found
 
 
@@ -246,7 +254,7 @@ def _has_running_tasks() -> bool:
     return bool(_tasks(("state", "=", "RUNNING"), ("type", "=", "NORMAL_TASK"), limit=1))
 
 
-def _tasks(*filters: tuple[str, str, str], limit: int = 1000) -> list[Any]:
+def _tasks(*filters: tuple[str, str, str], limit: int) -> list[Any]:
     from ray.util.state import list_tasks
 
     with internals.disable_client_hook():
