@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +16,9 @@ from ray_multicluster_scheduler import __version__
 from ray_multicluster_scheduler._jobs.jobs import Jobs
 from ray_multicluster_scheduler._plane.client import ControlPlane
 from support.jobs import unique_id, wait_for, wait_for_all
-from support.plane import MakePlane, Plane, binary
+from support.plane import REPOSITORY, MakePlane, Plane, binary
 from support.pool import Pool
-from support.program import PROGRAMS
+from support.program import PROGRAMS, environment
 from support.ray_cluster import Clusters
 from support.waiting import PATIENCE, wait_until
 
@@ -141,6 +144,28 @@ def test_only_jobs_that_the_sdk_submits_find_it_where_nobody_installed_it(
     modules = [clusters["mac"].job(job)["runtime_env"]["py_modules"] for job in (ours, again)]
     assert modules[0] == modules[1]
     assert len(modules[0]) == 1
+
+
+def test_a_program_with_another_version_sends_its_own_and_the_job_says_so(
+    make_plane: MakePlane, tmp_path: Path
+) -> None:
+    package = REPOSITORY / "python" / "ray_multicluster_scheduler"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(package, tmp_path / "newer" / package.name, ignore=ignored)
+    (tmp_path / "newer" / package.name / "_version.py").write_text('__version__ = "9.9.9"\n')
+    plane = make_plane()
+    job = unique_id("newer")
+    attach = "import ray_multicluster_scheduler as rms; rms.initialize_scheduler_environment()"
+    program = (
+        f"import ray_multicluster_scheduler as rms\n"
+        f"rms.submit_job({f'python -c {shlex.quote(attach)}'!r}, submission_id={job!r})\n"
+    )
+    env = {**environment(plane, tmp_path), "PYTHONPATH": str(tmp_path / "newer")}
+    subprocess.run([sys.executable, "-c", program], env=env, check=True, timeout=60 * PATIENCE)
+    wait_for(plane.client, job, "SUCCEEDED")
+    (line,) = [line for line in printed(plane, job).splitlines() if "ray-multicluster:" in line]
+    assert line.startswith("ray-multicluster: this job imports ray_multicluster_scheduler 9.9.9")
+    assert line.endswith(f"its control plane is {__version__}: use the same version on both sides")
 
 
 def test_what_a_job_starts_and_ray_cannot_place_is_told_in_its_output_and_by_why(
