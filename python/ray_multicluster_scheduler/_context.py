@@ -27,6 +27,8 @@ class JobContext:
     attempt: int
     #: Where the control plane can be reached from this cluster, if it can.
     address: str | None
+    #: The control plane's version; None for a task or an actor that was placed by itself.
+    plane_version: str | None = None
 
 
 def current_context(env: Mapping[str, str] | None = None) -> JobContext | None:
@@ -40,6 +42,7 @@ def current_context(env: Mapping[str, str] | None = None) -> JobContext | None:
         cluster=cluster,
         attempt=int(env.get("RAY_MULTICLUSTER_ATTEMPT", "1")),
         address=env.get("RAY_MULTICLUSTER_ADDRESS") or None,
+        plane_version=env.get("RAY_MULTICLUSTER_VERSION") or None,
     )
 
 

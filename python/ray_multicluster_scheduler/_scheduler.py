@@ -17,7 +17,7 @@ from ._jobs.jobs import JobInfo, Jobs
 from ._keywords import also_as
 from ._plane.attach import attach, wanted, warn_of_settings_not_in_force
 from ._plane.client import ControlPlane, segment
-from ._settings import ACTOR_READY_TIMEOUT, actor_timeout, settings
+from ._settings import ACTOR_READY_TIMEOUT, settings
 from ._work.known import Entry, Known
 from ._work.leases import new_id
 from ._work.work import Wishes, Work
@@ -239,9 +239,10 @@ class Scheduler:
 
         Raises:
             ActorNameTakenError: there is one of that name on that cluster.
-            PlacementTimeoutError: no cluster took it within `timeout` seconds.
+            PlacementTimeoutError: no cluster took it within `timeout` seconds. Inside a job: Ray
+                has no room for it there; without a `timeout` of its own the call does not wait.
         """
-        more["timeout"] = actor_timeout(timeout)
+        more["timeout"] = timeout
         wishes = Wishes.of(resource_requirements, tags, name, preferred_cluster, more)
         return self._actor(new_id("actor"), actor_class, args, kwargs, wishes)
 

@@ -17,7 +17,10 @@ from support.fake_plane import FakePlane
 def sent(fake: FakePlane) -> dict[str, Any]:
     """What the latest submission said."""
     bodies = [body for verb, path, body in fake.requests if (verb, path) == ("POST", "/v1/jobs")]
-    return json.loads(bodies[-1])
+    body = json.loads(bodies[-1])
+    # Every job brings the SDK along: tests/sdk/test_own_package.py.
+    assert body.pop("sdk").startswith("gcs://_ray_pkg_")
+    return body
 
 
 def test_a_job_is_sent_with_what_was_said_and_nothing_else(

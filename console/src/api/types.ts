@@ -148,7 +148,7 @@ export interface Cluster {
   reserved_for?: string;
   runtime_env: Record<string, unknown>;
   home_dir?: string;
-  inject_sdk: boolean;
+  inject_sdk?: boolean;
   plane_address?: string;
   limits: {
     resource_threshold: number;

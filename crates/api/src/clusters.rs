@@ -133,8 +133,9 @@ pub struct Cluster {
     /// The home directory on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home_dir: Option<String>,
-    /// Whether its jobs are given the Python SDK.
-    pub inject_sdk: bool,
+    /// Whether its jobs are given the Python SDK; absent: those that bring it along.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inject_sdk: Option<bool>,
     /// Where its jobs reach the control plane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plane_address: Option<String>,

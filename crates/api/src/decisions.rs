@@ -1,6 +1,6 @@
 //! Why something is where it is.
 
-use multicluster_types::State;
+use multicluster_types::{Resources, State};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -38,6 +38,27 @@ pub struct Explanation {
     pub attempt: Option<u32>,
     /// If it waits: what each cluster would say to it now.
     pub clusters: Vec<ClusterVerdict>,
+    /// If it runs: what it started on its cluster itself and Ray has no place for, as its
+    /// cluster says now. Also in the summary.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inside: Vec<InsideWork>,
+}
+
+/// Tasks or actors of a running job that ask for the same and cannot start.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct InsideWork {
+    /// `task` or `actor`.
+    #[schema(example = "actor")]
+    pub kind: String,
+    /// How many.
+    pub count: usize,
+    /// What the first of them are called.
+    pub names: Vec<String>,
+    /// What each asks of one node.
+    #[schema(schema_with = schema::resources)]
+    pub asks: Resources,
+    /// In words: what they ask for, what is free, and what the job's own driver holds.
+    pub text: String,
 }
 
 /// What one cluster says to a piece of work.

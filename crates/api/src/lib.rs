@@ -19,7 +19,7 @@ pub use clusters::{
     Breaker, Cluster, ClusterConnection, ClusterList, ClusterRequest, ConnectionView, Health, LimitsView,
     NoteRequest, Pool, Removed, Utilisation,
 };
-pub use decisions::{ClusterVerdict, Decision, Explanation, PolicyScore, WhatIf};
+pub use decisions::{ClusterVerdict, Decision, Explanation, InsideWork, PolicyScore, WhatIf};
 pub use error::{Code, ErrorBody, codes};
 pub use history::{ClusterHistory, History, PoolHistory};
 pub use jobs::{Attempt, Job, JobDetail, Logs, ResolvedJob};

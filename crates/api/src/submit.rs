@@ -33,6 +33,11 @@ pub struct JobRequest {
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(nullable, example = json!({"/home/zorro/quant": "gcs://_ray_pkg_0123456789abcdef.zip"}))]
     pub packages: BTreeMap<String, String>,
+    /// The uploaded package (`gcs://….zip`) of the Python SDK that the submitting program uses:
+    /// what the job imports, except on a cluster with `inject_sdk: false`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "gcs://_ray_pkg_fedcba9876543210.zip")]
+    pub sdk: Option<String>,
     /// The caller's own; `multicluster.*` keys say what the fields below say.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(nullable)]

@@ -96,7 +96,7 @@ struct Found {
     secret_vars: BTreeMap<String, Secret>,
     limits: Limits,
     home_dir: Option<String>,
-    inject_sdk: bool,
+    inject_sdk: Option<bool>,
     plane_address: Option<String>,
     connection: connection::Found,
 }
@@ -121,7 +121,7 @@ impl Found {
                 (self.runtime_env, self.secret_vars) = runtime_env::read(key, value, outside, report);
             }
             "home_dir" => self.home_dir = home_dir(key, value, report),
-            "inject_sdk" => self.inject_sdk = scalar::flag(key, value, report).unwrap_or_default(),
+            "inject_sdk" => self.inject_sdk = scalar::flag(key, value, report),
             "plane_address" => self.plane_address = address(key, value, address::plane, report),
             name if connection::NAMES.contains(&name) => self.connection.read(key, value, outside, report),
             name if KEYS.iter().any(|key| key.name == name) => self.limit(key, value, report),

@@ -3,7 +3,7 @@
 //! Values here may be secrets. No message repeats one; excerpts hide them anyway. Those that
 //! were read from elsewhere are kept apart, so that nothing shows them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use multicluster_types::{RuntimeEnv, Secret};
 use serde_json::{Map, Number, Value as Json};
@@ -56,6 +56,9 @@ fn env_vars(
             Some(Text::Written(Scalar { text, kind })) => {
                 let text =
                     if *kind == (Kind::Text { quoted: false }) { join_lines(text) } else { text.to_string() };
+                if name.text == "PYTHONPATH" {
+                    warn_of_other_copies(name, &text, outside, report);
+                }
                 variables.insert(name.text.clone().into_owned(), Json::String(text));
             }
             Some(Text::Secret(_)) if name.text == "home_dir" => report.error_at_key(
@@ -70,6 +73,27 @@ fn env_vars(
         }
     }
     variables
+}
+
+/// Jobs that bring no SDK along import the first copy on their path: often one of an earlier
+/// version, or a checkout that holds it elsewhere.
+fn warn_of_other_copies(key: &Key<'_>, path: &str, outside: &Outside, report: &mut Report<'_>) {
+    const SDK: &str = "ray_multicluster_scheduler";
+    for (number, entry) in (1..).zip(path.split(':')) {
+        let folder = Path::new(entry.trim());
+        // One on the cluster is known by its name alone. Mere text has no machine to look at.
+        let is_here = || {
+            let here = outside.folder.is_some() && folder.is_absolute();
+            here && folder.join(SDK).join("__init__.py").is_file()
+        };
+        if folder.file_name().is_some_and(|name| name == SDK) || is_here() {
+            let message =
+                format!("entry {number} of PYTHONPATH names another copy of the Python SDK ({SDK})");
+            let hint = "remove it: jobs that the SDK submits bring theirs along, and `inject_sdk: true` \
+                        gives it to all others";
+            report.warn_at_key(key, message, hint);
+        }
+    }
 }
 
 /// A long value is written as a block, one part per line: `a:⏎ b:⏎` is `a:b:`. A

@@ -84,6 +84,8 @@ pub enum Call {
     Usage,
     /// `GET /api/v0/cluster_metadata`
     Metadata,
+    /// `GET /api/v0/tasks`
+    Tasks,
 }
 
 impl Call {
@@ -105,6 +107,7 @@ impl Call {
             Call::Nodes => "listing nodes",
             Call::Usage => "asking for usage",
             Call::Metadata => "asking for cluster metadata",
+            Call::Tasks => "listing tasks",
         }
     }
 

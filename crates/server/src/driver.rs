@@ -223,8 +223,8 @@ impl NewJob {
     /// A job that runs this. Its fingerprint is taken here, by the caller's thread: the
     /// driver has only one.
     #[must_use]
-    pub fn job(id: Option<JobId>, work: Work, payload: Payload, parent: Option<Parent>) -> Self {
-        let fingerprint = fingerprint(&payload);
+    pub fn job(id: Option<JobId>, work: Work, mut payload: Payload, parent: Option<Parent>) -> Self {
+        let fingerprint = fingerprint(&mut payload);
         Self { id, work, parent, content: Some((Arc::new(payload), fingerprint)) }
     }
 
@@ -263,7 +263,13 @@ fn fresh_id(kind: Kind) -> JobId {
 }
 
 /// Two requests with the same fingerprint are the same request made twice. Keys are
-/// sorted on the way in, so that their order does not matter.
-fn fingerprint(payload: &Payload) -> ContentHash {
-    ContentHash::of([serde_json::to_vec(payload).expect("plain data")])
+/// sorted on the way in, so that their order does not matter. The SDK is not part of it: a
+/// program that was upgraded still submits the same job.
+fn fingerprint(payload: &mut Payload) -> ContentHash {
+    let sdk = payload.sdk.take();
+    let package = sdk.as_ref().and_then(|uri| payload.packages.remove_entry(uri));
+    let hash = ContentHash::of([serde_json::to_vec(payload).expect("plain data")]);
+    payload.packages.extend(package);
+    payload.sdk = sdk;
+    hash
 }

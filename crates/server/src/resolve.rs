@@ -33,7 +33,7 @@ mod shell;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use multicluster_types::{
     Attempt, ClusterSpec, EntrypointResources, JobId, Payload, RuntimeEnv, SubmissionId, Timestamp,
@@ -56,6 +56,9 @@ pub const ATTEMPT: &str = "RAY_MULTICLUSTER_ATTEMPT";
 /// Where the control plane is; set for clusters with a `plane_address`.
 pub const ADDRESS: &str = "RAY_MULTICLUSTER_ADDRESS";
 
+/// The control plane's version: a job that finds another SDK says so.
+pub const VERSION: &str = "RAY_MULTICLUSTER_VERSION";
+
 /// Which dispatch this is.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
@@ -72,7 +75,7 @@ pub struct Context<'a> {
     /// When the job was accepted. An id may be used again once its job is forgotten; this
     /// tells the two lives apart.
     pub submitted_at: Timestamp,
-    /// The SDK, for clusters with `inject_sdk`.
+    /// Our own SDK, for jobs that bring none along.
     pub sdk: Option<&'a SdkPackage>,
 }
 
@@ -149,9 +152,8 @@ pub fn resolve(context: &Context<'_>, payload: &Payload) -> Result<Resolved, Res
     let mut pushed = Pushed::default();
     pushed.rename(&mut runtime_env, &payload.packages)?;
     // Ray refuses any other field beside an image, and an image can hold the SDK itself.
-    let sdk = context.sdk.filter(|_| context.cluster.inject_sdk && !merge::has_image(&runtime_env));
-    if let Some(sdk) = sdk {
-        pushed.inject(sdk, &mut runtime_env)?;
+    if let Some((uri, sha256)) = sdk(context, payload).filter(|_| !merge::has_image(&runtime_env)) {
+        pushed.inject(&uri, sha256, &mut runtime_env)?;
     }
     Ok(Resolved {
         submission_id: SubmissionId::of(context.job, context.attempt),
@@ -161,6 +163,19 @@ pub fn resolve(context: &Context<'_>, payload: &Payload) -> Result<Resolved, Res
         reserve: payload.reserve.clone(),
         packages: pushed.into_packages(),
     })
+}
+
+/// The SDK that the job finds on this cluster, as URI and SHA-256: the one that submitted it,
+/// else our own where the cluster's description asks for it.
+fn sdk<'a>(context: &Context<'a>, payload: &'a Payload) -> Option<(Cow<'a, str>, &'a str)> {
+    let asked = context.cluster.inject_sdk;
+    let brought = || payload.packages.get_key_value(payload.sdk.as_deref()?);
+    let own = || context.sdk.filter(|_| asked == Some(true));
+    if asked == Some(false) {
+        return None;
+    }
+    let brought = brought().map(|(uri, sha256)| (Cow::Borrowed(uri.as_str()), sha256.as_str()));
+    brought.or_else(|| own().map(|sdk| (Cow::Owned(format!("gcs://{}", sdk.name)), sdk.sha256.as_str())))
 }
 
 /// `env_vars` as Ray insists on them, texts only, with the job's whereabouts: those win
@@ -191,6 +206,7 @@ fn variables(merged: Option<Value>, context: &Context<'_>) -> Result<Map<String,
     set(CURRENT_CLUSTER, context.cluster.name.as_str());
     set(JOB_ID, context.job.as_str());
     set(ATTEMPT, &context.attempt.to_string());
+    set(VERSION, env!("CARGO_PKG_VERSION"));
     if let Some(address) = &context.cluster.plane_address {
         set(ADDRESS, address);
     }

@@ -40,6 +40,8 @@ pub(crate) struct JobRequest {
     pub(crate) runtime_env: RuntimeEnv,
     /// Folders of the submitter's machine, and the package that stands for each.
     pub(crate) folders: BTreeMap<String, String>,
+    /// The package of the SDK that submits it.
+    pub(crate) sdk: Option<String>,
     pub(crate) metadata: BTreeMap<String, String>,
     /// What it needs of its cluster.
     pub(crate) needs: Resources,
@@ -75,7 +77,7 @@ impl JobRequest {
     /// Checks all that can be checked without asking anybody.
     pub(crate) fn check_alone(mut self) -> Result<Checked, Problem> {
         hints::fill(&mut self)?;
-        let JobRequest { id, entrypoint, runtime_env, folders, metadata, needs, reserve, home, wishes } =
+        let JobRequest { id, entrypoint, runtime_env, folders, sdk, metadata, needs, reserve, home, wishes } =
             self;
         let id = id.map(JobId::new).transpose().map_err(|error| Problem::told(codes::BAD_JOB, &error))?;
         check_entrypoint(&entrypoint)?;
@@ -86,10 +88,14 @@ impl JobRequest {
         let size = runtime_env::check(&runtime_env, &folders)?;
         let mut uris = runtime_env::packages(&runtime_env)?;
         uris.extend(folders.values().cloned());
+        if let Some(uri) = &sdk {
+            check_sdk(uri)?;
+            uris.push(uri.clone());
+        }
         let labels = selector("entrypoint_label_selector", reserve.label_selector.clone())?;
         let (work, parent) = wishes.check(Work { labels, ..Work::job(&needs, reserved(&reserve)?) })?;
         let packages = BTreeMap::new();
-        let payload = Payload { entrypoint, runtime_env, metadata, reserve, home, folders, packages };
+        let payload = Payload { entrypoint, runtime_env, metadata, reserve, home, folders, packages, sdk };
         check_size(size, &payload)?;
         Ok(Checked { id, work, parent, payload, uris })
     }
@@ -165,6 +171,17 @@ fn check_entrypoint(entrypoint: &str) -> Result<(), Problem> {
         return Err(Problem::new(codes::BAD_JOB, message).hint("put long scripts into working_dir"));
     }
     Ok(())
+}
+
+fn check_sdk(uri: &str) -> Result<(), Problem> {
+    if !uri.starts_with(runtime_env::PACKAGE) || !uri.ends_with(".zip") {
+        let start: String = uri.chars().take(80).collect();
+        let problem = Problem::new(codes::BAD_JOB, format!("sdk {start:?} is no package"));
+        return Err(
+            problem.hint("upload the folder of the Python package as a zip, and write gcs://NAME.zip")
+        );
+    }
+    runtime_env::check_package_name(uri)
 }
 
 fn check_texts(what: &str, texts: &BTreeMap<String, String>) -> Result<(), Problem> {

@@ -45,9 +45,9 @@ pub struct ClusterSpec {
     /// [`home`](Self::home).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home_dir: Option<Arc<str>>,
-    /// Whether jobs here are given the Python SDK, for clusters that have not installed it.
-    #[serde(default)]
-    pub inject_sdk: bool,
+    /// Whether jobs here find the Python SDK. Unset: those that bring theirs along do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inject_sdk: Option<bool>,
     /// Where jobs on this cluster reach the control plane, if they can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plane_address: Option<Arc<str>>,
@@ -71,7 +71,7 @@ impl ClusterSpec {
             secret_vars: BTreeMap::new(),
             limits: Limits::default(),
             home_dir: None,
-            inject_sdk: false,
+            inject_sdk: None,
             plane_address: None,
             connection: Connection::default(),
         }

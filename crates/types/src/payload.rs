@@ -29,10 +29,13 @@ pub struct Payload {
     /// job's runtime_env or its cluster's names one: path, without trailing slash → URI.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub folders: BTreeMap<String, String>,
-    /// Packages of ours that the runtime_env or `folders` name: URI → SHA-256 (hex) of the
+    /// Packages of ours that the runtime_env, `folders` or `sdk` name: URI → SHA-256 (hex) of the
     /// content it had when the job was accepted.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub packages: BTreeMap<String, String>,
+    /// Which of `packages` is the Python SDK that the submitting program uses, if it uses one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sdk: Option<String>,
 }
 
 /// Ray's `entrypoint_*` fields. None at all and Ray pins the driver to the head node,

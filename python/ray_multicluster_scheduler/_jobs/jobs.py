@@ -13,6 +13,7 @@ from .._work import resources
 from ..errors import ConfigurationError, SchedulerError
 from . import following, interrupts, runtime_env, submission, waiting
 from .info import JobInfo, native_states
+from .own_package import OwnPackage
 from .packages import Packages
 
 #: What the control plane gives at once.
@@ -25,6 +26,7 @@ class Jobs:
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
         self._packages = Packages(plane)
+        self._own_package = OwnPackage(self._packages)
         self._of_clusters = runtime_env.OfClusters(plane, self._packages)
         self._lock = threading.Lock()
         self._submitted: dict[str, None] = {}
@@ -191,6 +193,7 @@ class Jobs:
         fields = {
             "runtime_env": runtime_env.portable(env, self._packages),
             "packages": self._of_clusters.packages(env or {}, only),
+            "sdk": self._own_package.uri(),
         }
         return {name: field for name, field in fields.items() if field}
 

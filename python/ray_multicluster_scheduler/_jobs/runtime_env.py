@@ -14,6 +14,7 @@ from typing import Any
 
 from .._plane.client import ControlPlane
 from ..errors import ConfigurationError
+from . import own_package
 from .packages import Packages
 
 log = logging.getLogger("ray_multicluster_scheduler")
@@ -113,6 +114,7 @@ class OfClusters:
             items = self._plane.get("/v1/clusters")["items"]
             envs = [(item.get("name"), item.get("runtime_env") or {}) for item in items]
             known = (now + CLUSTERS_ARE_KNOWN, envs)
+            own_package.warn_of_other_copies(items)
             self._clusters = known
         return known[1]
 

@@ -7,11 +7,15 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from .. import _settings
-from .._context import current_context
+from .._context import JobContext, current_context
+from .._jobs.progress import say
+from .._version import __version__
 from ..errors import ConfigurationError, ControlPlaneError
 from . import config
 from .client import ControlPlane
@@ -23,7 +27,9 @@ VARIABLE = "RAY_MULTICLUSTER_ADDRESS"
 def attach(config_file_path: str | os.PathLike[str] | None = None) -> ControlPlane | None:
     """The control plane to use; ``None`` inside a job that was given none."""
     given = os.environ.get(VARIABLE)
-    if current_context() is not None:
+    context = current_context()
+    if context is not None:
+        _warn_of_another_version(context)
         # What a job starts on its own cluster needs no control plane, so none is asked yet.
         return ControlPlane(_address(given)) if given else None
     if given:
@@ -46,6 +52,17 @@ def wanted(config_file_path: str | os.PathLike[str] | None = None) -> str | None
     if current_context() is not None:
         return None
     return str(config.find(config_file_path))
+
+
+@functools.cache
+def _warn_of_another_version(context: JobContext) -> None:
+    """The control plane tells each job its version; an SDK that was not sent by it may differ."""
+    if context.plane_version not in (None, __version__):
+        say(
+            f"this job imports ray_multicluster_scheduler {__version__} from "
+            f"{Path(__file__).resolve().parents[1]}, and its control plane is "
+            f"{context.plane_version}: use the same version on both sides"
+        )
 
 
 def _address(given: str) -> str:

@@ -97,6 +97,8 @@ NAMES = (
     ("ray._private.auto_init_hook", "enable_auto_connect", "off: no local Ray by accident"),
     ("ray.core.generated.ray_client_pb2", "ClusterInfoType.RUNTIME_CONTEXT", "to ask for it"),
     ("ray.experimental.internal_kv", "_internal_kv_get", "Ray's own store, of the native driver"),
+    ("ray._private.state", "available_resources_per_node", "why a job's work cannot start"),
+    ("ray._private.state", "actors", "has an actor of a job found its place?"),
     ("ray.actor", "ActorClass._remote", "also `__ray_metadata__` and `_default_options`"),
     ("ray.actor", "ActorHandle._actor_method_call", "native handles: calls with our refs"),
     ("ray.remote_function", "RemoteFunction._remote", "also `_function`, `_default_options`"),
@@ -142,6 +144,7 @@ if _lacking := _missing():
     raise _unsupported(_lacking)
 
 import ray._private.auto_init_hook as _auto_init  # noqa: E402
+import ray._private.state as _state  # noqa: E402
 import ray.core.generated.ray_client_pb2 as _protocol  # noqa: E402
 import ray.util.client as _client  # noqa: E402
 from ray._private.client_mode_hook import (  # noqa: E402
@@ -314,6 +317,27 @@ def change_native_arguments(change: Callable[[Any], Any]) -> None:
         return call(self, method_name, args=given, kwargs=named, **others)
 
     ActorHandle._actor_method_call = changed
+
+
+#: What Ray tells a job's driver, and nothing else, about its job: JSON.
+JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
+
+#: How Ray names the actor that runs a job's driver and holds what that reserves.
+SUPERVISOR = "_ray_internal_job_actor_"
+
+
+def free_by_node() -> dict[str, dict[str, float]]:
+    """Of the native driver's cluster, by node id."""
+    return _state.available_resources_per_node()
+
+
+def has_place(handle: ActorHandle) -> bool:
+    """Has Ray given this native actor a process, whether or not it is ready?"""
+    with disable_client_hook():
+        known = _state.actors(handle._actor_id.hex())
+    # The address names a node from the start; only with a process there is one to speak to.
+    is_new = known.get("State") in (None, "DEPENDENCIES_UNREADY", "PENDING_CREATION")
+    return bool(known.get("Pid")) or not is_new
 
 
 def default_options(decorated: Any) -> dict[str, Any]:

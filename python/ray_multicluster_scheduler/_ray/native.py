@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import os
 import signal
 import threading
 from typing import Any
@@ -16,6 +17,7 @@ from .client import check_kind, is_name_taken, name_taken
 from .connections import Connection
 from .pickling import NATIVE, foreign, name_of
 from .router import ROUTER
+from .unplaced import Watch
 
 
 class NativeConnection(Connection):
@@ -23,10 +25,10 @@ class NativeConnection(Connection):
 
     is_native = True
 
-    def __init__(self, name: str, *, ours: bool = False) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        # A driver that somebody else connected is not ours to disconnect.
-        self._ours = ours
+        # Work of a worker's is its driver's, which looks for all of it.
+        self._watch = Watch(name) if internals.JOB_CONFIG in os.environ else None
         self._notice_foreign_values()
 
     @classmethod
@@ -42,7 +44,7 @@ class NativeConnection(Connection):
             if before is not None and before is not signal.SIG_DFL:
                 # Ray puts its own in place of one that the program has set.
                 signal.signal(signal.SIGTERM, before)
-        return cls(name, ours=True)
+        return cls(name)
 
     @classmethod
     def present(cls) -> NativeConnection:
@@ -92,9 +94,9 @@ class NativeConnection(Connection):
             return ray.is_initialized()
 
     def close(self) -> None:
-        if self._ours and self.alive():
-            with internals.disable_client_hook():
-                ray.shutdown()
+        """The driver stays one until it exits: it goes on with `ray.get` and its actors."""
+        if self._watch is not None:
+            self._watch.close()
 
     def own(self, value: Any) -> Any:
         """A ref of another cluster as one of this: by value, once there is one."""
@@ -136,7 +138,10 @@ class NativeConnection(Connection):
         # Ray takes a ref that is an argument itself for one of its own, by its id.
         args = tuple(map(self.own, args))
         kwargs = {key: self.own(value) for key, value in kwargs.items()}
-        return internals.call_natively(decorated, args, kwargs, {**given, **options})
+        started = internals.call_natively(decorated, args, kwargs, {**given, **options})
+        if self._watch is not None:
+            self._watch.note()
+        return started
 
 
 @functools.lru_cache(maxsize=512)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Callable, TypeVar
 from .._context import JobContext, chosen_cluster, cluster_context, current_cluster
 from .._plane.client import ControlPlane
 from .._ray import carried_options, ray_version, when_done, when_lost
+from .._settings import ACTOR_READY_TIMEOUT, actor_timeout
 from ..errors import (
     ClusterConnectionError,
     ConfigurationError,
@@ -177,7 +178,14 @@ class Work:
             return connection.submit_actor(cls, args, kwargs, options)
 
         handle, lease, connection = self._place("actor", id, demand, wishes, hand_over)
-        if lease is not None:
+        if lease is None:
+            # Many are started one after the other, so only who says how long waits for each.
+            if wishes.timeout is not None and wishes.timeout is not ACTOR_READY_TIMEOUT:
+                from .._ray.unplaced import await_place
+
+                name = wishes.name or getattr(cls, "__name__", "of a job")
+                await_place(handle, name, demand.demand(), connection.name, wishes.timeout)
+        else:
             leases = self._outside().leases
             self._actors[lease] = handle
             when_done(handle, lambda _: leases.give_back(lease))
@@ -453,7 +461,8 @@ def _unsure(lease: Lease, error: ClusterConnectionError) -> ClusterConnectionErr
 
 
 def _deadline(wishes: Wishes) -> float | None:
-    return None if wishes.timeout is None else time.monotonic() + wishes.timeout
+    timeout = actor_timeout(wishes.timeout)
+    return None if timeout is None else time.monotonic() + timeout
 
 
 def _is_over(deadline: float | None) -> bool:

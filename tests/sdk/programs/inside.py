@@ -34,6 +34,7 @@ def main() -> None:
     found["batch"] = ray.get([ref for _, ref in rms.submit_tasks(lambda _: where(), range(3))])
     _, actor = rms.submit_actor(Keeper, tags=["tradebot", "fund"], name="keeper")
     found["actor"] = ray.get(actor.where.remote())
+    found["tagged"] = ray.get(rms.submit_task(where, tags=["macos"])[1])
     try:
         rms.submit_actor(Keeper, name="keeper")
     except rms.ActorNameTakenError as error:

@@ -76,10 +76,11 @@ pub(crate) const KEYS: &[ClusterKey] = &[
     ClusterKey {
         name: "inject_sdk",
         expected: "true or false",
-        default: Some("false"),
+        default: Some("those that were submitted by the SDK do"),
         example: "true",
-        doc: "Whether jobs here are given the Python SDK as a `py_modules` entry. For clusters that \
-              have not installed it.",
+        doc: "Whether jobs here find the Python SDK, as a `py_modules` entry before everything that \
+              `PYTHONPATH` holds. A job that was submitted by the SDK finds the one that submitted it; \
+              `false` turns that off, and `true` gives every other job the control plane's own.",
     },
     ClusterKey {
         name: "plane_address",

@@ -24,7 +24,7 @@ fn a_cluster_is_reached_as_its_keys_say() {
 ",
     ));
     let cluster = &config.clusters[0];
-    assert_eq!((cluster.home(), cluster.inject_sdk), (Some("/home/zorro"), true));
+    assert_eq!((cluster.home(), cluster.inject_sdk), (Some("/home/zorro"), Some(true)));
     assert_eq!(cluster.plane_address.as_deref(), Some("http://10.0.0.1:8700"));
     assert_eq!(token(&config), Some("abc.def"));
     let headers: Vec<_> =
@@ -33,6 +33,44 @@ fn a_cluster_is_reached_as_its_keys_say() {
     assert_eq!(cluster.connection.ca_file.as_deref(), Some("/etc/ca.pem"));
     assert!(!cluster.connection.insecure_tls);
     assert!(!format!("{config:?}").contains("abc.def"), "not shown by Debug");
+}
+
+#[test]
+fn another_copy_of_the_sdk_on_the_path_is_warned_of() {
+    let warned = |path: &str| {
+        let file = centos(&format!("    runtime_env: {{env_vars: {{PYTHONPATH: '{path}'}}}}\n"));
+        let told =
+            |warning: &crate::Diagnostic| (warning.place.clone().unwrap().line, warning.message.clone());
+        ok(&file).warnings.iter().map(told).collect::<Vec<_>>()
+    };
+    let said = |number| {
+        (
+            5,
+            format!(
+                "entry {number} of PYTHONPATH names another copy of the Python SDK (ray_multicluster_scheduler)"
+            ),
+        )
+    };
+    // As the users have it.
+    let theirs = "/home/zorro/project/quant:/home/zorro/pycharm/ray_multicluster_scheduler:${PYTHONPATH}";
+    assert_eq!(warned(theirs), [said(2)]);
+    assert_eq!(warned("/a/ray_multicluster_scheduler/ : /b/ray_multicluster_scheduler"), [said(1), said(2)]);
+    assert_eq!(warned("/home/zorro/quant:/srv/ray_multicluster_scheduler/python:${PYTHONPATH}"), []);
+
+    // One on this machine is known by what it holds, where a file may speak of this machine.
+    let folder = Folder::new("copy");
+    let package = folder.0.join("libs").join("ray_multicluster_scheduler");
+    std::fs::create_dir_all(&package).unwrap();
+    std::fs::write(package.join("__init__.py"), "").unwrap();
+    let path = format!("/x:{}", folder.0.join("libs").display());
+    assert_eq!(warned(&path), [], "mere text");
+    let file = folder
+        .write("cluster.yaml", centos(&format!("    runtime_env: {{env_vars: {{PYTHONPATH: '{path}'}}}}\n")));
+    let config = crate::load(&file, super::NO_ENV).unwrap();
+    assert_eq!(
+        config.warnings.iter().map(|warning| warning.message.clone()).collect::<Vec<_>>(),
+        [said(2).1]
+    );
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod decisions;
 mod document;
 mod events;
 mod follow;
+mod inside;
 mod jobs;
 mod leases;
 mod placements;

@@ -70,8 +70,13 @@ impl Pushed {
     }
 
     /// Puts the SDK before the other modules, so that it is the one imported.
-    pub(super) fn inject(&mut self, sdk: &SdkPackage, env: &mut RuntimeEnv) -> Result<(), ResolveError> {
-        let uri = Value::String(self.add(&format!("{GCS}{}", sdk.name), &sdk.sha256)?);
+    pub(super) fn inject(
+        &mut self,
+        uri: &str,
+        sha256: &str,
+        env: &mut RuntimeEnv,
+    ) -> Result<(), ResolveError> {
+        let uri = Value::String(self.add(uri, sha256)?);
         match env.entry("py_modules").or_insert_with(|| Value::Array(Vec::new())) {
             Value::Array(modules) => {
                 modules.retain(|module| *module != uri);

@@ -320,7 +320,7 @@ fn a_cluster_without_the_sdk_is_given_it() {
     payload.runtime_env.insert("py_modules".to_owned(), json!(["s3://b/x.zip"]));
     assert_eq!(on(&mac, &payload).unwrap().runtime_env["py_modules"], json!(["s3://b/x.zip"]));
 
-    mac.inject_sdk = true;
+    mac.inject_sdk = Some(true);
     let uri = format!("gcs://_ray_pkg_{}.zip", &OTHER_SHA[..32]);
     let resolved = on(&mac, &payload).unwrap();
     assert_eq!(resolved.runtime_env["py_modules"], json!([uri, "s3://b/x.zip"]));
@@ -334,6 +334,30 @@ fn a_cluster_without_the_sdk_is_given_it() {
     payload.runtime_env.insert("py_modules".to_owned(), json!("x"));
     let error = on(&mac, &payload).unwrap_err().to_string();
     assert_eq!(error, "runtime_env.py_modules is a text, not a list\n  hint: write a list of URIs");
+}
+
+#[test]
+fn a_job_finds_the_sdk_that_submitted_it_unless_its_cluster_says_no() {
+    const BROUGHT: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    let package = |sha256: &str| format!("gcs://_ray_pkg_{}.zip", &sha256[..32]);
+    let mut payload = a_payload();
+    payload.packages.insert("gcs://_ray_pkg_sdk.zip".to_owned(), BROUGHT.to_owned());
+    payload.sdk = Some("gcs://_ray_pkg_sdk.zip".to_owned());
+    for (inject_sdk, found) in [(None, Some(BROUGHT)), (Some(true), Some(BROUGHT)), (Some(false), None)] {
+        let mac = ClusterSpec { inject_sdk, ..mac() };
+        let resolved = on(&mac, &payload).unwrap();
+        let modules = found.map(|sha256| json!([package(sha256)]));
+        assert_eq!(resolved.runtime_env.get("py_modules"), modules.as_ref(), "{inject_sdk:?}");
+        let pushed = resolved.packages.iter().any(|package| package.sha256 == BROUGHT);
+        assert_eq!(pushed, found.is_some(), "{inject_sdk:?}");
+    }
+    // Any other job: the control plane's own, where the cluster asks for it.
+    payload.sdk = None;
+    for (inject_sdk, found) in [(None, None), (Some(true), Some(OTHER_SHA)), (Some(false), None)] {
+        let mac = ClusterSpec { inject_sdk, ..mac() };
+        let modules = found.map(|sha256| json!([package(sha256)]));
+        assert_eq!(on(&mac, &payload).unwrap().runtime_env.get("py_modules"), modules.as_ref());
+    }
 }
 
 #[test]

@@ -146,6 +146,24 @@ fn a_runtime_env_that_ray_accepts_and_fails_is_refused() {
 }
 
 #[test]
+fn the_sdk_of_a_job_is_a_package_that_was_uploaded() {
+    let with = |uri: &str| JobRequest { sdk: Some(uri.to_owned()), ..a_job() };
+    let checked = with("gcs://_ray_pkg_0123456789abcdef.zip").check_alone().unwrap();
+    assert_eq!(checked.uris, ["gcs://_ray_pkg_0123456789abcdef.zip"]);
+    assert_eq!(checked.payload.sdk, Some(checked.uris[0].clone()));
+    for (uri, said) in [
+        ("", "sdk \"\" is no package"),
+        ("s3://bucket/sdk.zip", "sdk \"s3://bucket/sdk.zip\" is no package"),
+        ("gcs://sdk.whl", "sdk \"gcs://sdk.whl\" is no package"),
+        ("gcs://../sdk.zip", "\"gcs://../sdk.zip\" cannot be the URI of a package"),
+    ] {
+        let problem = refused(with(uri));
+        assert_eq!(problem.code, "bad_job");
+        assert!(problem.message.starts_with(said), "{problem}");
+    }
+}
+
+#[test]
 fn packages_stand_for_folders() {
     let with = |env: serde_json::Value, packages: serde_json::Value| JobRequest {
         folders: serde_json::from_value(packages).unwrap(),

@@ -6,6 +6,7 @@ use multicluster_core::Core;
 use multicluster_types::JobId;
 
 use super::{
+    inside,
     request::{self, Job, Params},
     views,
     wait::stored,
@@ -19,8 +20,13 @@ pub(super) async fn explain(
     State(plane): State<Plane>,
     Job(id): Job,
 ) -> Result<Json<api::Explanation>, Problem> {
-    let why = plane.driver.read(move |core| core.explain(&id)).await?;
-    Ok(Json(views::explanation(why.map_err(Failure::Refused)?)))
+    let why = plane.driver.read(move |core| core.explain(&id)).await?.map_err(Failure::Refused)?;
+    let inside = inside::waiting(&plane, &why).await;
+    let mut told = views::explanation(why);
+    for work in &inside {
+        told.summary += &format!("\n{}", work.text);
+    }
+    Ok(Json(api::Explanation { inside, ..told }))
 }
 
 /// List the decisions about a job, the latest first

@@ -41,6 +41,7 @@ impl From<api::JobRequest> for JobRequest {
             entrypoint: sent.entrypoint,
             runtime_env: sent.runtime_env,
             folders: sent.packages,
+            sdk: sent.sdk,
             metadata: sent.metadata,
             needs: sent.needs,
             reserve: EntrypointResources {

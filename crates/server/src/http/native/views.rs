@@ -152,6 +152,7 @@ pub(super) fn explanation(why: Explanation) -> api::Explanation {
         cluster: why.cluster.map(text),
         attempt: why.attempt.map(|attempt| attempt.0),
         clusters: why.clusters.into_iter().map(said).collect(),
+        inside: Vec::new(),
     }
 }
 

@@ -24,7 +24,7 @@ fn cluster(name: &str, change: &Value) -> Cluster {
         "name": name, "head_address": "h:1", "dashboard": "http://h", "source": "file", "tags": [], "weight": 1.0,
         "prefer": false, "health": {"state": "healthy"}, "breaker": {"state": "closed"}, "draining": false,
         "leaving": false, "promised": {}, "claimed": {}, "logical": {}, "physical": {}, "live": 0, "top_level_jobs": 0,
-        "runtime_env": {}, "inject_sdk": false, "connection": {"has_token": false, "insecure_tls": false},
+        "runtime_env": {}, "connection": {"has_token": false, "insecure_tls": false},
         "limits": {"resource_threshold": 0.7, "submission_interval_seconds": 40.0},
     });
     for (key, value) in change.as_object().cloned().unwrap_or_default() {

@@ -68,6 +68,23 @@ async fn a_request_of_rays_own_shape_is_a_job() {
 }
 
 #[tokio::test]
+async fn the_same_job_submitted_by_another_version_of_the_sdk_is_the_same_job() {
+    let world = World::new().await;
+    for version in ["old", "new"] {
+        let mut upload = world.plane().packages.begin(&multicluster_store::Room::default()).unwrap();
+        upload.write(version.as_bytes()).unwrap();
+        upload.finish(&format!("_ray_pkg_{version}.zip")).unwrap();
+    }
+    let sent = |version: &str| json!({"id": "mine", "entrypoint": "x", "sdk": format!("gcs://_ray_pkg_{version}.zip")});
+    world.post("/v1/jobs", sent("old")).await.expect(201);
+    let again = world.post("/v1/jobs", sent("new")).await.expect(200);
+    assert_eq!(again, json!({"id": "mine", "duplicate": "same_id"}));
+    world.post("/v1/jobs", sent("lost")).await.refused(400, "missing_package");
+    let shown = world.get("/v1/jobs/mine").await.expect(200);
+    assert!(shown["packages"].as_object().unwrap().contains_key("gcs://_ray_pkg_old.zip"), "{shown}");
+}
+
+#[tokio::test]
 async fn lists_are_filtered_and_come_in_pages() {
     let world = World::new().await;
     for number in 0..5 {

@@ -27,6 +27,7 @@ async fn a_job_is_shown_as_its_cluster_is_sent_it() {
                 "home_dir": "/home/zorro", "API_TOKEN": "<redacted>", "HF_TOKEN": "<redacted>",
                 "DATA": "/home/zorro/data", "RAY_MULTICLUSTER_CURRENT_CLUSTER": "centos",
                 "RAY_MULTICLUSTER_JOB_ID": "waits", "RAY_MULTICLUSTER_ATTEMPT": "1",
+                "RAY_MULTICLUSTER_VERSION": env!("CARGO_PKG_VERSION"),
             }},
             "as_of": "now",
         })

@@ -1,0 +1,152 @@
+//! Tasks and actors of a job that Ray has no place for.
+
+use std::collections::BTreeMap;
+
+use multicluster_types::Resources;
+use reqwest::Url;
+use serde::Deserialize;
+
+use crate::{
+    client::RayClient,
+    error::{Call, Class, Kind, RayError},
+    job::check_id,
+    list,
+    transport::{ONE, Transport},
+};
+
+/// Enough to say what a job waits for; each has about a kilobyte.
+const LIMIT: usize = 1000;
+
+/// A task or an actor that was started and has no place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pending {
+    /// An actor, or else a task.
+    pub is_actor: bool,
+    /// Of a task: its name. Of an actor: its own, else its class.
+    pub name: String,
+    /// What it asks of one node.
+    pub asks: Resources,
+    /// Since when, in milliseconds since 1970, by the clock of the node that started it.
+    pub since: u64,
+}
+
+impl RayClient {
+    /// What a job has started and Ray has no place for. `job` is the driver's id,
+    /// [`JobDetails::job_id`](crate::JobDetails::job_id).
+    ///
+    /// # Errors
+    /// See [`RayError`].
+    pub async fn pending(&self, job: &str) -> Result<Vec<Pending>, RayError> {
+        let t = &self.transport;
+        check_id(Call::Tasks, job).map_err(|e| t.own(e))?;
+        let answer = t.ask(Call::Tasks, t.get(url(t, job)), ONE).await?;
+        answer.into_body(Call::Tasks).and_then(|body| parse(&body)).map_err(|e| t.own(e))
+    }
+}
+
+fn url(transport: &Transport, job: &str) -> Url {
+    let mut url = transport.url(["api", "v0", "tasks"]);
+    url.query_pairs_mut().append_pair("limit", &LIMIT.to_string()).append_pair("detail", "true");
+    for (key, value) in [("job_id", job), ("state", "PENDING_NODE_ASSIGNMENT")] {
+        url.query_pairs_mut()
+            .append_pair("filter_keys", key)
+            .append_pair("filter_predicates", "=")
+            .append_pair("filter_values", value);
+    }
+    url
+}
+
+fn parse(body: &[u8]) -> Result<Vec<Pending>, RayError> {
+    #[derive(Deserialize)]
+    struct Answer {
+        #[serde(default)]
+        msg: String,
+        data: Data,
+    }
+    #[derive(Deserialize)]
+    struct Data {
+        result: Option<Page>,
+    }
+    #[derive(Deserialize)]
+    struct Page {
+        #[serde(deserialize_with = "list::bounded")]
+        result: Vec<Task>,
+    }
+    #[derive(Deserialize)]
+    struct Task {
+        #[serde(default)]
+        name: String,
+        #[serde(rename = "type", default)]
+        kind: String,
+        required_resources: Option<BTreeMap<String, f64>>,
+        creation_time_ms: Option<f64>,
+    }
+    let answer: Answer = serde_json::from_slice(body)
+        .map_err(|e| RayError::bad_answer(Call::Tasks, format!("not a list of tasks: {e}")))?;
+    let page = answer.data.result.ok_or_else(|| {
+        RayError::new(Call::Tasks, Class::Transient, Kind::Failing, crate::answer::meaning(&answer.msg))
+    })?;
+    let pending = |task: Task| {
+        let is_actor = match task.kind.as_str() {
+            "NORMAL_TASK" => false,
+            "ACTOR_CREATION_TASK" => true,
+            // Calls of an actor wait for the actor.
+            _ => return None,
+        };
+        let mut asks = Resources::from_amounts(task.required_resources.unwrap_or_default()).ok()?;
+        if is_actor && asks.is_empty() {
+            // One that asks for nothing holds nothing, and needs a CPU to be placed.
+            asks.cpu = multicluster_types::Quantity::whole(1).ok()?;
+        }
+        let name = if is_actor { actor_name(&task.name) } else { &task.name };
+        let since = task.creation_time_ms.unwrap_or_default().max(0.0) as u64;
+        Some(Pending { is_actor, name: name.chars().take(100).collect(), asks, since })
+    };
+    Ok(page.result.into_iter().filter_map(pending).collect())
+}
+
+/// Ray says `name:Class.__init__`, or `Class.__init__` for one without a name.
+fn actor_name(task: &str) -> &str {
+    match task.rsplit_once(':') {
+        Some((name, _)) if !name.is_empty() => name,
+        _ => task.strip_suffix(".__init__").unwrap_or(task),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn tasks_and_actors_without_a_place_are_read_as_ray_2_60_tells_them() {
+        let task = |kind: &str, name: &str, asks: serde_json::Value| {
+            json!({"task_id": "x", "name": name, "state": "PENDING_NODE_ASSIGNMENT", "type": kind,
+                   "node_id": null, "required_resources": asks, "creation_time_ms": 1_794_935_177_385.0_f64})
+        };
+        let body = json!({"result": true, "msg": "", "data": {"result": {"total": 5, "result": [
+            task("NORMAL_TASK", "load:all", json!({"CPU": 1.0})),
+            task("ACTOR_CREATION_TASK", "predictor:A.__init__", json!({"CPU": 1.0, "memory": 1_073_741_824.0_f64})),
+            task("ACTOR_CREATION_TASK", "Keeper.__init__", json!({})),
+            task("ACTOR_TASK", "A.infer", json!({})),
+            task("NORMAL_TASK", "odd", json!({"CPU": -1.0})),
+        ]}}});
+        let found = parse(body.to_string().as_bytes()).unwrap();
+        let told: Vec<_> = found
+            .iter()
+            .map(|one| (one.is_actor, one.name.as_str(), serde_json::to_value(&one.asks).unwrap()))
+            .collect();
+        assert_eq!(
+            json!(told),
+            json!([
+                [false, "load:all", {"CPU": 1}],
+                [true, "predictor", {"CPU": 1, "memory": 1_073_741_824_u64}],
+                [true, "Keeper", {"CPU": 1}],
+            ])
+        );
+        assert_eq!(found[0].since, 1_794_935_177_385);
+        assert!(parse(b"{\"msg\": \"too busy\", \"data\": {\"result\": null}}").is_err());
+        assert!(parse(b"<html>").is_err());
+    }
+}
