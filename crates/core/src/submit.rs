@@ -1,6 +1,6 @@
 //! What callers ask for: submit, stop, run again, forget.
 
-use multicluster_types::{JobId, Kind, Message, Origin, Owner, Preference, State, Transition, Work};
+use multicluster_types::{JobId, Kind, Lang, Message, Origin, Owner, Preference, State, Transition, Work};
 
 use crate::{
     Accepted, Core, Duplicate, Effect, Output, Parent, Refusal, Submission,
@@ -89,7 +89,7 @@ impl Core {
             let never: Option<Vec<_>> = self
                 .pool
                 .iter()
-                .map(|(_, c)| Some(format!("{}: {}", c.name(), look.never(c)?.describe(self.now))))
+                .map(|(_, c)| Some(format!("{}: {}", c.name(), look.never(c)?.describe(self.now, Lang::En))))
                 .collect();
             if let Some(never) = never {
                 return Err(Refusal::Infeasible { why: never.join("; ").into() });

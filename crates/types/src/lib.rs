@@ -8,6 +8,7 @@
 mod cluster;
 mod decision;
 mod id;
+mod lang;
 mod message;
 mod payload;
 mod reason;
@@ -23,6 +24,7 @@ pub use decision::{Decision, Verdict};
 pub use id::{
     Attempt, ClusterName, GroupId, IdError, Incarnation, JobId, Owner, ResourceName, SubmissionId, Tag,
 };
+pub use lang::Lang;
 pub use message::Message;
 pub use payload::{EntrypointResources, Payload};
 pub use reason::{Reason, ReasonKind};

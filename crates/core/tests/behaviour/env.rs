@@ -13,8 +13,8 @@ use multicluster_core::{
 };
 use multicluster_types::{
     Attempt, ClusterName, ClusterSpec, ContentHash, Decision, GroupId, HeadMemory, Incarnation, JobId, Kind,
-    Limits, Load, OnClusterLoss, Preference, Priority, Quantity, Reason, Resources, Settings, Snapshot, Span,
-    State, Tags, Timestamp, Verdict, Versions, Weight, Work,
+    Lang, Limits, Load, OnClusterLoss, Preference, Priority, Quantity, Reason, Resources, Settings, Snapshot,
+    Span, State, Tags, Timestamp, Verdict, Versions, Weight, Work,
 };
 
 pub fn job_id(text: &str) -> JobId {
@@ -520,7 +520,7 @@ impl TestEnv {
     }
 
     pub fn summary(&self, job: &JobId) -> String {
-        self.core.explain(job).unwrap().summary
+        self.core.explain(job).unwrap().summary(Lang::En)
     }
 
     pub fn view(&self, cluster: &str) -> ClusterView {
