@@ -1,5 +1,6 @@
 import { afterEach, expect, test, vi } from 'vitest';
 import { ApiError, get, post } from '../src/api/client';
+import { language } from '../src/prefs';
 
 const assign = vi.fn<(to: string) => void>();
 
@@ -32,6 +33,19 @@ test('who is not let in any more is led to the page that asks for a token', asyn
   answers(401, '{"code": "no_token", "message": "a token is needed"}');
   await expect(get('/v1/version')).rejects.toMatchObject({ code: 'no_token' });
   expect(assign).toHaveBeenCalledWith('/login');
+});
+
+test('the control plane is asked to explain in the language of the page', async () => {
+  const seen: unknown[] = [];
+  vi.stubGlobal('fetch', async (_path: string, { headers }: { headers: Record<string, string> }) => {
+    seen.push(headers['accept-language']);
+    return new Response('{}');
+  });
+  await get('/v1/jobs/x/explain');
+  language.value = 'zh';
+  await post('/v1/what-if', {});
+  language.value = 'en';
+  expect(seen).toEqual(['en', 'zh']);
 });
 
 /** Accepts every connection and sends the head of an answer, of which nothing more comes. */

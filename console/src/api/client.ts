@@ -1,5 +1,6 @@
 // Requests to the control plane this page came from.
 
+import { language } from '../prefs';
 import { heard } from '../store/clock';
 
 /** How the control plane says no, or that it did not answer. */
@@ -48,7 +49,11 @@ async function request<T>(
     method,
     signal: signal ? AbortSignal.any([signal, patience]) : patience,
     cache: 'no-store',
-    headers: body === undefined ? {} : { 'content-type': 'application/json' },
+    headers: {
+      // Explanations come in the language of the page.
+      'accept-language': language.peek(),
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+    },
     body: body === undefined ? null : JSON.stringify(body),
   }).catch((error: unknown) => {
     if (signal?.aborted) throw error;

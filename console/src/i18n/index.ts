@@ -1,5 +1,5 @@
-// Texts in the language that was chosen. What the server says stays as it is; its stable
-// words (states, reasons, changes) have a label here.
+// Texts in the language that was chosen. The server gives its explanations in it too; its
+// stable words (states, reasons, changes) have a label here. Errors stay as they are.
 
 import { number } from '../format';
 import { language } from '../prefs';

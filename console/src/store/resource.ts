@@ -4,6 +4,7 @@ import { effect, signal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { ApiError } from '../api/client';
 import type { Event } from '../api/types';
+import { language } from '../prefs';
 import { batch, connection, epoch, suspect } from './live';
 
 interface Options<T> {
@@ -80,6 +81,8 @@ export class Resource<T> {
       }, every);
     const forgetEpoch = effect(() => {
       void epoch.value;
+      // What is said comes in another language then.
+      void language.value;
       void this.refresh();
     });
     const forgetBatch = effect(() => {

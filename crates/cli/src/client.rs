@@ -9,6 +9,7 @@ mod sse;
 use std::time::Duration;
 
 use multicluster_api::{Accepted, ErrorBody, Job, JobRequest};
+use multicluster_types::Lang;
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, header, redirect};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -50,7 +51,8 @@ pub(crate) struct Answer<T> {
 pub(crate) type Query<'a> = [(&'a str, String)];
 
 impl Client {
-    pub(crate) fn new(address: Address) -> Result<Self, Failure> {
+    /// Explanations are in this language.
+    pub(crate) fn new(address: Address, lang: Lang) -> Result<Self, Failure> {
         let bad = |why: &str| {
             Failure::new(
                 Exit::BadInput,
@@ -63,7 +65,8 @@ impl Client {
             return Err(bad("it is neither http:// nor https://"));
         }
         let keeps_token = !address.is_known && proof::has_token();
-        let headers = if keeps_token { header::HeaderMap::new() } else { proof::headers()? };
+        let mut headers = if keeps_token { header::HeaderMap::new() } else { proof::headers()? };
+        headers.insert(header::ACCEPT_LANGUAGE, header::HeaderValue::from_static(lang.as_str()));
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("ray-multicluster/", env!("CARGO_PKG_VERSION")))
             .redirect(redirect::Policy::none())

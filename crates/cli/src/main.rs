@@ -11,6 +11,7 @@ mod reference;
 use std::{io::IsTerminal, process::ExitCode};
 
 use clap::{CommandFactory, Parser, Subcommand};
+use multicluster_types::Lang;
 
 use address::Address;
 use client::Client;
@@ -42,6 +43,9 @@ struct Everywhere {
     /// Whether colours are used; NO_COLOR turns them off too.
     #[arg(long, value_name = "WHEN", global = true, value_enum, default_value_t)]
     color: Colours,
+    /// The language of explanations, en or zh [default: as LC_ALL, LC_MESSAGES or LANG say].
+    #[arg(long, value_name = "LANG", global = true, value_parser = output::lang)]
+    lang: Option<Lang>,
 }
 
 #[derive(Subcommand)]
@@ -108,13 +112,14 @@ fn main() -> ExitCode {
 }
 
 fn run(command: Command, everywhere: Everywhere) -> anyhow::Result<()> {
-    let out = Out::new(everywhere.output, everywhere.color);
+    let lang = everywhere.lang.unwrap_or_else(output::lang_of_the_locale);
+    let out = Out::new(everywhere.output, everywhere.color, lang);
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build();
     match command {
         Command::Guest(guest) => {
             let address = everywhere.address.filter(|address| !address.is_empty());
             let address = address.map_or_else(Address::find, |address| Address::given(&address));
-            let context = Context { client: Client::new(address)?, out };
+            let context = Context { client: Client::new(address, lang)?, out };
             runtime()?.block_on(ask(guest, &context))
         }
         Command::Config(args) => runtime()?.block_on(commands::config::run(args, out)),

@@ -9,6 +9,7 @@ pub(crate) mod words;
 use std::io::{ErrorKind, IsTerminal, Write};
 
 use clap::ValueEnum;
+use multicluster_types::Lang;
 use ratatui::crossterm::terminal;
 use serde::Serialize;
 
@@ -48,15 +49,17 @@ pub(crate) struct Out {
     pub(crate) colours: bool,
     /// Columns that a line may have.
     pub(crate) width: u16,
+    /// Of explanations.
+    pub(crate) lang: Lang,
 }
 
 impl Out {
-    pub(crate) fn new(format: Format, colours: Colours) -> Self {
+    pub(crate) fn new(format: Format, colours: Colours, lang: Lang) -> Self {
         let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
         let seen = || terminal::size().ok().map(|(columns, _)| columns).filter(|columns| *columns > 0);
         let is_terminal = std::io::stdout().is_terminal();
         let width = told.or_else(|| if is_terminal { seen() } else { None }).unwrap_or(WIDTH_OF_A_PIPE);
-        Self { format, colours: colours.are_wanted(is_terminal), width }
+        Self { format, colours: colours.are_wanted(is_terminal), width, lang }
     }
 
     pub(crate) fn is_json(&self) -> bool {
@@ -102,6 +105,18 @@ impl Colours {
             Colours::Auto => is_terminal && !is_set("NO_COLOR") && !is_dumb(),
         }
     }
+}
+
+/// As `--lang` says it.
+pub(crate) fn lang(text: &str) -> Result<Lang, String> {
+    Lang::of(text).ok_or_else(|| "write en or zh".to_owned())
+}
+
+/// The first of these variables that is set decides, as for other programs.
+pub(crate) fn lang_of_the_locale() -> Lang {
+    let set = |name| std::env::var(name).ok().filter(|locale: &String| !locale.is_empty());
+    let locale = ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().find_map(set);
+    locale.and_then(|locale| Lang::of(&locale)).unwrap_or_default()
 }
 
 /// To stdout, at once. Whoever reads may have enough: `ray-multicluster jobs | head`.

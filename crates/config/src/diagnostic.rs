@@ -10,6 +10,8 @@ pub struct ConfigError {
     pub diagnostics: Vec<Diagnostic>,
     /// How many more there were; a hostile file has no end of them.
     pub omitted: usize,
+    /// How many of all of them are about policies.
+    pub(crate) in_policies: usize,
 }
 
 /// One problem, or one warning.
@@ -55,9 +57,17 @@ impl Diagnostic {
     }
 }
 
+impl ConfigError {
+    /// Only policies are wrong: the rest could be used.
+    #[must_use]
+    pub fn is_about_policies(&self) -> bool {
+        self.in_policies == self.diagnostics.len() + self.omitted
+    }
+}
+
 impl From<Diagnostic> for ConfigError {
     fn from(only: Diagnostic) -> Self {
-        Self { diagnostics: vec![only], omitted: 0 }
+        Self { diagnostics: vec![only], omitted: 0, in_policies: 0 }
     }
 }
 

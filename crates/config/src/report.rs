@@ -15,6 +15,7 @@ pub(crate) struct Report<'a> {
     source: Source<'a>,
     errors: Vec<Diagnostic>,
     omitted: usize,
+    in_policies: usize,
     warnings: Vec<Diagnostic>,
 }
 
@@ -23,7 +24,7 @@ const MAX_DIAGNOSTICS: usize = 50;
 
 impl<'a> Report<'a> {
     pub(crate) fn new(source: Source<'a>) -> Self {
-        Self { source, errors: Vec::new(), omitted: 0, warnings: Vec::new() }
+        Self { source, errors: Vec::new(), omitted: 0, in_policies: 0, warnings: Vec::new() }
     }
 
     /// The result, or everything that was wrong, in the order of the file.
@@ -34,8 +35,17 @@ impl<'a> Report<'a> {
             self.errors.sort_by_key(|error| {
                 error.place.as_ref().map_or((u32::MAX, 0), |place| (place.line, place.column))
             });
-            Err(ConfigError { diagnostics: self.errors, omitted: self.omitted })
+            let Self { errors, omitted, in_policies, .. } = self;
+            Err(ConfigError { diagnostics: errors, omitted, in_policies })
         }
+    }
+
+    /// What this finds is about policies.
+    pub(crate) fn in_policies<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.errors.len() + self.omitted;
+        let found = read(self);
+        self.in_policies += self.errors.len() + self.omitted - before;
+        found
     }
 
     /// Exactly these bytes are secret; see [`Source::hide_only`].

@@ -22,7 +22,7 @@ pub(crate) fn read(key: &Key<'_>, node: &Node<'_>, settings: &mut Settings, repo
     let mut seen = BTreeMap::new();
     for (key, value) in entries {
         if key.text == "policies" {
-            if let Some(policies) = policies::read(key, value, report) {
+            if let Some(policies) = report.in_policies(|report| policies::read(key, value, report)) {
                 settings.policies = policies;
             }
             continue;

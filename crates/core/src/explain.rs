@@ -1,8 +1,8 @@
-//! Why a job is where it is, in words and numbers: the same verdicts the cycle
-//! uses, computed when somebody asks.
+//! Why a job is where it is: the same verdicts the cycle uses, computed when somebody
+//! asks. Values first, so that the words can be in any language.
 
 use multicluster_types::{
-    Attempt, ClusterName, JobId, Message, OnClusterLoss, State, Timestamp, Verdict, Work,
+    Attempt, ClusterName, JobId, Lang, Message, OnClusterLoss, State, Timestamp, Verdict, Work, say,
 };
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use crate::{
     look::Look,
     pool::Cluster,
     queue::{QueueName, Rank},
-    record::{Live, Phase},
+    record::Phase,
     submit::stay_with_parent,
 };
 
@@ -28,6 +28,8 @@ pub struct Explanation {
     pub state: State,
     /// Asked when.
     pub at: Timestamp,
+    /// If it waits: since when.
+    pub queued_at: Option<Timestamp>,
     /// The queue it waits in.
     pub queue: Option<QueueName>,
     /// How many of that queue come first (counted up to 10,000).
@@ -36,14 +38,29 @@ pub struct Explanation {
     pub backing_off_until: Option<Timestamp>,
     /// What went wrong last.
     pub last_error: Option<Message>,
-    /// Where it is.
+    /// The cluster that is kept free for it, if it waits for too long.
+    pub kept_free: Option<ClusterName>,
+    /// Where it is, or was when it ended.
     pub cluster: Option<ClusterName>,
     /// Which try.
     pub attempt: Option<Attempt>,
+    /// If its cluster does not answer.
+    pub unreachable: Option<Unreachable>,
+    /// It is being stopped.
+    pub stopping: bool,
+    /// How it ended.
+    pub message: Option<Message>,
     /// If it waits: what each cluster would say to it now.
     pub clusters: Vec<ClusterVerdict>,
-    /// All of it in one or a few lines.
-    pub summary: String,
+}
+
+/// What becomes of a job whose cluster does not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Unreachable {
+    /// Since when.
+    pub since: Timestamp,
+    /// When it will be run elsewhere; `None`: it waits for the cluster.
+    pub requeued_at: Option<Timestamp>,
 }
 
 /// What one cluster would say.
@@ -53,8 +70,6 @@ pub struct ClusterVerdict {
     pub cluster: ClusterName,
     /// Yes with a score, or no with a reason.
     pub verdict: Verdict,
-    /// In words.
-    pub text: String,
     /// What each policy gave, where it was eligible.
     pub parts: Vec<(Message, f64)>,
 }
@@ -62,6 +77,8 @@ pub struct ClusterVerdict {
 /// What would happen to work if it were submitted now.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WhatIf {
+    /// Asked when.
+    pub at: Timestamp,
     /// Where it would go at once.
     pub chosen: Option<ClusterName>,
     /// Why it would not even be accepted.
@@ -85,33 +102,42 @@ impl Core {
             job: record.id.clone(),
             state: record.state(),
             at: self.now,
+            queued_at: None,
             queue: None,
             ahead: None,
             backing_off_until: None,
             last_error: record.troubles.as_ref().and_then(|t| t.last_error.clone()),
+            kept_free: None,
             cluster: None,
             attempt: (record.attempts > 0).then_some(Attempt(record.attempts)),
+            unreachable: None,
+            stopping: false,
+            message: None,
             clusters: Vec::new(),
-            summary: String::new(),
         };
         match &record.phase {
             Phase::Waiting { since, not_before } => {
+                explanation.queued_at = Some(*since);
                 explanation.queue = Some(QueueName::of(&record.work));
                 explanation.ahead = Some(self.queue.ahead(job.class, job.rank(), COUNT_AHEAD));
                 explanation.backing_off_until = not_before.filter(|at| *at > self.now);
+                let kept = |c: &&Cluster| c.reserved.as_ref().is_some_and(|r| r.id == record.id);
+                explanation.kept_free = self.pool.iter().map(|(_, c)| c).find(kept).map(|c| c.name().clone());
                 let look = Look::new(self.view(), &record.work, job.rank(), job.avoid());
                 explanation.clusters = self.verdicts_of(&look, self.pool.iter().map(|(_, c)| look.judge(c)));
-                explanation.summary = self.summarise_waiting(*since, &explanation);
             }
             Phase::Live(live) => {
                 explanation.cluster = Some(live.cluster.clone());
-                explanation.summary = self.summarise_live(&record.work, live);
+                explanation.stopping = live.stopping;
+                explanation.unreachable = live.lost_since.map(|since| Unreachable {
+                    since,
+                    requeued_at: (record.work.retry.on_cluster_loss == OnClusterLoss::Requeue)
+                        .then(|| since + self.settings.loss_grace),
+                });
             }
             Phase::Ended(ended) => {
                 explanation.cluster.clone_from(&ended.cluster);
-                let why = ended.message.as_ref().map_or(String::new(), |m| format!(": {m}"));
-                let place = ended.cluster.as_ref().map_or(String::new(), |c| format!(" on {c}"));
-                explanation.summary = format!("{}{place}{why}", ended.state);
+                explanation.message.clone_from(&ended.message);
             }
         }
         explanation
@@ -126,12 +152,14 @@ impl Core {
             .map_or(Ok(()), |parent| self.check_parent(parent, work.owner.as_ref()))
             .and_then(|()| self.admit(&work));
         if let Err(refusal) = allowed {
-            return WhatIf { chosen: None, refused: Some(refusal.to_string()), clusters: Vec::new() };
+            let refused = Some(refusal.to_string());
+            return WhatIf { at: self.now, chosen: None, refused, clusters: Vec::new() };
         }
         let look = Look::new(self.view(), &work, Rank::new(work.priority, u64::MAX), &[]);
         let mut verdicts = Vec::new();
         let chosen = look.choose(&mut verdicts);
         WhatIf {
+            at: self.now,
             chosen: chosen.map(|key| self.pool[key].name().clone()),
             refused: None,
             clusters: self.verdicts_of(&look, verdicts.into_iter()),
@@ -152,56 +180,98 @@ impl Core {
         clusters
             .zip(verdicts)
             .map(|(cluster, verdict)| {
-                let (text, parts) = match &verdict {
-                    Verdict::Chosen { score } => (format!("chosen, score {score:.3}"), look.parts(cluster)),
-                    Verdict::Eligible { score } => {
-                        (format!("could take it, score {score:.3}"), look.parts(cluster))
-                    }
-                    Verdict::Rejected(reason) => (reason.describe(self.now), Vec::new()),
+                let parts = match &verdict {
+                    Verdict::Rejected(_) => Vec::new(),
+                    _ => look.parts(cluster),
                 };
-                ClusterVerdict { cluster: cluster.name().clone(), verdict, text, parts }
+                ClusterVerdict { cluster: cluster.name().clone(), verdict, parts }
             })
             .collect()
     }
+}
 
-    fn summarise_waiting(&self, since: Timestamp, explanation: &Explanation) -> String {
-        let waited = self.now.since(since).as_seconds();
-        let mut lines = vec![format!("waits for {waited:.0} s")];
-        if let Some(queue) = &explanation.queue {
-            lines[0] += &format!(" in queue {queue}, {} ahead", explanation.ahead.unwrap_or_default());
+impl Explanation {
+    /// All of it in one or a few lines.
+    #[must_use]
+    pub fn summary(&self, lang: Lang) -> String {
+        match self.queued_at {
+            Some(since) => self.why_waiting(since, lang),
+            None => self.where_it_is(lang),
         }
-        if let Some(until) = explanation.backing_off_until {
-            let why = explanation.last_error.as_ref().map_or(String::new(), |e| format!(" after: {e}"));
-            lines.push(format!("tried again in {:.0} s{why}", until.since(self.now).as_seconds().ceil()));
+    }
+
+    fn why_waiting(&self, since: Timestamp, lang: Lang) -> String {
+        let time = lang.seconds(self.at.since(since).as_seconds());
+        // The usual queue goes without saying.
+        let mut first = match self.queue.as_ref().filter(|queue| queue.cluster.is_some()) {
+            Some(queue) => say!(lang, "queued for {time} in {queue}", "已在 {queue} 排队 {time}"),
+            None => say!(lang, "queued for {time}", "已排队 {time}"),
+        };
+        first += &match self.ahead {
+            None | Some(0) => lang.pick(", next in line", "，排在最前").to_owned(),
+            Some(ahead) => say!(lang, ", {ahead} ahead", "，前面还有 {ahead} 个"),
+        };
+        let mut lines = vec![first];
+        if let Some(until) = self.backing_off_until {
+            let left = lang.seconds(until.since(self.at).as_seconds().ceil());
+            lines.push(match &self.last_error {
+                Some(error) => {
+                    say!(lang, "will retry in {left}; last error: {error}", "{left}后重试；上次错误：{error}")
+                }
+                None => say!(lang, "will retry in {left}", "{left}后重试"),
+            });
         }
-        let kept = |c: &&Cluster| c.reserved.as_ref().is_some_and(|r| r.id == explanation.job);
-        if let Some(cluster) = self.pool.iter().map(|(_, c)| c).find(kept) {
-            lines.push(format!("has waited long: {} is kept free for it", cluster.name()));
+        if let Some(cluster) = &self.kept_free {
+            lines.push(say!(
+                lang,
+                "has waited long: {cluster} is kept free for it",
+                "等待已久：已为它预留 {cluster}"
+            ));
         }
-        lines.extend(explanation.clusters.iter().map(|c| format!("{}: {}", c.cluster, c.text)));
-        if explanation.clusters.is_empty() {
-            lines.push("no cluster is registered".to_owned());
+        lines.extend(self.clusters.iter().map(|said| {
+            let text = said.verdict.describe(self.at, lang);
+            say!(lang, "{cluster}: {text}", "{cluster}：{text}", cluster = said.cluster)
+        }));
+        if self.clusters.is_empty() {
+            lines.push(lang.pick("no cluster is registered", "尚未注册集群").to_owned());
         }
         lines.join("\n")
     }
 
-    fn summarise_live(&self, work: &Work, live: &Live) -> String {
-        let state = Phase::Live(Box::new(live.clone())).state();
-        let mut text = format!("{state} on {} (attempt {})", live.cluster, live.attempt);
-        if let Some(since) = live.lost_since {
-            let fate = match work.retry.on_cluster_loss {
-                OnClusterLoss::Wait => {
-                    "it is neither failed nor run again until the cluster answers".to_owned()
-                }
-                OnClusterLoss::Requeue => {
-                    let left = (since + self.settings.loss_grace).since(self.now).as_seconds().ceil();
-                    format!("run again elsewhere unless the cluster answers within {left:.0} s")
+    fn where_it_is(&self, lang: Lang) -> String {
+        let state = self.state.describe(lang);
+        let mut text = match &self.cluster {
+            Some(cluster) => say!(lang, "{state} on {cluster}", "在 {cluster} 上{state}"),
+            None => state.to_owned(),
+        };
+        if let Some(attempt) = self.attempt.filter(|_| !self.state.is_terminal()) {
+            text += &say!(lang, " (attempt {attempt})", "（第 {attempt} 次尝试）");
+        }
+        if let Some(Unreachable { since, requeued_at }) = self.unreachable {
+            let time = lang.seconds(self.at.since(since).as_seconds());
+            let fate = match requeued_at {
+                None => lang
+                    .pick(
+                        "it is neither failed nor run again until the cluster answers",
+                        "集群恢复响应之前，既不算失败，也不会重新运行",
+                    )
+                    .to_owned(),
+                Some(at) => {
+                    let left = lang.seconds(at.since(self.at).as_seconds().ceil());
+                    say!(
+                        lang,
+                        "run again elsewhere unless the cluster answers within {left}",
+                        "如果集群 {left}内没有恢复响应，将在其他集群重新运行"
+                    )
                 }
             };
-            text += &format!(", unreachable for {:.0} s: {fate}", self.now.since(since).as_seconds());
+            text += &say!(lang, ", unreachable for {time}: {fate}", "，已有 {time}无法连接：{fate}");
         }
-        if live.stopping {
-            text += ", being stopped";
+        if self.stopping {
+            text += lang.pick(", being stopped", "，正在停止");
+        }
+        if let Some(message) = &self.message {
+            text += &say!(lang, ": {message}", "：{message}");
         }
         text
     }

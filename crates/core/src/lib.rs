@@ -43,7 +43,7 @@ mod view;
 
 pub use crate::core::Core;
 pub use error::Refusal;
-pub use explain::{ClusterVerdict, Explanation, WhatIf};
+pub use explain::{ClusterVerdict, Explanation, Unreachable, WhatIf};
 pub use heads::{Head, QueueView};
 pub use input::{
     DispatchOutcome, Identity, Input, LookupOutcome, Observation, Parent, ReleaseOutcome, RunStatus,

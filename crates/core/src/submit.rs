@@ -1,7 +1,7 @@
 //! What callers ask for: submit, stop, run again, forget.
 
 use multicluster_types::{
-    ClusterName, JobId, Kind, Message, Origin, Owner, Preference, Quantity, Reason, State, Timestamp,
+    ClusterName, JobId, Kind, Lang, Message, Origin, Owner, Preference, Quantity, Reason, State, Timestamp,
     Transition, Work,
 };
 
@@ -226,7 +226,8 @@ fn why_never(never: &[(&ClusterName, Reason)], now: Timestamp) -> Message {
 }
 
 fn per_cluster(reasons: &[(&ClusterName, Reason)], now: Timestamp) -> String {
-    let lines: Vec<_> = reasons.iter().map(|(name, why)| format!("{name}: {}", why.describe(now))).collect();
+    let lines: Vec<_> =
+        reasons.iter().map(|(name, why)| format!("{name}: {}", why.describe(now, Lang::En))).collect();
     lines.join("; ")
 }
 

@@ -35,4 +35,6 @@ pub use access::{Role, Token, Tokens};
 pub use driver::{Driver, Failure, NewJob};
 pub use multicluster_types::{Span, settings::Rate};
 pub use plane::Plane;
-pub use serve::{LogFormat, Options, Reloaded, Reloader, Started, TlsFiles, serve, start, start_logging};
+pub use serve::{
+    LogFormat, Options, ReloadError, Reloaded, Reloader, Started, TlsFiles, serve, start, start_logging,
+};

@@ -30,7 +30,7 @@ use tokio::{
 };
 
 pub use logging::{LogFormat, start_logging};
-pub use reload::{Reloaded, Reloader};
+pub use reload::{ReloadError, Reloaded, Reloader};
 pub use tls::TlsFiles;
 
 use self::notice::Notice;

@@ -1,6 +1,6 @@
 //! What a simulated run amounts to, in numbers.
 
-use multicluster_types::{ClusterName, JobId, Resources, Span, Work};
+use multicluster_types::{ClusterName, JobId, Lang, Resources, Span, Work};
 use serde::{Serialize, Serializer};
 
 use crate::{
@@ -219,13 +219,16 @@ impl ClusterReport {
 impl NeverPlaced {
     fn of(group: &StuckGroup, workload: &Workload) -> Self {
         let arrivals = || group.arrivals.iter().map(|nth| &workload.arrivals[*nth]);
-        let why = group.why.clusters.iter();
+        let why = group.why.clusters.iter().map(|said| Why {
+            cluster: said.cluster.clone(),
+            reason: said.verdict.describe(group.why.at, Lang::En),
+        });
         Self {
             count: group.arrivals.len() as u64,
             jobs: arrivals().take(EXAMPLES).map(|arrival| arrival.id.clone()).collect(),
             work: workload.arrivals[group.arrivals[0]].work.as_ref().clone(),
-            why: why.map(|c| Why { cluster: c.cluster.clone(), reason: c.text.clone() }).collect(),
-            summary: group.why.summary.clone(),
+            why: why.collect(),
+            summary: group.why.summary(Lang::En),
         }
     }
 }

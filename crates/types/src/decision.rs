@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Attempt, ClusterName, JobId, Reason, Timestamp};
+use crate::{Attempt, ClusterName, JobId, Lang, Reason, Timestamp, say};
 
 /// What the scheduler thought of one cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,6 +22,20 @@ pub enum Verdict {
     },
     /// It could not take the work.
     Rejected(Reason),
+}
+
+impl Verdict {
+    /// The verdict of this moment in words.
+    #[must_use]
+    pub fn describe(&self, now: Timestamp, lang: Lang) -> String {
+        match self {
+            Verdict::Chosen { score } => say!(lang, "chosen, score {score:.3}", "选中，得分 {score:.3}"),
+            Verdict::Eligible { score } => {
+                say!(lang, "could take it, score {score:.3}", "可以接收，得分 {score:.3}")
+            }
+            Verdict::Rejected(reason) => reason.describe(now, lang),
+        }
+    }
 }
 
 /// Why one job went where it went.

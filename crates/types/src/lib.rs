@@ -9,6 +9,7 @@ mod cluster;
 mod decision;
 mod id;
 mod labels;
+mod lang;
 mod message;
 mod payload;
 mod platform;
@@ -26,6 +27,7 @@ pub use id::{
     Attempt, ClusterName, GroupId, IdError, Incarnation, JobId, Owner, ResourceName, SubmissionId, Tag,
 };
 pub use labels::{LabelSelector, Labels, NODE_ID, SelectorError};
+pub use lang::Lang;
 pub use message::Message;
 pub use payload::{EntrypointResources, Payload};
 pub use platform::{Platform, PlatformError, PlatformName};

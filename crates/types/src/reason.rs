@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ClusterName, Dimension, JobId, Message, Platform, Quantity, Share, Tags, Timestamp};
+use crate::{ClusterName, Dimension, JobId, Lang, Message, Platform, Quantity, Share, Tags, Timestamp, say};
 
 /// Why not this cluster, with the numbers that say so. In the order in which the
 /// filters are asked.
@@ -171,8 +171,13 @@ pub enum Reason {
     },
 }
 
-macro_rules! kinds {
-    ($($variant:ident => $word:literal),+ $(,)?) => {
+macro_rules! reasons {
+    (|$now:ident, $lang:ident| $(
+        $variant:ident { $($field:ident),* } => $word:literal,
+            $en:literal,
+            $zh:literal
+            $(, $name:ident = $value:expr)*;
+    )+) => {
         /// A [`Reason`] without its numbers: a metric label.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[expect(missing_docs, reason = "each is documented at the Reason of the same name")]
@@ -195,113 +200,129 @@ macro_rules! kinds {
             pub fn kind(&self) -> ReasonKind {
                 match self { $(Reason::$variant { .. } => ReasonKind::$variant),+ }
             }
+
+            /// The reason in words. `now` turns moments into "in 12 s".
+            #[must_use]
+            pub fn describe(&self, $now: Timestamp, $lang: Lang) -> String {
+                match self {
+                    $(Reason::$variant { $($field),* } => say!($lang, $en, $zh $(, $name = $value)*)),+
+                }
+            }
         }
     };
 }
 
-kinds! {
-    Cordoned => "cordoned",
-    Draining => "draining",
-    NeverSeen => "never_seen",
-    Unhealthy => "unhealthy",
-    NoNodes => "no_nodes",
-    BreakerOpen => "breaker_open",
-    BreakerProbing => "breaker_probing",
-    OtherCluster => "other_cluster",
-    MissingTags => "missing_tags",
-    OtherVersions => "other_versions",
-    OtherPlatform => "other_platform",
-    NoSuchNode => "no_such_node",
-    Infeasible => "infeasible",
-    NodeTooSmall => "node_too_small",
-    Policy => "policy",
-    PolicyFailed => "policy_failed",
-    OverThreshold => "over_threshold",
-    TooSoon => "too_soon",
-    AtLimit => "at_limit",
-    HeadFull => "head_full",
-    Starting => "starting",
-    NoRoom => "no_room",
-    NoRoomOnNode => "no_room_on_node",
-    Reserved => "reserved",
+// Of each: its fields, its stable word, its text in English and in Chinese, and what the texts
+// show that is not a field as it stands.
+reasons! { |now, lang|
+    Cordoned { note } => "cordoned",
+        "cordoned: {note}",
+        "已隔离：{note}";
+    Draining { note } => "draining",
+        "draining: {note}",
+        "排空中：{note}";
+    NeverSeen {} => "never_seen",
+        "has not answered a poll yet",
+        "尚未响应过轮询";
+    Unhealthy { since, error } => "unhealthy",
+        "unhealthy for {time}: {error}",
+        "已有 {time}无法连接：{error}",
+        time = lang.seconds(now.since(*since).as_seconds());
+    NoNodes {} => "no_nodes",
+        "its head answers but no node is alive",
+        "头节点有响应，但没有存活的节点";
+    BreakerOpen { until } => "breaker_open",
+        "circuit open after repeated failures, probe in {left}",
+        "连续失败，已熔断，{left}后探测",
+        left = left(*until, now, lang);
+    BreakerProbing {} => "breaker_probing",
+        "circuit half open, waiting for a probe's outcome",
+        "熔断半开，正在等待探测结果";
+    OtherCluster { wanted } => "other_cluster",
+        "the work asks for cluster {wanted}",
+        "任务指定了集群 {wanted}";
+    MissingTags { tags } => "missing_tags",
+        "does not carry {tags}",
+        "缺少标签 {tags}",
+        tags = tags.iter().map(crate::Tag::as_str).collect::<Vec<_>>().join(lang.pick(", ", "、"));
+    OtherVersions { ray, python, wanted_ray, wanted_python } => "other_versions",
+        "has Ray {ray} with Python {python}, the caller Ray {wanted_ray} with Python {wanted_python}",
+        "集群是 Ray {ray}、Python {python}，调用方是 Ray {wanted_ray}、Python {wanted_python}";
+    OtherPlatform { platform, wanted } => "other_platform",
+        "runs on {platform}, the work asks for {wanted}",
+        "运行在 {platform} 上，任务要求 {wanted}",
+        platform = shown(platform, lang);
+    NoSuchNode { labels } => "no_such_node",
+        "no node carries {labels}",
+        "没有节点带有 {labels}";
+    Infeasible { resource, demand, total } => "infeasible",
+        "too small: {resource} {demand} asked, {total} in all",
+        "容量不足：需要 {resource} {demand}，总共 {total}",
+        demand = resource.show(*demand), total = resource.show(*total);
+    NodeTooSmall { resource, demand, largest } => "node_too_small",
+        "largest node has {resource} {largest}, {demand} asked on one node",
+        "最大的节点有 {resource} {largest}，单个节点上需要 {demand}",
+        demand = resource.show(*demand), largest = resource.show(*largest);
+    Policy { name } => "policy",
+        "policy {name} says no",
+        "被策略 {name} 拒绝";
+    PolicyFailed { name, error } => "policy_failed",
+        "policy {name} failed: {error}",
+        "策略 {name} 出错：{error}";
+    OverThreshold { resource, used, limit } => "over_threshold",
+        "busy: {resource} {used} in use, limit {limit}",
+        "繁忙：{resource} 已用 {used}，上限 {limit}";
+    TooSoon { until } => "too_soon",
+        "next submission allowed in {left}",
+        "{left}后可再次提交",
+        left = left(*until, now, lang);
+    AtLimit { running, limit } => "at_limit",
+        "runs {running} of at most {limit} top-level jobs",
+        "正在运行 {running} 个顶层作业，最多 {limit} 个";
+    HeadFull { drivers, limit, free } => "head_full",
+        "runs {drivers} of at most {limit} drivers on its head node, {free} free",
+        "头节点上有 {drivers} 个 driver，最多 {limit} 个，空闲内存 {free}",
+        free = Dimension::Memory.show(*free);
+    Starting { jobs, limit, lowered } => "starting",
+        "is starting {jobs} jobs, at most {limit} at once{why}",
+        "正在启动 {jobs} 个作业，最多同时 {limit} 个{why}",
+        why = lowered.as_ref().map_or(String::new(), |why| {
+            say!(lang, ", lowered because {why}", "（已调低：{why}）")
+        });
+    NoRoom { resource, demand, free, claimed } => "no_room",
+        "no room: {resource} {demand} asked, {free} free{ours}",
+        "空闲不足：需要 {resource} {demand}，空闲 {free}{ours}",
+        demand = resource.show(*demand),
+        free = resource.show(*free),
+        ours = needed(resource, *claimed, lang);
+    NoRoomOnNode { resource, demand, free } => "no_room_on_node",
+        "no node has room: {resource} {demand} asked on one node, at most {free} free",
+        "没有节点放得下：单个节点上需要 {resource} {demand}，最多空闲 {free}",
+        demand = resource.show(*demand), free = resource.show(*free);
+    Reserved { job } => "reserved",
+        "kept free for {whose}, which has waited too long",
+        "已预留给等待过久的作业：{whose}",
+        whose = job.as_ref().map_or(lang.pick("another owner's job", "其他用户的作业"), JobId::as_str);
 }
 
-impl Reason {
-    /// The reason in words. `now` turns moments into "in 12 s".
-    #[must_use]
-    pub fn describe(&self, now: Timestamp) -> String {
-        let left = |until: &Timestamp| format!("{:.0} s", until.since(now).as_seconds().ceil());
-        let ago = |since: &Timestamp| format!("{:.0} s", now.since(*since).as_seconds());
-        match self {
-            Reason::Cordoned { note } => format!("cordoned: {note}"),
-            Reason::Draining { note } => format!("draining: {note}"),
-            Reason::NeverSeen => "has not answered a poll yet".to_owned(),
-            Reason::Unhealthy { since, error } => format!("unhealthy for {}: {error}", ago(since)),
-            Reason::NoNodes => "its head answers but no node is alive".to_owned(),
-            Reason::BreakerOpen { until } => {
-                format!("circuit open after repeated failures, probe in {}", left(until))
-            }
-            Reason::BreakerProbing => "circuit half open, waiting for a probe's outcome".to_owned(),
-            Reason::OtherCluster { wanted } => format!("the work asks for cluster {wanted}"),
-            Reason::MissingTags { tags } => {
-                let tags: Vec<_> = tags.iter().map(crate::Tag::as_str).collect();
-                format!("does not carry {}", tags.join(", "))
-            }
-            Reason::OtherVersions { ray, python, wanted_ray, wanted_python } => {
-                format!(
-                    "has Ray {ray} with Python {python}, the caller Ray {wanted_ray} with Python {wanted_python}"
-                )
-            }
-            Reason::Infeasible { resource, demand, total } => {
-                format!(
-                    "too small: {resource} {} asked, {} in all",
-                    resource.show(*demand),
-                    resource.show(*total)
-                )
-            }
-            Reason::OtherPlatform { platform, wanted } => {
-                format!("runs on {platform}, the work asks for {wanted}")
-            }
-            Reason::NoSuchNode { labels } => format!("no node carries {labels}"),
-            Reason::NodeTooSmall { resource, demand, largest } => format!(
-                "largest node has {resource} {}, {} asked on one node",
-                resource.show(*largest),
-                resource.show(*demand)
-            ),
-            Reason::Policy { name } => format!("policy {name} says no"),
-            Reason::PolicyFailed { name, error } => format!("policy {name} failed: {error}"),
-            Reason::OverThreshold { resource, used, limit } => {
-                format!("busy: {resource} {used} in use, limit {limit}")
-            }
-            Reason::TooSoon { until } => format!("next top-level submission allowed in {}", left(until)),
-            Reason::AtLimit { running, limit } => format!("runs {running} of at most {limit} top-level jobs"),
-            Reason::HeadFull { drivers, limit, free } => format!(
-                "runs {drivers} of at most {limit} drivers on its head node, {} free",
-                Dimension::Memory.show(*free)
-            ),
-            Reason::Starting { jobs, limit, lowered } => {
-                let why = lowered.as_ref().map_or(String::new(), |why| format!(", lowered because {why}"));
-                format!("is starting {jobs} jobs, at most {limit} at once{why}")
-            }
-            Reason::NoRoom { resource, demand, free, claimed } => {
-                let ours = match claimed.is_zero() {
-                    true => String::new(),
-                    false => format!(", running jobs need {}", resource.show(*claimed)),
-                };
-                let (demand, free) = (resource.show(*demand), resource.show(*free));
-                format!("no room: {resource} {demand} asked, {free} free{ours}")
-            }
-            Reason::NoRoomOnNode { resource, demand, free } => format!(
-                "no node has room: {resource} {} asked on one node, at most {} free",
-                resource.show(*demand),
-                resource.show(*free)
-            ),
-            Reason::Reserved { job } => {
-                let whose = job.as_ref().map_or("another owner's job".to_owned(), ToString::to_string);
-                format!("kept free for {whose}, which has waited too long")
-            }
-        }
+fn shown(platform: &Platform, lang: Lang) -> String {
+    if platform.is_empty() {
+        return lang.pick("an unknown platform", "未知平台").to_owned();
     }
+    platform.to_string()
+}
+
+/// What our running jobs need of it, used or not.
+fn needed(resource: &Dimension, claimed: Quantity, lang: Lang) -> String {
+    let amount = resource.show(claimed);
+    if claimed.is_zero() {
+        return String::new();
+    }
+    say!(lang, ", running jobs need {amount}", "，运行中的作业需要 {amount}")
+}
+
+fn left(until: Timestamp, now: Timestamp, lang: Lang) -> String {
+    lang.seconds(until.since(now).as_seconds().ceil())
 }
 
 impl fmt::Display for ReasonKind {
@@ -322,24 +343,163 @@ mod tests {
         assert_eq!(serde_json::from_value::<Reason>(json).unwrap(), reason);
     }
 
+    /// One of each kind; a match keeps it whole.
+    fn each() -> Vec<Reason> {
+        let text = Message::from;
+        let (cluster, job) = (ClusterName::new("mac").unwrap(), JobId::new("large").unwrap());
+        let amount = |n| Quantity::whole(n).unwrap();
+        let (soon, resource) = (Timestamp(112_400), Dimension::Cpu);
+        let example = |kind| match kind {
+            ReasonKind::Cordoned => Reason::Cordoned { note: text("disk") },
+            ReasonKind::Draining => Reason::Draining { note: text("disk") },
+            ReasonKind::NeverSeen => Reason::NeverSeen,
+            ReasonKind::Unhealthy => Reason::Unhealthy { since: Timestamp(80_000), error: text("refused") },
+            ReasonKind::NoNodes => Reason::NoNodes,
+            ReasonKind::BreakerOpen => Reason::BreakerOpen { until: soon },
+            ReasonKind::BreakerProbing => Reason::BreakerProbing,
+            ReasonKind::OtherCluster => Reason::OtherCluster { wanted: cluster.clone() },
+            ReasonKind::MissingTags => Reason::MissingTags { tags: Tags::new(["gpu", "linux"]).unwrap() },
+            ReasonKind::OtherVersions => Reason::OtherVersions {
+                ray: text("2.60.0"),
+                python: text("3.12"),
+                wanted_ray: text("2.46.0"),
+                wanted_python: text("3.11"),
+            },
+            ReasonKind::Infeasible => Reason::Infeasible {
+                resource: Dimension::Memory,
+                demand: amount(16 << 30),
+                total: amount(8 << 30),
+            },
+            ReasonKind::OtherPlatform => Reason::OtherPlatform {
+                platform: Platform::default(),
+                wanted: Platform { os: None, arch: crate::PlatformName::new("arm64").ok() },
+            },
+            ReasonKind::NoSuchNode => Reason::NoSuchNode { labels: text("gpu=A100") },
+            ReasonKind::NodeTooSmall => {
+                Reason::NodeTooSmall { resource: resource.clone(), demand: amount(6), largest: amount(4) }
+            }
+            ReasonKind::Policy => Reason::Policy { name: text("night") },
+            ReasonKind::PolicyFailed => {
+                Reason::PolicyFailed { name: text("night"), error: text("no such key") }
+            }
+            ReasonKind::OverThreshold => Reason::OverThreshold {
+                resource: resource.clone(),
+                used: Share::percent(82),
+                limit: Share::percent(70),
+            },
+            ReasonKind::TooSoon => Reason::TooSoon { until: soon },
+            ReasonKind::AtLimit => Reason::AtLimit { running: 1, limit: 1 },
+            ReasonKind::HeadFull => Reason::HeadFull { drivers: 3, limit: 3, free: amount(1 << 30) },
+            ReasonKind::Starting => Reason::Starting { jobs: 8, limit: 8, lowered: Some(text("it is slow")) },
+            ReasonKind::NoRoom => Reason::NoRoom {
+                resource: resource.clone(),
+                demand: amount(16),
+                free: amount(0),
+                claimed: amount(16),
+            },
+            ReasonKind::NoRoomOnNode => {
+                Reason::NoRoomOnNode { resource: resource.clone(), demand: amount(4), free: amount(3) }
+            }
+            ReasonKind::Reserved => Reason::Reserved { job: Some(job.clone()) },
+        };
+        ReasonKind::ALL.iter().map(|kind| example(*kind)).collect()
+    }
+
     #[test]
-    fn reasons_read_like_sentences() {
+    fn every_reason_reads_like_a_sentence_in_both_languages() {
         let now = Timestamp(100_000);
-        assert_eq!(
-            Reason::TooSoon { until: Timestamp(112_400) }.describe(now),
-            "next top-level submission allowed in 13 s"
-        );
-        let over = Reason::OverThreshold {
-            resource: Dimension::Cpu,
-            used: Share::percent(82),
-            limit: Share::percent(70),
-        };
-        assert_eq!(over.describe(now), "busy: CPU 82 % in use, limit 70 %");
-        let small = Reason::Infeasible {
-            resource: Dimension::Memory,
-            demand: Quantity::whole(16 << 30).unwrap(),
-            total: Quantity::whole(8 << 30).unwrap(),
-        };
-        assert_eq!(small.describe(now), "too small: memory 16 GiB asked, 8 GiB in all");
+        let lines = each().into_iter().map(|reason| {
+            let [en, zh] = Lang::ALL.map(|lang| reason.describe(now, lang));
+            format!("{}\n  {en}\n  {zh}", reason.kind())
+        });
+        insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r"
+        cordoned
+          cordoned: disk
+          已隔离：disk
+        draining
+          draining: disk
+          排空中：disk
+        never_seen
+          has not answered a poll yet
+          尚未响应过轮询
+        unhealthy
+          unhealthy for 20 s: refused
+          已有 20 秒无法连接：refused
+        no_nodes
+          its head answers but no node is alive
+          头节点有响应，但没有存活的节点
+        breaker_open
+          circuit open after repeated failures, probe in 13 s
+          连续失败，已熔断，13 秒后探测
+        breaker_probing
+          circuit half open, waiting for a probe's outcome
+          熔断半开，正在等待探测结果
+        other_cluster
+          the work asks for cluster mac
+          任务指定了集群 mac
+        missing_tags
+          does not carry gpu, linux
+          缺少标签 gpu、linux
+        other_versions
+          has Ray 2.60.0 with Python 3.12, the caller Ray 2.46.0 with Python 3.11
+          集群是 Ray 2.60.0、Python 3.12，调用方是 Ray 2.46.0、Python 3.11
+        other_platform
+          runs on an unknown platform, the work asks for arm64
+          运行在 未知平台 上，任务要求 arm64
+        no_such_node
+          no node carries gpu=A100
+          没有节点带有 gpu=A100
+        infeasible
+          too small: memory 16 GiB asked, 8 GiB in all
+          容量不足：需要 memory 16 GiB，总共 8 GiB
+        node_too_small
+          largest node has CPU 4, 6 asked on one node
+          最大的节点有 CPU 4，单个节点上需要 6
+        policy
+          policy night says no
+          被策略 night 拒绝
+        policy_failed
+          policy night failed: no such key
+          策略 night 出错：no such key
+        over_threshold
+          busy: CPU 82 % in use, limit 70 %
+          繁忙：CPU 已用 82 %，上限 70 %
+        too_soon
+          next submission allowed in 13 s
+          13 秒后可再次提交
+        at_limit
+          runs 1 of at most 1 top-level jobs
+          正在运行 1 个顶层作业，最多 1 个
+        head_full
+          runs 3 of at most 3 drivers on its head node, 1 GiB free
+          头节点上有 3 个 driver，最多 3 个，空闲内存 1 GiB
+        starting
+          is starting 8 jobs, at most 8 at once, lowered because it is slow
+          正在启动 8 个作业，最多同时 8 个（已调低：it is slow）
+        no_room
+          no room: CPU 16 asked, 0 free, running jobs need 16
+          空闲不足：需要 CPU 16，空闲 0，运行中的作业需要 16
+        no_room_on_node
+          no node has room: CPU 4 asked on one node, at most 3 free
+          没有节点放得下：单个节点上需要 CPU 4，最多空闲 3
+        reserved
+          kept free for large, which has waited too long
+          已预留给等待过久的作业：large
+        ");
+    }
+
+    #[test]
+    fn a_job_of_another_owner_has_no_name() {
+        let reserved = Reason::Reserved { job: None };
+        let told = Lang::ALL.map(|lang| reserved.describe(Timestamp(0), lang));
+        assert_eq!(told[0], "kept free for another owner's job, which has waited too long");
+        assert_eq!(told[1], "已预留给等待过久的作业：其他用户的作业");
+    }
+
+    #[test]
+    fn what_lowered_a_limit_is_said_only_if_something_did() {
+        let starting = Reason::Starting { jobs: 16, limit: 16, lowered: None };
+        let told = Lang::ALL.map(|lang| starting.describe(Timestamp(0), lang));
+        assert_eq!(told, ["is starting 16 jobs, at most 16 at once", "正在启动 16 个作业，最多同时 16 个"]);
     }
 }

@@ -15,6 +15,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Lang;
+
 /// Where a job is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -124,6 +126,22 @@ impl State {
             State::Failed => "failed",
             State::Stopped => "stopped",
         }
+    }
+
+    /// The state in words.
+    #[must_use]
+    pub fn describe(self, lang: Lang) -> &'static str {
+        let zh = match self {
+            State::Queued => "排队中",
+            State::Dispatching => "派发中",
+            State::Pending => "启动中",
+            State::Running => "运行中",
+            State::Unknown => "失联",
+            State::Succeeded => "成功",
+            State::Failed => "失败",
+            State::Stopped => "已停止",
+        };
+        lang.pick(self.as_str(), zh)
     }
 
     /// One of Ray's five states, for clients that know no other.

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use multicluster_api::{Attempt, Decision, Job, JobDetail};
+use multicluster_types::say;
 
 use super::{Context, jobs, why};
 use crate::{
@@ -37,13 +38,15 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         out.table(&attempts(history, now));
     }
     if let Some(why) = why.as_ref().filter(|why| !why.clusters.is_empty()) {
-        out.line(format!("\n{}", out.paint("Why it waits", Tone::Strong)));
+        out.line(format!("\n{}", out.paint(out.lang.pick("Why it waits", "为何等待"), Tone::Strong)));
         out.line(words::first_line(&why.summary, 500));
-        out.table(&why::verdicts(&why.clusters));
+        out.table(&why::verdicts(&why.clusters, out.lang));
     }
     if let Some(Decision { cluster, attempt, clusters, .. }) = decisions.value.items.first() {
-        out.line(format!("\n{}", out.paint(&format!("Why {cluster} for attempt {attempt}"), Tone::Strong)));
-        out.table(&why::verdicts(clusters));
+        let heading =
+            say!(out.lang, "Why {cluster} for attempt {attempt}", "第 {attempt} 次尝试为何选择 {cluster}");
+        out.line(format!("\n{}", out.paint(&heading, Tone::Strong)));
+        out.table(&why::verdicts(clusters, out.lang));
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! `ray-multicluster what-if`: a dry run of `submit`.
 
 use multicluster_api::WhatIf;
+use multicluster_types::say;
 
 use super::{Context, submit::job::JobArgs, why::verdicts};
 use crate::{
@@ -29,11 +30,14 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         out.json(&answer.raw);
     } else if refused.is_none() {
         match chosen {
-            Some(cluster) => out.line(format!("it would go to {} now", out.paint(cluster, Tone::Good))),
-            None => out.line(out.paint("it would wait", Tone::Busy)),
+            Some(cluster) => {
+                let cluster = out.paint(cluster, Tone::Good);
+                out.line(say!(out.lang, "it would go to {cluster} now", "现在会派发到 {cluster}"));
+            }
+            None => out.line(out.paint(out.lang.pick("it would wait", "需要等待"), Tone::Busy)),
         }
         out.line("");
-        out.table(&verdicts(clusters));
+        out.table(&verdicts(clusters, out.lang));
     }
     match refused {
         Some(why) => {

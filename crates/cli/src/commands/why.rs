@@ -1,6 +1,7 @@
 //! `ray-multicluster why`: what each cluster says to a job, and said.
 
 use multicluster_api::{ClusterVerdict, Decision, Explanation, Page};
+use multicluster_types::{Lang, say};
 
 use super::Context;
 use crate::{
@@ -29,13 +30,18 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     out.line(if clusters.is_empty() { words::printable(summary) } else { words::first_line(summary, 500) });
     if !clusters.is_empty() {
         out.line("");
-        out.table(&verdicts(clusters));
+        out.table(&verdicts(clusters, out.lang));
     }
     if let Some(decision) = decisions.value.items.first() {
         let Decision { attempt, cluster, at, clusters, .. } = decision;
-        let heading = format!("attempt {attempt} went to {cluster} at {}, because then", time::moment(*at));
+        let heading = say!(
+            out.lang,
+            "attempt {attempt} went to {cluster} at {moment}, because then",
+            "第 {attempt} 次尝试于 {moment} 派发到 {cluster}，当时各集群的结论",
+            moment = time::moment(*at)
+        );
         out.line(format!("\n{}", out.paint(&heading, Tone::Strong)));
-        out.table(&verdicts(clusters));
+        out.table(&verdicts(clusters, out.lang));
     }
     Ok(())
 }
@@ -46,32 +52,46 @@ pub(super) async fn latest_decision(id: &str, context: &Context) -> Result<Answe
 }
 
 /// One row for each cluster, the best first.
-pub(super) fn verdicts(clusters: &[ClusterVerdict]) -> Table {
+pub(super) fn verdicts(clusters: &[ClusterVerdict], lang: Lang) -> Table {
     let mut sorted: Vec<_> = clusters.iter().collect();
     // Stable: those without a score stay in the order of the pool.
     sorted.sort_by(|a, b| b.score.unwrap_or(-1.0).total_cmp(&a.score.unwrap_or(-1.0)));
-    let mut table = Table::new(&["CLUSTER", "VERDICT", "#SCORE", "~WHY"]);
+    let mut table = Table::new(&match lang {
+        Lang::En => ["CLUSTER", "VERDICT", "#SCORE", "~WHY"],
+        Lang::Zh => ["集群", "结论", "#得分", "~原因"],
+    });
     for said in sorted {
         let score = said.score.map_or("–".to_owned(), |score| format!("{score:.3}"));
         table.row(vec![
             said.cluster.as_str().into(),
-            Cell::new(said.verdict.as_str()).tone(Tone::of_verdict(&said.verdict)),
+            Cell::new(verdict(&said.verdict, lang)).tone(Tone::of_verdict(&said.verdict)),
             score.into(),
-            reason(said).into(),
+            reason(said, lang).into(),
         ]);
     }
     table
 }
 
+fn verdict(word: &str, lang: Lang) -> &str {
+    match (lang, word) {
+        (Lang::Zh, "chosen") => "选中",
+        (Lang::Zh, "eligible") => "可以",
+        (Lang::Zh, "rejected") => "拒绝",
+        _ => word,
+    }
+}
+
 /// Why not, in words; of those that could take it, what each policy gave.
-fn reason(said: &ClusterVerdict) -> String {
+fn reason(said: &ClusterVerdict, lang: Lang) -> String {
     if said.verdict == "rejected" {
         return said.text.clone();
     }
     let parts: Vec<_> = said.parts.iter().map(|part| format!("{} {:.2}", part.policy, part.score)).collect();
     match (parts.is_empty(), said.verdict.as_str()) {
         (false, _) => parts.join(", "),
-        (true, "chosen") => "the best of those that could take it".to_owned(),
-        (true, _) => "could have taken it".to_owned(),
+        (true, "chosen") => {
+            lang.pick("the best of those that could take it", "在可以接收的集群中得分最高").to_owned()
+        }
+        (true, _) => lang.pick("could have taken it", "当时也可以接收").to_owned(),
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Row, TableStyle};
+use ratatui::text::Span;
 
 use super::{Tone, words};
 
@@ -114,13 +115,25 @@ impl Table {
         for (nth, line) in table.trim_fmt().lines().enumerate() {
             text.extend([line, "\n"]);
             for note in self.notes.get(&nth).into_iter().flatten() {
-                let note = format!("    {}", words::first_line(note, usize::from(width.max(40)) - 4));
+                let note = format!("    {}", within(note, usize::from(width.max(40)) - 4));
                 text += &if colours { Tone::Dim.paint(&note) } else { note };
                 text.push('\n');
             }
         }
         text
     }
+}
+
+/// The first line, cut to so many columns: a Chinese character takes two.
+fn within(text: &str, columns: usize) -> String {
+    let mut line = words::first_line(text, columns);
+    if Span::raw(line.as_str()).width() > columns {
+        while Span::raw(line.as_str()).width() >= columns {
+            line.pop();
+        }
+        line.push('…');
+    }
+    line
 }
 
 #[cfg(test)]
@@ -160,6 +173,16 @@ mod tests {
         table.note(["why\nnot".to_owned()]);
         table.row(vec!["b".into()]);
         assert_eq!(table.render(80, false), "ID\na\n    why\nb\n");
+    }
+
+    #[test]
+    fn chinese_is_cut_and_aligned_by_its_width() {
+        assert_eq!(within("mac: 繁忙", 9), "mac: 繁忙");
+        assert_eq!(within("mac: 繁忙：CPU", 10), "mac: 繁忙…");
+        assert_eq!(within("mac: 繁忙：CPU", 9), "mac: 繁…");
+        let mut table = Table::new(&["集群", "~原因"]);
+        table.row(vec!["centos".into(), "繁忙".into()]);
+        assert_eq!(table.render(80, false), "集群    原因\ncentos  繁忙\n");
     }
 
     #[test]

@@ -5,7 +5,10 @@ use std::{
     process::Stdio,
 };
 
-use crate::{shows, world::World};
+use crate::{
+    shows,
+    world::{Done, World},
+};
 
 #[test]
 fn status_shows_the_pool_at_a_glance() {
@@ -89,6 +92,40 @@ fn why_says_what_each_cluster_says() {
     shows!("why.json", world.ok(&["why", "waits", "-o", "json"]));
     shows!("why-ran", world.ok(&["why", "ran"]));
     shows!("why.error", world.fails(3, &["why", "none"]));
+}
+
+#[test]
+fn explanations_are_in_chinese_where_that_is_wanted() {
+    let world = World::new().with_a_job_that_ran().with_a_job_that_waits();
+    shows!("why.zh", world.ok(&["why", "waits", "--lang", "zh"]));
+    shows!("why-ran.zh", world.ok(&["--lang", "zh", "why", "ran"]));
+    shows!("job-waits.zh", world.ok(&["job", "waits", "--lang", "zh"]));
+    shows!("queue.zh", world.ok(&["queue", "--lang", "zh"]));
+    shows!("what-if.zh", world.ok(&["what-if", "--cpus", "2", "--tag", "linux", "--lang", "zh"]));
+    shows!("what-if-waits.zh", world.ok(&["what-if", "--cpus", "64", "--lang", "zh"]));
+    let told = world.fails(2, &["why", "waits", "--lang", "de"]);
+    assert!(told.contains("write en or zh"), "{told}");
+
+    // Unless it is said, as the locale has it: of these variables the first that is set.
+    let is_chinese = |locale: &[(&str, &str)]| {
+        let done = Done::of(world.command(&["why", "waits"]).envs(locale.iter().copied()));
+        done.out.contains("排队")
+    };
+    assert!(is_chinese(&[("LANG", "zh_CN.UTF-8")]));
+    assert!(is_chinese(&[("LANG", "en_US.UTF-8"), ("LC_MESSAGES", "zh_CN.UTF-8")]));
+    assert!(!is_chinese(&[("LANG", "zh_CN.UTF-8"), ("LC_ALL", "C.UTF-8")]));
+    assert!(!is_chinese(&[("LANG", "de_DE.UTF-8")]));
+
+    // Programs get the same words; texts follow.
+    let (en, zh) =
+        (world.json(&["what-if", "--gpus", "1"]), world.json(&["what-if", "--gpus", "1", "--lang", "zh"]));
+    let words = |answer: &serde_json::Value| {
+        let said = answer["clusters"].as_array().unwrap().iter();
+        said.map(|said| (said["verdict"].clone(), said["reason"].clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(words(&en), words(&zh));
+    assert_eq!(en["clusters"][0]["text"], "too small: GPU 1 asked, 0 in all");
+    assert_eq!(zh["clusters"][0]["text"], "容量不足：需要 GPU 1，总共 0");
 }
 
 #[test]

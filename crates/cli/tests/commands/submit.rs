@@ -74,6 +74,35 @@ fn submit_ends_as_the_job_does() {
 }
 
 #[test]
+fn a_flag_that_does_not_exist_is_never_part_of_the_command() {
+    let world = World::new();
+    for (arguments, nearest) in [
+        (["submit", "--submision-id", "x", "--", "true"].as_slice(), "--submission-id"),
+        (&["submit", "--cpu", "4", "--", "python", "train.py"], "--cpus"),
+        (&["submit", "--no-wait", "--tags", "linux", "python", "train.py"], "--tag"),
+        (&["what-if", "--require-clusters", "mac"], "--require-cluster"),
+    ] {
+        let told = world.fails(2, arguments);
+        assert!(told.contains(&format!("a similar argument exists: '{nearest}'")), "{told}");
+    }
+    assert!(world.fails(2, &["submit", "-x", "--", "true"]).contains("unexpected argument '-x'"));
+    assert!(world.fails(2, &["submit", "--priority", "--cpus", "1", "--", "x"]).contains("--priority"));
+    assert_eq!(world.json(&["jobs"])["items"], serde_json::json!([]), "nothing was submitted");
+
+    // --id is the id; behind the first word, or `--`, everything is the command's own.
+    let entrypoint = |arguments: &[&str]| {
+        world.ok(&[&["submit", "--no-wait", "--require-cluster", "lab"], arguments].concat());
+        world.json(&["job", arguments[1]])["entrypoint"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(entrypoint(&["--id", "a", "--", "true"]), "true");
+    assert_eq!(
+        entrypoint(&["--id", "b", "python", "x.py", "--id", "7", "-o", "y"]),
+        "python x.py --id 7 -o y"
+    );
+    assert_eq!(entrypoint(&["--id", "c", "--", "--odd", "name"]), "--odd name");
+}
+
+#[test]
 fn submit_says_all_that_ray_job_submit_can() {
     let world = World::new();
     fs::write(world.dir.join("env.yaml"), "pip: requirements.txt\nenv_vars: {A: '1'}\n").unwrap();

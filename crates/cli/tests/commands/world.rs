@@ -223,7 +223,7 @@ pub(crate) const CHANGING: &[(&str, &str)] = &[
     (r"\b\d\d:\d\d:\d\d\b", "[clock]"),
     (r#""(at|since|until|\w+_at|from|to|seq|last_seq|\w+_seconds|\w+_s)":( ?)\d+(\.\d+)?"#, r#""$1":$2[n]"#),
     (r"\b(\d+\.\d|\d+)s\b", "[time]"),
-    (r"\b\d+ s\b", "[time]"),
+    (r"\b\d+ (s\b|秒)", "[time]"),
     (r"\b\d+m\d\ds\b", "[time]"),
     (r#"/[^ "\n]*/commands-\d+-\d+"#, "[dir]"),
     (r"_ray_pkg_[0-9a-f]{32}", "_ray_pkg_[digest]"),

@@ -13,7 +13,7 @@ use multicluster_core::{
 };
 use multicluster_types::{
     Attempt, ClusterName, ClusterSpec, ContentHash, Decision, GroupId, HeadMemory, Incarnation, JobId, Kind,
-    LabelSelector, Labels, Limits, Load, NodeShape, OnClusterLoss, Platform, PlatformName, Preference,
+    LabelSelector, Labels, Lang, Limits, Load, NodeShape, OnClusterLoss, Platform, PlatformName, Preference,
     Priority, Quantity, Reason, Resources, Settings, Snapshot, Span, State, Tags, Timestamp, Verdict,
     Versions, Weight, Work,
 };
@@ -563,7 +563,7 @@ impl TestEnv {
     }
 
     pub fn summary(&self, job: &JobId) -> String {
-        self.core.explain(job).unwrap().summary
+        self.core.explain(job).unwrap().summary(Lang::En)
     }
 
     pub fn view(&self, cluster: &str) -> ClusterView {

@@ -1,7 +1,7 @@
 //! Every decision explains itself: per cluster, in words and numbers.
 
 use multicluster_core::{DispatchOutcome, Input, Parent};
-use multicluster_types::{PolicyRule, ReasonKind, Settings, Span, State, Timestamp, Verdict};
+use multicluster_types::{Lang, PolicyRule, ReasonKind, Settings, Span, State, Timestamp, Verdict};
 
 use crate::env::*;
 
@@ -37,8 +37,9 @@ fn a_waiting_job_has_a_verdict_for_every_cluster() {
         ("spaced", ReasonKind::TooSoon),
     ];
     assert_eq!(reasons, expected);
-    for line in explanation.clusters {
-        assert!(explanation.summary.contains(&format!("{}: {}", line.cluster, line.text)));
+    for said in &explanation.clusters {
+        let line = format!("{}: {}", said.cluster, said.verdict.describe(env.now, Lang::En));
+        assert!(explanation.summary(Lang::En).lines().any(|told| told == line), "{line}");
     }
 }
 
@@ -48,9 +49,9 @@ fn a_spaced_job_says_when_it_may_go() {
     env.cluster(a_cluster("only"));
     let (_, second, third) = (env.submit(a_job()), env.submit(a_job()), env.submit(a_job()));
     env.advance(Span(10_400));
-    let text = "waits for 10 s in queue jobs, 0 ahead\nonly: next top-level submission allowed in 30 s";
+    let text = "queued for 10 s, next in line\nonly: next submission allowed in 30 s";
     assert_eq!(env.summary(&second), text);
-    assert_eq!(env.summary(&third), text.replace("0 ahead", "1 ahead"));
+    assert_eq!(env.summary(&third), text.replace("next in line", "1 ahead"));
 }
 
 #[test]
@@ -58,10 +59,7 @@ fn a_job_kept_off_by_the_threshold_says_how_full_the_cluster_is() {
     let mut env = TestEnv::only();
     env.uses("only", &[("CPU", 7.0)]);
     let job = env.submit(a_task());
-    assert_eq!(
-        env.summary(&job),
-        "waits for 0 s in queue tasks, 0 ahead\nonly: busy: CPU 87.5 % in use, limit 70 %"
-    );
+    assert_eq!(env.summary(&job), "queued for 0 s, next in line\nonly: busy: CPU 87.5 % in use, limit 70 %");
 }
 
 #[test]
@@ -71,13 +69,10 @@ fn a_job_that_fits_nowhere_says_what_is_missing() {
     env.advance_s(3600);
     assert_eq!(
         env.summary(&job),
-        "waits for 3600 s in queue jobs, 0 ahead\nonly: too small: memory 128 GiB asked, 59.6 GiB in all"
+        "queued for 3600 s, next in line\nonly: too small: memory 128 GiB asked, 59.6 GiB in all"
     );
     let gpu = env.submit(a_job().demand(&[("A100", 1.0)]));
-    assert_eq!(
-        env.summary(&gpu),
-        "waits for 0 s in queue jobs, 1 ahead\nonly: too small: A100 1 asked, 0 in all"
-    );
+    assert_eq!(env.summary(&gpu), "queued for 0 s, 1 ahead\nonly: too small: A100 1 asked, 0 in all");
 }
 
 #[test]
@@ -87,7 +82,7 @@ fn a_job_backing_off_says_why_and_how_long() {
     env.dispatched(&job, DispatchOutcome::Failed("503: no agent".into()));
     assert_eq!(
         env.summary(&job),
-        "waits for 0 s in queue jobs, 0 ahead\ntried again in 1 s after: 503: no agent\n\
+        "queued for 0 s, next in line\nwill retry in 1 s; last error: 503: no agent\n\
          only: could take it, score 0.833"
     );
     let explanation = env.core.explain(&job).unwrap();
@@ -104,7 +99,7 @@ fn a_job_whose_required_cluster_is_down_says_so() {
     env.advance_s(20);
     assert_eq!(
         env.summary(&job),
-        "waits for 20 s in queue jobs@mac, 0 ahead\ncentos: the work asks for cluster mac\n\
+        "queued for 20 s in jobs@mac, next in line\ncentos: the work asks for cluster mac\n\
          mac: unhealthy for 20 s: connection refused"
     );
 }
@@ -118,7 +113,7 @@ fn a_job_held_back_for_a_starving_one_names_it() {
     let small = env.submit(a_job().cpus(1.0));
     assert_eq!(
         env.summary(&small),
-        "waits for 0 s in queue jobs, 1 ahead\nonly: kept free for large, which has waited too long"
+        "queued for 0 s, 1 ahead\nonly: kept free for large, which has waited too long"
     );
 }
 
@@ -127,7 +122,7 @@ fn a_job_without_any_cluster_left_says_so() {
     let mut env = TestEnv::only();
     let job = env.submit(a_job().cpus(100.0));
     env.ask(Input::Remove { cluster: cluster_name("only"), force: false }).unwrap();
-    assert_eq!(env.summary(&job), "waits for 0 s in queue jobs, 0 ahead\nno cluster is registered");
+    assert_eq!(env.summary(&job), "queued for 0 s, next in line\nno cluster is registered");
 }
 
 // ---- live and ended
@@ -148,6 +143,55 @@ fn a_live_job_says_where_it_is_and_whether_it_can_be_reached() {
     assert_eq!(env.summary(&job), format!("{unreachable}, being stopped"));
     let explanation = env.core.explain(&job).unwrap();
     assert_eq!((explanation.queue, explanation.clusters), (None, vec![]));
+}
+
+#[test]
+fn every_part_of_an_explanation_is_said_in_chinese_too() {
+    let zh = |env: &TestEnv, job| env.core.explain(job).unwrap().summary(Lang::Zh);
+    let mut env = TestEnv::with(|s| s.set("resource_threshold", "1").unwrap());
+    env.cluster(a_cluster("only").used(&[("CPU", 2.0)]));
+    let large = env.submit(a_job().cpus(8.0));
+    env.advance_s(300);
+    let small = env.submit(a_job().id("small").requires("only").cpus(1.0));
+    let told = "已排队 300 秒，排在最前\n等待已久：已为它预留 only\nonly：空闲不足：需要 CPU 8，空闲 6";
+    assert_eq!(zh(&env, &large), told);
+    let told = format!("已在 jobs@only 排队 0 秒，排在最前\nonly：已预留给等待过久的作业：{large}");
+    assert_eq!(zh(&env, &small), told);
+
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    env.dispatched(&job, DispatchOutcome::Failed("503: no agent".into()));
+    let told = "已排队 0 秒，排在最前\n1 秒后重试；上次错误：503: no agent\nonly：可以接收，得分 0.833";
+    assert_eq!(zh(&env, &job), told);
+    let second = env.submit(a_job());
+    assert_eq!(zh(&env, &second), "在 only 上派发中（第 1 次尝试）");
+    env.run(&second);
+    env.lose("only");
+    env.advance_s(90);
+    env.stop(&second).unwrap();
+    assert_eq!(
+        zh(&env, &second),
+        "在 only 上失联（第 1 次尝试），已有 90 秒无法连接：集群恢复响应之前，既不算失败，也不会重新运行，正在停止"
+    );
+
+    let mut env = TestEnv::only();
+    let requeued = env.submit(a_job().idempotent());
+    env.run(&requeued);
+    env.lose("only");
+    env.advance_s(20);
+    assert_eq!(
+        zh(&env, &requeued),
+        "在 only 上失联（第 1 次尝试），已有 20 秒无法连接：如果集群 40 秒内没有恢复响应，将在其他集群重新运行"
+    );
+
+    let mut env = TestEnv::only();
+    let failed = env.submit(a_job());
+    env.run(&failed);
+    env.fail(&failed);
+    assert_eq!(zh(&env, &failed), "在 only 上失败：exit code 1");
+    let none = env.submit(a_job().cpus(100.0));
+    env.ask(Input::Remove { cluster: cluster_name("only"), force: false }).unwrap();
+    assert_eq!(zh(&env, &none), "已排队 0 秒，排在最前\n尚未注册集群");
 }
 
 #[test]
@@ -330,6 +374,7 @@ fn what_if_for_sub_work_looks_at_the_parents_cluster() {
     let parent = Parent { job: job_id("parent"), cluster: cluster_name("centos") };
     let answer = env.core.what_if(&a_task().0.work, Some(&parent));
     assert_eq!(answer.chosen, Some(cluster_name("centos")));
-    assert_eq!(answer.clusters[1].text, "the work asks for cluster centos");
+    let said = answer.clusters[1].verdict.describe(answer.at, Lang::En);
+    assert_eq!(said, "the work asks for cluster centos");
     assert_eq!((env.state(&parent.job), env.core.now()), (State::Running, Timestamp(1_000_000)));
 }

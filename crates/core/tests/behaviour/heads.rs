@@ -1,6 +1,7 @@
 //! What is next in each queue: the first of each shape, and why it waits.
 
 use multicluster_core::{DispatchOutcome, Head, QueueView};
+use multicluster_types::Lang;
 
 use crate::env::*;
 
@@ -64,8 +65,8 @@ fn a_head_is_explained_as_the_job_itself_is() {
         );
     }
     assert_eq!(
-        heads[2].why.summary,
-        "waits for 10 s in queue jobs, 3 ahead\nonly: too small: CPU 9 asked, 8 in all"
+        heads[2].why.summary(Lang::En),
+        "queued for 10 s, 3 ahead\nonly: too small: CPU 9 asked, 8 in all"
     );
 }
 

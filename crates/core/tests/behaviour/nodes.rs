@@ -1,6 +1,6 @@
 //! A driver's reservation, a task and an actor must fit on one node; what a job needs need not.
 
-use multicluster_types::{Labels, NodeShape, Platform, PlatformName, ReasonKind};
+use multicluster_types::{Labels, Lang, NodeShape, Platform, PlatformName, ReasonKind};
 
 use crate::env::*;
 
@@ -17,7 +17,7 @@ fn what_must_be_on_one_node_never_goes_where_no_node_is_large_enough() {
     let job = env.submit(a_job().cpus(6.0));
     for id in [job.clone(), env.submit(a_task().cpus(6.0)), env.submit(an_actor().cpus(6.0))] {
         let reason = env.reason(&id, "two");
-        assert_eq!(reason.describe(env.now), "largest node has CPU 4, 6 asked on one node");
+        assert_eq!(reason.describe(env.now, Lang::En), "largest node has CPU 4, 6 asked on one node");
     }
     env.cluster(a_cluster("large").cpus(8.0));
     assert_eq!(env.place(&job), "large");
@@ -38,7 +38,10 @@ fn a_node_must_have_it_free_all_at_once() {
     env.uses("two", &[("CPU", 2.0)]);
     let job = env.submit(a_task().cpus(4.0));
     let reason = env.reason(&job, "two");
-    assert_eq!(reason.describe(env.now), "no node has room: CPU 4 asked on one node, at most 3 free");
+    assert_eq!(
+        reason.describe(env.now, Lang::En),
+        "no node has room: CPU 4 asked on one node, at most 3 free"
+    );
     let fits = env.submit(a_task().cpus(3.0));
     assert_eq!(env.place(&fits), "two");
 }
@@ -65,7 +68,7 @@ fn a_job_with_a_label_selector_goes_only_where_a_node_matches() {
     let job = env.submit(a_job().labels("gpu", "in(A100, H100)"));
     assert_eq!(env.place(&job), "gpus");
     let none = env.submit(a_job().labels("gpu", "T4"));
-    assert_eq!(env.reason(&none, "plain").describe(env.now), "no node carries gpu=T4");
+    assert_eq!(env.reason(&none, "plain").describe(env.now, Lang::En), "no node carries gpu=T4");
     assert_eq!(env.view("gpus").drivers, 0, "it may run on any node that matches");
     let large = env.submit(a_job().cpus(5.0).labels("gpu", "A100"));
     assert_eq!(env.reason(&large, "gpus").kind(), ReasonKind::NodeTooSmall);
@@ -81,9 +84,12 @@ fn work_may_ask_for_an_architecture_that_nobody_tagged() {
     let job = env.submit(a_job().arch("arm64"));
     assert_eq!(env.place(&job), "mac");
     let other = env.submit(a_job().arch("x86_64"));
-    assert_eq!(env.reason(&other, "mac").describe(env.now), "runs on arm64, the work asks for x86_64");
+    assert_eq!(
+        env.reason(&other, "mac").describe(env.now, Lang::En),
+        "runs on arm64, the work asks for x86_64"
+    );
     let text = "runs on an unknown platform, the work asks for x86_64";
-    assert_eq!(env.reason(&other, "linux").describe(env.now), text);
+    assert_eq!(env.reason(&other, "linux").describe(env.now, Lang::En), text);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use multicluster_core::{
     DispatchOutcome, Duplicate, Effect, Input, LookupOutcome, Refusal, RunStatus, record::AttemptOutcome,
 };
 use multicluster_types::{
-    Dimension, Kind, PolicyRule, PolicySpec, Reason, ReasonKind, Share, Span, State, Timestamp,
+    Dimension, Kind, Lang, PolicyRule, PolicySpec, Reason, ReasonKind, Share, Span, State, Timestamp,
     settings::ExecutionMode,
 };
 
@@ -188,7 +188,7 @@ fn who_connects_itself_goes_only_where_the_versions_are_its_own() {
     assert_eq!(env.place(&task), "mac", "however busy");
     let nowhere = env.submit(a_task().needs_versions("2.60.0", "3.12.0"));
     assert_eq!(env.state(&nowhere), State::Queued);
-    let told = |env: &TestEnv, cluster| env.reason(&nowhere, cluster).describe(env.now);
+    let told = |env: &TestEnv, cluster| env.reason(&nowhere, cluster).describe(env.now, Lang::En);
     assert_eq!(
         told(&env, "centos"),
         "has Ray 2.46.0 with Python 3.11.7, the caller Ray 2.60.0 with Python 3.12"
@@ -616,7 +616,7 @@ fn retries_back_off_exponentially_with_jitter_and_end() {
         let longest = f64::from(1 << n);
         assert!((longest / 2.0..=longest + 0.1).contains(pause), "retry {n} after {pause} s");
     }
-    let explanation = env.core.explain(&job).unwrap().summary;
+    let explanation = env.summary(&job);
     assert!(
         explanation.contains("could not be started in 10 attempts; the last, on cluster only: no agent"),
         "{explanation}"

@@ -2,8 +2,8 @@
 
 use multicluster_core::{Accepted, Duplicate, Identity, Input, Parent, Reply, Submission};
 use multicluster_types::{
-    ClusterName, ContentHash, GroupId, JobId, Kind, LabelSelector, Labels, OnClusterLoss, Origin, Platform,
-    PlatformName, Preference, Priority, Resources, Retry, Share, Span, State, Tags, Work,
+    ClusterName, ContentHash, GroupId, JobId, Kind, LabelSelector, Labels, Lang, OnClusterLoss, Origin,
+    Platform, PlatformName, Preference, Priority, Resources, Retry, Share, Span, State, Tags, Work,
 };
 use rand::RngExt;
 
@@ -255,7 +255,7 @@ impl World {
         let work = self.work();
         let prediction = self.core.what_if(&work, None);
         if let Some(job) = self.some_job() {
-            assert!(!self.core.explain(&job).unwrap().summary.is_empty());
+            assert!(!self.core.explain(&job).unwrap().summary(Lang::Zh).is_empty());
         }
         assert!(before == (self.core.durable(), self.core.next_wakeup()), "a look changed something");
         // What was predicted is what happens.

@@ -8,8 +8,8 @@ use multicluster_core::{
     ReleaseOutcome, Reply, RunStatus, record::JobRecord,
 };
 use multicluster_types::{
-    Attempt, ClusterName, JobId, Kind, Quantity, ReasonKind, Resources, Settings, Snapshot, Span, State,
-    Timestamp, Verdict,
+    Attempt, ClusterName, JobId, Kind, Lang, Quantity, ReasonKind, Resources, Settings, Snapshot, Span,
+    State, Timestamp, Verdict,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -558,7 +558,7 @@ impl World {
             .filter(|record| !record.state().is_terminal())
             .map(|record| (record, self.core.explain(&record.id).unwrap()))
             .find(|(record, why)| !waits_for_good(record, why))
-            .map(|(record, why)| (record.id.clone(), why.summary))
+            .map(|(record, why)| (record.id.clone(), why.summary(Lang::En)))
     }
 
     pub fn is_task(&self, job: &JobId) -> bool {

@@ -62,7 +62,8 @@ impl FromRef<Api> for Plane {
 #[openapi(info(
     title = "ray_multicluster_scheduler",
     description = "One front door to many Ray clusters. Moments are milliseconds since the Unix epoch \
-                   (`…_at`), lengths of time are seconds (`…_seconds`)."
+                   (`…_at`), lengths of time are seconds (`…_seconds`). Explanations are in English, or in \
+                   Chinese with `Accept-Language: zh`."
 ))]
 struct Document;
 

@@ -6,8 +6,8 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, bail};
-use multicluster_config::Config;
+use anyhow::Context as _;
+use multicluster_config::{Config, ConfigError};
 use multicluster_core::Input;
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::{
@@ -41,6 +41,25 @@ pub struct Reloaded {
     pub warnings: Vec<String>,
 }
 
+/// Why the configuration was not reloaded.
+#[derive(Debug, thiserror::Error)]
+pub enum ReloadError {
+    /// There is nothing to reload.
+    #[error("this control plane was started without a file")]
+    NoFile,
+    /// The file has errors, with lines and hints.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The file has none by itself, but cannot be put into force.
+    #[error("{}: {failure}", path.display())]
+    Failed {
+        /// The file.
+        path: Arc<Path>,
+        /// Why not.
+        failure: Failure,
+    },
+}
+
 impl Reloader {
     pub(super) fn new(path: Option<PathBuf>, driver: Driver, bounds: Bounds) -> Self {
         Self { path: path.map(Arc::from), driver, bounds }
@@ -50,23 +69,20 @@ impl Reloader {
     ///
     /// # Errors
     /// What is wrong with the file, with lines and hints.
-    pub async fn reload(&self) -> anyhow::Result<Reloaded> {
-        let Some(path) = &self.path else { bail!("this control plane was started without a file") };
+    pub async fn reload(&self) -> Result<Reloaded, ReloadError> {
+        let path = self.path.as_ref().ok_or(ReloadError::NoFile)?;
+        let failed = |failure| ReloadError::Failed { path: Arc::clone(path), failure };
         let file = Arc::clone(path);
         // Files may be on a disk that hangs.
-        let config = tokio::task::spawn_blocking(move || read(&file)).await??;
+        let read = tokio::task::spawn_blocking(move || read(&file)).await;
+        let config = read.map_err(|_| failed(Failure::Stopping))??;
         let clusters = config.clusters.len();
         let warnings = config.warnings.iter().map(ToString::to_string).collect();
         let settings = config.settings;
         let input = Input::Reload { settings: Box::new(settings.clone()), clusters: config.clusters };
-        match self.driver.act(input).await {
-            Ok(_) => {
-                self.bounds.set(&settings);
-                Ok(Reloaded { clusters, warnings })
-            }
-            Err(Failure::Refused(refusal)) => bail!("{}: {refusal}", path.display()),
-            Err(failure) => Err(failure.into()),
-        }
+        self.driver.act(input).await.map_err(failed)?;
+        self.bounds.set(&settings);
+        Ok(Reloaded { clusters, warnings })
     }
 
     async fn reload_and_tell(&self, why: &str) {
@@ -83,12 +99,11 @@ impl Reloader {
 }
 
 /// The file and the environment as they are now.
-pub(super) fn read(path: &Path) -> anyhow::Result<Config> {
+pub(super) fn read(path: &Path) -> Result<Config, ConfigError> {
     // Other programs' variables may be anything; ours are text.
     let env = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let config = multicluster_config::load(path, env)?;
-    Ok(config)
+    multicluster_config::load(path, env)
 }
 
 /// Reloads on SIGHUP, and when the file changes. Ends when dropped.

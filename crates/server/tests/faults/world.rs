@@ -8,7 +8,7 @@ use multicluster_server::{NewJob, Plane, Started, start};
 use multicluster_store::{Options, StoreError, sqlite};
 use multicluster_testkit::{FakeOptions, FakeRay, JobStatus};
 use multicluster_types::{
-    ClusterName, ClusterSpec, JobId, Kind, OnClusterLoss, Payload, Preference, Settings, State, Work,
+    ClusterName, ClusterSpec, JobId, Kind, Lang, OnClusterLoss, Payload, Preference, Settings, State, Work,
 };
 
 pub(crate) const SOON: Duration = Duration::from_secs(20);
@@ -171,7 +171,7 @@ impl World {
         let look = self.plane().driver.read(|core| {
             let jobs: Vec<_> = core
                 .jobs()
-                .map(|j| core.explain(&j.id).map(|e| format!("{}: {}", e.job, e.summary)))
+                .map(|j| core.explain(&j.id).map(|e| format!("{}: {}", e.job, e.summary(Lang::En))))
                 .collect();
             let clusters: Vec<_> =
                 core.clusters().map(|c| format!("{}: {:?} {:?}", c.spec.name, c.health, c.circuit)).collect();

@@ -12,7 +12,7 @@ use crate::exit::{Exit, Failure};
 #[derive(clap::Args)]
 pub(crate) struct JobArgs {
     /// Its id for life; made if none is given.
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", visible_alias = "id")]
     submission_id: Option<String>,
     /// A YAML file with its runtime_env.
     #[arg(long, value_name = "FILE", conflicts_with = "runtime_env_json")]
@@ -60,7 +60,7 @@ pub(crate) struct JobArgs {
     #[arg(long, value_name = "NAME")]
     arch: Option<String>,
     /// Higher goes first; 0 unless said.
-    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     priority: Option<i32>,
     /// How often it is run again if it ran and failed; 0 unless said.
     #[arg(long, value_name = "N")]
@@ -68,8 +68,8 @@ pub(crate) struct JobArgs {
     /// What happens when its cluster is lost: wait, or requeue if it may run twice.
     #[arg(long, value_name = "WHAT", value_parser = on_cluster_loss)]
     on_cluster_loss: Option<OnClusterLoss>,
-    /// The shell command, best after `--`.
-    #[arg(value_name = "ENTRYPOINT", trailing_var_arg = true, allow_hyphen_values = true)]
+    /// The shell command, best after `--`. From its first word on, flags are the command's own.
+    #[arg(value_name = "ENTRYPOINT", trailing_var_arg = true)]
     entrypoint: Vec<String>,
 }
 

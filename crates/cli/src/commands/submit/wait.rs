@@ -90,7 +90,7 @@ async fn tell_why(id: &str, spinner: &ProgressBar, context: &Context) -> std::co
                 let Explanation { state, summary, clusters, .. } = &why.value;
                 spinner.set_message(match words::reasons(clusters).join("; ") {
                     none if none.is_empty() => words::first_line(summary, 300),
-                    reasons => format!("{state}: {reasons}"),
+                    reasons => format!("{}: {reasons}", state.describe(context.out.lang)),
                 });
             }
         }

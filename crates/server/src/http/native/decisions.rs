@@ -3,11 +3,11 @@
 use axum::{Extension, Json, extract::State, http::Uri};
 use multicluster_api as api;
 use multicluster_core::Core;
-use multicluster_types::JobId;
+use multicluster_types::{JobId, Lang};
 
 use super::{
     inside,
-    request::{self, Job, Params},
+    request::{self, Job, Language, Params},
     views,
     wait::stored,
 };
@@ -18,11 +18,12 @@ use crate::{Plane, access::Caller, driver::Failure, http::error::Problem, submis
     responses((status = 200, body = api::Explanation), (status = 404, body = api::ErrorBody)))]
 pub(super) async fn explain(
     State(plane): State<Plane>,
+    Language(lang): Language,
     Job(id): Job,
 ) -> Result<Json<api::Explanation>, Problem> {
     let why = plane.driver.read(move |core| core.explain(&id)).await?.map_err(Failure::Refused)?;
     let inside = inside::waiting(&plane, &why).await;
-    let mut told = views::explanation(why);
+    let mut told = views::explanation(why, lang);
     for work in &inside {
         told.summary += &format!("\n{}", work.text);
     }
@@ -38,11 +39,12 @@ pub(super) async fn explain(
 pub(super) async fn of_job(
     State(plane): State<Plane>,
     Extension(caller): Extension<Caller>,
+    Language(lang): Language,
     Job(id): Job,
     uri: Uri,
 ) -> Result<Json<api::Page<api::Decision>>, Problem> {
     stored(&plane, &id).await?;
-    page(&plane, &caller, Some(id), &uri).await
+    page(&plane, &caller, Some(id), &uri, lang).await
 }
 
 /// List decisions, the latest first
@@ -53,9 +55,10 @@ pub(super) async fn of_job(
 pub(super) async fn list(
     State(plane): State<Plane>,
     Extension(caller): Extension<Caller>,
+    Language(lang): Language,
     uri: Uri,
 ) -> Result<Json<api::Page<api::Decision>>, Problem> {
-    let Json(mut page) = page(&plane, &caller, None, &uri).await?;
+    let Json(mut page) = page(&plane, &caller, None, &uri, lang).await?;
     if caller.sees_only().is_some() {
         let about: Vec<_> = page.items.iter().map(|decision| decision.job.clone()).collect();
         let mut seen = plane.driver.read(move |core| owned(core, &caller, &about)).await?.into_iter();
@@ -76,6 +79,7 @@ async fn page(
     caller: &Caller,
     job: Option<JobId>,
     uri: &Uri,
+    lang: Lang,
 ) -> Result<Json<api::Page<api::Decision>>, Problem> {
     let params = Params::of(uri, &["limit", "cursor"])?;
     let (limit, cursor) = (params.limit()?, params.cursor()?);
@@ -83,7 +87,7 @@ async fn page(
     let page = plane
         .search(turn, move |store| {
             let page = store.decisions(job.as_ref(), cursor, limit)?;
-            let items = page.items.iter().map(views::decision).collect();
+            let items = page.items.iter().map(|decision| views::decision(decision, lang)).collect();
             Ok(api::Page { items, next_cursor: page.next.map(|next| next.to_string()) })
         })
         .await?;
@@ -98,10 +102,11 @@ async fn page(
 pub(super) async fn what_if(
     State(plane): State<Plane>,
     Extension(caller): Extension<Caller>,
+    Language(lang): Language,
     request::Json(sent): request::Json<api::JobRequest>,
 ) -> Result<Json<api::WhatIf>, Problem> {
     let (mut work, parent) = JobRequest::from(sent).check_alone()?.into_work();
     work.owner = caller.owner;
     let what = plane.driver.read(move |core| core.what_if(&work, parent.as_ref())).await?;
-    Ok(Json(views::what_if(what)))
+    Ok(Json(views::what_if(what, lang)))
 }

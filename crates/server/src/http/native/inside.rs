@@ -81,7 +81,7 @@ fn told(
 }
 
 fn fits(asks: &Resources, node: &NodeFacts) -> bool {
-    asks.first_beyond(&node.total, &node.used, &Resources::default()).is_none()
+    asks.first_short(|get| get(&node.total).minus(get(&node.used))).is_none()
 }
 
 /// What is missing, and who holds it as far as the job itself does.
@@ -159,6 +159,7 @@ mod tests {
             labels: BTreeMap::new(),
             total: amounts_of(total),
             used: amounts_of(used),
+            has_shared_memory: true,
         }
     }
 

@@ -14,7 +14,7 @@ use multicluster_types::{Attempt, ClusterName, EntrypointResources, JobId, Kind,
 
 use super::{
     Api,
-    request::{self, Job, MOST_LISTED, Params},
+    request::{self, Job, Language, MOST_LISTED, Params},
     views,
 };
 use crate::{
@@ -167,7 +167,11 @@ fn filter(params: &Params) -> Result<JobFilter, Problem> {
 /// With its attempts, and why it waits.
 #[utoipa::path(get, path = "/v1/jobs/{id}", tag = "jobs", operation_id = "get_job", params(("id" = String, Path)),
     responses((status = 200, body = api::JobDetail), (status = 404, body = api::ErrorBody)))]
-pub(super) async fn get(State(plane): State<Plane>, Job(id): Job) -> Result<Json<api::JobDetail>, Problem> {
+pub(super) async fn get(
+    State(plane): State<Plane>,
+    Language(lang): Language,
+    Job(id): Job,
+) -> Result<Json<api::JobDetail>, Problem> {
     let asked = id.clone();
     let stored = plane
         .history(move |store| {
@@ -178,7 +182,7 @@ pub(super) async fn get(State(plane): State<Plane>, Job(id): Job) -> Result<Json
     let unknown = Failure::Refused(Refusal::UnknownJob { job: id.clone() });
     let (StoredJob { record, payload }, attempts) = stored.ok_or(unknown)?;
     let why = plane.driver.read(move |core| core.explain(&id).ok()).await?;
-    let why = why.filter(|why| !why.state.is_terminal()).map(views::explanation);
+    let why = why.filter(|why| !why.state.is_terminal()).map(|why| views::explanation(why, lang));
     Ok(Json(views::detail(&record, payload.as_ref(), &attempts, why)))
 }
 

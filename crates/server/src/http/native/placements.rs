@@ -13,7 +13,7 @@ use multicluster_core::{
     Core, Input, Refusal,
     record::{JobRecord, Phase},
 };
-use multicluster_types::{JobId, Kind, Work};
+use multicluster_types::{JobId, Kind, Lang, Work};
 
 use super::{
     Api,
@@ -165,7 +165,8 @@ pub(super) fn show(core: &Core, record: &JobRecord, say_why: bool) -> api::Place
             lease_seconds: core.settings().lease_ttl.0 / 1000,
             reuse_seconds: if core.is_spaced(&live.cluster) { 0 } else { REUSE },
         }),
-        why: why.map(views::explanation),
+        // The SDK prints it among its own words, which are English.
+        why: why.map(|why| views::explanation(why, Lang::En)),
         message: message.map(ToString::to_string),
     }
 }

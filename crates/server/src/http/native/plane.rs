@@ -5,8 +5,11 @@ use multicluster_api::{self as api, codes};
 use multicluster_core::Core;
 use multicluster_types::{PolicyRule, PolicySpec, Settings, Span};
 
-use super::{request::Params, views};
-use crate::{Plane, access::Caller, http::error::Problem};
+use super::{
+    request::{Language, Params},
+    views,
+};
+use crate::{Plane, ReloadError, access::Caller, http::error::Problem};
 
 /// Of each queue this many heads are shown.
 const HEADS: usize = 20;
@@ -21,6 +24,7 @@ pub(super) const MOST_MINUTES: usize = 60;
 pub(super) async fn queue(
     State(plane): State<Plane>,
     Extension(caller): Extension<Caller>,
+    Language(lang): Language,
 ) -> Result<Json<api::Queues>, Problem> {
     let look = |core: &Core| (core.queue_views(HEADS), core.settings().max_queue);
     let (mut queues, limit) = plane.driver.read(look).await?;
@@ -29,7 +33,7 @@ pub(super) async fn queue(
         queue.heads.retain(|head| caller.may_see(head.work.owner.as_ref()));
         queue.more_heads += u32::try_from(all - queue.heads.len()).unwrap_or(u32::MAX);
     }
-    let items: Vec<_> = queues.into_iter().map(|queue| views::queue(queue, limit)).collect();
+    let items: Vec<_> = queues.into_iter().map(|queue| views::queue(queue, limit, lang)).collect();
     Ok(Json(api::Queues { waiting: items.iter().map(|queue| u64::from(queue.waiting)).sum(), items }))
 }
 
@@ -75,9 +79,18 @@ fn policy(spec: &PolicySpec) -> api::Policy {
 #[utoipa::path(post, path = "/v1/config/reload", tag = "plane", operation_id = "reload",
     responses((status = 200, body = api::Reloaded), (status = 422, body = api::ErrorBody)))]
 pub(super) async fn reload(State(plane): State<Plane>) -> Result<Json<api::Reloaded>, Problem> {
-    match plane.reloader.reload().await {
-        Ok(reloaded) => Ok(Json(api::Reloaded { clusters: reloaded.clusters, warnings: reloaded.warnings })),
-        Err(error) => Err(Problem::new(codes::BAD_CONFIG, format!("{error:#}"))),
+    let reloaded = plane.reloader.reload().await.map_err(not_reloaded)?;
+    Ok(Json(api::Reloaded { clusters: reloaded.clusters, warnings: reloaded.warnings }))
+}
+
+/// The file is at fault, unless the control plane says so of itself.
+fn not_reloaded(error: ReloadError) -> Problem {
+    match error {
+        ReloadError::Config(error) if error.is_about_policies() => {
+            Problem::new(codes::BAD_POLICY, error.to_string())
+        }
+        ReloadError::Failed { path, failure } => Problem::from(failure).about(path.display()),
+        error => Problem::new(codes::BAD_CONFIG, error.to_string()),
     }
 }
 

@@ -1,13 +1,13 @@
 //! How requests are read: bodies, names in the address, parameters after the `?`.
 
-use std::{fmt::Display, str::FromStr, time::Duration};
+use std::{convert::Infallible, fmt::Display, str::FromStr, time::Duration};
 
 use axum::{
     extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request},
-    http::{Uri, request::Parts},
+    http::{Uri, header, request::Parts},
 };
 use multicluster_api::codes;
-use multicluster_types::{ClusterName, JobId, Span, settings};
+use multicluster_types::{ClusterName, JobId, Lang, Span, settings};
 use serde::de::DeserializeOwned;
 
 use crate::http::{
@@ -76,6 +76,32 @@ where
         let shown: String = value.chars().take(40).collect();
         Problem::told(codes::BAD_ID, &error).about(format_args!("{name} {shown:?}"))
     })
+}
+
+/// The language of explanations that the caller likes best (`Accept-Language`).
+pub(super) struct Language(pub(super) Lang);
+
+impl<S: Sync> FromRequestParts<S> for Language {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let wanted = parts.headers.get(header::ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok());
+        Ok(Self(wanted.and_then(liked_best).unwrap_or_default()))
+    }
+}
+
+/// Of `de, zh-CN;q=0.8, en;q=0.5` the one of ours that is wanted most, the first of equals.
+fn liked_best(accept: &str) -> Option<Lang> {
+    let ours = accept.split(',').filter_map(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let lang = Lang::of(parts.next()?)?;
+        let weight = parts.find_map(|part| part.strip_prefix("q=")?.parse::<f32>().ok()).unwrap_or(1.0);
+        Some((lang, weight))
+    });
+    let best = ours
+        .filter(|(_, weight)| *weight > 0.0)
+        .reduce(|best, next| if next.1 > best.1 { next } else { best });
+    best.map(|(lang, _)| lang)
 }
 
 /// What follows the `?`.
@@ -198,6 +224,23 @@ mod tests {
         let nothing = params("").unwrap();
         assert_eq!(nothing.limit().unwrap(), 100);
         assert!(!nothing.flag("force").unwrap());
+    }
+
+    #[test]
+    fn the_language_is_the_one_that_is_liked_best() {
+        for (accept, lang) in [
+            ("zh", Lang::Zh),
+            ("zh-CN,zh;q=0.9,en;q=0.8", Lang::Zh),
+            ("en-US,en;q=0.9,zh;q=0.8", Lang::En),
+            ("en;q=0.5, zh ; q=0.7", Lang::Zh),
+            ("de, zh-TW;q=0.1", Lang::Zh),
+            ("en, zh", Lang::En),
+        ] {
+            assert_eq!(liked_best(accept), Some(lang), "{accept}");
+        }
+        for accept in ["", "*", "de", "zh;q=0", ";;,,q=", "zh;q=NaN"] {
+            assert_eq!(liked_best(accept), None, "{accept}");
+        }
     }
 
     #[test]

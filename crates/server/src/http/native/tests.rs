@@ -14,10 +14,12 @@ mod queue;
 mod reads;
 mod resolved;
 
+use std::path::Path;
+
 use axum::{
     Router,
     body::{Body, to_bytes},
-    http::{HeaderMap, Request, StatusCode},
+    http::{HeaderMap, HeaderValue, Request, StatusCode, header},
 };
 use multicluster_core::Input;
 use multicluster_types::{ClusterName, Incarnation, Load, Platform, Resources, Snapshot, Span};
@@ -68,9 +70,18 @@ impl World {
 
     /// With these settings besides.
     pub(super) async fn with(settings: &str) -> Self {
+        Self::start(settings, None).await
+    }
+
+    /// Where a reload reads this file.
+    pub(super) async fn of_file(file: &Path) -> Self {
+        Self::start("", Some(file)).await
+    }
+
+    async fn start(settings: &str, file: Option<&Path>) -> Self {
         let config = multicluster_config::parse(&format!("{CLUSTERS}{settings}"), "test", []).unwrap();
         let opened = multicluster_store::memory::open(multicluster_store::Options::default());
-        let started = crate::start(config, opened, None).unwrap();
+        let started = crate::start(config, opened, file.map(Path::to_owned)).unwrap();
         let router = http::router(started.plane.clone(), "127.0.0.1:8700".parse().unwrap(), &[]);
         // The configuration is in force, and watchers were told of it, once this is durable.
         started.plane.driver.turn(|_| ()).await.unwrap();
@@ -111,6 +122,14 @@ impl World {
 
     pub(super) async fn get(&self, path: &str) -> Answer {
         send(&self.router, request("GET", path, Body::empty())).await
+    }
+
+    /// As somebody who reads Chinese.
+    pub(super) async fn get_zh(&self, path: &str) -> Answer {
+        let mut request = request("GET", path, Body::empty());
+        let accepted = HeaderValue::from_static("zh-CN,zh;q=0.9,en;q=0.8");
+        request.headers_mut().insert(header::ACCEPT_LANGUAGE, accepted);
+        send(&self.router, request).await
     }
 
     pub(super) async fn delete(&self, path: &str) -> Answer {

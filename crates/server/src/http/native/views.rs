@@ -7,7 +7,7 @@ use multicluster_core::{
     Accepted, ClusterVerdict, Duplicate, Explanation, Head, QueueKind, QueueView, WhatIf,
     record::{AttemptOutcome, AttemptRecord, JobRecord, Live, Phase},
 };
-use multicluster_types::{Attempt, Decision, Message, Payload, SubmissionId, Tag, Timestamp, Verdict};
+use multicluster_types::{Attempt, Decision, Lang, Message, Payload, SubmissionId, Tag, Timestamp, Verdict};
 use serde_json::Value;
 
 use crate::resolve::{redact, redact_metadata, redact_text};
@@ -139,25 +139,25 @@ pub(super) fn accepted(accepted: &Accepted) -> api::Accepted {
     api::Accepted { id: text(&accepted.job), duplicate, notice: accepted.notice.as_ref().map(text) }
 }
 
-pub(super) fn explanation(why: Explanation) -> api::Explanation {
+pub(super) fn explanation(why: Explanation, lang: Lang) -> api::Explanation {
     api::Explanation {
-        id: text(why.job),
+        id: text(&why.job),
         state: why.state,
         at: at(why.at),
-        summary: why.summary,
+        summary: why.summary(lang),
         queue: why.queue.map(text),
         ahead: why.ahead,
         not_before_at: why.backing_off_until.map(at),
         last_error: why.last_error.map(text),
         cluster: why.cluster.map(text),
         attempt: why.attempt.map(|attempt| attempt.0),
-        clusters: why.clusters.into_iter().map(said).collect(),
+        clusters: verdicts(why.clusters, why.at, lang),
         inside: Vec::new(),
     }
 }
 
 /// A queue, and those whose turn is next.
-pub(super) fn queue(queue: QueueView, limit: u32) -> api::Queue {
+pub(super) fn queue(queue: QueueView, limit: u32, lang: Lang) -> api::Queue {
     let kind = match queue.name.kind {
         QueueKind::Jobs => "jobs",
         QueueKind::Tasks => "tasks",
@@ -168,15 +168,15 @@ pub(super) fn queue(queue: QueueView, limit: u32) -> api::Queue {
         cluster: queue.name.cluster.as_ref().map(text),
         waiting: queue.waiting,
         limit,
-        heads: queue.heads.into_iter().map(head).collect(),
+        heads: queue.heads.into_iter().map(|each| head(each, lang)).collect(),
         more_heads: queue.more_heads,
     }
 }
 
-fn head(head: Head) -> api::QueueHead {
+fn head(head: Head, lang: Lang) -> api::QueueHead {
     let Head { work, queued_at, waiting, why } = head;
     api::QueueHead {
-        id: text(why.job),
+        id: text(&why.job),
         kind: work.kind,
         demand: work.demand.clone(),
         reserves: work.reserves.as_deref().cloned(),
@@ -186,20 +186,20 @@ fn head(head: Head) -> api::QueueHead {
         priority: work.priority.0,
         queued_at: at(queued_at),
         waiting,
-        summary: why.summary,
-        clusters: why.clusters.into_iter().map(said).collect(),
+        summary: why.summary(lang),
+        clusters: verdicts(why.clusters, why.at, lang),
     }
 }
 
-pub(super) fn what_if(what: WhatIf) -> api::WhatIf {
+pub(super) fn what_if(what: WhatIf, lang: Lang) -> api::WhatIf {
     api::WhatIf {
         chosen: what.chosen.map(text),
         refused: what.refused,
-        clusters: what.clusters.into_iter().map(said).collect(),
+        clusters: verdicts(what.clusters, what.at, lang),
     }
 }
 
-pub(super) fn decision(decision: &Decision) -> api::Decision {
+pub(super) fn decision(decision: &Decision, lang: Lang) -> api::Decision {
     api::Decision {
         job: text(&decision.job),
         attempt: decision.attempt.0,
@@ -208,19 +208,18 @@ pub(super) fn decision(decision: &Decision) -> api::Decision {
         clusters: decision
             .per_cluster()
             .map(|(cluster, verdict)| {
-                let words = match verdict {
-                    Verdict::Chosen { score } => format!("chosen, score {score:.3}"),
-                    Verdict::Eligible { score } => format!("could have taken it, score {score:.3}"),
-                    Verdict::Rejected(reason) => reason.describe(decision.at),
-                };
-                verdict_of(text(cluster), verdict, words, Vec::new())
+                verdict_of(text(cluster), verdict, verdict.describe(decision.at, lang), Vec::new())
             })
             .collect(),
     }
 }
 
-fn said(said: ClusterVerdict) -> api::ClusterVerdict {
-    verdict_of(text(said.cluster), &said.verdict, said.text, said.parts)
+fn verdicts(said: Vec<ClusterVerdict>, now: Timestamp, lang: Lang) -> Vec<api::ClusterVerdict> {
+    let said = said.into_iter();
+    said.map(|ClusterVerdict { cluster, verdict, parts }| {
+        verdict_of(text(cluster), &verdict, verdict.describe(now, lang), parts)
+    })
+    .collect()
 }
 
 fn verdict_of(

@@ -12,7 +12,7 @@ use axum::{
 use futures_util::{StreamExt, stream};
 use multicluster_core::{Input, Refusal};
 use multicluster_store::{JobFilter, Page, StoredJob};
-use multicluster_types::{JobId, Kind};
+use multicluster_types::{JobId, Kind, Lang};
 use serde_json::json;
 
 use super::{
@@ -36,7 +36,7 @@ pub(super) async fn get(
     let job = job.filter(|job| job.record.work.kind == Kind::Job);
     let job = job.ok_or_else(|| Sorry::no_such_job(id.as_str()))?;
     let why = if needs_why(job.record.state()) {
-        plane.driver.read(move |core| core.explain(&id).ok().map(|why| why.summary)).await?
+        plane.driver.read(move |core| core.explain(&id).ok().map(|why| why.summary(Lang::En))).await?
     } else {
         None
     };

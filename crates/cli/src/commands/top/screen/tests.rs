@@ -62,7 +62,7 @@ fn app() -> App {
         {"name": "jobs", "kind": "jobs", "waiting": 0, "limit": 100, "heads": []},
         {"name": "jobs@mac", "kind": "jobs", "cluster": "mac", "waiting": 4, "limit": 100, "heads": [
             {"id": "nightly", "kind": "job", "demand": {"CPU": 2}, "priority": 0, "queued_at": NOW - 90_000,
-             "waiting": 4, "summary": "waits for 90 s in queue jobs@mac, 0 ahead", "clusters": [
+             "waiting": 4, "summary": "queued for 90 s in jobs@mac, next in line", "clusters": [
                 {"cluster": "centos", "verdict": "rejected", "reason": "other_cluster", "text": "the work asks for mac"},
                 {"cluster": "mac", "verdict": "rejected", "reason": "cordoned", "text": "cordoned: disk swap"}]}]},
     ]}))

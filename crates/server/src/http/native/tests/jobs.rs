@@ -1,8 +1,9 @@
 use std::time::{Duration, Instant};
 
+use axum::http::{HeaderValue, header::ACCEPT_LANGUAGE};
 use serde_json::{Value, json};
 
-use super::World;
+use super::{World, request};
 
 fn ids(page: &Value) -> Vec<&str> {
     page["items"].as_array().unwrap().iter().map(|job| job["id"].as_str().unwrap()).collect()
@@ -54,6 +55,37 @@ async fn a_job_is_accepted_shown_explained_stopped_run_again_and_forgotten() {
     for of in ["explain", "attempts", "decisions", "events", "logs", "resolved", "wait"] {
         world.get(&format!("/v1/jobs/nightly/{of}")).await.refused(404, "unknown_job");
     }
+}
+
+#[tokio::test]
+async fn explanations_are_in_the_language_that_the_caller_reads() {
+    let world = World::new().await;
+    world.polled("mac", 8.0).await;
+    world.queued(json!({"id": "runs", "entrypoint": "x", "preferred_cluster": "mac"})).await;
+    world.queued(json!({"id": "waits", "entrypoint": "x", "tags": ["linux"]})).await;
+
+    let why = world.get_zh("/v1/jobs/waits/explain").await.expect(200);
+    let said = &why["clusters"];
+    assert_eq!((&said[0]["reason"], &said[0]["text"]), (&json!("never_seen"), &json!("尚未响应过轮询")));
+    assert_eq!((&said[1]["reason"], &said[1]["text"]), (&json!("missing_tags"), &json!("缺少标签 linux")));
+    let summary = why["summary"].as_str().unwrap();
+    assert!(summary.ends_with("秒，排在最前\ncentos：尚未响应过轮询\nmac：缺少标签 linux"), "{summary}");
+    let english = world.get("/v1/jobs/waits/explain").await.expect(200);
+    assert_eq!(english["clusters"][1]["text"], "does not carry linux");
+    assert_eq!(english["clusters"][1]["details"], said[1]["details"], "numbers have no language");
+
+    // Everywhere where there is one.
+    assert_eq!(world.get_zh("/v1/jobs/waits").await.expect(200)["why"]["clusters"], *said);
+    assert_eq!(world.get_zh("/v1/queue").await.expect(200)["items"][0]["heads"][0]["clusters"], *said);
+    for path in ["/v1/decisions", "/v1/jobs/runs/decisions"] {
+        let decision = &world.get_zh(path).await.expect(200)["items"][0]["clusters"];
+        assert_eq!(decision[0]["text"], "任务指定了集群 mac");
+        assert!(decision[1]["text"].as_str().unwrap().starts_with("选中，得分 "), "{decision}");
+    }
+    let sent = json!({"entrypoint": "x", "preferred_cluster": "centos", "required": true});
+    let mut what = request("POST", "/v1/what-if", sent.to_string().into());
+    what.headers_mut().insert(ACCEPT_LANGUAGE, HeaderValue::from_static("zh"));
+    assert_eq!(world.raw(what).await.expect(200)["clusters"][0]["text"], "尚未响应过轮询");
 }
 
 #[tokio::test]

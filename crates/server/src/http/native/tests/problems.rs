@@ -7,7 +7,7 @@ use futures_util::stream;
 use multicluster_api::codes;
 use serde_json::{Value, json};
 
-use super::{Answer, World, request, send};
+use super::{Answer, CLUSTERS, World, request, send};
 
 fn host(host: &str, origin: Option<&str>) -> Request<Body> {
     let builder = Request::builder().uri("/v1/version").header("host", host);
@@ -75,7 +75,7 @@ async fn every_code_can_be_met_and_comes_with_a_hint() {
     check(send(&router, request("GET", "/v1/clusters", Body::empty())).await, "stopping");
 
     // Those one caller cannot bring about here: tokens (see `access`), a lease that is gone, which
-    // is one of a list, a bug, a broken disk, a policy in a file, a crowd (see `limits`).
+    // is one of a list, a bug, a broken disk, a policy in a file (below), a crowd (see `limits`).
     let missed: Vec<_> =
         codes::ALL.iter().map(|code| code.word).filter(|code| !met.contains(*code)).collect();
     let tokens = ["no_token", "bad_token", "forbidden"];
@@ -91,6 +91,26 @@ async fn every_code_can_be_met_and_comes_with_a_hint() {
         "store_full",
     ];
     assert_eq!(missed, [&tokens[..], &others[..]].concat());
+}
+
+#[tokio::test]
+async fn a_reload_tells_a_bad_policy_from_a_bad_file() {
+    let file = std::env::temp_dir().join(format!("reloaded-{}.yaml", std::process::id()));
+    let world = World::of_file(&file).await;
+    let reload = async |more: &str| {
+        std::fs::write(&file, format!("{CLUSTERS}{more}")).unwrap();
+        world.post("/v1/config/reload", json!({})).await
+    };
+    for policies in
+        ["[{name: mine, expression: 'cluster.('}]", "[{name: mine, filter: '1 + 1'}]", "[{name: scoer}]", "7"]
+    {
+        let told = reload(&format!("  policies: {policies}\n")).await.refused(422, "bad_policy");
+        assert_eq!(told["hint"], codes::BAD_POLICY.hint);
+        assert!(told["message"].as_str().unwrap().contains(".yaml:"), "{told}");
+    }
+    reload("  policies: [{name: scoer}]\n  max_queue: many\n").await.refused(422, "bad_config");
+    assert_eq!(reload("  policies: [{name: score}]\n").await.expect(200)["clusters"], 2);
+    std::fs::remove_file(&file).unwrap();
 }
 
 #[tokio::test]
