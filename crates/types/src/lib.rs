@@ -23,7 +23,7 @@ pub use decision::{Decision, Verdict};
 pub use id::{
     Attempt, ClusterName, GroupId, IdError, Incarnation, JobId, Owner, ResourceName, SubmissionId, Tag,
 };
-pub use message::Message;
+pub use message::{CUT, Message, cut};
 pub use payload::{EntrypointResources, Payload};
 pub use reason::{Reason, ReasonKind};
 pub use resources::{Dimension, Quantity, QuantityError, Resources, ResourcesError};

@@ -21,7 +21,7 @@ fn at(moment: Timestamp) -> u64 {
     moment.0
 }
 
-/// A job as lists show it.
+/// A job as lists show it: of its message the line that says it.
 pub(super) fn job(record: &JobRecord, payload: Option<&Payload>) -> api::Job {
     let work = &record.work;
     let state = record.state();
@@ -53,7 +53,7 @@ pub(super) fn job(record: &JobRecord, payload: Option<&Payload>) -> api::Job {
         unreachable_at: None,
         ended_at: None,
         stopping: false,
-        message: record.troubles.as_ref().and_then(|t| t.last_error.as_ref()).map(text),
+        message: message(record).map(|message| message.line().into_owned()),
     };
     match &record.phase {
         Phase::Waiting { since, not_before } => {
@@ -70,10 +70,17 @@ pub(super) fn job(record: &JobRecord, payload: Option<&Payload>) -> api::Job {
         Phase::Ended(ended) => {
             job.cluster = ended.cluster.as_ref().map(text);
             job.ended_at = Some(at(ended.at));
-            job.message = ended.message.as_ref().map(text);
         }
     }
     job
+}
+
+/// How it ended; before that, what went wrong last.
+fn message(record: &JobRecord) -> Option<&Message> {
+    match &record.phase {
+        Phase::Ended(ended) => ended.message.as_ref(),
+        _ => record.troubles.as_ref()?.last_error.as_ref(),
+    }
 }
 
 /// A job with everything that is stored about it.
@@ -84,6 +91,7 @@ pub(super) fn detail(
     why: Option<api::Explanation>,
 ) -> api::JobDetail {
     let mut job = job(record, payload);
+    job.message = message(record).map(text);
     let last = attempts.last().filter(|_| record.state().is_terminal());
     if let Some(last) = last {
         job.dispatched_at = Some(at(last.live.dispatched_at));
