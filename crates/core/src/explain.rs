@@ -171,7 +171,8 @@ impl Core {
             lines[0] += &format!(" in queue {queue}, {} ahead", explanation.ahead.unwrap_or_default());
         }
         if let Some(until) = explanation.backing_off_until {
-            let why = explanation.last_error.as_ref().map_or(String::new(), |e| format!(" after: {}", e.line()));
+            let why =
+                explanation.last_error.as_ref().map_or(String::new(), |e| format!(" after: {}", e.line()));
             lines.push(format!("tried again in {:.0} s{why}", until.since(self.now).as_seconds().ceil()));
         }
         let kept = |c: &&Cluster| c.reserved.as_ref().is_some_and(|r| r.id == explanation.job);

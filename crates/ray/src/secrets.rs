@@ -125,7 +125,10 @@ mod tests {
         for (said, shown) in [
             ("{'DB': 'hunt…[7 bytes left out]…x", "{'DB': '<hidden>…[7 bytes left out]…x"),
             ("x…[7 bytes left out]…ter2'}", "x…[7 bytes left out]…<hidden>'}"),
-            ("x…[7 bytes left out]…er2…[9 bytes left out]…2", "x…[7 bytes left out]…<hidden>…[9 bytes left out]…2"),
+            (
+                "x…[7 bytes left out]…er2…[9 bytes left out]…2",
+                "x…[7 bytes left out]…<hidden>…[9 bytes left out]…2",
+            ),
             ("the hut…[7 bytes left out]…", "the hut…[7 bytes left out]…"),
         ] {
             assert_eq!(hide(said), shown);

@@ -22,7 +22,11 @@ impl Message {
     #[must_use]
     pub fn new(text: impl AsRef<str>) -> Self {
         let text = text.as_ref();
-        if text.len() <= Self::MAX { Self(text.into()) } else { Self(cut(text, Self::MAX - Self::ROOM).into()) }
+        if text.len() <= Self::MAX {
+            Self(text.into())
+        } else {
+            Self(cut(text, Self::MAX - Self::ROOM).into())
+        }
     }
 
     /// The kept text.
@@ -65,7 +69,8 @@ fn last_line(text: &str) -> &str {
     let says = |at: usize| {
         let source = at > 0 && is_frame(lines[at - 1]) && lines[at].starts_with([' ', '\t']);
         let line = lines[at].trim();
-        let empty = !line.contains(char::is_alphanumeric) || AROUND.iter().any(|words| line.starts_with(words));
+        let empty =
+            !line.contains(char::is_alphanumeric) || AROUND.iter().any(|words| line.starts_with(words));
         (!empty && !source && !is_frame(line)).then_some(line)
     };
     (0..lines.len()).rev().find_map(says).unwrap_or_else(|| text.trim())
@@ -142,6 +147,9 @@ mod tests {
     #[test]
     fn a_line_for_lists_is_short() {
         let line = Message::new(format!("Error: {}!", "x".repeat(1 << 20))).line().into_owned();
-        assert!(line.len() <= Message::LINE && line.starts_with("Error: x") && line.ends_with("x!"), "{line}");
+        assert!(
+            line.len() <= Message::LINE && line.starts_with("Error: x") && line.ends_with("x!"),
+            "{line}"
+        );
     }
 }

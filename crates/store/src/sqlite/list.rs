@@ -135,7 +135,8 @@ pub(super) fn job(conn: &Connection, job: i64, filter: &JobFilter) -> Result<Opt
 
 fn seen(conn: &Connection, job: i64) -> Result<Option<(Attempt, Seen)>, Fail> {
     let mut statement = conn.prepare_cached("SELECT attempt, body FROM seen WHERE job = ?1")?;
-    let found = statement.query_row([job], |row| Ok((row.get(0)?, parse("what was seen", row, 1)))).optional()?;
+    let found =
+        statement.query_row([job], |row| Ok((row.get(0)?, parse("what was seen", row, 1)))).optional()?;
     found.map(|(attempt, seen)| Ok((Attempt(attempt), seen?))).transpose()
 }
 

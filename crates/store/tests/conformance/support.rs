@@ -17,8 +17,8 @@ use multicluster_core::{
     },
 };
 use multicluster_store::{
-    Change, JobFilter, LogCopy, Opened, Options, Package, Packages, Page, Reader, Room, Seen, SeenDriver, Store,
-    StoreError, StoredEvent, StoredJob, memory, sqlite,
+    Change, JobFilter, LogCopy, Opened, Options, Package, Packages, Page, Reader, Room, Seen, SeenDriver,
+    Store, StoreError, StoredEvent, StoredJob, memory, sqlite,
 };
 use multicluster_types::{
     Attempt, ClusterName, ClusterSpec, Decision, JobId, Kind, Payload, Quantity, Reason, State, Tags,

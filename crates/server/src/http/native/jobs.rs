@@ -112,7 +112,7 @@ pub(super) async fn list(
                 // It looked at as many as it may: who wants more asks again.
                 let given_up = page.items.len() < asked;
                 for StoredJob { record, payload, .. } in page.items {
-                    let job = views::job(&record, payload.as_ref());
+                    let job = views::listed(&record, payload.as_ref());
                     if filter.search.as_ref().is_some_and(|search| !is_seen(&job, search)) {
                         hidden += 1;
                         continue;

@@ -22,6 +22,12 @@ fn at(moment: Timestamp) -> u64 {
 }
 
 /// A job as lists show it: of its message the line that says it.
+pub(super) fn listed(record: &JobRecord, payload: Option<&Payload>) -> api::Job {
+    let line = message(record).map(|message| message.line().into_owned());
+    api::Job { message: line, ..job(record, payload) }
+}
+
+/// A job.
 pub(super) fn job(record: &JobRecord, payload: Option<&Payload>) -> api::Job {
     let work = &record.work;
     let state = record.state();
@@ -53,7 +59,7 @@ pub(super) fn job(record: &JobRecord, payload: Option<&Payload>) -> api::Job {
         unreachable_at: None,
         ended_at: None,
         stopping: false,
-        message: message(record).map(|message| message.line().into_owned()),
+        message: message(record).map(text),
     };
     match &record.phase {
         Phase::Waiting { since, not_before } => {
@@ -91,7 +97,6 @@ pub(super) fn detail(
     why: Option<api::Explanation>,
 ) -> api::JobDetail {
     let mut job = job(record, payload);
-    job.message = message(record).map(text);
     let last = attempts.last().filter(|_| record.state().is_terminal());
     if let Some(last) = last {
         job.dispatched_at = Some(at(last.live.dispatched_at));

@@ -127,7 +127,8 @@ fn not_started(payload: &Payload, state: State) -> String {
         || memory.is_some_and(|n| n > 0)
         || !resources.is_empty()
     {
-        words += " It may be waiting for resources (CPUs, GPUs, memory, custom resources) to become available.";
+        words +=
+            " It may be waiting for resources (CPUs, GPUs, memory, custom resources) to become available.";
     }
     if state == State::Pending && !payload.runtime_env.is_empty() {
         words += " It may be waiting for the runtime environment to be set up.";
@@ -193,7 +194,12 @@ mod tests {
         assert!(!shown(waits(), Some(0.0), None).contains("resources"));
         let stopped = |message: Option<&str>| {
             let message = message.map(Into::into);
-            Phase::Ended(Box::new(Ended { state: State::Stopped, at: Timestamp(5000), cluster: None, message }))
+            Phase::Ended(Box::new(Ended {
+                state: State::Stopped,
+                at: Timestamp(5000),
+                cluster: None,
+                message,
+            }))
         };
         assert_eq!(shown(stopped(None), None, None), "Job was intentionally stopped.");
         assert_eq!(
@@ -204,7 +210,10 @@ mod tests {
 
     #[test]
     fn what_was_seen_of_the_latest_attempt_is_shown_and_of_an_earlier_one_is_not() {
-        let seen = Seen { driver: Some(SeenDriver { id: "02000000".into(), ..Default::default() }), ..Default::default() };
+        let seen = Seen {
+            driver: Some(SeenDriver { id: "02000000".into(), ..Default::default() }),
+            ..Default::default()
+        };
         let ended = Ended { state: State::Failed, at: Timestamp(5000), cluster: None, message: None };
         let ended = a_job(Phase::Ended(Box::new(ended)));
         let shown = |attempt, job: &StoredJob| {
