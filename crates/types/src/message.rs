@@ -47,7 +47,8 @@ impl Message {
 pub const CUT: [&str; 2] = ["…[", " bytes left out]…"];
 
 /// The beginning and, three times as long, the end of a text that has more than `max` bytes, with
-/// a mark in between that says how much was left out.
+/// a mark in between that says how much was left out. The end begins with a whole line, or word:
+/// half of one may be half of a secret that nobody recognises any more.
 #[must_use]
 pub fn cut(text: &str, max: usize) -> Cow<'_, str> {
     if text.len() <= max {
@@ -57,6 +58,8 @@ pub fn cut(text: &str, max: usize) -> Cow<'_, str> {
     let room = max.saturating_sub(mark(text.len()).len());
     let first = &text[..text.floor_char_boundary(room / 4)];
     let last = &text[text.ceil_char_boundary(text.len() - (room - room / 4))..];
+    let whole = last.find('\n').or_else(|| last.find(char::is_whitespace)).filter(|at| *at < last.len() / 2);
+    let last = whole.map_or(last, |at| last[at..].trim_start());
     Cow::Owned(format!("{first}{}{last}", mark(text.len() - first.len() - last.len())))
 }
 
@@ -122,6 +125,14 @@ mod tests {
         let (left_out, last) = rest.split_once(CUT[1]).unwrap();
         assert_eq!(left_out.parse::<usize>().unwrap(), long.len() - first.len() - last.len());
         assert!(last.len() > 2 * first.len());
+    }
+
+    #[test]
+    fn the_end_begins_with_a_whole_line() {
+        let lines: String = (0..9999).map(|n| format!("--token hunter{n} --x\n")).collect();
+        let message = Message::new(&lines);
+        let (_, last) = message.as_str().split_once(CUT[1]).unwrap();
+        assert!(last.starts_with("--token hunter") && last.ends_with("hunter9998 --x\n"), "{last}");
     }
 
     #[test]
