@@ -11,10 +11,12 @@ import aiohttp
 import pytest
 import ray
 import requests
+from ray.dashboard.modules.job.common import JobInfo
 from ray.job_submission import JobDetails, JobStatus, JobType
 
 from support.door import Door
-from support.jobs import own_metadata, unique_id, wait_for
+from support.jobs import hints, own_metadata, unique_id, wait_for
+from support.plane import MakePlane, Plane
 from support.ray_cluster import RayCluster
 from support.waiting import wait_until
 
@@ -38,6 +40,95 @@ def test_a_failed_job_says_its_exit_code_and_last_lines(door: Door) -> None:
     info = wait_for(door.client, job_id, "FAILED")
     assert "exit code 3" in info.message
     assert "the last words" in info.message
+
+
+def test_the_end_of_a_failures_text_is_kept(door: Door) -> None:
+    # Ray passes on the last ten lines, up to 20,000 characters.
+    lines = "for n in range(9): print(str(n) * 2100)"
+    job_id = door.client.submit_job(entrypoint=f"python -c '{lines}'; echo the last words; exit 3")
+    info = wait_for(door.client, job_id, "FAILED")
+    assert info.message.startswith("Job entrypoint command failed with exit code 3")
+    assert info.message.rstrip().endswith("the last words")
+    assert ("bytes left out]…" in info.message) is door.is_plane
+    listed = next(job for job in door.client.list_jobs() if job.submission_id == job_id)
+    assert listed.message == info.message
+
+
+def test_a_package_that_pip_does_not_find_is_named(door: Door) -> None:
+    job_id = door.client.submit_job(
+        entrypoint="true", runtime_env={"pip": ["--no-index", "does-not-exist"]}
+    )
+    info = wait_for(door.client, job_id, "FAILED", timeout=180)
+    assert info.message.startswith("runtime_env setup failed")
+    assert "No matching distribution found for does-not-exist" in info.message
+    assert info.error_type == "RUNTIME_ENV_SETUP_FAILURE"
+
+
+CONNECTS = """python -c 'import ray, time; ray.init(); print("connected"); time.sleep({seconds})'"""
+
+
+def test_the_driver_of_a_job_that_called_ray_init_is_told(door: Door) -> None:
+    job_id = door.client.submit_job(entrypoint=CONNECTS.format(seconds=300))
+    wait_until(
+        lambda: door.client.get_job_info(job_id).driver_info is not None, "its driver is seen", 90
+    )
+    info = door.client.get_job_info(job_id)
+    driver = info.driver_info
+    assert driver is not None
+    assert info.status is JobStatus.RUNNING
+    assert len(driver.id) == 8
+    assert driver.id == info.job_id
+    assert driver.node_ip_address == "127.0.0.1"
+    assert Path(f"/proc/{int(driver.pid)}").exists()
+    door.client.stop_job(job_id)
+    ended = wait_for(door.client, job_id, "STOPPED")
+    listed = next(job for job in door.client.list_jobs() if job.submission_id == job_id)
+    for shown in (ended, listed):
+        assert (shown.job_id, shown.driver_info) == (info.job_id, driver)
+        assert shown.driver_node_id == info.driver_node_id
+
+
+def test_what_was_seen_of_a_job_outlives_its_cluster_and_the_plane(
+    make_plane: MakePlane, mac: RayCluster
+) -> None:
+    plane = make_plane(lambda pool: pool.clusters.remove(pool["centos"]))
+    job_id = plane.client.submit_job(entrypoint=CONNECTS.format(seconds=0) + "; exit 3")
+    info = wait_for(plane.client, job_id, "FAILED")
+    assert (info.driver_exit_code, info.error_type) == (3, "JOB_ENTRYPOINT_COMMAND_ERROR")
+    assert info.driver_info is not None
+    plane.stop()
+    plane.pool["mac"]["dashboard"] = "http://127.0.0.1:1"
+    plane.start()
+    assert plane.client.get_job_info(job_id) == info
+    assert [job for job in plane.client.list_jobs() if job.submission_id == job_id] == [info]
+
+
+def test_a_job_that_waits_says_so_in_rays_words_and_then_why(plane: Plane) -> None:
+    job_id = plane.client.submit_job(entrypoint="true", entrypoint_num_cpus=64)
+    rays = JobInfo(status=JobStatus.PENDING, entrypoint="true", entrypoint_num_cpus=64)
+    assert "waiting for resources" in rays.message
+    info = plane.client.get_job_info(job_id)
+    assert info.message.startswith(f"{rays.message}\n")
+    assert "centos: too small: CPU 64 asked" in info.message
+    listed = next(job for job in plane.client.list_jobs() if job.submission_id == job_id)
+    assert listed.message.startswith(rays.message)
+    plane.client.stop_job(job_id)
+    stopped = JobInfo(status=JobStatus.STOPPED, entrypoint="true")
+    assert wait_for(plane.client, job_id, "STOPPED").message.startswith(stopped.message)
+
+
+def test_two_identical_submissions_without_an_id_are_two_jobs(plane: Plane) -> None:
+    def submit(**metadata: str) -> str:
+        # Larger than any cluster: it waits.
+        return plane.client.submit_job(
+            entrypoint="true", entrypoint_num_cpus=65, metadata=hints(**metadata)
+        )
+
+    ids = [submit(), submit(), submit(dedup="content"), submit(dedup="content")]
+    assert len({*ids}) == 3
+    assert ids[2] == ids[3]
+    for job_id in {*ids}:
+        assert plane.client.stop_job(job_id) is True
 
 
 def test_what_ray_knows_of_the_driver_is_told(door: Door) -> None:
@@ -95,6 +186,7 @@ def test_a_running_job_is_stopped(door: Door) -> None:
     assert door.client.stop_job(job_id) is True
     info = wait_for(door.client, job_id, "STOPPED")
     assert info.end_time is not None
+    assert info.message == "Job was intentionally stopped."
     # Nothing is left to stop.
     assert door.client.stop_job(job_id) is False
 

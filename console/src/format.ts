@@ -89,3 +89,16 @@ export function resources(given: Resources): string {
     .map((name) => (name === 'memory' ? bytes(given[name]!) : `${amount(name, given[name]!)} ${name}`))
     .join(' · ');
 }
+
+const AROUND = /^(Traceback \(most recent call last\)|During handling of the above|The above exception was)/;
+const FRAME = /^\s*File ".*, line /;
+
+/** The last line of a failure's text that says something; as `Message::line` of the control plane. */
+export function lastLine(text: string): string {
+  const lines = text.split('\n');
+  const says = (line: string, at: number): boolean => {
+    const source = /^[ \t]/.test(line) && FRAME.test(lines[at - 1] ?? '');
+    return /[\p{L}\p{N}]/u.test(line) && !AROUND.test(line.trim()) && !FRAME.test(line) && !source;
+  };
+  return (lines.filter(says).pop() ?? text).trim();
+}

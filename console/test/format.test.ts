@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { bytes, duration, part, percent, resources, roughly } from '../src/format';
+import cases from '../../crates/types/tests/fixtures/last_lines.json';
+import { bytes, duration, lastLine, part, percent, resources, roughly } from '../src/format';
 import { language } from '../src/prefs';
 
 test('lengths of time have two units at most', () => {
@@ -32,4 +33,9 @@ test('what is unknown is a dash, not nought', () => {
   expect(percent(undefined)).toBe('–');
   expect(percent(0)).toBe('0 %');
   expect(percent(0.704)).toBe('70 %');
+});
+
+test('of a failure the line that says what happened is shown, as the control plane picks it', () => {
+  expect(cases.length).toBeGreaterThan(5);
+  for (const [text, line] of cases) expect(lastLine(text!)).toBe(line);
 });

@@ -184,6 +184,23 @@ def test_the_first_failure_is_raised_with_all_that_helps(fake: FakePlane, jobs: 
     assert fake.jobs["good"]["state"] == "running", "the others go on"
 
 
+def test_a_failure_is_raised_with_the_whole_of_its_text(fake: FakePlane, jobs: Jobs) -> None:
+    fake.add("bad", "running", cluster="mac")
+    message = (
+        'runtime_env setup failed:\n  File "pip.py", line 1, in run\n    x()\n'
+        "ERROR: No matching distribution found for does-not-exist"
+    )
+
+    def fail() -> None:
+        is_watched(fake)
+        fake.change("bad", "failed", cluster="mac", message=message)
+
+    with meanwhile(fail), pytest.raises(errors.JobFailedError) as raised:
+        jobs.wait("bad", check_interval=NEVER, timeout=30)
+    assert raised.value.status_message == message
+    assert message in str(raised.value)
+
+
 def test_a_stopped_job_is_a_failure_too(fake: FakePlane, jobs: Jobs) -> None:
     fake.add("a", "stopped", message="stopped before it was dispatched")
     with pytest.raises(errors.JobFailedError, match="job a was stopped: stopped before") as raised:

@@ -112,6 +112,9 @@ class FakePlane:
             if tell:
                 self._seq += 1
                 told = {key: fields[key] for key in ("cluster", "message") if key in fields}
+                if "message" in told:
+                    # Of a text, events tell the line that says it.
+                    told["message"] = told["message"].strip().splitlines()[-1]
                 told["attempt"] = job["attempts"]
                 event = {"type": "job", "seq": self._seq, "at": now, "job": job_id, "state": state}
                 self._events.append({**event, **told})

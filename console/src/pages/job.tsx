@@ -3,7 +3,7 @@
 import { Fragment } from 'preact';
 import { get, post, segment } from '../api/client';
 import type { Decision, Event, JobDetail, Page, Resolved } from '../api/types';
-import { resources } from '../format';
+import { lastLine, resources } from '../format';
 import { t, word } from '../i18n';
 import { link } from '../router';
 import { eventsOfJob } from '../store/jobevents';
@@ -86,15 +86,15 @@ export function JobPage({ id }: { id: string }) {
   );
 }
 
-/** Ray's messages carry the end of the log: the first line says it, the rest is there on request. */
+/** Ray's messages carry tracebacks and the end of the log: one line says it, all is there on request. */
 function Message({ text, bad }: { text: string; bad: boolean }) {
-  const [first, ...rest] = text.trim().split('\n');
+  const line = lastLine(text);
   const look = bad ? 'message message-bad' : 'message';
-  if (rest.length === 0) return <p class={look}>{first}</p>;
+  if (line === text.trim()) return <p class={look}>{line}</p>;
   return (
     <details class={look}>
-      <summary>{first}</summary>
-      <pre>{rest.join('\n')}</pre>
+      <summary>{line}</summary>
+      <pre>{text.trim()}</pre>
     </details>
   );
 }

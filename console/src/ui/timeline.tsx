@@ -1,7 +1,7 @@
 // A job's life: how its time divides, and every state it was in.
 
 import type { Attempt, JobEvent, Moment, State } from '../api/types';
-import { duration } from '../format';
+import { duration, lastLine } from '../format';
 import { t, word } from '../i18n';
 import { now } from '../store/clock';
 import { StateBadge } from './badges';
@@ -81,11 +81,11 @@ export function Timeline({ events, attempts }: { events: JobEvent[]; attempts: A
   );
 }
 
-/** The first line of a message; all of it in the title. */
+/** The line of a message that says it; all of it in the title. */
 function Line({ text }: { text: string }) {
   return (
     <span class="row-second muted clamp" title={text}>
-      {text.split('\n')[0]}
+      {lastLine(text)}
     </span>
   );
 }

@@ -88,7 +88,7 @@ pub struct Job {
     /// Somebody wants it stopped.
     #[serde(default, skip_serializing_if = "crate::submit::is_false")]
     pub stopping: bool,
-    /// How it ended, or what went wrong last.
+    /// How it ended, or what went wrong last; in lists the line of it that says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }

@@ -254,12 +254,11 @@ impl Core {
             }
             RunStatus::Stopped => {
                 self.close_attempt(key, AttemptOutcome::Stopped, None, out);
-                self.end(
-                    key,
-                    Transition::Stop,
-                    Some(format!("stopped on cluster {}", live.cluster).into()),
-                    out,
-                );
+                // Its state says it all, unless it was not we who stopped it.
+                let by_others = (!live.stopping).then(|| {
+                    format!("stopped on cluster {}, not through the control plane", live.cluster).into()
+                });
+                self.end(key, Transition::Stop, by_others, out);
             }
             RunStatus::Failed { message, never_started: false } if live.stopping => {
                 self.close_attempt(key, AttemptOutcome::Failed, Some(message), out);

@@ -214,7 +214,7 @@ impl Explanation {
         let mut lines = vec![first];
         if let Some(until) = self.backing_off_until {
             let left = lang.seconds(until.since(self.at).as_seconds().ceil());
-            lines.push(match &self.last_error {
+            lines.push(match self.last_error.as_ref().map(Message::line) {
                 Some(error) => {
                     say!(lang, "will retry in {left}; last error: {error}", "{left}后重试；上次错误：{error}")
                 }
@@ -270,7 +270,7 @@ impl Explanation {
         if self.stopping {
             text += lang.pick(", being stopped", "，正在停止");
         }
-        if let Some(message) = &self.message {
+        if let Some(message) = self.message.as_ref().map(Message::line) {
             text += &say!(lang, ": {message}", "：{message}");
         }
         text

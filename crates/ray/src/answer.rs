@@ -1,5 +1,6 @@
 //! What an answer that is not a success means.
 
+use multicluster_types::cut;
 use serde::Deserialize;
 
 use crate::error::{Call, Class, Kind, RayError};
@@ -115,21 +116,9 @@ fn title(page: &str) -> Option<&str> {
 
 /// One line that is safe to log and to show on a terminal.
 pub(crate) fn printable(text: &str) -> String {
-    const LONGEST: usize = 1000;
-    let mut line = String::new();
-    for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
-        if line.len() + word.len() > LONGEST {
-            let room = word.floor_char_boundary(LONGEST.saturating_sub(line.len()));
-            line.push_str(&word[..room]);
-            line.push('…');
-            break;
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    line
+    const LONGEST: usize = 4096;
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    cut(&words.collect::<Vec<_>>().join(" "), LONGEST).into_owned()
 }
 
 #[cfg(test)]
@@ -174,7 +163,8 @@ mod tests {
         assert_eq!(meaning("<html><head><title>502 Bad Gateway</title></head></html>"), "502 Bad Gateway");
         assert_eq!(meaning("<!doctype html><p>x"), "a web page");
         assert_eq!(meaning("a\u{1b}[31mred\r\nline\0"), "a [31mred line");
-        assert!(meaning(&"é".repeat(1 << 20)).len() < 1100);
+        let long = meaning(&format!("first {} last", "é ".repeat(1 << 20)));
+        assert!(long.len() <= 4096 && long.starts_with("first é") && long.ends_with("é last"), "{long}");
     }
 
     #[test]

@@ -104,8 +104,11 @@ pub struct JobDetails {
     #[serde(rename = "type", default)]
     pub kind: JobKind,
     /// The driver's job id, e.g. `02000000`. Not unique among clusters.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "short")]
     pub job_id: Option<String>,
+    /// Its driver, once the entrypoint has called `ray.init()`.
+    #[serde(default)]
+    pub driver_info: Option<DriverInfo>,
     /// The id it was submitted under; none for a bare driver.
     #[serde(default)]
     pub submission_id: Option<String>,
@@ -146,6 +149,21 @@ impl JobDetails {
     pub fn has_id(&self, id: &str) -> bool {
         self.submission_id.as_deref() == Some(id) || self.job_id.as_deref() == Some(id)
     }
+}
+
+/// The process that called `ray.init()`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DriverInfo {
+    /// The same as the job's `job_id`.
+    #[serde(deserialize_with = "short")]
+    pub id: Option<String>,
+    /// The address of its node.
+    #[serde(deserialize_with = "short")]
+    pub node_ip_address: Option<String>,
+    /// Its process there.
+    #[serde(deserialize_with = "short")]
+    pub pid: Option<String>,
 }
 
 /// Where a job came from.
@@ -285,9 +303,15 @@ mod tests {
     fn what_is_kept_of_a_job_is_short() {
         let long = "é".repeat(1 << 20);
         let job = serde_json::json!({"status": "FAILED", "submission_id": "a", "error_type": long,
-                                     "driver_node_id": long, "driver_agent_http_address": long, "message": long});
+                                     "driver_node_id": long, "driver_agent_http_address": long, "message": long,
+                                     "job_id": long, "driver_info": {"id": long, "node_ip_address": long, "pid": long}});
         let job: JobDetails = serde_json::from_value(job).unwrap();
-        for text in [job.error_type, job.driver_node_id, job.driver_agent_http_address] {
+        let driver = job.driver_info.unwrap();
+        let driver = [driver.id, driver.node_ip_address, driver.pid];
+        for text in [job.job_id, job.error_type, job.driver_node_id, job.driver_agent_http_address]
+            .into_iter()
+            .chain(driver)
+        {
             assert_eq!(text.unwrap().len(), 256);
         }
         assert!(job.message.unwrap().as_str().len() <= Message::MAX);

@@ -46,7 +46,7 @@ pub use client::{RayClient, Version};
 pub use endpoint::{BuildError, Endpoint, Timeouts};
 pub use error::{Call, Class, Kind, RayError};
 pub use facts::{Facts, NodeFacts};
-pub use job::{JobDetails, JobKind, JobList, JobStatus, SubmitRequest, Unread};
+pub use job::{DriverInfo, JobDetails, JobKind, JobList, JobStatus, SubmitRequest, Unread};
 pub use logs::Logs;
 pub use package::{MAX_PACKAGE_BYTES, PackageBody};
 pub use pending::Pending;

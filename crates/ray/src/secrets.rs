@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use multicluster_types::Message;
+use multicluster_types::{CUT, Message};
 
 use crate::endpoint::Endpoint;
 
@@ -39,24 +39,47 @@ impl Secrets {
                 text = text.replace(secret.as_str(), HIDDEN).into();
             }
         }
-        if let Some(at) = self.cut_in_two(&text) {
-            text = format!("{}{HIDDEN}…", &text[..at]).into();
-        }
-        text.as_ref().into()
+        self.hide_halves(&text).as_ref().into()
     }
 
-    /// Where the beginning of a secret stands at the end of a text that was cut.
-    fn cut_in_two(&self, text: &str) -> Option<usize> {
-        let text = text.strip_suffix('…')?;
-        let begins = |secret: &String| {
-            let most = secret.len().min(text.len());
-            let lengths = (SHORTEST / 2..=most).rev().filter(|&n| secret.is_char_boundary(n));
-            lengths
-                .map(|n| &secret[..n])
-                .find(|part| text.ends_with(part))
-                .map(|part| text.len() - part.len())
+    /// The same of a text that was cut: the end of its first part may be the beginning of a
+    /// secret, and the beginning of its last part the end of one.
+    fn hide_halves<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let [begins, ends] = CUT;
+        if !text.contains(begins) {
+            return Cow::Borrowed(text);
+        }
+        let (mut shown, mut rest) = (String::new(), text);
+        while let Some(at) = rest.find(begins) {
+            let first = &rest[..at];
+            match self.longest(|part, _| first.ends_with(part)) {
+                Some(half) => shown.extend([&first[..at - half], HIDDEN]),
+                None => shown.push_str(first),
+            }
+            shown.push_str(begins);
+            rest = &rest[at + begins.len()..];
+            if let Some(at) = rest.find(ends) {
+                shown.push_str(&rest[..at + ends.len()]);
+                rest = &rest[at + ends.len()..];
+                if let Some(half) = self.longest(|_, part| rest.starts_with(part)) {
+                    shown.push_str(HIDDEN);
+                    rest = &rest[half..];
+                }
+            }
+        }
+        shown.push_str(rest);
+        Cow::Owned(shown)
+    }
+
+    /// The length of the longest half of a secret, a beginning or an end, that is there.
+    fn longest(&self, is_there: impl Fn(&str, &str) -> bool) -> Option<usize> {
+        let halves = |secret: &String| {
+            let half = |n: usize| secret.get(..n).zip(secret.get(secret.len() - n..));
+            (SHORTEST / 2..=secret.len())
+                .rev()
+                .find(|&n| half(n).is_some_and(|(first, last)| is_there(first, last)))
         };
-        self.0.iter().filter_map(begins).min()
+        self.0.iter().filter_map(halves).max()
     }
 }
 
@@ -99,10 +122,23 @@ mod tests {
 
     #[test]
     fn a_secret_that_was_cut_in_two_is_hidden_too() {
-        assert_eq!(hide("{'DB': 'hunt…"), "{'DB': '<hidden>…");
-        assert_eq!(hide("{'DB': 'hunter2…"), "{'DB': '<hidden>…");
-        assert_eq!(hide("the hut…"), "the hut…");
-        let long = format!("{}hunter2", "x".repeat(Message::MAX - 8));
-        assert!(!hide(&long).contains("hunt"), "{}", &hide(&long)[2000..]);
+        for (said, shown) in [
+            ("{'DB': 'hunt…[7 bytes left out]…x", "{'DB': '<hidden>…[7 bytes left out]…x"),
+            ("x…[7 bytes left out]…ter2'}", "x…[7 bytes left out]…<hidden>'}"),
+            (
+                "x…[7 bytes left out]…er2…[9 bytes left out]…2",
+                "x…[7 bytes left out]…<hidden>…[9 bytes left out]…2",
+            ),
+            ("the hut…[7 bytes left out]…", "the hut…[7 bytes left out]…"),
+        ] {
+            assert_eq!(hide(said), shown);
+        }
+        // Wherever it is cut.
+        for before in 0..40 {
+            let long = format!("{}{}", "x".repeat(before), "hunter2 ".repeat(1 << 12));
+            let shown = hide(Message::new(&long).as_str());
+            let parts = ["hun", "unt", "nte", "ter", "er2"];
+            assert!(parts.iter().all(|part| !shown.contains(part)), "{before}: {shown}");
+        }
     }
 }

@@ -70,6 +70,7 @@ pub struct NewJob {
     pub parent: Option<Parent>,
     /// What it runs, with its fingerprint; tasks and actors keep that to themselves.
     content: Option<(Arc<Payload>, ContentHash)>,
+    always_new: bool,
 }
 
 /// Why the driver did not do something.
@@ -225,13 +226,13 @@ impl NewJob {
     #[must_use]
     pub fn job(id: Option<JobId>, work: Work, mut payload: Payload, parent: Option<Parent>) -> Self {
         let fingerprint = fingerprint(&mut payload);
-        Self { id, work, parent, content: Some((Arc::new(payload), fingerprint)) }
+        Self { id, work, parent, content: Some((Arc::new(payload), fingerprint)), always_new: false }
     }
 
     /// A task or an actor: a place is all it wants.
     #[must_use]
     pub fn placement(id: Option<JobId>, work: Work, parent: Option<Parent>) -> Self {
-        Self { id, work, parent, content: None }
+        Self { id, work, parent, content: None, always_new: false }
     }
 
     /// The same, submitted by this owner.
@@ -241,6 +242,12 @@ impl NewJob {
         self
     }
 
+    /// The same; without an id it is another job than an identical one that is still queued.
+    #[must_use]
+    pub fn always_new(self) -> Self {
+        Self { always_new: true, ..self }
+    }
+
     /// As the core wants it, and what it must not see.
     fn into_submission(self) -> (Submission, Option<Arc<Payload>>) {
         let id = match self.id {
@@ -248,6 +255,8 @@ impl NewJob {
             None => Identity::Fresh(fresh_id(self.work.kind)),
         };
         let (payload, content) = self.content.unzip();
+        // What has no fingerprint is like nothing else.
+        let content = content.filter(|_| !self.always_new || matches!(id, Identity::Given(_)));
         (Submission { id, work: self.work, content, parent: self.parent }, payload)
     }
 }

@@ -1,6 +1,6 @@
 //! What happened, for watchers and logs: numbered, durable, in order.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use multicluster_core::{ClusterChange, Event};
 use multicluster_store::{Change, StoredEvent};
@@ -59,7 +59,7 @@ fn log(event: &StoredEvent) {
     }
 }
 
-/// An event as it is served. Written straight to text: there may be a hundred thousand
+/// An event as it is served; of a message the line that says it. Written straight to text: there may be a hundred thousand
 /// a second.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -74,7 +74,7 @@ enum Told<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         attempt: Option<Attempt>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        message: Option<&'a Message>,
+        message: Option<Cow<'a, str>>,
     },
     Cluster {
         seq: u64,
@@ -82,7 +82,7 @@ enum Told<'a> {
         cluster: &'a ClusterName,
         change: &'static str,
         #[serde(skip_serializing_if = "Option::is_none")]
-        message: Option<&'a Message>,
+        message: Option<Cow<'a, str>>,
     },
 }
 
@@ -90,13 +90,13 @@ enum Told<'a> {
 pub(crate) fn stored(event: &Event, seq: u64) -> StoredEvent {
     let (at, about, told) = match event {
         Event::Job { job, at, state, cluster, attempt, message } => {
-            let (cluster, message) = (cluster.as_ref(), message.as_ref());
+            let (cluster, message) = (cluster.as_ref(), message.as_ref().map(Message::line));
             let told = Told::Job { seq, at: *at, job, state: *state, cluster, attempt: *attempt, message };
             (*at, Some(job.clone()), told)
         }
         Event::Cluster { cluster, at, change } => {
             let (change, message) = words(change);
-            (*at, None, Told::Cluster { seq, at: *at, cluster, change, message })
+            (*at, None, Told::Cluster { seq, at: *at, cluster, change, message: message.map(Message::line) })
         }
     };
     let body = serde_json::to_string(&told).expect("plain data");

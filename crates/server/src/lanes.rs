@@ -16,7 +16,7 @@ use std::{
 
 use multicluster_core::{DispatchOutcome, LookupOutcome, RunStatus};
 use multicluster_ray::RayClient;
-use multicluster_store::{Packages, Reader};
+use multicluster_store::{Packages, Reader, Seen};
 use multicluster_types::{ClusterName, ClusterSpec, Incarnation, Message, Snapshot, Span, Timestamp};
 use tokio::{
     runtime,
@@ -39,11 +39,16 @@ pub(crate) enum Report {
     /// A submit request came to an end.
     Dispatched { run: Run, outcome: DispatchOutcome, took: Span },
     /// A question came to an end.
-    LookedUp { run: Run, question: u32, outcome: LookupOutcome },
+    LookedUp { run: Run, question: u32, outcome: LookupOutcome, seen: Option<Box<Seen>> },
     /// A stop request came to an end.
     StopSent { run: Run, answered: bool },
-    /// The watch saw these.
-    Observed { incarnation: Option<Incarnation>, complete_at: Option<Timestamp>, runs: Vec<(Run, RunStatus)> },
+    /// The watch saw these, and of some what it had not seen before.
+    Observed {
+        incarnation: Option<Incarnation>,
+        complete_at: Option<Timestamp>,
+        runs: Vec<(Run, RunStatus)>,
+        seen: Vec<(Run, Seen)>,
+    },
 }
 
 /// What every lane needs.

@@ -50,6 +50,8 @@ pub(crate) struct JobRequest {
     /// The submitter's home directory.
     pub(crate) home: Option<String>,
     pub(crate) wishes: Wishes,
+    /// Without an id it is a new job, even if an identical one is still queued.
+    pub(crate) always_new: bool,
 }
 
 /// Right in itself; its packages are not looked up yet.
@@ -61,6 +63,7 @@ pub(crate) struct Checked {
     payload: Payload,
     /// The `gcs://` URIs of its runtime_env, and those that stand for folders.
     uris: Vec<String>,
+    always_new: bool,
 }
 
 /// Package URI → SHA-256 of what is stored under it.
@@ -77,8 +80,19 @@ impl JobRequest {
     /// Checks all that can be checked without asking anybody.
     pub(crate) fn check_alone(mut self) -> Result<Checked, Problem> {
         hints::fill(&mut self)?;
-        let JobRequest { id, entrypoint, runtime_env, folders, sdk, metadata, needs, reserve, home, wishes } =
-            self;
+        let JobRequest {
+            id,
+            entrypoint,
+            runtime_env,
+            folders,
+            sdk,
+            metadata,
+            needs,
+            reserve,
+            home,
+            wishes,
+            always_new,
+        } = self;
         let id = id.map(JobId::new).transpose().map_err(|error| Problem::told(codes::BAD_JOB, &error))?;
         check_entrypoint(&entrypoint)?;
         check_texts("metadata", &metadata)?;
@@ -97,7 +111,7 @@ impl JobRequest {
         let packages = BTreeMap::new();
         let payload = Payload { entrypoint, runtime_env, metadata, reserve, home, folders, packages, sdk };
         check_size(size, &payload)?;
-        Ok(Checked { id, work, parent, payload, uris })
+        Ok(Checked { id, work, parent, payload, uris, always_new })
     }
 }
 
@@ -108,12 +122,13 @@ impl Checked {
     }
 
     fn finish(self, found: &Found) -> Result<NewJob, Problem> {
-        let Checked { id, work, parent, mut payload, uris } = self;
+        let Checked { id, work, parent, mut payload, uris, always_new } = self;
         for uri in uris {
             let Some(sha256) = found.get(&uri) else { return Err(missing_package(&uri)) };
             payload.packages.insert(uri, sha256.clone());
         }
-        Ok(NewJob::job(id, work, payload, parent))
+        let job = NewJob::job(id, work, payload, parent);
+        Ok(if always_new { job.always_new() } else { job })
     }
 }
 

@@ -8,9 +8,9 @@ use multicluster_core::{
     Write,
     record::{AttemptRecord, ClusterRecord, JobRecord, Orphan},
 };
-use multicluster_types::{ClusterName, Decision, JobId, Payload};
+use multicluster_types::{Attempt, ClusterName, Decision, JobId, Payload};
 
-use crate::{Change, LogCopy, StoredEvent};
+use crate::{Change, LogCopy, Seen, StoredEvent};
 
 /// The sum of one batch.
 pub(crate) struct Batch<'a> {
@@ -25,6 +25,7 @@ pub(crate) struct Batch<'a> {
     attempts: Vec<Owned<&'a AttemptRecord>>,
     decisions: Vec<Owned<&'a Decision>>,
     logs: Vec<Owned<&'a LogCopy>>,
+    seen: Vec<Owned<(Attempt, &'a Seen)>>,
 }
 
 /// What happens to one job.
@@ -62,6 +63,7 @@ impl<'a> Batch<'a> {
             attempts: Vec::new(),
             decisions: Vec::new(),
             logs: Vec::new(),
+            seen: Vec::new(),
         };
         let mut by_id = HashMap::with_capacity(changes.len() / 2);
         for change in changes {
@@ -88,6 +90,11 @@ impl<'a> Batch<'a> {
         self.still(&self.logs)
     }
 
+    /// What was seen of attempts, likewise.
+    pub(crate) fn seen(&self) -> impl Iterator<Item = (usize, (Attempt, &'a Seen))> {
+        self.still(&self.seen)
+    }
+
     fn still<T: Copy>(&self, owned: &[Owned<T>]) -> impl Iterator<Item = (usize, T)> {
         owned
             .iter()
@@ -105,6 +112,10 @@ impl<'a> Batch<'a> {
             Change::Logs(copy) => {
                 let owned = self.owned(&copy.job, copy, by_id);
                 self.logs.push(owned);
+            }
+            Change::Seen { job, attempt, seen } => {
+                let owned = self.owned(job, (*attempt, seen), by_id);
+                self.seen.push(owned);
             }
             Change::Event(event) => self.events.push(event),
         }

@@ -4,11 +4,12 @@ use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 use multicluster_core::{
     Durable, Write,
-    record::{AttemptRecord, JobRecord},
+    record::{AttemptRecord, JobRecord, Phase},
 };
 use multicluster_types::{
     Attempt, ClusterName, Decision, JobId, Kind, Owner, Payload, State, Tag, Timestamp,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
 
@@ -26,6 +27,15 @@ pub enum Change {
     },
     /// Our own copy of an attempt's last lines; replaces an earlier copy.
     Logs(LogCopy),
+    /// What a cluster says of an attempt's process; replaces what was seen before.
+    Seen {
+        /// Whose.
+        job: JobId,
+        /// Which try.
+        attempt: Attempt,
+        /// What.
+        seen: Seen,
+    },
     /// Something worth telling.
     Event(StoredEvent),
 }
@@ -45,6 +55,34 @@ pub struct LogCopy {
     pub text: String,
     /// The beginning was left out.
     pub truncated: bool,
+}
+
+/// What only an attempt's cluster knows of it, as it was last seen there.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Seen {
+    /// The node on which the entrypoint runs.
+    pub node_id: Option<String>,
+    /// That node's agent.
+    pub agent_http_address: Option<String>,
+    /// What the entrypoint exited with.
+    pub exit_code: Option<i64>,
+    /// Ray's word for what went wrong.
+    pub error_type: Option<String>,
+    /// The process that called `ray.init()`.
+    pub driver: Option<SeenDriver>,
+}
+
+/// A Ray driver.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SeenDriver {
+    /// Its number on its cluster, such as `02000000`; other clusters use the same.
+    pub id: String,
+    /// The address of its node.
+    pub node_ip_address: String,
+    /// Its process there.
+    pub pid: String,
 }
 
 /// An event as watchers get it.
@@ -106,15 +144,23 @@ pub struct StoredJob {
     pub record: JobRecord,
     /// What it runs; tasks and actors have none.
     pub payload: Option<Payload>,
+    /// What was seen of its latest attempt.
+    pub seen: Option<(Attempt, Seen)>,
 }
 
 impl StoredJob {
     /// A page of jobs ends once they have so many bytes together.
     pub(crate) const PAGE: usize = 2 << 20;
 
-    /// What it runs, in bytes of JSON: that may be a megabyte, all else is small.
+    /// What it runs, in bytes of JSON, and what went wrong: all else is small.
     pub(crate) fn size(&self) -> usize {
-        serde_json::to_vec(&self.payload).map_or(0, |json| json.len())
+        let ended = match &self.record.phase {
+            Phase::Ended(ended) => ended.message.as_ref(),
+            _ => None,
+        };
+        let before = self.record.troubles.as_ref().and_then(|troubles| troubles.last_error.as_ref());
+        let texts = ended.into_iter().chain(before).map(|text| text.as_str().len());
+        serde_json::to_vec(&self.payload).map_or(0, |json| json.len()) + texts.sum::<usize>()
     }
 }
 

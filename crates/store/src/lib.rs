@@ -21,8 +21,8 @@ mod packages;
 pub mod sqlite;
 
 pub use contract::{
-    Change, Content, JobFilter, Loaded, LogCopy, Package, Packages, Page, Reader, Room, Search, Store,
-    StoredEvent, StoredJob, Upload,
+    Change, Content, JobFilter, Loaded, LogCopy, Package, Packages, Page, Reader, Room, Search, Seen,
+    SeenDriver, Store, StoredEvent, StoredJob, Upload,
 };
 pub use error::StoreError;
 pub use options::{Opened, Options};

@@ -28,7 +28,7 @@ pub use id::{
 };
 pub use labels::{LabelSelector, Labels, NODE_ID, SelectorError};
 pub use lang::Lang;
-pub use message::Message;
+pub use message::{CUT, Message, cut};
 pub use payload::{EntrypointResources, Payload};
 pub use platform::{Platform, PlatformError, PlatformName};
 pub use reason::{Reason, ReasonKind};

@@ -44,7 +44,7 @@ class JobInfo:
     cluster: str | None = None
     #: The number of the latest attempt, from 1; 0 before the first.
     attempt: int = 0
-    #: How it ended, or what went wrong last.
+    #: How it ended, or what went wrong last; from `list_jobs` the line of it that says so.
     message: str | None = None
     #: What it waits for, cluster by cluster; only of a single job, while it waits.
     why: str | None = None

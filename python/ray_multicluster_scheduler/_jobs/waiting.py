@@ -165,7 +165,8 @@ class Waiting:
     def _look(self, job: Watched, timeout: float) -> None:
         job.look(self._plane.get(f"/v1/jobs/{segment(job.id)}", timeout=timeout))
         # To the end of those that are looked at next.
-        self._live[job.id] = self._live.pop(job.id)
+        if job.id in self._live:
+            self._live[job.id] = self._live.pop(job.id)
 
     def _judge(self) -> None:
         """Shows how it stands, and lets go of what has ended."""
@@ -180,6 +181,9 @@ class Waiting:
 
     def _failed(self, failed: list[Watched]) -> JobFailedError:
         job = failed[0]
+        # Events tell a line of the message.
+        with contextlib.suppress(SchedulerError):
+            self._look(job, LOOK_TIMEOUT)
         where = f" on {job.cluster}" if job.cluster else ""
         # Ray appends the log, which follows below.
         status = (job.message or "").split(", last available logs", 1)[0].strip()

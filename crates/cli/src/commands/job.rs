@@ -123,7 +123,7 @@ fn attempts(history: &[Attempt], now: u64) -> Table {
             started.unwrap_or_else(|| "–".to_owned()).into(),
             ran.unwrap_or_else(|| "–".to_owned()).into(),
             Cell::new(outcome.replace('_', " ")).tone(tone),
-            words::first_line(attempt.message.as_deref().unwrap_or_default(), 300).into(),
+            words::gist(attempt.message.as_deref().unwrap_or_default(), 300).into(),
         ]);
     }
     table

@@ -150,6 +150,9 @@ pub(super) fn table(jobs: &[Job], now: u64) -> Table {
             time::since(job.submitted_at, now).into(),
             what(job).into(),
         ]);
+        if job.state == State::Failed {
+            table.note(job.message.clone());
+        }
     }
     table
 }

@@ -1,7 +1,7 @@
 //! Values of the API as people read them.
 
 use multicluster_api::{Cluster, ClusterVerdict, Job};
-use multicluster_types::{Dimension, Resources};
+use multicluster_types::{Dimension, Message, Resources};
 
 use super::{Tone, time};
 
@@ -64,6 +64,11 @@ pub(crate) fn printable(text: &str) -> String {
 pub(crate) fn first_line(text: &str, max: usize) -> String {
     let line = printable(text.trim().lines().next().unwrap_or_default());
     if line.chars().count() <= max { line } else { line.chars().take(max - 1).chain(['…']).collect() }
+}
+
+/// The line of a failure's text that says what happened, at most `max` characters.
+pub(crate) fn gist(text: &str, max: usize) -> String {
+    first_line(&Message::new(text).line(), max)
 }
 
 /// `1 job`, `2 jobs`.

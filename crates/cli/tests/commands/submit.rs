@@ -62,6 +62,9 @@ fn submit_ends_as_the_job_does() {
             &["submit", "--wait", "--submission-id", "bad", "--cluster", "centos", "--", "echo oh; exit 3"]
         )
     );
+    let listed = world.ok(&["jobs"]);
+    let last = listed.lines().last().unwrap();
+    assert_eq!(last, "    oh", "below a failed job, the line that says why: {listed}");
     let told = world.fails(2, &["submit"]);
     assert!(told.contains("hint: write the command after --"), "{told}");
     let told = world.fails(2, &["submit", "--cluster", "moc", "--", "x"]);

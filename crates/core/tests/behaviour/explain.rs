@@ -197,15 +197,26 @@ fn every_part_of_an_explanation_is_said_in_chinese_too() {
 #[test]
 fn an_ended_job_says_how_and_where_it_ended() {
     let mut env = TestEnv::only();
-    let jobs: Vec<_> = (0..3).map(|_| env.submit(a_job())).collect();
+    let jobs: Vec<_> = (0..5).map(|_| env.submit(a_job())).collect();
     jobs.iter().for_each(|job| env.run(job));
     env.succeed(&jobs[0]);
     env.fail(&jobs[1]);
     env.observe(&jobs[2], multicluster_core::RunStatus::Stopped);
+    env.stop(&jobs[3]).unwrap();
+    env.observe(&jobs[3], multicluster_core::RunStatus::Stopped);
+    let message =
+        "setup failed:\nTraceback (most recent call last):\n  File \"a\", line 1\nKeyError: 'x'\n".into();
+    env.observe(&jobs[4], multicluster_core::RunStatus::Failed { message, never_started: false });
     let summaries: Vec<_> = jobs.iter().map(|job| env.summary(job)).collect();
     assert_eq!(
         summaries,
-        ["succeeded on only", "failed on only: exit code 1", "stopped on only: stopped on cluster only"]
+        [
+            "succeeded on only",
+            "failed on only: exit code 1",
+            "stopped on only: stopped on cluster only, not through the control plane",
+            "stopped on only",
+            "failed on only: KeyError: 'x'",
+        ]
     );
     assert_eq!(env.core.explain(&jobs[1]).unwrap().attempt.unwrap().0, 1);
 }

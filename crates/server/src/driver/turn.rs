@@ -2,8 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc, thread, time::Duration};
 
-use multicluster_core::{Accepted, Core, Effect, Input, Observation, Output, Refusal, Reply, Write};
-use multicluster_store::{Change, StoreError};
+use multicluster_core::{
+    Accepted, Core, Effect, Input, Observation, Output, Refusal, Reply, Write, record::JobRecord,
+};
+use multicluster_store::{Change, Seen, StoreError};
 use multicluster_types::{ClusterName, ClusterSpec, GroupId, JobId, Kind, Payload, Span, Timestamp};
 use tokio::{sync::mpsc, time::Instant};
 
@@ -300,13 +302,15 @@ impl Turn {
             Report::Dispatched { run, outcome, took } => {
                 Input::Dispatched { job: run.job, attempt: run.attempt, outcome, took }
             }
-            Report::LookedUp { run, question, outcome } => {
+            Report::LookedUp { run, question, outcome, seen } => {
+                seen.into_iter().for_each(|seen| self.keep_seen(&run, *seen));
                 Input::LookedUp { job: run.job, attempt: run.attempt, question, outcome }
             }
             Report::StopSent { run, answered } => {
                 Input::StopSent { job: run.job, attempt: run.attempt, answered }
             }
-            Report::Observed { incarnation, complete_at, runs } => {
+            Report::Observed { incarnation, complete_at, runs, seen } => {
+                seen.into_iter().for_each(|(run, seen)| self.keep_seen(&run, seen));
                 let runs = runs
                     .into_iter()
                     .filter(|(run, _)| self.is_current(run))
@@ -318,6 +322,15 @@ impl Turn {
         // A cluster that has just been removed is unknown: nothing is lost with it.
         if let Some(Err(refusal)) = self.feed(input) {
             tracing::debug!(%refusal, "a report came too late");
+        }
+    }
+
+    /// In the same transaction as what the core makes of it: once a job has ended, its exit code is
+    /// there too.
+    fn keep_seen(&mut self, run: &Run, seen: Seen) {
+        let is_latest = |job: &JobRecord| job.attempts == run.attempt.0 && job.work.kind == Kind::Job;
+        if self.is_current(run) && self.core.job(&run.job).is_some_and(is_latest) {
+            self.outbox.changes.push(Change::Seen { job: run.job.clone(), attempt: run.attempt, seen });
         }
     }
 

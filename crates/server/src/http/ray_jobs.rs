@@ -5,11 +5,10 @@
 //! plain text that they print. Where Ray answers bad input with a 500 and a traceback we
 //! say 400 and what is wrong, in Ray's words where clients look for them.
 //!
-//! - `submit` what they send · `details`, `driver` what they are shown · `jobs` one, and all
+//! - `submit` what they send · `details` what they are shown · `jobs` one, and all
 //! - `logs` what it printed, at once or followed · `packages` their files · `version`
 
 mod details;
-mod driver;
 mod jobs;
 mod logs;
 mod packages;
@@ -32,14 +31,7 @@ use multicluster_types::JobId;
 use super::error::Problem;
 use crate::{driver::Failure, plane::Plane};
 
-/// What the routes share.
-struct Desk {
-    drivers: driver::Drivers,
-    version: version::Cache,
-}
-
 pub(crate) fn routes() -> Router<Plane> {
-    let desk = Arc::new(Desk { drivers: driver::Drivers::default(), version: version::Cache::default() });
     // `/api/jobs` without the slash is a 404, as in Ray.
     Router::new()
         .route("/api/version", get(version::version))
@@ -49,7 +41,7 @@ pub(crate) fn routes() -> Router<Plane> {
         .route("/api/jobs/{id}/logs", get(logs::whole))
         .route("/api/jobs/{id}/logs/tail", get(logs::tail))
         .route("/api/packages/{protocol}/{name}", get(packages::find).put(packages::upload))
-        .layer(Extension(desk))
+        .layer(Extension(Arc::new(version::Cache::default())))
 }
 
 /// An answer that is not 200: a status and a text.

@@ -8,6 +8,7 @@ use std::{
 
 use multicluster_core::LookupOutcome;
 use multicluster_ray::{Endpoint, JobDetails, RayClient, RayError, Timeouts};
+use multicluster_store::Seen;
 use multicluster_types::{ClusterName, ClusterSpec, SubmissionId};
 use tokio::{
     sync::{Mutex, Notify, Semaphore, mpsc, watch as latest},
@@ -175,14 +176,17 @@ impl Lane {
 
     async fn look_up(&self, run: Run, question: u32) {
         let Ok(_turn) = self.questions.acquire().await else { return };
-        let outcome = self.ask(&run).await.unwrap_or(LookupOutcome::NoAnswer);
-        self.report(Report::LookedUp { run, question, outcome }).await;
+        let (outcome, seen) = self.ask(&run).await.unwrap_or((LookupOutcome::NoAnswer, None));
+        self.report(Report::LookedUp { run, question, outcome, seen }).await;
         self.look.notify_one();
     }
 
-    async fn ask(&self, run: &Run) -> Result<LookupOutcome, RayError> {
-        Ok(match self.find(run).await? {
-            Found::Ours(details) => LookupOutcome::Found(status::of(&details)),
+    async fn ask(&self, run: &Run) -> Result<(LookupOutcome, Option<Box<Seen>>), RayError> {
+        let outcome = match self.find(run).await? {
+            Found::Ours(details) => {
+                let seen = Box::new(status::seen(&details));
+                return Ok((LookupOutcome::Found(status::of(&details)), Some(seen)));
+            }
             Found::SomebodyElses => LookupOutcome::Taken(status::taken(&self.cluster, run)),
             // What is on its way may be there in a moment.
             Found::Nothing if self.is_sending(run) => LookupOutcome::NoAnswer,
@@ -191,7 +195,8 @@ impl Lane {
             Found::Nothing => {
                 LookupOutcome::NotFound { incarnation: self.client.version().await?.session_name }
             }
-        })
+        };
+        Ok((outcome, None))
     }
 
     pub(super) fn is_sending(&self, run: &Run) -> bool {

@@ -2,6 +2,7 @@
 
 use multicluster_core::RunStatus;
 use multicluster_ray::{JobDetails, JobStatus};
+use multicluster_store::{Seen, SeenDriver};
 use multicluster_types::{ClusterName, Message, SubmissionId};
 
 use crate::{driver::Run, resolve::redact_text};
@@ -24,6 +25,22 @@ pub(super) fn of(details: &JobDetails) -> RunStatus {
             let message = message.unwrap_or_else(|| "Ray does not say why".into());
             RunStatus::Failed { message, never_started: NEVER_STARTED.contains(&kind) }
         }
+    }
+}
+
+/// What is kept of it beside that: callers are shown it without asking Ray again.
+pub(super) fn seen(details: &JobDetails) -> Seen {
+    let driver = details.driver_info.clone().map(|driver| SeenDriver {
+        id: driver.id.or_else(|| details.job_id.clone()).unwrap_or_default(),
+        node_ip_address: driver.node_ip_address.unwrap_or_default(),
+        pid: driver.pid.unwrap_or_default(),
+    });
+    Seen {
+        node_id: details.driver_node_id.clone(),
+        agent_http_address: details.driver_agent_http_address.clone(),
+        exit_code: details.driver_exit_code,
+        error_type: details.error_type.clone(),
+        driver,
     }
 }
 

@@ -6,6 +6,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use futures_util::future::join_all;
 use multicluster_core::{RunStatus, record::Stage};
 use multicluster_ray::{JobDetails, RayError};
+use multicluster_store::Seen;
 use multicluster_types::{Kind, Span, SubmissionId, Timestamp};
 use tokio::{
     task::JoinSet,
@@ -35,13 +36,13 @@ struct Expected {
 }
 
 pub(super) async fn run(lane: Arc<Lane>) {
-    let mut copies = Copies::default();
+    let (mut copies, mut known) = (Copies::default(), HashMap::new());
     loop {
         let asked_at = lane.shared.clock.now();
         let Some(expected) = lane.expected().await else { return };
         let mut pause = if expected.is_empty() { IDLE } else { cadence(&expected) };
         if !expected.is_empty() {
-            match lane.observe(&expected, asked_at).await {
+            match lane.observe(&expected, asked_at, &mut known).await {
                 Ok(seen) => copies.renew(&lane, seen),
                 Err(error) => {
                     tracing::debug!(cluster = %lane.cluster, %error, "cannot watch");
@@ -89,6 +90,7 @@ impl Lane {
         &self,
         expected: &[Expected],
         asked_at: Timestamp,
+        known: &mut HashMap<Run, Seen>,
     ) -> Result<Vec<(Run, JobDetails)>, RayError> {
         // Read before: what the head of another life says about missing jobs leads to a
         // question, and that reads it again.
@@ -104,7 +106,8 @@ impl Lane {
             seen.into_iter().filter(|(run, details)| !status::is_over(details) || is_expected(run)).collect();
         let runs = seen.iter().map(|(run, details)| (run.clone(), status::of(details))).collect();
         let complete_at = complete.then_some(asked_at);
-        self.report(Report::Observed { incarnation, complete_at, runs }).await;
+        let news = news(known, &seen);
+        self.report(Report::Observed { incarnation, complete_at, runs, seen: news }).await;
         Ok(seen)
     }
 
@@ -160,6 +163,16 @@ impl Lane {
         let owner = self.owner_of(&details)?;
         Some((Run { job: owner.job, attempt: owner.attempt, life: Some(owner.life) }, details))
     }
+}
+
+/// What was not seen before of these runs. Most looks bring nothing new to write down.
+fn news(known: &mut HashMap<Run, Seen>, seen: &[(Run, JobDetails)]) -> Vec<(Run, Seen)> {
+    known.retain(|run, _| seen.iter().any(|(there, _)| there == run));
+    let each = seen.iter().map(|(run, details)| (run, status::seen(details)));
+    let new = each.filter(|(run, now)| known.get(run) != Some(now) && *now != Seen::default());
+    let new: Vec<_> = new.map(|(run, now)| (run.clone(), now)).collect();
+    known.extend(new.iter().cloned());
+    new
 }
 
 /// Our copies of logs: of ended jobs one, of running ones a new one now and then. Taken

@@ -12,7 +12,7 @@ use crate::http::error::Problem;
 const PREFIX: &str = "multicluster.";
 
 /// What may follow `multicluster.`
-pub(super) const KNOWN: [&str; 12] = [
+pub(super) const KNOWN: [&str; 13] = [
     "needs",
     "preferred_cluster",
     "required",
@@ -23,6 +23,7 @@ pub(super) const KNOWN: [&str; 12] = [
     "max_retries",
     "on_cluster_loss",
     "home",
+    "dedup",
     "parent_job",
     "parent_cluster",
 ];
@@ -71,6 +72,8 @@ pub(super) fn fill(job: &mut JobRequest) -> Result<(), Problem> {
             "home" => {
                 job.home.get_or_insert_with(|| value.to_owned());
             }
+            "dedup" if value == "content" => job.always_new = false,
+            "dedup" => return Err(bad(name, value, "content")),
             "parent_job" => parent_job = Some(value.to_owned()),
             "parent_cluster" => parent_cluster = Some(value.to_owned()),
             _ => return Err(unknown(name)),

@@ -67,6 +67,7 @@ fn a_hint_that_cannot_be_used_is_named_with_what_can() {
         ("multicluster.priority", "99999999999"),
         ("multicluster.max_retries", "-1"),
         ("multicluster.on_cluster_loss", "panic"),
+        ("multicluster.dedup", "never"),
         ("multicluster.parent_job", "alone"),
         ("multicluster.", ""),
     ] {

@@ -15,7 +15,7 @@ use multicluster_core::{
 };
 use multicluster_types::{Attempt, ClusterName, Decision, JobId, Payload};
 
-use crate::{Change, Loaded, LogCopy, Opened, Options, Store, StoreError, StoredEvent, batch::Batch};
+use crate::{Change, Loaded, LogCopy, Opened, Options, Seen, Store, StoreError, StoredEvent, batch::Batch};
 
 /// An empty store.
 #[must_use]
@@ -66,6 +66,7 @@ struct Job {
     clusters: BTreeSet<ClusterName>,
     attempts: BTreeMap<Attempt, AttemptRecord>,
     logs: BTreeMap<Attempt, LogCopy>,
+    seen: Option<(Attempt, Seen)>,
 }
 
 struct MemoryStore {
@@ -147,6 +148,11 @@ impl State {
                 job.logs.insert(copy.attempt, copy.clone());
             }
         }
+        for (job, (attempt, seen)) in batch.seen() {
+            if let Some(job) = self.job_mut(batch.jobs[job].id) {
+                job.seen = Some((attempt, seen.clone()));
+            }
+        }
     }
 
     fn put(&mut self, record: &JobRecord) {
@@ -161,6 +167,7 @@ impl State {
             clusters: BTreeSet::new(),
             attempts: BTreeMap::new(),
             logs: BTreeMap::new(),
+            seen: None,
         });
         job.record = record.clone();
         job.clusters.extend(match &record.phase {

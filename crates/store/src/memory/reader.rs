@@ -81,7 +81,7 @@ impl Reader for MemoryReader {
 }
 
 fn stored(job: &Job) -> StoredJob {
-    StoredJob { record: job.record.clone(), payload: job.payload.clone() }
+    StoredJob { record: job.record.clone(), payload: job.payload.clone(), seen: job.seen.clone() }
 }
 
 fn matches(filter: &JobFilter, job: &Job) -> bool {

@@ -1,7 +1,7 @@
 //! Jobs one by one and in pages.
 
 use multicluster_core::record::JobRecord;
-use multicluster_types::{Payload, Tag};
+use multicluster_types::{Attempt, Payload, Tag};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
     reader::{MAX_PAGE, parse},
     uint,
 };
-use crate::{JobFilter, Page, Search, StoredJob};
+use crate::{JobFilter, Page, Search, Seen, StoredJob};
 
 /// How many jobs one question may look at. What no index knows (tags, parts of texts) is
 /// looked for one job after the other; who wants more asks again with [`Page::next`].
@@ -130,7 +130,14 @@ pub(super) fn job(conn: &Connection, job: i64, filter: &JobFilter) -> Result<Opt
     if filter.search.as_ref().is_some_and(|search| !search.finds(id, entrypoint, tags())) {
         return Ok(None);
     }
-    Ok(Some(StoredJob { record, payload }))
+    Ok(Some(StoredJob { record, payload, seen: seen(conn, job)? }))
+}
+
+fn seen(conn: &Connection, job: i64) -> Result<Option<(Attempt, Seen)>, Fail> {
+    let mut statement = conn.prepare_cached("SELECT attempt, body FROM seen WHERE job = ?1")?;
+    let found =
+        statement.query_row([job], |row| Ok((row.get(0)?, parse("what was seen", row, 1)))).optional()?;
+    found.map(|(attempt, seen)| Ok((Attempt(attempt), seen?))).transpose()
 }
 
 /// What a job runs, by its number.

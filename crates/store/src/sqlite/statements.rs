@@ -14,7 +14,7 @@ pub(super) struct Statements<'c> {
 }
 
 /// Everything that belongs to one job.
-const FORGET: [&str; 7] = [
+const FORGET: [&str; 8] = [
     "DELETE FROM jobs WHERE job = ?1",
     "DELETE FROM payloads WHERE job = ?1",
     FORGET_PACKAGES,
@@ -22,6 +22,7 @@ const FORGET: [&str; 7] = [
     "DELETE FROM attempts WHERE job = ?1",
     "DELETE FROM decisions WHERE job = ?1",
     "DELETE FROM logs WHERE job = ?1",
+    "DELETE FROM seen WHERE job = ?1",
 ];
 const FORGET_PACKAGES: &str = "DELETE FROM job_packages WHERE job = ?1";
 
@@ -119,6 +120,13 @@ impl<'c> Statements<'c> {
                 copy.truncated,
                 copy.text
             ],
+        )
+    }
+
+    pub(super) fn seen(&mut self, job: i64, attempt: u32, body: &str) -> Result<()> {
+        self.run(
+            "INSERT OR REPLACE INTO seen (job, attempt, body) VALUES (?1, ?2, ?3)",
+            params![job, attempt, body],
         )
     }
 

@@ -198,7 +198,7 @@ impl<'b> Writing<'_, 'b> {
         Ok(job)
     }
 
-    /// Attempts, decisions and logs of jobs that are there.
+    /// Attempts, decisions, logs and what was seen of jobs that are there.
     fn history(&mut self, batch: &Batch<'_>, numbers: &[Option<i64>]) -> rusqlite::Result<()> {
         for (job, attempt) in batch.attempts() {
             let Some(job) = numbers[job] else { continue };
@@ -218,6 +218,10 @@ impl<'b> Writing<'_, 'b> {
         for (job, copy) in batch.logs() {
             let Some(job) = numbers[job] else { continue };
             self.sql.log(job, copy)?;
+        }
+        for (job, (attempt, seen)) in batch.seen() {
+            let Some(job) = numbers[job] else { continue };
+            self.sql.seen(job, attempt.0, json(self.buffer, seen)?)?;
         }
         Ok(())
     }

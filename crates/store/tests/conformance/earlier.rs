@@ -74,6 +74,7 @@ fn contents() -> Vec<Change> {
         attempt("failed", 2, "centos"),
         decision("running", 1),
         Change::Logs(a_log("failed", 2, "the end\n")),
+        seen("running", 1, "node"),
         Change::Core(Write::Orphan(an_orphan("failed", 1))),
         event(1, Some("waiting")),
         event(2, None),
@@ -97,7 +98,7 @@ fn restore(dir: &Path, state: u32, packages: u32) {
     }
 }
 
-fn check(opened: &mut Opened) {
+fn check(opened: &mut Opened, version: u32) {
     let loaded = opened.store.load().unwrap();
     assert_eq!(loaded.durable.jobs.values().cloned().collect::<Vec<_>>(), {
         let mut jobs = jobs();
@@ -113,6 +114,8 @@ fn check(opened: &mut Opened) {
     assert_eq!(reader.attempts(&id("failed")).unwrap().len(), 2);
     assert_eq!(reader.decisions(None, None, 9).unwrap().items, [a_decision("running", 1)]);
     assert_eq!(reader.logs(&id("failed"), Some(Attempt(2))).unwrap(), Some(a_log("failed", 2, "the end\n")));
+    let running = reader.job(&id("running")).unwrap().unwrap();
+    assert_eq!(running.seen, (version >= 2).then(|| (Attempt(1), a_sight("node"))));
     assert_eq!(reader.events(None, 0, 9).unwrap(), [an_event(1, Some("waiting")), an_event(2, None)]);
     let on_mac = multicluster_store::JobFilter { cluster: Some(cluster("mac")), ..Default::default() };
     assert_eq!(reader.jobs(&on_mac, None, 9).unwrap().items.len(), 4);
@@ -133,13 +136,13 @@ fn what_every_version_left_is_opened_and_nothing_is_lost() {
             let dir = TempDir::new();
             restore(dir.path(), state, packages);
             let mut opened = sqlite::open(dir.path(), Options::default()).unwrap();
-            check(&mut opened);
+            check(&mut opened, state);
             // It goes on from there, and is the present version from now on.
             let plane = opened.store.load().unwrap().plane;
             opened.store.commit(&[job(queued("later", 8)), delete("later")]).unwrap();
             drop(opened);
             let mut opened = sqlite::open(dir.path(), Options::default()).unwrap();
-            check(&mut opened);
+            check(&mut opened, state);
             assert_eq!(opened.store.load().unwrap().plane, plane);
         }
     }
@@ -153,6 +156,6 @@ fn write_a_state_to_dump() {
     let mut opened = sqlite::open(&dir, Options::default()).unwrap();
     opened.store.commit(&contents()).unwrap();
     upload(&*opened.packages, "a.zip", PACKAGE).unwrap();
-    check(&mut opened);
+    check(&mut opened, *versions("state").end());
     println!("{}", dir.display());
 }

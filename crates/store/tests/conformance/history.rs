@@ -61,6 +61,16 @@ for_every_backend! {
         assert_eq!(reader.logs(&id("b"), None).unwrap(), None);
     }
 
+    fn what_was_seen_last_of_a_job_comes_with_it(store: TestStore) {
+        store.commit([job(queued("a", 1)), job(queued("b", 2)), seen("a", 1, "node-1")]);
+        store.commit([seen("a", 1, "node-2"), seen("a", 2, "node-3"), seen("missing", 1, "x")]);
+        store.reopen();
+        let stored = store.reader().job(&id("a")).unwrap().unwrap();
+        assert_eq!(stored.seen, Some((Attempt(2), a_sight("node-3"))));
+        let page = store.reader().jobs(&Default::default(), None, 9).unwrap().items;
+        assert_eq!(page.into_iter().map(|job| job.seen).collect::<Vec<_>>(), [None, stored.seen]);
+    }
+
     fn events_come_in_order_after_the_one_named(store: TestStore) {
         let of = |seq: u64| [None, Some("a"), Some("c")][usize::try_from(seq % 3).unwrap()];
         store.commit((1..=500).map(|seq| event(seq, of(seq))));

@@ -63,6 +63,7 @@ for_every_backend! {
                 attempt(name, 1, "centos"),
                 decision(name, 1),
                 Change::Logs(a_log(name, 1, "text")),
+                seen(name, 1, "node"),
             ]
         };
         let gone = |store: &TestStore, name: &str| {
@@ -84,7 +85,7 @@ for_every_backend! {
         store.commit([delete("c"), job(queued("c", 9))]);
         store.reopen();
         let stored = store.reader().job(&id("c")).unwrap().unwrap();
-        assert_eq!((stored.record, stored.payload), (queued("c", 9), None));
+        assert_eq!((stored.record, stored.payload, stored.seen), (queued("c", 9), None, None));
         assert_eq!(store.reader().attempts(&id("c")).unwrap(), []);
         assert_eq!(store.reader().decisions(None, None, 10).unwrap().items, []);
         assert_eq!(store.reader().logs(&id("c"), None).unwrap(), None);

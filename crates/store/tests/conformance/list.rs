@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Instant};
 
-use multicluster_core::record::{JobRecord, Stage};
+use multicluster_core::record::{JobRecord, Phase, Stage};
 use multicluster_store::{Change, JobFilter, Search};
-use multicluster_types::{Kind, Owner, State, Tag, Work};
+use multicluster_types::{Kind, Message, Owner, State, Tag, Work};
 
 use crate::{for_every_backend, support::*};
 
@@ -53,6 +53,20 @@ for_every_backend! {
         assert_eq!(page.items.len(), 3, "2 MiB, and what it takes to get there");
         assert!(page.next.is_some());
         assert_eq!(store.ids(&JobFilter::default(), 10), names(0..10));
+    }
+
+    fn a_page_of_long_failures_ends_early_and_nothing_is_left_out(store: TestStore) {
+        let message = Message::new("x".repeat(1 << 20));
+        let failed = |n: u64| {
+            let record = ended(&queued(&format!("job-{n:03}"), n), None, State::Failed);
+            let Phase::Ended(mut end) = record.phase else { unreachable!() };
+            end.message = Some(message.clone());
+            job(JobRecord { phase: Phase::Ended(end), ..record })
+        };
+        store.commit((0..300).map(failed));
+        let page = store.reader().jobs(&JobFilter::default(), None, 300).unwrap();
+        assert!((100..200).contains(&page.items.len()), "2 MiB: {}", page.items.len());
+        assert_eq!(store.ids(&JobFilter::default(), 300).len(), 300);
     }
 
     fn every_filter_alone(store: TestStore) {

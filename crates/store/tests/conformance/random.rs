@@ -26,6 +26,7 @@ enum Step {
     Attempt(usize, u32, usize),
     Decision(usize, u32),
     Log(usize, u32, u8),
+    Seen(usize, u32, u8),
     Event(Option<usize>),
     Cluster(usize, bool),
     DeleteCluster(usize),
@@ -49,6 +50,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (name.clone(), 1..4u32, on.clone()).prop_map(|(name, n, on)| Step::Attempt(name, n, on)),
         2 => (name.clone(), 1..9u32).prop_map(|(name, n)| Step::Decision(name, n)),
         1 => (name.clone(), 1..4u32, any::<u8>()).prop_map(|(name, n, text)| Step::Log(name, n, text)),
+        1 => (name.clone(), 1..4u32, any::<u8>()).prop_map(|(name, n, node)| Step::Seen(name, n, node)),
         2 => proptest::option::of(name.clone()).prop_map(Step::Event),
         1 => (on.clone(), any::<bool>()).prop_map(|(on, leaving)| Step::Cluster(on, leaving)),
         1 => on.prop_map(Step::DeleteCluster),
@@ -76,6 +78,7 @@ impl Numbers {
             Step::Attempt(name, n, on) => attempt(IDS[name], n, CLUSTERS[on]),
             Step::Decision(name, n) => decision(IDS[name], n),
             Step::Log(name, n, text) => Change::Logs(a_log(IDS[name], n, &text.to_string())),
+            Step::Seen(name, n, node) => seen(IDS[name], n, &node.to_string()),
             Step::Event(name) => {
                 self.event += 1;
                 event(self.event, name.map(|name| IDS[name]))

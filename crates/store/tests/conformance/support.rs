@@ -17,8 +17,8 @@ use multicluster_core::{
     },
 };
 use multicluster_store::{
-    Change, JobFilter, LogCopy, Opened, Options, Package, Packages, Page, Reader, Room, Store, StoreError,
-    StoredEvent, StoredJob, memory, sqlite,
+    Change, JobFilter, LogCopy, Opened, Options, Package, Packages, Page, Reader, Room, Seen, SeenDriver,
+    Store, StoreError, StoredEvent, StoredJob, memory, sqlite,
 };
 use multicluster_types::{
     Attempt, ClusterName, ClusterSpec, Decision, JobId, Kind, Payload, Quantity, Reason, State, Tags,
@@ -277,4 +277,14 @@ pub(crate) fn a_cluster(name: &str, leaving: bool) -> ClusterRecord {
 
 pub(crate) fn an_orphan(name: &str, number: u32) -> Orphan {
     Orphan { cluster: cluster("mac"), job: id(name), attempt: Attempt(number) }
+}
+
+/// What a cluster says of a process on this node.
+pub(crate) fn a_sight(node: &str) -> Seen {
+    let driver = SeenDriver { id: "02000000".into(), node_ip_address: "10.0.0.7".into(), pid: "4711".into() };
+    Seen { node_id: Some(node.into()), exit_code: Some(-9), driver: Some(driver), ..Seen::default() }
+}
+
+pub(crate) fn seen(job: &str, attempt: u32, node: &str) -> Change {
+    Change::Seen { job: id(job), attempt: Attempt(attempt), seen: a_sight(node) }
 }

@@ -35,7 +35,6 @@ pub(super) async fn until_the_end(id: &str, with_log: bool, context: &Context) -
             Ok(())
         }
         state => {
-            // Ray puts the end of the log into the message; whoever followed it has read that.
             let why =
                 job.message.as_ref().map_or(String::new(), |message| format!(": {}", cut(message, with_log)));
             Err(Failure::new(Exit::Failed, format!("{id} {state}{place}{why}")).hint(format!(
@@ -45,8 +44,10 @@ pub(super) async fn until_the_end(id: &str, with_log: bool, context: &Context) -
     }
 }
 
+/// Ray puts the end of the log into the message. With the log before one's eyes, that is left out.
 fn cut(message: &str, with_log: bool) -> String {
-    if with_log { words::first_line(message, 300) } else { message.trim_end().to_owned() }
+    let status = message.split_once(", last available logs").filter(|_| with_log);
+    words::printable(status.map_or(message, |(status, _)| status).trim_end())
 }
 
 async fn ended(id: &str, with_log: bool, context: &Context) -> Result<Job, Failure> {

@@ -52,6 +52,7 @@ impl From<api::JobRequest> for JobRequest {
                 label_selector: sent.entrypoint_label_selector,
             },
             home: sent.home,
+            always_new: false,
             wishes: Wishes {
                 preferred_cluster: sent.preferred_cluster,
                 required: sent.required,
@@ -114,8 +115,8 @@ pub(super) async fn list(
                 let page = store.jobs(&filter, next, asked)?;
                 // It looked at as many as it may: who wants more asks again.
                 let given_up = page.items.len() < asked;
-                for StoredJob { record, payload } in page.items {
-                    let job = views::job(&record, payload.as_ref());
+                for StoredJob { record, payload, .. } in page.items {
+                    let job = views::listed(&record, payload.as_ref());
                     if filter.search.as_ref().is_some_and(|search| !is_seen(&job, search)) {
                         hidden += 1;
                         continue;
@@ -180,7 +181,7 @@ pub(super) async fn get(
         })
         .await?;
     let unknown = Failure::Refused(Refusal::UnknownJob { job: id.clone() });
-    let (StoredJob { record, payload }, attempts) = stored.ok_or(unknown)?;
+    let (StoredJob { record, payload, .. }, attempts) = stored.ok_or(unknown)?;
     let why = plane.driver.read(move |core| core.explain(&id).ok()).await?;
     let why = why.filter(|why| !why.state.is_terminal()).map(|why| views::explanation(why, lang));
     Ok(Json(views::detail(&record, payload.as_ref(), &attempts, why)))

@@ -21,7 +21,13 @@ fn at(moment: Timestamp) -> u64 {
     moment.0
 }
 
-/// A job as lists show it.
+/// A job as lists show it: of its message the line that says it.
+pub(super) fn listed(record: &JobRecord, payload: Option<&Payload>) -> api::Job {
+    let line = message(record).map(|message| message.line().into_owned());
+    api::Job { message: line, ..job(record, payload) }
+}
+
+/// A job.
 pub(super) fn job(record: &JobRecord, payload: Option<&Payload>) -> api::Job {
     let work = &record.work;
     let state = record.state();
@@ -54,7 +60,7 @@ pub(super) fn job(record: &JobRecord, payload: Option<&Payload>) -> api::Job {
         unreachable_at: None,
         ended_at: None,
         stopping: false,
-        message: record.troubles.as_ref().and_then(|t| t.last_error.as_ref()).map(text),
+        message: message(record).map(text),
     };
     match &record.phase {
         Phase::Waiting { since, not_before } => {
@@ -71,10 +77,17 @@ pub(super) fn job(record: &JobRecord, payload: Option<&Payload>) -> api::Job {
         Phase::Ended(ended) => {
             job.cluster = ended.cluster.as_ref().map(text);
             job.ended_at = Some(at(ended.at));
-            job.message = ended.message.as_ref().map(text);
         }
     }
     job
+}
+
+/// How it ended; before that, what went wrong last.
+fn message(record: &JobRecord) -> Option<&Message> {
+    match &record.phase {
+        Phase::Ended(ended) => ended.message.as_ref(),
+        _ => record.troubles.as_ref()?.last_error.as_ref(),
+    }
 }
 
 /// A job with everything that is stored about it.

@@ -4,12 +4,11 @@
 use std::collections::BTreeMap;
 
 use multicluster_core::record::{JobRecord, Phase};
-use multicluster_store::StoredJob;
-use multicluster_types::{RuntimeEnv, State};
+use multicluster_store::{SeenDriver, StoredJob};
+use multicluster_types::{EntrypointResources, Payload, RuntimeEnv, State};
 use serde::Serialize;
-use serde_json::Value;
 
-use super::{driver::Driver, submit::SHOWN};
+use super::submit::SHOWN;
 use crate::resolve::{redact, redact_metadata, redact_text};
 
 /// Ray's fifteen keys.
@@ -17,10 +16,11 @@ use crate::resolve::{redact, redact_metadata, redact_text};
 pub(super) struct JobDetails {
     #[serde(rename = "type")]
     kind: &'static str,
-    /// Ray puts the driver's number here, which means nothing in a pool.
+    /// The driver's number on its cluster. Other clusters use the same ones: nothing is asked for
+    /// by it here.
     job_id: Option<String>,
     submission_id: String,
-    driver_info: Option<Value>,
+    driver_info: Option<SeenDriver>,
     status: &'static str,
     entrypoint: String,
     message: Option<String>,
@@ -35,11 +35,13 @@ pub(super) struct JobDetails {
 }
 
 impl JobDetails {
-    /// `why` says what it waits for, where somebody asked the scheduler; `driver` what its
-    /// cluster knows, where somebody asked that.
-    pub(super) fn new(job: StoredJob, why: Option<String>, driver: Driver) -> Self {
-        let StoredJob { record, payload } = job;
+    /// `why` says what it waits for, where somebody asked the scheduler.
+    pub(super) fn new(job: StoredJob, why: Option<String>) -> Self {
+        let StoredJob { record, payload, seen } = job;
         let payload = payload.unwrap_or_default();
+        // Of a job that waits for its next attempt, the one before is over.
+        let is_latest = |seen: u32| seen == record.attempts && !matches!(record.phase, Phase::Waiting { .. });
+        let seen = seen.filter(|(attempt, _)| is_latest(attempt.0)).map(|(_, seen)| seen).unwrap_or_default();
         let end_time = match &record.phase {
             Phase::Ended(ended) => Some(ended.at.0),
             _ => None,
@@ -55,20 +57,20 @@ impl JobDetails {
         }
         Self {
             kind: "SUBMISSION",
-            job_id: None,
+            job_id: seen.driver.as_ref().map(|driver| driver.id.clone()),
             submission_id: record.id.to_string(),
-            driver_info: None,
+            driver_info: seen.driver,
             status: record.state().as_ray(),
             entrypoint: redact_text(&payload.entrypoint),
-            message: Some(why.unwrap_or_else(|| message(&record))),
-            error_type: driver.error_type,
+            message: Some(message(&record, &payload, why)),
+            error_type: seen.error_type,
             start_time: record.submitted_at.0,
             end_time,
             metadata,
             runtime_env: redact(&payload.runtime_env),
-            driver_agent_http_address: driver.agent_http_address,
-            driver_node_id: driver.node_id,
-            driver_exit_code: driver.exit_code,
+            driver_agent_http_address: seen.agent_http_address,
+            driver_node_id: seen.node_id,
+            driver_exit_code: seen.exit_code,
         }
     }
 }
@@ -86,22 +88,52 @@ fn cluster_of(record: &JobRecord) -> Option<String> {
     }
 }
 
-/// Without asking anybody. In Ray's own words where it has some.
-fn message(record: &JobRecord) -> String {
+/// First in Ray's own words, which programs look for, then in ours.
+fn message(record: &JobRecord, payload: &Payload, why: Option<String>) -> String {
     let on = || cluster_of(record).map_or(String::new(), |cluster| format!(" on cluster {cluster}"));
+    let and = |words: &str, more: Option<&str>| match more {
+        Some(more) => format!("{words}\n{more}"),
+        None => words.to_owned(),
+    };
     match (&record.phase, record.state()) {
         (Phase::Ended(ended), state) => match (&ended.message, state) {
+            (message, State::Stopped) => {
+                and("Job was intentionally stopped.", message.as_ref().map(|message| message.as_str()))
+            }
             (Some(message), _) => message.to_string(),
             (None, State::Succeeded) => "Job finished successfully.".to_owned(),
-            (None, State::Stopped) => "Job was intentionally stopped.".to_owned(),
             (None, _) => format!("Job failed{}.", on()),
         },
-        (_, State::Queued) => "Job is queued; its own status says what it waits for.".to_owned(),
-        (_, State::Dispatching) => format!("Job is being sent{}.", on()),
-        (_, State::Pending) => format!("Job has not started yet{}.", on()),
-        (_, State::Unknown) => format!("Job was sent{}, which does not answer at present.", on()),
+        (_, state @ (State::Queued | State::Dispatching | State::Pending)) => {
+            let ours = why.unwrap_or_else(|| match state {
+                State::Queued => "It is queued; its own status says what it waits for.".to_owned(),
+                State::Dispatching => format!("It is being sent{}.", on()),
+                _ => format!("It is{}.", on()),
+            });
+            and(&not_started(payload, state), Some(&ours))
+        }
+        (_, State::Unknown) => {
+            why.unwrap_or_else(|| format!("Job was sent{}, which does not answer at present.", on()))
+        }
         _ => format!("Job is currently running{}.", on()),
     }
+}
+
+fn not_started(payload: &Payload, state: State) -> String {
+    let EntrypointResources { num_cpus, num_gpus, memory, resources, label_selector: _ } = &payload.reserve;
+    let mut words = "Job has not started yet.".to_owned();
+    if num_cpus.is_some_and(|n| n > 0.0)
+        || num_gpus.is_some_and(|n| n > 0.0)
+        || memory.is_some_and(|n| n > 0)
+        || !resources.is_empty()
+    {
+        words +=
+            " It may be waiting for resources (CPUs, GPUs, memory, custom resources) to become available.";
+    }
+    if state == State::Pending && !payload.runtime_env.is_empty() {
+        words += " It may be waiting for the runtime environment to be set up.";
+    }
+    words
 }
 
 #[cfg(test)]
@@ -109,8 +141,9 @@ mod tests {
     use std::sync::Arc;
 
     use multicluster_core::record::{Ended, JobRecord};
-    use multicluster_types::{ClusterName, JobId, Kind, Payload, Timestamp, Work};
-    use serde_json::json;
+    use multicluster_store::Seen;
+    use multicluster_types::{Attempt, ClusterName, JobId, Kind, Timestamp, Work};
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -130,31 +163,76 @@ mod tests {
         let metadata = [("team".to_owned(), "quant".to_owned())].into();
         let payload =
             Payload { entrypoint: "python x.py".into(), runtime_env, metadata, ..Payload::default() };
-        StoredJob { record, payload: Some(payload) }
+        StoredJob { record, payload: Some(payload), seen: None }
     }
 
     #[test]
     fn a_queued_job_is_pending_and_says_why() {
         let job = a_job(Phase::Waiting { since: Timestamp(1000), not_before: None });
-        let shown =
-            serde_json::to_value(JobDetails::new(job, Some("mac: busy".into()), Driver::default())).unwrap();
+        let shown = serde_json::to_value(JobDetails::new(job, Some("mac: busy".into()))).unwrap();
         assert_eq!(shown["status"], "PENDING");
-        assert_eq!(shown["message"], "mac: busy");
+        assert_eq!(shown["message"], "Job has not started yet.\nmac: busy");
         assert_eq!(shown["metadata"], json!({"team": "quant", "multicluster.state": "queued"}));
         assert_eq!(shown["end_time"], Value::Null);
         assert!(!shown.to_string().contains("hunter2"), "{shown}");
     }
 
     #[test]
+    fn rays_words_come_before_ours() {
+        let shown = |phase: Phase, cpus: Option<f64>, why: Option<&str>| {
+            let mut job = a_job(phase);
+            job.payload.as_mut().unwrap().reserve.num_cpus = cpus;
+            JobDetails::new(job, why.map(str::to_owned)).message.unwrap()
+        };
+        let waits = || Phase::Waiting { since: Timestamp(1000), not_before: None };
+        let resources =
+            "It may be waiting for resources (CPUs, GPUs, memory, custom resources) to become available.";
+        assert_eq!(
+            shown(waits(), Some(2.0), Some("mac: busy")),
+            format!("Job has not started yet. {resources}\nmac: busy")
+        );
+        assert!(!shown(waits(), Some(0.0), None).contains("resources"));
+        let stopped = |message: Option<&str>| {
+            let message = message.map(Into::into);
+            Phase::Ended(Box::new(Ended {
+                state: State::Stopped,
+                at: Timestamp(5000),
+                cluster: None,
+                message,
+            }))
+        };
+        assert_eq!(shown(stopped(None), None, None), "Job was intentionally stopped.");
+        assert_eq!(
+            shown(stopped(Some("stopped before it was dispatched")), None, None),
+            "Job was intentionally stopped.\nstopped before it was dispatched"
+        );
+    }
+
+    #[test]
+    fn what_was_seen_of_the_latest_attempt_is_shown_and_of_an_earlier_one_is_not() {
+        let seen = Seen {
+            driver: Some(SeenDriver { id: "02000000".into(), ..Default::default() }),
+            ..Default::default()
+        };
+        let ended = Ended { state: State::Failed, at: Timestamp(5000), cluster: None, message: None };
+        let ended = a_job(Phase::Ended(Box::new(ended)));
+        let shown = |attempt, job: &StoredJob| {
+            let job = StoredJob { seen: Some((Attempt(attempt), seen.clone())), ..job.clone() };
+            JobDetails::new(job, None).job_id
+        };
+        assert_eq!(shown(1, &ended).as_deref(), Some("02000000"));
+        assert_eq!(shown(2, &ended), None);
+        let mut waits = a_job(Phase::Waiting { since: Timestamp(1000), not_before: None });
+        waits.record.attempts = 1;
+        assert_eq!(shown(1, &waits), None);
+    }
+
+    #[test]
     fn an_ended_job_has_rays_fifteen_keys() {
         let cluster = Some(ClusterName::new("mac").unwrap());
         let ended = Ended { state: State::Succeeded, at: Timestamp(5000), cluster, message: None };
-        let shown = serde_json::to_value(JobDetails::new(
-            a_job(Phase::Ended(Box::new(ended))),
-            None,
-            Driver::default(),
-        ))
-        .unwrap();
+        let job = a_job(Phase::Ended(Box::new(ended)));
+        let shown = serde_json::to_value(JobDetails::new(job, None)).unwrap();
         let mut keys: Vec<_> = shown.as_object().unwrap().keys().map(String::as_str).collect();
         keys.sort_unstable();
         assert_eq!(

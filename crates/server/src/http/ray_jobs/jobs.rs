@@ -1,7 +1,5 @@
 //! One job, and all of them: get, list, stop, delete.
 
-use std::sync::Arc;
-
 use axum::{
     Extension, Json,
     body::{Body, Bytes},
@@ -16,7 +14,7 @@ use multicluster_types::{JobId, Kind, Lang};
 use serde_json::json;
 
 use super::{
-    Desk, Sorry,
+    Sorry,
     details::{JobDetails, needs_why},
     job_id,
 };
@@ -27,7 +25,6 @@ const PAGE: usize = 1000;
 
 pub(super) async fn get(
     State(plane): State<Plane>,
-    Extension(desk): Extension<Arc<Desk>>,
     Path(id): Path<String>,
 ) -> Result<Json<JobDetails>, Sorry> {
     let id = job_id(&id)?;
@@ -40,15 +37,13 @@ pub(super) async fn get(
     } else {
         None
     };
-    let driver = desk.drivers.ask(&plane, &job.record).await;
-    Ok(Json(JobDetails::new(job, why, driver)))
+    Ok(Json(JobDetails::new(job, why)))
 }
 
 /// Everything there is, newest first, page by page: a pool remembers a hundred thousand
 /// jobs, and Ray's clients know no paging.
 pub(super) async fn list(
     State(plane): State<Plane>,
-    Extension(desk): Extension<Arc<Desk>>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, Sorry> {
     let kind = [(CONTENT_TYPE, "application/json")];
@@ -57,14 +52,14 @@ pub(super) async fn list(
     let turn = plane.bounds.search(&caller).await?;
     let first = page(&plane, turn, &caller, None).await?;
     let next = first.next;
-    let text = shown(first, &mut separator, &desk);
+    let text = shown(first, &mut separator);
     if next.is_none() {
         return Ok((kind, text).into_response());
     }
     // However slowly it is read: a page is held, and the next one read when that is taken.
     let place = plane.bounds.stream(&caller)?;
     let rest = stream::try_unfold((next, separator, place), move |(before, mut separator, place)| {
-        let (plane, desk, caller) = (plane.clone(), Arc::clone(&desk), caller.clone());
+        let (plane, caller) = (plane.clone(), caller.clone());
         async move {
             if before.is_none() {
                 return Ok::<_, Failure>(None);
@@ -72,7 +67,7 @@ pub(super) async fn list(
             let turn = plane.bounds.search_on(&caller).await;
             let page = page(&plane, turn, &caller, before).await?;
             let next = page.next;
-            Ok(Some((shown(page, &mut separator, &desk), (next, separator, place))))
+            Ok(Some((shown(page, &mut separator), (next, separator, place))))
         }
     });
     let pieces = stream::once(async { Ok(text) }).chain(rest);
@@ -80,13 +75,12 @@ pub(super) async fn list(
 }
 
 /// A page as its part of one JSON list; `separator` comes before the next job.
-fn shown(page: Page<StoredJob>, separator: &mut u8, desk: &Desk) -> Bytes {
+fn shown(page: Page<StoredJob>, separator: &mut u8) -> Bytes {
     let mut text = Vec::with_capacity(512 * page.items.len() + 2);
     for job in page.items {
         text.push(*separator);
         *separator = b',';
-        let driver = desk.drivers.recall(&job.record).unwrap_or_default();
-        serde_json::to_writer(&mut text, &JobDetails::new(job, None, driver)).unwrap_or_default();
+        serde_json::to_writer(&mut text, &JobDetails::new(job, None)).unwrap_or_default();
     }
     if page.next.is_none() {
         if *separator == b'[' {

@@ -124,6 +124,8 @@ fn parse(body: &[u8]) -> Result<JobRequest, String> {
             resources: numbers(&mut fields, "entrypoint_resources")?,
             label_selector: texts(&mut fields, "entrypoint_label_selector")?,
         },
+        // As in Ray; `multicluster.dedup` says otherwise.
+        always_new: true,
         ..JobRequest::default()
     })
 }

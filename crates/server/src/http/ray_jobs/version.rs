@@ -13,7 +13,7 @@ use multicluster_types::ClusterName;
 use serde::Serialize;
 use tokio::{sync::Mutex, time::timeout};
 
-use super::{Desk, Sorry};
+use super::Sorry;
 use crate::plane::Plane;
 
 /// Of the Jobs API. Clients follow logs if it is not 0.
@@ -40,9 +40,9 @@ pub(super) struct Cache(Mutex<Option<(Instant, Version)>>);
 
 pub(super) async fn version(
     State(plane): State<Plane>,
-    Extension(desk): Extension<Arc<Desk>>,
+    Extension(cache): Extension<Arc<Cache>>,
 ) -> Result<Json<Version>, Sorry> {
-    let mut cache = desk.version.0.lock().await;
+    let mut cache = cache.0.lock().await;
     if let Some((_, known)) = cache.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
         return Ok(Json(known.clone()));
     }

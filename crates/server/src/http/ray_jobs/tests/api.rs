@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use multicluster_ray::Kind;
+use multicluster_testkit::{Endpoint as Asked, Fault};
 use multicluster_types::{Kind as WorkKind, Payload, Work};
 use serde_json::json;
 
@@ -27,23 +28,47 @@ async fn a_job_lives_its_life_as_on_ray() {
 }
 
 #[tokio::test]
-async fn what_the_cluster_knows_of_the_driver_is_told_while_it_answers() {
+async fn status_calls_are_answered_from_what_the_watch_saw_and_never_reach_the_cluster() {
     let fake = a_fake("mac").await;
     let stage = Stage::over(&[&fake]).await;
-    stage.submit("fails", "exit 3").await;
+    stage.submit("fails", "python train.py && sleep 0.2 && exit 3").await;
     stage.wait_for("fails", JobStatus::Failed).await;
-    let details = stage.details("fails").await;
-    assert_eq!(details.driver_exit_code, Some(3));
-    assert_eq!(details.error_type.as_deref(), Some("JOB_ENTRYPOINT_COMMAND_ERROR"));
-    assert!(details.driver_node_id.is_some());
+    stage.submit("runs", "python train.py && sleep 300").await;
+    let has_driver = async || stage.details("runs").await.driver_info.is_some();
+    stage.until("its driver is seen", has_driver).await;
+    // The watch goes on; a hundred status calls must add nothing to what it asks.
+    fake.fault(Asked::Job, Fault::Hang);
+    let before = fake.request_count(Asked::Job);
+    for _ in 0..100 {
+        let failed = stage.details("fails").await;
+        assert_eq!(failed.driver_exit_code, Some(3));
+        assert_eq!(failed.error_type.as_deref(), Some("JOB_ENTRYPOINT_COMMAND_ERROR"));
+        assert!(failed.driver_node_id.is_some() && failed.driver_agent_http_address.is_some());
+        let runs = stage.details("runs").await;
+        assert_eq!(runs.driver_info.unwrap().id, runs.job_id);
+    }
     let listed: Vec<Value> = serde_json::from_str(&stage.get("/api/jobs/").await.1).unwrap();
-    assert_eq!(listed, [stage.shown("fails").await]);
+    assert_eq!(listed, [stage.shown("runs").await, stage.shown("fails").await]);
+    let driver =
+        |shown: &Value| shown["driver_info"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert!(listed.iter().all(|shown| driver(shown) == ["id", "node_ip_address", "pid"]), "{listed:?}");
+    assert!(fake.request_count(Asked::Job) < before + 10);
+}
 
-    stage.submit("fine", "sleep 0.3").await;
-    fake.fault(multicluster_testkit::Endpoint::Job, multicluster_testkit::Fault::Hang);
-    let details = stage.details("fine").await;
-    assert_eq!(details.driver_node_id, None, "a hung cluster hides nothing else");
-    assert_eq!(stage.details("fails").await.driver_exit_code, Some(3), "what was seen is remembered");
+#[tokio::test]
+async fn two_identical_submissions_without_an_id_are_two_jobs_unless_asked_otherwise() {
+    let fake = a_fake("mac").await;
+    let stage = Stage::over(&[&fake]).await;
+    let submit = async |metadata: Value| {
+        let body = json!({"entrypoint": "true", "entrypoint_num_cpus": 1000, "metadata": metadata});
+        let (status, body) = stage.post(body.to_string()).await;
+        assert_eq!(status, 200, "{body}");
+        serde_json::from_str::<BTreeMap<String, String>>(&body).unwrap()["submission_id"].clone()
+    };
+    assert_ne!(submit(json!({})).await, submit(json!({})).await);
+    let once = json!({"multicluster.dedup": "content"});
+    assert_eq!(submit(once.clone()).await, submit(once).await);
+    assert_eq!(stage.ray.jobs().await.unwrap().jobs.len(), 3);
 }
 
 #[tokio::test]
@@ -56,12 +81,17 @@ async fn a_queued_job_is_pending_says_why_and_can_be_stopped() {
     let details = stage.details("large").await;
     assert_eq!(details.status, JobStatus::Pending);
     let message = details.message.unwrap().to_string();
+    let words =
+        "Job has not started yet. It may be waiting for resources (CPUs, GPUs, memory, custom resources) ";
+    assert!(message.starts_with(words), "{message}");
     assert!(message.contains("mac: too small: CPU 1000 asked, 8 in all"), "{message}");
     assert_eq!(stage.logs("large").await, "");
     let not_ended = stage.ray.delete("large").await.unwrap_err();
     assert_eq!(not_ended.kind, Kind::NotEnded, "{not_ended}");
     assert_eq!(stage.ray.stop("large").await.unwrap(), Some(true));
-    assert_eq!(stage.details("large").await.status, JobStatus::Stopped);
+    let stopped = stage.details("large").await;
+    assert_eq!(stopped.status, JobStatus::Stopped);
+    assert!(stopped.message.unwrap().as_str().starts_with("Job was intentionally stopped."));
 }
 
 #[tokio::test]
