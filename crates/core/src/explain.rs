@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::{
     Core, Parent, Refusal,
     jobs::Job,
-    look::Look,
+    look::{Look, View},
     pool::Cluster,
     queue::{QueueName, Rank},
     record::{Live, Phase},
@@ -121,6 +121,10 @@ impl Core {
     /// Nothing changes.
     #[must_use]
     pub fn what_if(&self, work: &Work, parent: Option<&Parent>) -> WhatIf {
+        self.look_at(self.view(), work, parent)
+    }
+
+    pub(crate) fn look_at(&self, view: View<'_>, work: &Work, parent: Option<&Parent>) -> WhatIf {
         let work = stay_with_parent(work.clone(), parent);
         let allowed = parent
             .map_or(Ok(()), |parent| self.check_parent(parent, work.owner.as_ref()))
@@ -128,7 +132,7 @@ impl Core {
         if let Err(refusal) = allowed {
             return WhatIf { chosen: None, refused: Some(refusal.to_string()), clusters: Vec::new() };
         }
-        let look = Look::new(self.view(), &work, Rank::new(work.priority, u64::MAX), &[]);
+        let look = Look::new(view, &work, Rank::new(work.priority, u64::MAX), &[]);
         let mut verdicts = Vec::new();
         let chosen = look.choose(&mut verdicts);
         WhatIf {

@@ -12,8 +12,8 @@ use multicluster_types::{
 use slab::Slab;
 
 use crate::{
-    breaker::Breaker, drivers::Room, jobs::JobKey, ledger::Ledger, pacer::Pacer, policy::Facts, queue::Rank,
-    record::ClusterRecord, timers::Due,
+    breaker::Breaker, drivers::Room, jobs::JobKey, ledger::Ledger, pacer::Pacer, 
+    policy::{Facts, Moment}, queue::Rank, record::ClusterRecord, timers::Due,
 };
 
 /// A cluster's place in the table.
@@ -228,13 +228,20 @@ impl Cluster {
     /// What policies may know about it. `tags` is how many of the work's placement
     /// tags it carries, and how many there are.
     #[inline]
-    pub(crate) fn facts<'a>(&'a self, snapshot: &'a Snapshot, tags: (u32, u32)) -> Facts<'a> {
+    pub(crate) fn facts<'a>(
+        &'a self,
+        snapshot: &'a Snapshot,
+        tags: (u32, u32),
+        moment: Moment,
+    ) -> Facts<'a> {
         Facts {
+            snapshot,
+            moment,
+            unnamed: Quantity::ZERO,
             spec: self.spec(),
             total: &snapshot.total,
             used: &snapshot.used,
             assumed: self.ledger.assumed(),
-            nodes: snapshot.nodes,
             live: u32::try_from(self.live.len()).unwrap_or(u32::MAX),
             desire: self.terms.desire,
             tags_carried: tags.0,
@@ -476,6 +483,7 @@ fn utilization(
 /// Do two snapshots differ in nothing that a decision depends on?
 fn says_the_same(a: &Snapshot, b: &Snapshot) -> bool {
     (&a.total, &a.used, &a.physical, a.nodes) == (&b.total, &b.used, &b.physical, b.nodes)
+        && (&a.ray_version, &a.python_version) == (&b.ray_version, &b.python_version)
 }
 
 /// Could this cluster hold the work if it were empty?

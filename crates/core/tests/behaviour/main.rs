@@ -9,6 +9,7 @@ mod explain;
 mod head_safety;
 mod heads;
 mod operate;
+mod policies;
 mod prototype_failures;
 mod queues;
 mod regressions;

@@ -6,7 +6,10 @@ use super::fail::Fail;
 
 /// The steps to the present form of `state.db`. Step *n* makes version *n*; a step that was
 /// released is never changed.
-pub(super) const STATE: &[&str] = &[include_str!("../../migrations/state/0001_initial.sql")];
+pub(super) const STATE: &[&str] = &[
+    include_str!("../../migrations/state/0001_initial.sql"),
+    include_str!("../../migrations/state/0002_policies.sql"),
+];
 
 /// The steps to the present form of `packages.db`.
 pub(super) const PACKAGES: &[&str] = &[include_str!("../../migrations/packages/0001_initial.sql")];

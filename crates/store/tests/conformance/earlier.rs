@@ -1,6 +1,7 @@
 //! State directories as every version left them are opened, and nothing of them is lost.
 //!
-//! `fixtures/state-1.sql` is `state.db` as version 1 of it left it, `packages-1.sql` likewise.
+//! `fixtures/state-1.sql` is `state.db` as version 1 of it left it, and so on; `packages-1.sql`
+//! likewise.
 //! A new migration comes with the dump of its version: run `write_a_state_to_dump` (ignored),
 //! then `sqlite3 state.db .dump` where it says.
 
@@ -75,6 +76,7 @@ fn contents() -> Vec<Change> {
         decision("running", 1),
         Change::Logs(a_log("failed", 2, "the end\n")),
         Change::Core(Write::Orphan(an_orphan("failed", 1))),
+        Change::Core(Write::Policy(a_policy("night", 0.5))),
         event(1, Some("waiting")),
         event(2, None),
     ];
@@ -97,7 +99,7 @@ fn restore(dir: &Path, state: u32, packages: u32) {
     }
 }
 
-fn check(opened: &mut Opened) {
+fn check(opened: &mut Opened, version: u32) {
     let loaded = opened.store.load().unwrap();
     assert_eq!(loaded.durable.jobs.values().cloned().collect::<Vec<_>>(), {
         let mut jobs = jobs();
@@ -106,6 +108,9 @@ fn check(opened: &mut Opened) {
     });
     assert_eq!(loaded.durable.clusters.into_values().collect::<Vec<_>>(), clusters());
     assert_eq!(loaded.durable.orphans.into_iter().collect::<Vec<_>>(), [an_orphan("failed", 1)]);
+    // Since version 2.
+    let policies = if version < 2 { vec![] } else { vec![a_policy("night", 0.5)] };
+    assert_eq!(loaded.durable.policies.into_values().collect::<Vec<_>>(), policies);
     assert_eq!(loaded.next_event, 3);
     assert!(loaded.plane.starts_with("plane-"), "{}", loaded.plane);
     let reader = &opened.reader;
@@ -133,13 +138,13 @@ fn what_every_version_left_is_opened_and_nothing_is_lost() {
             let dir = TempDir::new();
             restore(dir.path(), state, packages);
             let mut opened = sqlite::open(dir.path(), Options::default()).unwrap();
-            check(&mut opened);
+            check(&mut opened, state);
             // It goes on from there, and is the present version from now on.
             let plane = opened.store.load().unwrap().plane;
             opened.store.commit(&[job(queued("later", 8)), delete("later")]).unwrap();
             drop(opened);
             let mut opened = sqlite::open(dir.path(), Options::default()).unwrap();
-            check(&mut opened);
+            check(&mut opened, state);
             assert_eq!(opened.store.load().unwrap().plane, plane);
         }
     }
@@ -153,6 +158,6 @@ fn write_a_state_to_dump() {
     let mut opened = sqlite::open(&dir, Options::default()).unwrap();
     opened.store.commit(&contents()).unwrap();
     upload(&*opened.packages, "a.zip", PACKAGE).unwrap();
-    check(&mut opened);
+    check(&mut opened, *versions("state").end());
     println!("{}", dir.display());
 }
