@@ -119,6 +119,7 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(clusters::pool))
         .routes(routes!(policies::list))
         .routes(routes!(policies::set, policies::remove))
+        .routes(routes!(policies::attempt))
         .routes(routes!(plane::queue))
         .routes(routes!(plane::history))
         .routes(routes!(plane::settings))

@@ -1,13 +1,20 @@
 //! `/v1/policies`: those of the settings, and those that are registered beside them.
 
+use std::sync::Arc;
+
 use axum::{Extension, Json, extract::State};
 use multicluster_api::{self as api, codes};
-use multicluster_core::{Core, Input, Refusal};
-use multicluster_types::{PolicyName, PolicyRule, PolicySpec};
+use multicluster_core::{Core, Input, Parent, Refusal, Trial, record::JobRecord};
+use multicluster_types::{
+    ClusterName, Decision, JobId, Kind, PolicyName, PolicyRule, PolicySpec, Timestamp, Work,
+};
 use serde_json::json;
 
-use super::request::{self, Policy};
-use crate::{Plane, access::Caller, driver::Failure, http::error::Problem};
+use super::{
+    request::{self, MOST_LISTED, Policy},
+    views,
+};
+use crate::{Plane, access::Caller, driver::Failure, http::error::Problem, submission::JobRequest};
 
 /// List the policies in force
 #[utoipa::path(get, path = "/v1/policies", tag = "policies", operation_id = "list_policies",
@@ -48,6 +55,118 @@ pub(super) async fn remove(
     let remove = Input::RemovePolicy { name: name.as_str().into(), by: caller.owner };
     plane.driver.act(remove).await.map_err(|failure| problem(&plane, failure))?;
     Ok(Json(api::PolicyList { items: plane.driver.see(in_force).await? }))
+}
+
+/// Try a policy before it is registered
+///
+/// How the choice would differ if it were in force, or another in its place, or none: for a job
+/// that is described here, for the work of a job that was submitted, or for the work of the last
+/// decisions. Decisions do not keep the facts of their moment, so all is judged on the clusters as
+/// they are now, as if that work came again; the time between submissions is left out, which says
+/// when and not where. What each cluster would say is told for a single job. Nothing changes.
+#[utoipa::path(post, path = "/v1/policies/try", tag = "policies", operation_id = "try_policy",
+    request_body = api::PolicyTrial,
+    responses((status = 200, body = api::PolicyTried), (status = "4XX", body = api::ErrorBody)))]
+pub(super) async fn attempt(
+    State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
+    request::Json(sent): request::Json<api::PolicyTrial>,
+) -> Result<Json<api::PolicyTried>, Problem> {
+    let name = PolicyName::new(&sent.name).map_err(|error| Problem::told(codes::BAD_POLICY, &error))?;
+    let spec = sent.policy.as_ref().map(|policy| described(&name, policy)).transpose()?;
+    let trial = Trial { name: name.as_str().into(), spec };
+    match (sent.job, sent.job_id, sent.decisions) {
+        (Some(job), None, None) => {
+            let (mut work, parent) = JobRequest::from(*job).check_alone()?.into_work();
+            work.owner = caller.owner;
+            let subject = Subject { work: Arc::new(work), parent, ..Subject::default() };
+            tried(&plane, trial, move |_| Ok((vec![subject], 0)), false).await
+        }
+        (None, Some(id), None) => {
+            let id = JobId::new(&id).map_err(|error| Problem::told(codes::BAD_ID, &error))?;
+            let find = move |core: &Core| {
+                let visible = |record: &&JobRecord| caller.may_see(record.work.owner.as_ref());
+                let record = core.job(&id).filter(visible);
+                let work = record.map(|record| Arc::clone(&record.work));
+                let work = work.ok_or_else(|| Refusal::UnknownJob { job: id.clone() })?;
+                Ok((vec![Subject { work, job: Some(id), ..Subject::default() }], 0))
+            };
+            tried(&plane, trial, find, false).await
+        }
+        (None, None, decisions) => {
+            let count = decisions.unwrap_or(USUAL_DECISIONS) as usize;
+            if !(1..=MOST_LISTED).contains(&count) {
+                let problem = Problem::new(codes::BAD_BODY, format!("decisions: {count} cannot be used"));
+                return Err(problem.hint(format!("expected a whole number from 1 to {MOST_LISTED}")));
+            }
+            let turn = plane.bounds.search(&caller).await?;
+            let page = plane.search(turn, move |store| store.decisions(None, None, count)).await?;
+            let find = move |core: &Core| Ok(decided(core, &caller, page.items));
+            tried(&plane, trial, find, true).await
+        }
+        _ => Err(Problem::new(codes::BAD_BODY, "more than one of job, job_id and decisions is given")
+            .hint("try it on one of them")),
+    }
+}
+
+/// Of decisions, if nobody says how many.
+const USUAL_DECISIONS: u32 = 20;
+
+/// What a policy is tried on.
+struct Subject {
+    work: Arc<Work>,
+    parent: Option<Parent>,
+    job: Option<JobId>,
+    decided: Option<(ClusterName, Timestamp)>,
+}
+
+impl Default for Subject {
+    fn default() -> Self {
+        Self { work: Arc::new(Work::new(Kind::Job)), parent: None, job: None, decided: None }
+    }
+}
+
+/// The work of these decisions, and of how many it is forgotten or not the caller's to see.
+fn decided(core: &Core, caller: &Caller, decisions: Vec<Decision>) -> (Vec<Subject>, usize) {
+    let all = decisions.len();
+    let subject = |decision: Decision| {
+        let record = core.job(&decision.job)?;
+        caller.may_see(record.work.owner.as_ref()).then(|| Subject {
+            work: Arc::clone(&record.work),
+            parent: None,
+            job: Some(decision.job),
+            decided: Some((decision.cluster, decision.at)),
+        })
+    };
+    let subjects: Vec<_> = decisions.into_iter().filter_map(subject).collect();
+    let left_out = all - subjects.len();
+    (subjects, left_out)
+}
+
+async fn tried(
+    plane: &Plane,
+    trial: Trial,
+    find: impl FnOnce(&Core) -> Result<(Vec<Subject>, usize), Refusal> + Send + 'static,
+    brief: bool,
+) -> Result<Json<api::PolicyTried>, Problem> {
+    let look = move |core: &Core| {
+        let (subjects, left_out) = find(core)?;
+        let works = subjects.iter().map(|subject| (&*subject.work, subject.parent.as_ref()));
+        let tried = core.try_policy(&trial, works, brief)?;
+        Ok((subjects, tried, left_out, core.now()))
+    };
+    let looked = plane.driver.read(look).await?;
+    let (subjects, tried, left_out, now) = looked.map_err(Failure::Refused)?;
+    let differ = tried.iter().filter(|tried| tried.differs()).count();
+    let items = subjects.into_iter().zip(tried).map(|(subject, tried)| api::TriedWork {
+        job: subject.job.map(|job| job.to_string()),
+        decided: subject.decided.as_ref().map(|(cluster, _)| cluster.to_string()),
+        decided_at: subject.decided.map(|(_, at)| at.0),
+        differs: tried.differs(),
+        now: views::what_if(tried.now),
+        then: views::what_if(tried.then),
+    });
+    Ok(Json(api::PolicyTried { at: now.0, differ, items: items.collect(), left_out }))
 }
 
 /// All of them, those of the settings first.
