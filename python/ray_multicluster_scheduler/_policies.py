@@ -89,7 +89,8 @@ def work_of(job_id: str | None, decisions: int | None) -> dict[str, Any]:
     """On what it is tried."""
     if job_id is not None and decisions is not None:
         raise ConfigurationError(
-            "job_id and decisions are both given", hint="try it on one job, or on the last decisions"
+            "job_id and decisions are both given",
+            hint="try it on one job, or on the last decisions",
         )
     given = {"job_id": job_id, "decisions": decisions}
     return {key: value for key, value in given.items() if value is not None}
