@@ -41,6 +41,15 @@ impl Events {
     }
 }
 
+/// What an event is about: `job`, `cluster` or `policy`.
+pub(crate) fn kind(event: &StoredEvent) -> &'static str {
+    match event.job {
+        Some(_) => "job",
+        None if event.body.starts_with(r#"{"type":"policy""#) => "policy",
+        None => "cluster",
+    }
+}
+
 /// Routine is for those who ask; what an operator should see is told to everybody.
 fn log(event: &StoredEvent) {
     // Jobs change a hundred thousand times a second at times: nothing is done in vain.
@@ -50,7 +59,7 @@ fn log(event: &StoredEvent) {
     let told: Value = serde_json::from_str(&event.body).unwrap_or_default();
     let field = |name: &str| told.get(name).and_then(Value::as_str).unwrap_or_default();
     let (seq, cluster, message) = (event.seq, field("cluster"), field("message"));
-    if field("type") == "policy" {
+    if kind(event) == "policy" {
         let (policy, change, owner) = (field("policy"), field("change"), field("owner"));
         return tracing::info!(seq, policy, change, owner, message, "policy");
     }

@@ -189,7 +189,9 @@ fn view(spec: &PolicySpec, source: &str) -> api::Policy {
 fn described(name: &PolicyName, sent: &api::PolicyRequest) -> Result<PolicySpec, Problem> {
     let mut entry = json!(sent);
     entry["name"] = name.as_str().into();
-    let text = json!({"clusters": [], "scheduler": {"policies": [entry]}}).to_string();
+    // A file has clusters.
+    let some = json!({"name": "x", "head_address": "127.0.0.1:1", "dashboard": "http://127.0.0.1:1"});
+    let text = json!({"clusters": [some], "scheduler": {"policies": [entry]}}).to_string();
     let bad = |message: String| Problem::new(codes::BAD_POLICY, message);
     let config = multicluster_config::parse(&text, "the body", std::iter::empty()).map_err(|error| {
         let messages: Vec<_> =

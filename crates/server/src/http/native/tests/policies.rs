@@ -128,6 +128,8 @@ async fn only_administrators_change_policies_and_each_tries_on_its_own_work() {
         let field = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
         [field("policy"), field("change"), field("owner"), field("message")]
     };
+    let kinds: Vec<_> = events.iter().map(crate::events::kind).collect();
+    assert_eq!(kinds, ["cluster", "cluster", "job", "policy", "policy"], "as the stream names them");
     assert_eq!(shown(told[0]), ["mine", "registered", "root", "filter true"]);
     assert_eq!(shown(told[1]), ["mine", "removed", "root", ""]);
 }
