@@ -23,6 +23,8 @@ from ._calls import (
     get_task_status,
     list_clusters,
     list_jobs,
+    policies,
+    register_policy,
     stop_job,
     submit_actor,
     submit_actor_async,
@@ -32,11 +34,14 @@ from ._calls import (
     submit_tasks,
     submit_tasks_async,
     tail_job_logs,
+    try_policy,
+    unregister_policy,
     wait_for_all_jobs,
 )
 from ._context import JobContext, cluster_context, current_cluster, current_context
 from ._jobs.info import JobInfo
 from ._jobs.interrupts import graceful_shutdown_on_keyboard_interrupt
+from ._policies import Policy, PolicyTrial, TriedWork
 from ._scheduler import (
     Scheduler,
     Submission,
@@ -49,8 +54,11 @@ from .errors import *  # noqa: F403
 __all__ = [
     "JobContext",
     "JobInfo",
+    "Policy",
+    "PolicyTrial",
     "Scheduler",
     "Submission",
+    "TriedWork",
     "__version__",
     "cluster_context",
     "current_cluster",
@@ -67,6 +75,8 @@ __all__ = [
     "initialize_scheduler_environment",
     "list_clusters",
     "list_jobs",
+    "policies",
+    "register_policy",
     "stop_job",
     "submit_actor",
     "submit_actor_async",
@@ -76,6 +86,8 @@ __all__ = [
     "submit_tasks",
     "submit_tasks_async",
     "tail_job_logs",
+    "try_policy",
+    "unregister_policy",
     "wait_for_all_jobs",
     *errors.__all__,
 ]

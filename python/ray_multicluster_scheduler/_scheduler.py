@@ -12,11 +12,13 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Callable
 
+from . import _policies
 from ._context import JobContext, current_context
 from ._jobs.jobs import JobInfo, Jobs
 from ._keywords import also_as
 from ._plane.attach import attach, wanted, warn_of_settings_not_in_force
 from ._plane.client import ControlPlane, segment
+from ._policies import Policy, PolicyTrial
 from ._settings import ACTOR_READY_TIMEOUT, settings
 from ._work.known import Entry, Known
 from ._work.leases import new_id
@@ -318,6 +320,64 @@ class Scheduler:
     def list_clusters(self) -> list[dict[str, Any]]:
         """All clusters as they stand: health, resources, weight, tags, circuit."""
         return self.plane.get("/v1/clusters")["items"]
+
+    # -- policies
+
+    def policies(self) -> list[Policy]:
+        """The policies in force: those of the settings, and those that were registered."""
+        return _policies.policies(self.plane)
+
+    def register_policy(
+        self,
+        name: str,
+        expression: str | None = None,
+        *,
+        filter: str | None = None,
+        weight: float | None = None,
+    ) -> Policy:
+        """Puts a policy of your own into force, at once and for good, beside those of the settings.
+
+        `expression` is a CEL expression that scores a cluster 0..1; `filter` one that must be
+        true for a cluster to take the work. One of the two, unless the name is that of a built-in
+        score. A registered one of the same name is replaced.
+
+        Raises:
+            PolicyEvaluationError: the expression cannot be used; the text says why.
+            ConfigurationError: the settings have a policy of this name.
+        """
+        return _policies.register(self.plane, name, _policies.rule_of(expression, filter, weight))
+
+    def unregister_policy(self, name: str) -> None:
+        """Takes a registered policy away.
+
+        Raises:
+            ConfigurationError: there is none of this name, or it is one of the settings.
+        """
+        _policies.unregister(self.plane, name)
+
+    def try_policy(
+        self,
+        name: str,
+        expression: str | None = None,
+        *,
+        filter: str | None = None,
+        weight: float | None = None,
+        remove: bool = False,
+        job_id: str | None = None,
+        decisions: int | None = None,
+    ) -> PolicyTrial:
+        """How choices would differ with this policy, or without it (`remove`). Nothing changes.
+
+        Looked at is the work of one job (`job_id`), or of the last `decisions`, 20 by default, on
+        the clusters as they are now.
+
+        Raises:
+            PolicyEvaluationError: the expression cannot be used; the text says why.
+        """
+        trial: dict[str, Any] = {"name": name, **_policies.work_of(job_id, decisions)}
+        if not remove:
+            trial["policy"] = _policies.rule_of(expression, filter, weight)
+        return _policies.attempt(self.plane, trial)
 
     @property
     def plane(self) -> ControlPlane:

@@ -84,6 +84,8 @@ codes! {
         "ended jobs are forgotten after retain_for";
     UNKNOWN_CLUSTER = "unknown_cluster", 404, "There is no such cluster; 400 where a job names it.",
         "GET /v1/clusters lists those there are";
+    UNKNOWN_POLICY = "unknown_policy", 404, "There is no such policy.",
+        "GET /v1/policies lists those there are";
     METHOD_NOT_ALLOWED = "method_not_allowed", 405, "This address does not take this method.",
         "the Allow header of this answer names those it takes";
     TOO_SLOW = "too_slow", 408, "The request did not arrive in time.",
@@ -98,12 +100,14 @@ codes! {
         "it expired or was given to a later attempt; submit again";
     DUPLICATE_CLUSTER = "duplicate_cluster", 409, "A cluster of this name is registered already.",
         "PUT /v1/clusters/NAME replaces it";
+    FILE_POLICY = "file_policy", 409, "The policy is one of the settings: the API does not change those.",
+        "change it under scheduler.policies in the configuration file, or use another name";
     TOO_LARGE = "too_large", 413, "The body, or a list in it, is larger than allowed.",
         "send less at once";
     BAD_CONFIG = "bad_config", 422, "The configuration file has errors; nothing was changed.",
         "correct the file, then reload";
-    BAD_POLICY = "bad_policy", 422, "A policy of the settings cannot be used; nothing was changed.",
-        "correct the policy, then reload";
+    BAD_POLICY = "bad_policy", 422, "A policy cannot be used; nothing was changed.",
+        "correct the policy: expressions are CEL, see docs/scheduling.md";
     INFEASIBLE = "infeasible", 422, "No registered cluster could ever take this work.",
         "ask for less, or set infeasible: queue";
     QUEUE_FULL = "queue_full", 429, "The queue is full: try later.",

@@ -4,7 +4,7 @@ use multicluster_types::{Kind, Resources};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{ClusterVerdict, schema};
+use crate::{ClusterVerdict, Policy, schema};
 
 /// What waits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -105,22 +105,6 @@ pub struct Setting {
     pub env: String,
     /// What it means.
     pub doc: String,
-}
-
-/// One policy.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Policy {
-    /// Its name.
-    pub name: String,
-    /// `built_in`, `score` or `filter`.
-    #[schema(example = "built_in")]
-    pub kind: String,
-    /// Its share in the sum; filters have none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub weight: Option<f64>,
-    /// The expression, of those that have one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expression: Option<String>,
 }
 
 /// What a reload came to.

@@ -109,6 +109,16 @@ impl Client {
         self.ask(request.header(header::CONTENT_TYPE, "application/json").body(body)).await
     }
 
+    pub(crate) async fn put<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: &impl Serialize,
+    ) -> Result<Answer<T>, Failure> {
+        let body = serde_json::to_vec(body).expect("the API's own types are JSON");
+        let request = self.request(Method::PUT, path, &[]);
+        self.ask(request.header(header::CONTENT_TYPE, "application/json").body(body)).await
+    }
+
     pub(crate) async fn delete<T: DeserializeOwned>(
         &self,
         path: &[&str],

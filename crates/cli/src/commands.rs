@@ -7,6 +7,7 @@ pub(crate) mod events;
 pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod logs;
+pub(crate) mod policies;
 pub(crate) mod queue;
 pub(crate) mod replay;
 pub(crate) mod retry;

@@ -136,7 +136,7 @@ mod tests {
         for code in codes::ALL {
             let exit = Exit::of(code.status, code.word);
             let expected = match code.word {
-                "not_found" | "unknown_job" | "unknown_cluster" => Exit::NotFound,
+                "not_found" | "unknown_job" | "unknown_cluster" | "unknown_policy" => Exit::NotFound,
                 "too_slow" | "internal" | "store_failed" => Exit::Failed,
                 "bad_token" => Exit::Refused,
                 word if word.starts_with("bad_") => Exit::BadInput,

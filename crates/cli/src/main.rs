@@ -91,6 +91,8 @@ enum Guest {
     Queue,
     /// List the clusters, or change them.
     Clusters(commands::clusters::Args),
+    /// List the policies in force, try one, register or remove one.
+    Policies(commands::policies::Args),
     /// Print what happened, or what happens.
     Events(commands::events::Args),
     /// What other settings would have done with the jobs of the past.
@@ -147,6 +149,7 @@ async fn ask(guest: Guest, context: &Context) -> anyhow::Result<()> {
         Guest::WhatIf(args) => commands::what_if::run(&args, context).await?,
         Guest::Queue => commands::queue::run(context).await?,
         Guest::Clusters(args) => commands::clusters::run(&args, context).await?,
+        Guest::Policies(args) => commands::policies::run(&args, context).await?,
         Guest::Events(args) => commands::events::run(&args, context).await?,
         Guest::Replay(args) => commands::replay::run(&args, context).await?,
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use multicluster_core::policy;
-use multicluster_types::{PolicyRule, PolicySpec, Weight, settings::closest};
+use multicluster_types::{PolicyName, PolicyRule, PolicySpec, Weight, settings::closest};
 
 use crate::{
     report::{Report, excerpt},
@@ -152,10 +152,8 @@ fn policy_name<'n>(
     names: &mut BTreeMap<&'n str, Mark>,
     report: &mut Report<'_>,
 ) -> Option<&'n str> {
-    const MAX_LENGTH: usize = 64;
     let name = scalar::text(key, node, EXAMPLE, report)?;
-    let is_fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    if name.is_empty() || name.len() > MAX_LENGTH || !name.chars().all(is_fine) {
+    if PolicyName::new(name).is_err() {
         let message = format!("{} cannot be the name of a policy", excerpt(name));
         report.error(node.at, message, "use up to 64 letters, digits, '_', '.' and '-'");
         return None;

@@ -1,10 +1,10 @@
 //! The state machine: inputs in, outputs out, and the one way a job changes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use multicluster_types::{
-    Attempt, ClusterName, JobId, Kind, Settings, Span, State, Timestamp, Transition, Verdict,
-    settings::Infeasible,
+    Attempt, ClusterName, JobId, Kind, Message, PolicySpec, Settings, Span, State, Timestamp, Transition,
+    Verdict, settings::Infeasible,
 };
 
 use crate::{
@@ -40,7 +40,10 @@ pub struct Core {
     /// How far the driver's clock is behind `now`, because it was set back.
     pub(crate) skew: Span,
     pub(crate) settings: Settings,
+    /// Those of the settings and those that were registered, together.
     pub(crate) policies: Policies,
+    /// Those that were registered beside the settings.
+    pub(crate) registered: BTreeMap<Message, PolicySpec>,
     pub(crate) pool: Pool,
     pub(crate) queue: Queue,
     pub(crate) jobs: Jobs,
@@ -48,6 +51,10 @@ pub struct Core {
     pub(crate) orphans_being_stopped: BTreeSet<Orphan>,
     pub(crate) timers: Timers,
     pub(crate) retention_due: Due,
+    /// Policies that ask for the time look again then.
+    pub(crate) policies_due: Due,
+    /// Since when the head that has waited longest waits, if a policy asks for that.
+    pub(crate) oldest: Option<Timestamp>,
     pub(crate) dirty: Dirty,
     /// Scratch space of the cycle.
     pub(crate) verdicts: Vec<Verdict>,
@@ -62,7 +69,8 @@ impl Core {
         Ok(Self {
             now: Timestamp::default(),
             skew: Span::ZERO,
-            policies: Policies::compile(&settings.policies)?,
+            policies: Policies::of_settings(&settings)?,
+            registered: BTreeMap::new(),
             settings,
             pool: Pool::default(),
             queue: Queue::default(),
@@ -71,6 +79,8 @@ impl Core {
             orphans_being_stopped: BTreeSet::new(),
             timers: Timers::default(),
             retention_due: None,
+            policies_due: None,
+            oldest: None,
             dirty: Dirty::default(),
             verdicts: Vec::new(),
         })
@@ -90,6 +100,7 @@ impl Core {
         while self.dirty.all || !self.dirty.classes.is_empty() {
             self.cycle(&mut out);
         }
+        self.watch_the_time();
         out
     }
 
@@ -148,6 +159,8 @@ impl Core {
             Input::Uncordon { cluster } => self.uncordon(&cluster, out).map(done),
             Input::CheckNow { cluster } => self.check_now(&cluster, out).map(done),
             Input::Reload { settings, clusters } => self.reload(*settings, clusters, out).map(done),
+            Input::SetPolicy { spec, by } => self.set_policy(*spec, by, out).map(done),
+            Input::RemovePolicy { name, by } => self.remove_policy(&name, by, out).map(done),
             Input::Together(inputs) => {
                 let each = |input| Ok(self.apply(input, out)?.unwrap_or(Reply::Done));
                 Ok(Some(Reply::Each(inputs.into_iter().map(each).collect())))
@@ -181,6 +194,10 @@ impl Core {
                 Timer::Breaker(cluster) => {
                     self.pool[cluster].breaker_due = None;
                     self.handle_breaker_due(cluster, out);
+                }
+                Timer::Policies => {
+                    self.policies_due = None;
+                    self.dirty.all = true;
                 }
                 Timer::Retention => {
                     self.retention_due = None;
@@ -295,6 +312,7 @@ impl Core {
             Phase::Waiting { .. } => {
                 let class = job.class;
                 self.queue.leave(class, job.record.seq);
+                self.dirty.all |= self.policies.uses().queued;
                 self.watch_for_starvation(class);
                 if self.pool.is_reserved_for(&self.jobs[key].record.id) {
                     self.dirty.all = true;
@@ -325,6 +343,7 @@ impl Core {
     pub(crate) fn make_ready(&mut self, key: JobKey) {
         let job = &self.jobs[key];
         let class = job.class;
+        self.dirty.all |= self.policies.uses().queued;
         if self.queue.make_ready(class, job.record.seq, key) {
             self.dirty.classes.insert(class);
             self.watch_for_starvation(class);

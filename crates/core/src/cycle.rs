@@ -66,6 +66,7 @@ impl Ceiling {
 impl Core {
     /// Places what can be placed.
     pub(crate) fn cycle(&mut self, out: &mut Output) {
+        self.note_oldest();
         let dirty = std::mem::take(&mut self.dirty);
         let mut agenda = self.heads(dirty);
         let mut verdicts = std::mem::take(&mut self.verdicts);
@@ -136,7 +137,13 @@ impl Core {
 
     /// Phase 2, snapshot: the latest facts per cluster, plus the ledger.
     pub(crate) fn view(&self) -> View<'_> {
-        View { now: self.now, settings: &self.settings, policies: &self.policies, pool: &self.pool }
+        View {
+            moment: self.moment(),
+            settings: &self.settings,
+            policies: &self.policies,
+            pool: &self.pool,
+            spaced: true,
+        }
     }
 
     /// Phase 3, filter, and phase 4, score, ties broken by round robin.

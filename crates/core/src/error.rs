@@ -94,9 +94,27 @@ pub enum Refusal {
         /// Twice in one list, or in the list and in the pool.
         in_list: bool,
     },
-    /// A policy of the settings cannot be used.
+    /// A policy cannot be used.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// The policy belongs to the settings, and only they change it.
+    #[error(
+        "policy {name} is one of the settings, so the API cannot {verb} it\n  hint: change it under scheduler.policies in the configuration file, or use another name"
+    )]
+    FilePolicy {
+        /// Which.
+        name: Message,
+        /// What was asked.
+        verb: &'static str,
+    },
+    /// There is no such policy.
+    #[error("there is no policy {name}\n  hint: {}", known_policies(.known))]
+    UnknownPolicy {
+        /// What was named.
+        name: Message,
+        /// What there is.
+        known: Vec<Message>,
+    },
 }
 
 impl Refusal {
@@ -115,6 +133,8 @@ impl Refusal {
             Refusal::NoLease { .. } => "no_lease",
             Refusal::DuplicateCluster { .. } => "duplicate_cluster",
             Refusal::Policy(_) => "bad_policy",
+            Refusal::FilePolicy { .. } => "file_policy",
+            Refusal::UnknownPolicy { .. } => "unknown_policy",
         }
     }
 }
@@ -127,6 +147,11 @@ fn known_clusters(known: &[ClusterName]) -> String {
         n if n > SHOWN => format!("there are {}, and {} more", names.join(", "), n - SHOWN),
         _ => format!("there are {}", names.join(", ")),
     }
+}
+
+fn known_policies(known: &[Message]) -> String {
+    let names: Vec<_> = known.iter().map(Message::as_str).collect();
+    if names.is_empty() { "none is in force".to_owned() } else { format!("there are {}", names.join(", ")) }
 }
 
 fn twice(in_list: bool) -> &'static str {

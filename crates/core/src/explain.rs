@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::{
     Core, Parent, Refusal,
     jobs::Job,
-    look::Look,
+    look::{Look, View},
     pool::Cluster,
     queue::{QueueName, Rank},
     record::Phase,
@@ -147,6 +147,10 @@ impl Core {
     /// Nothing changes.
     #[must_use]
     pub fn what_if(&self, work: &Work, parent: Option<&Parent>) -> WhatIf {
+        self.look_at(self.view(), work, parent)
+    }
+
+    pub(crate) fn look_at(&self, view: View<'_>, work: &Work, parent: Option<&Parent>) -> WhatIf {
         let work = stay_with_parent(work.clone(), parent);
         let allowed = parent
             .map_or(Ok(()), |parent| self.check_parent(parent, work.owner.as_ref()))
@@ -155,7 +159,7 @@ impl Core {
             let refused = Some(refusal.to_string());
             return WhatIf { at: self.now, chosen: None, refused, clusters: Vec::new() };
         }
-        let look = Look::new(self.view(), &work, Rank::new(work.priority, u64::MAX), &[]);
+        let look = Look::new(view, &work, Rank::new(work.priority, u64::MAX), &[]);
         let mut verdicts = Vec::new();
         let chosen = look.choose(&mut verdicts);
         WhatIf {

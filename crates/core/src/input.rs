@@ -1,8 +1,8 @@
 //! Everything that can happen to the core.
 
 use multicluster_types::{
-    Attempt, ClusterName, ClusterSpec, ContentHash, Incarnation, JobId, Message, Settings, Snapshot, Span,
-    Timestamp, Work,
+    Attempt, ClusterName, ClusterSpec, ContentHash, Incarnation, JobId, Message, Owner, PolicySpec, Settings,
+    Snapshot, Span, Timestamp, Work,
 };
 
 /// One thing that happened. Completions carry the job and the attempt they belong
@@ -158,6 +158,20 @@ pub enum Input {
         settings: Box<Settings>,
         /// All clusters of the file: others that a file brought are removed.
         clusters: Vec<ClusterSpec>,
+    },
+    /// An operator adds a policy beside those of the settings, or puts another in its place.
+    SetPolicy {
+        /// The whole of it.
+        spec: Box<PolicySpec>,
+        /// Who, where tokens say so.
+        by: Option<Owner>,
+    },
+    /// An operator takes a policy away that was added so.
+    RemovePolicy {
+        /// Which.
+        name: Message,
+        /// Who, where tokens say so.
+        by: Option<Owner>,
     },
     /// Several things at once: one cycle, and an answer for each in order.
     Together(Vec<Input>),

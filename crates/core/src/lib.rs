@@ -11,7 +11,7 @@
 //! - `queue` equivalence classes, order, bounds · `heads` what is next in each · `index` who could be next
 //! - `pool` what is known per cluster · `jobs` per job · `timers` what is due when
 //! - `ledger`, `breaker`, `drivers`, `pacer` one rule each
-//! - `submit`, `attempts`, `leases`, `operate` what callers, attempts, holders and operators do
+//! - `submit`, `attempts`, `leases`, `operate`, `registry` what callers, attempts, holders and operators do
 //! - `explain` why · `view` what there is · `rebuild` after a crash · `record` what is durable
 
 mod attempts;
@@ -37,6 +37,7 @@ mod pool;
 mod queue;
 mod rebuild;
 pub mod record;
+mod registry;
 mod submit;
 mod timers;
 mod view;
@@ -49,7 +50,10 @@ pub use input::{
     DispatchOutcome, Identity, Input, LookupOutcome, Observation, Parent, ReleaseOutcome, RunStatus,
     Submission,
 };
-pub use output::{Accepted, ClusterChange, CycleStats, Duplicate, Effect, Event, Output, Reply, Write};
+pub use output::{
+    Accepted, ClusterChange, CycleStats, Duplicate, Effect, Event, Output, PolicyChange, Reply, Write,
+};
 pub use queue::{QueueKind, QueueName};
 pub use rebuild::Durable;
+pub use registry::{Trial, Tried};
 pub use view::{CircuitState, ClusterView, HealthState};

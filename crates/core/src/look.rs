@@ -5,12 +5,12 @@ use std::cmp::Reverse;
 
 use multicluster_types::{
     ClusterName, Dimension, Kind, Message, Origin, Preference, Quantity, Reason, Settings, Snapshot, Tag,
-    Tags, Timestamp, Verdict, Work, settings::TagAffinity,
+    Tags, Verdict, Work, settings::TagAffinity,
 };
 
 use crate::{
     nodes,
-    policy::{Facts, Policies},
+    policy::{Facts, Moment, Policies},
     pool::{Cluster, ClusterKey, Health, Pool, TagBits, infeasible},
     queue::Rank,
 };
@@ -18,10 +18,12 @@ use crate::{
 /// What every look needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct View<'a> {
-    pub(crate) now: Timestamp,
+    pub(crate) moment: Moment,
     pub(crate) settings: &'a Settings,
     pub(crate) policies: &'a Policies,
     pub(crate) pool: &'a Pool,
+    /// Does the time between submissions count? Not for those who ask where, and not when.
+    pub(crate) spaced: bool,
 }
 
 /// One look.
@@ -159,7 +161,8 @@ impl<'a> Look<'a> {
 
     #[inline]
     fn facts<'c>(&self, cluster: &'c Cluster, passed: &Passed<'c>) -> Facts<'c> {
-        cluster.facts(passed.snapshot, (self.tags_wanted - passed.missing_tags, self.tags_wanted))
+        let tags = (self.tags_wanted - passed.missing_tags, self.tags_wanted);
+        cluster.facts(passed.snapshot, tags, self.view.moment)
     }
 
     /// All filters, in order. What does not pass is told to `reject`, which puts the
@@ -328,10 +331,10 @@ impl<'a> Look<'a> {
 
     /// The 40-second rule. The rest of a batch shares the slot of its first.
     fn too_soon(&self, cluster: &Cluster) -> Option<Reason> {
-        if !self.work.is_top_level() {
+        if !self.work.is_top_level() || !self.view.spaced {
             return None;
         }
-        let until = cluster.spaced_until(self.view.now)?;
+        let until = cluster.spaced_until(self.view.moment.now)?;
         let last = cluster.record.clock.as_ref()?;
         let same_batch = self.work.group.is_some() && last.group == self.work.group;
         (!same_batch).then_some(Reason::TooSoon { until })

@@ -9,7 +9,6 @@ use crate::{
     breaker::Moved,
     jobs::{Job, JobKey},
     pacer::Pacer,
-    policy::Policies,
     pool::{Cluster, ClusterKey, Health},
     record::{ClusterRecord, Cordon, Phase, Source, Stage},
     timers::Timer,
@@ -362,8 +361,10 @@ impl Core {
         if let Some(twice) = clusters.iter().find(|spec| !names.insert(spec.name.clone())) {
             return Err(Refusal::DuplicateCluster { cluster: twice.name.clone(), in_list: true });
         }
-        self.policies = Policies::compile(&settings.policies)?;
+        let (policies, unusable) = self.usable(&settings)?;
+        self.policies = policies;
         self.settings = settings;
+        self.retire_policies(unusable, out);
         let gone = |(_, c): &(ClusterKey, &crate::pool::Cluster)| {
             c.record.source == Source::File && !c.record.leaving && !names.contains(c.name())
         };

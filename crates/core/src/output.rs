@@ -1,7 +1,10 @@
 //! Everything the core wants done, in the order it must be done: commit all
 //! writes, then perform the effects, then tell the events.
 
-use multicluster_types::{Attempt, ClusterName, Decision, JobId, Message, ReasonKind, State, Timestamp};
+use multicluster_types::{
+    Attempt, ClusterName, Decision, JobId, Message, Owner, PolicyRule, PolicySpec, ReasonKind, State,
+    Timestamp,
+};
 
 use crate::{
     Refusal,
@@ -43,6 +46,10 @@ pub enum Write {
     Orphan(Orphan),
     /// It does not.
     DeleteOrphan(Orphan),
+    /// This is now the policy of this name, beside those of the settings.
+    Policy(PolicySpec),
+    /// There is no such policy beside those of the settings.
+    DeletePolicy(Message),
 }
 
 /// A request to the outside. The driver reports how each came out; it never
@@ -159,7 +166,7 @@ pub enum Duplicate {
 }
 
 /// Something worth telling.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// A job is in another state.
     Job {
@@ -185,6 +192,28 @@ pub enum Event {
         /// What changed.
         change: ClusterChange,
     },
+    /// Work is placed by another policy.
+    Policy {
+        /// Which.
+        name: Message,
+        /// When.
+        at: Timestamp,
+        /// What changed.
+        change: PolicyChange,
+        /// Who wanted it, where tokens say so.
+        by: Option<Owner>,
+    },
+}
+
+/// What changed about a policy.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PolicyChange {
+    /// It is new.
+    Registered(PolicyRule),
+    /// It replaces another of its name.
+    Changed(PolicyRule),
+    /// It is gone, and why if nobody asked for that.
+    Removed(Option<Message>),
 }
 
 /// What changed about a cluster.

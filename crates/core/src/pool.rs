@@ -13,8 +13,16 @@ use multicluster_types::{
 use slab::Slab;
 
 use crate::{
-    breaker::Breaker, drivers::Room, jobs::JobKey, ledger::Ledger, nodes, pacer::Pacer, policy::Facts,
-    queue::Rank, record::ClusterRecord, timers::Due,
+    breaker::Breaker,
+    drivers::Room,
+    jobs::JobKey,
+    ledger::Ledger,
+    nodes,
+    pacer::Pacer,
+    policy::{Facts, Moment},
+    queue::Rank,
+    record::ClusterRecord,
+    timers::Due,
 };
 
 /// A cluster's place in the table.
@@ -233,14 +241,17 @@ impl Cluster {
     /// What policies may know about it. `tags` is how many of the work's placement
     /// tags it carries, and how many there are.
     #[inline]
-    pub(crate) fn facts<'a>(&'a self, snapshot: &'a Snapshot, tags: (u32, u32)) -> Facts<'a> {
+    pub(crate) fn facts<'a>(&'a self, snapshot: &'a Snapshot, tags: (u32, u32), moment: Moment) -> Facts<'a> {
         Facts {
+            snapshot,
+            platform: &self.platform,
+            moment,
+            unnamed: Quantity::ZERO,
             spec: self.spec(),
             total: &snapshot.total,
             used: &snapshot.used,
             assumed: self.ledger.promised(),
             claimed: self.ledger.claimed(),
-            nodes: snapshot.nodes,
             live: u32::try_from(self.live.len()).unwrap_or(u32::MAX),
             desire: self.terms.desire,
             tags_carried: tags.0,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use multicluster_types::{ClusterName, JobId, Kind, Settings, Timestamp};
+use multicluster_types::{ClusterName, JobId, Kind, Message, PolicySpec, Settings, Timestamp};
 
 use crate::{
     Core, Effect, Output, Refusal, Write,
@@ -20,6 +20,8 @@ pub struct Durable {
     pub jobs: BTreeMap<JobId, JobRecord>,
     /// Attempts that were given up and may still run.
     pub orphans: BTreeSet<Orphan>,
+    /// Those that were registered beside the settings, by name.
+    pub policies: BTreeMap<Message, PolicySpec>,
 }
 
 impl Durable {
@@ -44,6 +46,12 @@ impl Durable {
             Write::DeleteOrphan(orphan) => {
                 self.orphans.remove(orphan);
             }
+            Write::Policy(spec) => {
+                self.policies.insert(spec.name.clone(), spec.clone());
+            }
+            Write::DeletePolicy(name) => {
+                self.policies.remove(name);
+            }
             Write::Attempt(_) | Write::Decision(_) => {}
         }
     }
@@ -63,6 +71,8 @@ impl Core {
             core.pool.add(record, &core.settings);
         }
         core.orphans = durable.orphans;
+        core.registered = durable.policies;
+        core.policies = core.usable(&core.settings)?.0;
         let mut jobs: Vec<_> = durable.jobs.into_values().collect();
         // In order of acceptance, so that a rebuilt queue is filled front to back.
         jobs.sort_by_key(|record| record.seq);
@@ -102,6 +112,8 @@ impl Core {
             }
         }
         self.recover_clocks(&mut out);
+        let unusable = self.usable(&self.settings).map(|(_, unusable)| unusable);
+        self.retire_policies(unusable.unwrap_or_default(), &mut out);
         self.forget_old(&mut out);
         out
     }
@@ -141,6 +153,7 @@ impl Core {
             clusters: self.pool.iter().map(|(_, c)| (c.name().clone(), c.record.clone())).collect(),
             jobs: self.jobs.iter().map(|(_, job)| (job.record.id.clone(), job.record.clone())).collect(),
             orphans: self.orphans.clone(),
+            policies: self.registered.clone(),
         }
     }
 
@@ -180,7 +193,7 @@ impl Core {
             }
         }
         self.check_starting()?;
-        let bound = self.jobs.len() + self.queue.class_count() + 3 * self.pool.names().len() + 1;
+        let bound = self.jobs.len() + self.queue.class_count() + 3 * self.pool.names().len() + 2;
         if self.timers.len() > bound {
             return Err(format!("{} timers for {bound} owners", self.timers.len()));
         }

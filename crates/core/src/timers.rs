@@ -20,6 +20,8 @@ pub(crate) enum Timer {
     Freshness(ClusterKey),
     /// An open circuit may be probed.
     Breaker(ClusterKey),
+    /// A policy that asks for the time may say something else.
+    Policies,
     /// Ended jobs may be forgotten.
     Retention,
 }

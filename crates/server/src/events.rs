@@ -2,9 +2,9 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use multicluster_core::{ClusterChange, Event};
+use multicluster_core::{ClusterChange, Event, PolicyChange};
 use multicluster_store::{Change, StoredEvent};
-use multicluster_types::{Attempt, ClusterName, JobId, Message, State, Timestamp};
+use multicluster_types::{Attempt, ClusterName, JobId, Message, Owner, State, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::broadcast;
@@ -41,6 +41,15 @@ impl Events {
     }
 }
 
+/// What an event is about: `job`, `cluster` or `policy`.
+pub(crate) fn kind(event: &StoredEvent) -> &'static str {
+    match event.job {
+        Some(_) => "job",
+        None if event.body.starts_with(r#"{"type":"policy""#) => "policy",
+        None => "cluster",
+    }
+}
+
 /// Routine is for those who ask; what an operator should see is told to everybody.
 fn log(event: &StoredEvent) {
     // Jobs change a hundred thousand times a second at times: nothing is done in vain.
@@ -50,6 +59,10 @@ fn log(event: &StoredEvent) {
     let told: Value = serde_json::from_str(&event.body).unwrap_or_default();
     let field = |name: &str| told.get(name).and_then(Value::as_str).unwrap_or_default();
     let (seq, cluster, message) = (event.seq, field("cluster"), field("message"));
+    if kind(event) == "policy" {
+        let (policy, change, owner) = (field("policy"), field("change"), field("owner"));
+        return tracing::info!(seq, policy, change, owner, message, "policy");
+    }
     match (&event.job, field("change")) {
         (Some(job), _) => tracing::debug!(seq, %job, state = field("state"), cluster, message, "job"),
         (None, change @ ("unhealthy" | "breaker_opened" | "restarted")) => {
@@ -84,6 +97,16 @@ enum Told<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         message: Option<Cow<'a, str>>,
     },
+    Policy {
+        seq: u64,
+        at: Timestamp,
+        policy: &'a Message,
+        change: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        owner: Option<&'a Owner>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message: Option<Message>,
+    },
 }
 
 /// An event as it is stored.
@@ -97,6 +120,14 @@ pub(crate) fn stored(event: &Event, seq: u64) -> StoredEvent {
         Event::Cluster { cluster, at, change } => {
             let (change, message) = words(change);
             (*at, None, Told::Cluster { seq, at: *at, cluster, change, message: message.map(Message::line) })
+        }
+        Event::Policy { name, at, change, by } => {
+            let (change, message) = match change {
+                PolicyChange::Registered(rule) => ("registered", Some(rule.to_string().into())),
+                PolicyChange::Changed(rule) => ("changed", Some(rule.to_string().into())),
+                PolicyChange::Removed(why) => ("removed", why.clone()),
+            };
+            (*at, None, Told::Policy { seq, at: *at, policy: name, change, owner: by.as_ref(), message })
         }
     };
     let body = serde_json::to_string(&told).expect("plain data");

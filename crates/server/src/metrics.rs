@@ -84,6 +84,7 @@ impl Metrics {
                 }
             }
             Event::Cluster { cluster, change, .. } => self.series.changed(cluster, change),
+            Event::Policy { .. } => {}
         }
     }
 

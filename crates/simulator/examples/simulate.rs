@@ -45,7 +45,9 @@ struct Arguments {
     /// Score by this policy instead of the configured ones; repeat to combine.
     #[arg(long, value_name = "NAME=WEIGHT")]
     policy: Vec<String>,
-    /// Also run with these changes, and show both side by side. Repeat for more.
+    /// Also run with these changes, and show both side by side. Policies of your own are changes
+    /// too: filter.small=cpu <= 4.0, expression.mine:0.5=free_cpu / total_cpu, up to the next
+    /// semicolon. Repeat for more.
     #[arg(long, value_name = "'NAME=VALUE …'")]
     compare: Vec<Variant>,
     /// From submit request to running entrypoint.

@@ -1,5 +1,6 @@
 //! "And if …?": changes to a pool, as written on a command line. Settings by
-//! their names, one cluster's own values as `CLUSTER.NAME`, and `policies`.
+//! their names, one cluster's own values as `CLUSTER.NAME`, `policies`, and single
+//! policies as `expression.NAME:WEIGHT` and `filter.NAME`.
 
 use std::{fmt, str::FromStr};
 
@@ -11,7 +12,8 @@ use multicluster_types::{
 use crate::{CapacityError, Pool, VirtualCluster, capacity::Capacity, excerpt};
 
 /// One change: `resource_threshold=0.9`, `mac.submission_interval=5s`,
-/// `policies=score:1,pack:0.5`.
+/// `policies=score:1,pack:0.5`, `expression.night:0.5=cluster == 'mac' ? 1.0 : 0.0`,
+/// `filter.small=cpu <= 4.0`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     name: String,
@@ -27,7 +29,7 @@ pub struct Variant(pub Vec<Change>);
 pub enum VariantError {
     /// No name, or no value.
     #[error(
-        "{text:?} is not NAME=VALUE\n  hint: write for example resource_threshold=0.9, mac.submission_interval=5s or policies=score:1,pack:0.5"
+        "{text:?} is not NAME=VALUE\n  hint: write for example resource_threshold=0.9, mac.submission_interval=5s, policies=score:1,pack:0.5 or filter.small=cpu <= 4.0"
     )]
     NotAChange {
         /// The first characters of what was given.
@@ -76,6 +78,10 @@ fn did_you_mean(name: Option<&str>) -> String {
     name.map_or(String::new(), |name| format!("\n  hint: did you mean {name}?"))
 }
 
+/// How a change begins that is a policy. Expressions have spaces in them.
+const EXPRESSION: &str = "expression.";
+const FILTER: &str = "filter.";
+
 /// What a cluster may have of its own.
 const OWN: [&str; 9] = [
     "resource_threshold",
@@ -108,6 +114,14 @@ impl Change {
     fn apply(&self, pool: &mut Pool, notes: &mut Vec<String>) -> Result<(), VariantError> {
         if self.name == "policies" {
             pool.settings.policies = self.policies()?;
+            return Ok(());
+        }
+        if let Some(spec) = self.policy()? {
+            let policies = &mut pool.settings.policies;
+            match policies.iter_mut().find(|policy| policy.name == spec.name) {
+                Some(policy) => *policy = spec,
+                None => policies.push(spec),
+            }
             return Ok(());
         }
         // Clusters' names may have dots in them, settings' names never do.
@@ -187,6 +201,20 @@ impl Change {
             .collect()
     }
 
+    /// One policy by an expression: it is added, or takes the place of the one of its name.
+    fn policy(&self) -> Result<Option<PolicySpec>, VariantError> {
+        let expression = self.value.clone();
+        if let Some(name) = self.name.strip_prefix(FILTER) {
+            return Ok(Some(PolicySpec { name: name.into(), rule: PolicyRule::Filter { expression } }));
+        }
+        let Some(name) = self.name.strip_prefix(EXPRESSION) else { return Ok(None) };
+        let (name, weight) = match name.split_once(':') {
+            Some((name, weight)) => (name, self.number(weight)?),
+            None => (name, 1.0),
+        };
+        Ok(Some(PolicySpec { name: name.into(), rule: PolicyRule::Score { expression, weight } }))
+    }
+
     fn number(&self, text: &str) -> Result<f64, VariantError> {
         text.trim().parse().map_err(|_| self.bad("a number such as 0.5"))
     }
@@ -217,13 +245,19 @@ impl FromStr for Change {
 impl FromStr for Variant {
     type Err = VariantError;
 
-    /// Changes separated by spaces or semicolons; commas belong to `policies`.
+    /// Changes separated by spaces or semicolons; commas belong to `policies`. An expression goes
+    /// on to the next semicolon.
     fn from_str(text: &str) -> Result<Self, VariantError> {
-        let changes: Vec<_> = text
-            .split(|c: char| c.is_whitespace() || c == ';')
-            .filter(|part| !part.is_empty())
-            .map(str::parse)
-            .collect::<Result<_, _>>()?;
+        let mut changes = Vec::new();
+        for mut rest in text.split(';').map(str::trim) {
+            while !rest.is_empty() {
+                let is_policy = [EXPRESSION, FILTER].iter().any(|prefix| rest.starts_with(prefix));
+                let end = rest.find(char::is_whitespace).filter(|_| !is_policy).unwrap_or(rest.len());
+                let (change, others) = rest.split_at(end);
+                changes.push(change.parse()?);
+                rest = others.trim_start();
+            }
+        }
         if changes.is_empty() {
             Err(VariantError::NotAChange { text: excerpt(text) })
         } else {
@@ -278,6 +312,28 @@ mod tests {
     }
 
     #[test]
+    fn policies_are_added_and_replaced_by_expressions() {
+        let mut pool = pool();
+        let changes = "resource_threshold=90% filter.small=cpu <= 4.0 && cluster != 'mac'; \
+                       expression.night:0.5=now.getHours('Asia/Shanghai') >= 20 ? 1.0 : 0.0; \
+                       expression.score=free_cpu / total_cpu";
+        let variant: Variant = changes.parse().unwrap();
+        assert_eq!(variant.0.len(), 4);
+        variant.apply(&mut pool).unwrap();
+        let shown: Vec<_> =
+            pool.settings.policies.iter().map(|policy| format!("{}: {}", policy.name, policy.rule)).collect();
+        assert_eq!(
+            shown,
+            [
+                "score: expression free_cpu / total_cpu, weight 1",
+                "weighted_preference: weight 0.5",
+                "small: filter cpu <= 4.0 && cluster != 'mac'",
+                "night: expression now.getHours('Asia/Shanghai') >= 20 ? 1.0 : 0.0, weight 0.5",
+            ]
+        );
+    }
+
+    #[test]
     fn a_clusters_own_limit_is_pointed_out() {
         let mut pool = pool();
         apply("mac.lab.submission_interval=5s", &mut pool).unwrap();
@@ -305,6 +361,7 @@ mod tests {
             ("mac.lab.prefer=yes", "expected true or false"),
             ("mac.lab.capacity=8", "does not say of what"),
             ("policies=score:much", "expected a number"),
+            ("expression.mine:much=1.0", "expected a number"),
         ] {
             let error = apply(text, &mut pool()).unwrap_err().to_string();
             assert!(error.contains(problem) && error.contains("hint: "), "{text}: {error}");

@@ -8,7 +8,7 @@ use multicluster_core::{
     Write,
     record::{AttemptRecord, ClusterRecord, JobRecord, Orphan},
 };
-use multicluster_types::{Attempt, ClusterName, Decision, JobId, Payload};
+use multicluster_types::{Attempt, ClusterName, Decision, JobId, Message, Payload, PolicySpec};
 
 use crate::{Change, LogCopy, Seen, StoredEvent};
 
@@ -20,6 +20,8 @@ pub(crate) struct Batch<'a> {
     pub(crate) clusters: BTreeMap<&'a ClusterName, Option<&'a ClusterRecord>>,
     /// There or not.
     pub(crate) orphans: BTreeMap<&'a Orphan, bool>,
+    /// The last of each; `None`: deleted.
+    pub(crate) policies: BTreeMap<&'a Message, Option<&'a PolicySpec>>,
     /// In the order of their numbers.
     pub(crate) events: Vec<&'a StoredEvent>,
     attempts: Vec<Owned<&'a AttemptRecord>>,
@@ -59,6 +61,7 @@ impl<'a> Batch<'a> {
             jobs: Vec::with_capacity(changes.len() / 2),
             clusters: BTreeMap::new(),
             orphans: BTreeMap::new(),
+            policies: BTreeMap::new(),
             events: Vec::with_capacity(changes.len() / 2),
             attempts: Vec::new(),
             decisions: Vec::new(),
@@ -152,6 +155,12 @@ impl<'a> Batch<'a> {
             }
             Write::DeleteOrphan(orphan) => {
                 self.orphans.insert(orphan, false);
+            }
+            Write::Policy(spec) => {
+                self.policies.insert(&spec.name, Some(spec));
+            }
+            Write::DeletePolicy(name) => {
+                self.policies.insert(name, None);
             }
         }
     }

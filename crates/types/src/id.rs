@@ -166,6 +166,10 @@ name!(
     ClusterName, "cluster name", 64, is_token, TOKEN, TOKEN_PATTERN
 );
 name!(
+    /// The name of a policy.
+    PolicyName, "policy name", 64, is_token, TOKEN, TOKEN_PATTERN
+);
+name!(
     /// A tag on a cluster or on work.
     Tag, "tag", 128, is_printable, PRINTABLE, PRINTABLE_PATTERN
 );

@@ -24,7 +24,8 @@ mod work;
 pub use cluster::{ClusterSpec, Connection, Limits, RuntimeEnv, Secret, SpecError, Weight};
 pub use decision::{Decision, Verdict};
 pub use id::{
-    Attempt, ClusterName, GroupId, IdError, Incarnation, JobId, Owner, ResourceName, SubmissionId, Tag,
+    Attempt, ClusterName, GroupId, IdError, Incarnation, JobId, Owner, PolicyName, ResourceName,
+    SubmissionId, Tag,
 };
 pub use labels::{LabelSelector, Labels, NODE_ID, SelectorError};
 pub use lang::Lang;

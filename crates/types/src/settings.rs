@@ -558,17 +558,19 @@ choice! {
     }
 }
 
-/// One entry of `policies:`.
-#[derive(Debug, Clone, PartialEq)]
+/// One entry of `policies:`, or one that was registered by the API.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PolicySpec {
     /// A built-in's name, or the user's own for an expression.
     pub name: Message,
     /// What it does.
+    #[serde(flatten)]
     pub rule: PolicyRule,
 }
 
 /// What a policy does.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum PolicyRule {
     /// A built-in score with its weight in the sum.
     BuiltIn {
@@ -587,6 +589,16 @@ pub enum PolicyRule {
         /// The expression.
         expression: String,
     },
+}
+
+impl fmt::Display for PolicyRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PolicyRule::BuiltIn { weight } => write!(f, "weight {weight}"),
+            PolicyRule::Score { expression, weight } => write!(f, "expression {expression}, weight {weight}"),
+            PolicyRule::Filter { expression } => write!(f, "filter {expression}"),
+        }
+    }
 }
 
 impl PolicySpec {

@@ -36,6 +36,8 @@ BY_CODE: dict[str, type[errors.SchedulerError]] = {
     "bad_config": errors.ConfigurationError,
     "bad_cluster": errors.ConfigurationError,
     "bad_policy": errors.PolicyEvaluationError,
+    "unknown_policy": errors.ConfigurationError,
+    "file_policy": errors.ConfigurationError,
     "no_token": errors.AccessError,
     "bad_token": errors.AccessError,
     "forbidden": errors.AccessError,

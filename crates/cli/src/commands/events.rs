@@ -96,6 +96,7 @@ fn show(event: &Value, context: &Context) {
     let at = time::clock(event["at"].as_u64().unwrap_or_default());
     let (about, change) = match field("type") {
         "job" => (field("job"), field("state")),
+        "policy" => (field("policy"), field("change")),
         _ => (field("cluster"), field("change")),
     };
     let tone = match change {
@@ -114,6 +115,9 @@ fn show(event: &Value, context: &Context) {
         if let Some(attempt) = event["attempt"].as_u64().filter(|attempt| *attempt > 1) {
             line += &format!(", attempt {attempt}");
         }
+    }
+    if !field("owner").is_empty() {
+        line += &format!(" by {}", field("owner"));
     }
     if !field("message").is_empty() {
         line += &format!(": {}", words::first_line(field("message"), 300));

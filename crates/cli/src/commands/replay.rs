@@ -29,8 +29,10 @@ pub(crate) struct Args {
     /// And before this one.
     #[arg(long, value_name = "MOMENT", value_parser = time::parse, requires = "from")]
     to: Option<u64>,
-    /// Other settings to try: submission_interval=5s, mac.weight=2, policies=score:1,pack:0.5.
-    /// Several in quotes are tried together; repeat for another try.
+    /// Other settings to try: submission_interval=5s, mac.weight=2, policies=score:1,pack:0.5,
+    /// or policies of your own: filter.small=cpu <= 4.0, expression.mine:0.5=free_cpu / total_cpu.
+    /// Several in quotes are tried together, an expression up to the next semicolon; repeat for
+    /// another try.
     #[arg(long, value_name = "'NAME=VALUE …'")]
     set: Vec<Variant>,
 }

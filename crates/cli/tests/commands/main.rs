@@ -11,6 +11,7 @@ mod clusters;
 mod config;
 mod events;
 mod jobs;
+mod policies;
 mod replay;
 mod submit;
 mod token;

@@ -25,6 +25,11 @@ fn the_past_is_replayed_under_other_settings() {
         assert_eq!(run["jobs"]["finished"], 3, "{run:#}");
         assert_eq!(run["clusters"][0]["jobs"], 3, "they wanted centos: {run:#}");
     }
+    let closed = ["replay", "--set", "filter.closed=cpu > 100.0; submission_interval=0s"];
+    let refused = world.json(&closed)["runs"][2].clone();
+    assert_eq!(refused["jobs"]["finished"], 0, "a filter closes every cluster: {refused:#}");
+    let bad = world.fails(2, &["replay", "--set", "expression.mine=fre_cpu"]);
+    assert!(bad.contains("known names are cluster"), "{bad}");
     // Five seconds apart: the third starts ten seconds after the first.
     assert!(runs[2]["makespan_s"].as_f64().unwrap() >= 10.0, "{runs:#}");
     assert!(runs[1]["makespan_s"].as_f64().unwrap() < 10.0, "{runs:#}");

@@ -9,13 +9,17 @@ use std::{
 };
 
 use cel::{
-    Context, Env, Program, Value,
-    common::{types, value::CowVal},
+    Context, Env, ExecutionError, Program, Value,
+    common::{
+        traits::{Container, Indexer},
+        types,
+        value::{CowVal, Val},
+    },
     context::VariableResolver,
 };
-use multicluster_types::{Message, Work};
+use multicluster_types::{Dimension, Message, Owner, PlatformName, Quantity, Tag, Timestamp, Work};
 
-use super::{Facts, PolicyError};
+use super::{Facts, PolicyError, Uses};
 
 static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::default().with_stdlib()));
 
@@ -65,6 +69,14 @@ impl Expression {
         }
     }
 
+    /// Notes what it asks for of that which changes without any news of a cluster.
+    pub(super) fn note_uses(&self, uses: &mut Uses) {
+        let names = self.program.references();
+        uses.now |= names.has_variable("now");
+        uses.queued |= names.has_variable("queued");
+        uses.oldest_wait |= names.has_variable("oldest_wait");
+    }
+
     fn evaluate(&self, facts: &Facts<'_>, work: &Work) -> Result<Value, String> {
         let names = Names { facts, work };
         let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
@@ -80,6 +92,7 @@ impl fmt::Debug for Expression {
 }
 
 /// The names an expression may use.
+#[derive(Debug, Clone, Copy)]
 struct Names<'a> {
     facts: &'a Facts<'a>,
     work: &'a Work,
@@ -106,8 +119,12 @@ names! { self;
     "cluster" => text(self.facts.spec.name.as_str()),
     "weight" => number(self.facts.spec.weight.get()),
     "prefer" => CowVal::owned(types::CelBool::from(self.facts.spec.prefer)),
-    "tags" => texts(self.facts.spec.tags.iter().map(multicluster_types::Tag::as_str)),
-    "nodes" => number(f64::from(self.facts.nodes)),
+    "tags" => texts(self.facts.spec.tags.iter().map(Tag::as_str)),
+    "nodes" => number(f64::from(self.facts.snapshot.nodes)),
+    "os" => text(self.facts.platform.os.as_ref().map_or("", PlatformName::as_str)),
+    "arch" => text(self.facts.platform.arch.as_ref().map_or("", PlatformName::as_str)),
+    "ray_version" => text(&self.facts.snapshot.ray_version),
+    "python_version" => text(self.facts.snapshot.python_version.as_deref().unwrap_or_default()),
     "running" => number(f64::from(self.facts.live)),
     "total_cpu" => number(self.facts.total.cpu.as_f64()),
     "total_gpu" => number(self.facts.total.gpu.as_f64()),
@@ -115,12 +132,121 @@ names! { self;
     "free_cpu" => number(self.facts.free(|r| r.cpu).as_f64()),
     "free_gpu" => number(self.facts.free(|r| r.gpu).as_f64()),
     "free_memory" => number(self.facts.free(|r| r.memory).as_f64()),
+    "total" => self.amounts(Amount::Total),
+    "free" => self.amounts(Amount::Free),
+    "load_cpu" => number(self.facts.load(|load| load.cpu)),
+    "load_gpu" => number(self.facts.load(|load| load.gpu)),
+    "load_memory" => number(self.facts.load(|load| load.memory)),
     "kind" => text(self.work.kind.as_str()),
     "cpu" => number(self.work.demand.cpu.as_f64()),
     "gpu" => number(self.work.demand.gpu.as_f64()),
     "memory" => number(self.work.demand.memory.as_f64()),
+    "demand" => self.amounts(Amount::Demand),
+    "owner" => text(self.work.owner.as_ref().map_or("", Owner::as_str)),
     "priority" => number(f64::from(self.work.priority.0)),
-    "work_tags" => texts(self.work.tags.iter().map(multicluster_types::Tag::as_str)),
+    "work_tags" => texts(self.work.tags.iter().map(Tag::as_str)),
+    "queued" => number(f64::from(self.facts.moment.queued)),
+    "oldest_wait" => number(self.facts.moment.oldest_wait()),
+    "now" => moment(self.facts.moment.now),
+}
+
+impl Names<'_> {
+    fn amounts(&self, of: Amount) -> CowVal<'_, '_> {
+        CowVal::owned(Amounts { names: *self, of })
+    }
+
+    fn amount(&self, of: Amount, name: &str) -> Quantity {
+        let Ok(dimension) = Dimension::try_from(name.to_owned()) else { return Quantity::ZERO };
+        let amount = match of {
+            Amount::Total => self.facts.total.get(&dimension),
+            Amount::Free => self.facts.free(|r| r.get(&dimension)),
+            Amount::Demand => self.work.demand.get(&dimension),
+        };
+        amount.max(self.facts.unnamed)
+    }
+}
+
+/// Which amounts of resources.
+#[derive(Debug, Clone, Copy)]
+enum Amount {
+    Total,
+    Free,
+    Demand,
+}
+
+/// Amounts by the resource's name, as `free["disk"]`. Of what a cluster does not have there is 0,
+/// as of GPUs; so an expression need not ask first whether it has any.
+#[derive(Debug, Clone, Copy)]
+struct Amounts<'a> {
+    names: Names<'a>,
+    of: Amount,
+}
+
+impl Val for Amounts<'_> {
+    fn get_type(&self) -> &types::Type {
+        Self::cel_type()
+    }
+
+    fn cel_type() -> &'static types::Type {
+        &types::MAP_TYPE
+    }
+
+    fn as_indexer<'b, 'v>(&'b self) -> Option<&'b (dyn Indexer + 'v)>
+    where
+        Self: 'v,
+    {
+        Some(self)
+    }
+
+    fn as_container(&self) -> Option<&dyn Container> {
+        Some(self)
+    }
+
+    fn clone_as_boxed<'v>(&self) -> Box<dyn Val + 'v>
+    where
+        Self: 'v,
+    {
+        Box::new(*self)
+    }
+}
+
+impl Indexer for Amounts<'_> {
+    fn get<'b, 'v>(&'b self, name: &dyn Val) -> Result<CowVal<'b, 'v>, ExecutionError>
+    where
+        Self: 'v,
+    {
+        Ok(CowVal::owned(types::CelDouble::from(self.amount(name)?.as_f64())))
+    }
+
+    fn steal<'v>(self: Box<Self>, name: &dyn Val) -> Result<Box<dyn Val + 'v>, ExecutionError>
+    where
+        Self: 'v,
+    {
+        Ok(Box::new(types::CelDouble::from(self.amount(name)?.as_f64())))
+    }
+}
+
+impl Container for Amounts<'_> {
+    fn contains(&self, name: &dyn Val) -> Result<bool, ExecutionError> {
+        Ok(!self.amount(name)?.is_zero())
+    }
+}
+
+impl Amounts<'_> {
+    fn amount(&self, name: &dyn Val) -> Result<Quantity, ExecutionError> {
+        let name = name.downcast_ref::<types::CelString<'_>>().ok_or_else(|| {
+            let got = name.get_type().name().to_owned();
+            ExecutionError::UnexpectedType { got, want: "string".to_owned() }
+        })?;
+        Ok(self.names.amount(self.of, name.inner()))
+    }
+}
+
+/// A moment as CEL has it: `now.getHours('Asia/Shanghai')`. Time zones are tables in the program.
+fn moment<'b>(at: Timestamp) -> CowVal<'b, 'b> {
+    let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
+    let utc = chrono::DateTime::from_timestamp_millis(millis).unwrap_or_default();
+    CowVal::owned(types::CelTimestamp::from(utc.fixed_offset()))
 }
 
 fn number<'b>(value: f64) -> CowVal<'b, 'b> {

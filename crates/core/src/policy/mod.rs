@@ -4,7 +4,12 @@
 mod built_in;
 mod expression;
 
-use multicluster_types::{ClusterSpec, Message, PolicyRule, PolicySpec, Quantity, Reason, Resources, Work};
+use std::collections::BTreeSet;
+
+use multicluster_types::{
+    ClusterSpec, Load, Message, Platform, PlatformName, PolicyRule, PolicySpec, Quantity, Reason, Resources,
+    Settings, Share, Snapshot, Timestamp, Work,
+};
 
 use built_in::BuiltIn;
 use expression::Expression;
@@ -20,7 +25,14 @@ pub(crate) struct Facts<'a> {
     pub(crate) assumed: &'a Resources,
     /// What our work there needs, used or not.
     pub(crate) claimed: &'a Resources,
-    pub(crate) nodes: u32,
+    /// The latest facts as a whole.
+    pub(crate) snapshot: &'a Snapshot,
+    /// What it runs on, by its facts or else its tags.
+    pub(crate) platform: &'a Platform,
+    pub(crate) moment: Moment,
+    /// What there is of a resource that it does not name: nothing, but in the sample, where a
+    /// policy may divide by it.
+    pub(crate) unnamed: Quantity,
     /// Work of ours on it.
     pub(crate) live: u32,
     /// How much the operator wants it used, 0..1: its weight relative to the largest
@@ -31,11 +43,42 @@ pub(crate) struct Facts<'a> {
     pub(crate) tags_wanted: u32,
 }
 
+/// What a policy may know beside one cluster and one piece of work.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Moment {
+    pub(crate) now: Timestamp,
+    /// How much waits, in all queues.
+    pub(crate) queued: u32,
+    /// Since when the head that has waited longest waits.
+    pub(crate) oldest: Option<Timestamp>,
+}
+
+impl Moment {
+    /// How long the head that has waited longest waits, in seconds.
+    fn oldest_wait(&self) -> f64 {
+        self.oldest.map_or(0.0, |since| self.now.since(since).as_seconds())
+    }
+}
+
+/// What policies ask for that changes without any news of a cluster.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Uses {
+    pub(crate) now: bool,
+    pub(crate) queued: bool,
+    pub(crate) oldest_wait: bool,
+}
+
 impl Facts<'_> {
     /// Free now, after promises and claims.
     #[inline]
     fn free(&self, of: impl Fn(&Resources) -> Quantity) -> Quantity {
         of(self.total).minus(of(self.used).max(of(self.claimed))).minus(of(self.assumed))
+    }
+
+    /// How busy the hosts are; where they do not say, how much is given out and promised.
+    fn load(&self, of: impl Fn(&Load) -> Option<Share>) -> f64 {
+        let logical = || of(&Load::logical(self.total, self.used, self.assumed));
+        of(&self.snapshot.physical).or_else(logical).map_or(0.0, Share::as_f64)
     }
 }
 
@@ -119,6 +162,7 @@ fn unknown_hint(similar: Option<&str>) -> String {
 pub(crate) struct Policies {
     filters: Vec<(Message, Expression)>,
     scores: Vec<Score>,
+    uses: Uses,
 }
 
 #[derive(Debug)]
@@ -140,10 +184,15 @@ enum Scorer {
 /// # Errors
 /// Says what is wrong and what could be written instead.
 pub fn check(spec: &PolicySpec) -> Result<(), PolicyError> {
-    Policies::compile(std::slice::from_ref(spec)).map(drop)
+    Policies::compile([spec]).map(drop)
 }
 
-/// The most policies one pool may have.
+/// May a pool have so many, of the settings or registered?
+pub(crate) fn check_count(count: usize) -> Result<(), PolicyError> {
+    if count > MAX { Err(PolicyError::TooMany { count, max: MAX }) } else { Ok(()) }
+}
+
+/// The most policies that the settings may have, and the most that may be registered.
 pub const MAX: usize = 32;
 
 /// The built-in scores: name, and what it prefers.
@@ -155,13 +204,17 @@ impl Policies {
     const MAX_WEIGHT: f64 = 1e6;
 
     /// Compiles the list of the settings.
-    pub(crate) fn compile(specs: &[PolicySpec]) -> Result<Self, PolicyError> {
-        if specs.len() > MAX {
-            return Err(PolicyError::TooMany { count: specs.len(), max: MAX });
-        }
-        let mut policies = Policies { filters: Vec::new(), scores: Vec::new() };
-        for (at, PolicySpec { name, rule }) in specs.iter().enumerate() {
-            if specs[..at].iter().any(|earlier| earlier.name == *name) {
+    pub(crate) fn of_settings(settings: &Settings) -> Result<Self, PolicyError> {
+        check_count(settings.policies.len())?;
+        Self::compile(&settings.policies)
+    }
+
+    /// Compiles these, to be in force together.
+    pub(crate) fn compile<'s>(specs: impl IntoIterator<Item = &'s PolicySpec>) -> Result<Self, PolicyError> {
+        let mut policies = Policies { filters: Vec::new(), scores: Vec::new(), uses: Uses::default() };
+        let mut names = BTreeSet::new();
+        for PolicySpec { name, rule } in specs {
+            if !names.insert(name) {
                 return Err(PolicyError::Duplicate { name: name.clone() });
             }
             match rule {
@@ -173,6 +226,7 @@ impl Policies {
                     expression
                         .score(&Sample::new().facts(), &Sample::work())
                         .map_err(|e| expression.fails(name, &e))?;
+                    expression.note_uses(&mut policies.uses);
                     policies.add_score(name, *weight, Scorer::Expression(expression))?;
                 }
                 PolicyRule::Filter { expression } => {
@@ -180,6 +234,7 @@ impl Policies {
                     expression
                         .allows(&Sample::new().facts(), &Sample::work())
                         .map_err(|e| expression.fails(name, &e))?;
+                    expression.note_uses(&mut policies.uses);
                     policies.filters.push((name.clone(), expression));
                 }
             }
@@ -198,6 +253,11 @@ impl Policies {
         }
         self.scores.push(Score { name: name.clone(), share: weight, scorer });
         Ok(())
+    }
+
+    /// What must be looked at again when it changes.
+    pub(crate) fn uses(&self) -> Uses {
+        self.uses
     }
 
     pub(crate) fn has_filters(&self) -> bool {
@@ -247,10 +307,9 @@ impl Score {
 /// A made-up cluster and job: every name has a value of the right type.
 struct Sample {
     spec: ClusterSpec,
-    total: Resources,
-    used: Resources,
     assumed: Resources,
     claimed: Resources,
+    snapshot: Snapshot,
 }
 
 impl Sample {
@@ -265,21 +324,38 @@ impl Sample {
                 tags: multicluster_types::Tags::new(["linux"]).expect("a legal tag"),
                 ..ClusterSpec::new(name, "127.0.0.1:10001", "http://127.0.0.1:8265")
             },
-            total: amounts(16.0, 2.0, 64e9),
-            used: amounts(4.0, 1.0, 16e9),
             assumed: Resources::default(),
             claimed: Resources::default(),
+            snapshot: Snapshot {
+                taken_at: Timestamp::default(),
+                total: amounts(16.0, 2.0, 64e9),
+                used: amounts(4.0, 1.0, 16e9),
+                physical: Load::default(),
+                head: None,
+                nodes: 2,
+                shapes: Vec::new(),
+                platform: Platform {
+                    os: PlatformName::new("linux").ok(),
+                    arch: PlatformName::new("x86_64").ok(),
+                },
+                ray_version: "2.60.0".to_owned(),
+                python_version: Some("3.11.7".to_owned()),
+                incarnation: None,
+            },
         }
     }
 
     fn facts(&self) -> Facts<'_> {
         Facts {
             spec: &self.spec,
-            total: &self.total,
-            used: &self.used,
+            total: &self.snapshot.total,
+            used: &self.snapshot.used,
             assumed: &self.assumed,
             claimed: &self.claimed,
-            nodes: 2,
+            snapshot: &self.snapshot,
+            platform: &self.snapshot.platform,
+            moment: Moment::default(),
+            unnamed: Quantity::whole(1).expect("one is an amount"),
             live: 1,
             desire: 0.5,
             tags_carried: 1,

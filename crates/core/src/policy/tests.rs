@@ -36,7 +36,9 @@ fn score_is_what_would_be_free_after_placement() {
 
 #[test]
 fn idle_gpus_do_not_attract_cpu_work() {
-    let without = |s: &mut Sample, _: &mut u32| (s.total.gpu, s.used.gpu) = (Quantity::ZERO, Quantity::ZERO);
+    let without = |s: &mut Sample, _: &mut u32| {
+        (s.snapshot.total.gpu, s.snapshot.used.gpu) = (Quantity::ZERO, Quantity::ZERO)
+    };
     assert_eq!(scored("score", &[("CPU", 1.0)], |_, _| {}), scored("score", &[("CPU", 1.0)], without));
 }
 
@@ -71,7 +73,15 @@ fn every_name_of_an_expression_can_be_used() {
     for name in ["free_memory", "cpu", "gpu", "memory", "priority"] {
         check(&score(name)).unwrap();
     }
+    for name in ["load_cpu", "load_gpu", "load_memory", "queued", "oldest_wait"] {
+        check(&score(name)).unwrap();
+    }
+    for text in ["free['disk'] / total['disk']", "demand['disk']", "free.CPU / total.CPU"] {
+        check(&score(text)).unwrap();
+    }
     check(&filter("prefer || cluster == 'mac' || kind == 'job' || 'a' in work_tags || 'a' in tags")).unwrap();
+    check(&filter("ray_version.startsWith('2.') && python_version != '' && owner == ''")).unwrap();
+    check(&filter("'disk' in free || now > timestamp('2020-01-01T00:00:00Z')")).unwrap();
 }
 
 #[test]
@@ -119,4 +129,40 @@ proptest::proptest! {
         let _ = check(&score(&text));
         let _ = check(&filter(&text));
     }
+}
+
+#[test]
+fn facts_are_what_the_cluster_and_the_work_say() {
+    let mut sample = Sample::new();
+    sample.snapshot.total.set("disk", Quantity::whole(8).unwrap()).unwrap();
+    sample.snapshot.used.set("disk", Quantity::whole(2).unwrap()).unwrap();
+    sample.assumed.set("disk", Quantity::whole(1).unwrap()).unwrap();
+    sample.snapshot.physical.cpu = Some(Share::of(1, 8));
+    let mut work = Sample::work();
+    work.demand.set("disk", Quantity::whole(3).unwrap()).unwrap();
+    work.owner = Some(multicluster_types::Owner::new("zorro").unwrap());
+    let moment = Moment { now: Timestamp(60_000), queued: 7, oldest: Some(Timestamp(15_000)) };
+    let facts = Facts { unnamed: Quantity::ZERO, moment, ..sample.facts() };
+    for (text, yes) in [
+        ("free['disk'] == 5.0 && total['disk'] == 8.0 && demand['disk'] == 3.0", true),
+        ("free['CPU'] == free_cpu && total.memory == total_memory", true),
+        ("free['tape'] == 0.0 && !('tape' in total) && 'disk' in total", true),
+        ("load_cpu == 0.125", true),
+        // The hosts do not say, so what is given out counts.
+        ("load_memory == 0.25 && load_gpu == 0.5", true),
+        ("owner == 'zorro' && ray_version == '2.60.0' && python_version.startsWith('3.11')", true),
+        ("queued == 7.0 && oldest_wait == 45.0", true),
+        ("now.getHours() == 0 && now.getMinutes() == 1 && now.getHours('Asia/Shanghai') == 8", true),
+        ("now.getDayOfWeek('Asia/Shanghai') == 4", true),
+        ("free['tape'] > 0.0", false),
+    ] {
+        let (name, rule) = ("mine".into(), PolicyRule::Filter { expression: text.into() });
+        let policies = Policies::compile(&[PolicySpec { name, rule }]).unwrap();
+        let rejected = policies.reject(&work, &facts);
+        assert_eq!(rejected.is_none(), yes, "{text}: {rejected:?}");
+    }
+    let error = check(&filter("free[1.0] > 0.0")).unwrap_err().to_string();
+    assert!(error.contains("hint:"), "{error}");
+    let error = check(&filter("now.getHours('Mars/Base') == 1")).unwrap_err().to_string();
+    assert!(error.contains("hint:"), "{error}");
 }

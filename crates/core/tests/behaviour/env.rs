@@ -624,5 +624,6 @@ fn through_json(store: &Durable) -> Durable {
         clusters: store.clusters.iter().map(|(name, record)| (name.clone(), text(record))).collect(),
         jobs: store.jobs.iter().map(|(id, record)| (id.clone(), text(record))).collect(),
         orphans: store.orphans.iter().map(text).collect(),
+        policies: store.policies.iter().map(|(name, spec)| (name.clone(), text(spec))).collect(),
     }
 }

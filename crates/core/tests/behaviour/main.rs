@@ -11,6 +11,7 @@ mod heads;
 mod needs;
 mod nodes;
 mod operate;
+mod policies;
 mod prototype_failures;
 mod queues;
 mod regressions;

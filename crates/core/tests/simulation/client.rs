@@ -3,7 +3,8 @@
 use multicluster_core::{Accepted, Duplicate, Identity, Input, Parent, Reply, Submission};
 use multicluster_types::{
     ClusterName, ContentHash, GroupId, JobId, Kind, LabelSelector, Labels, Lang, OnClusterLoss, Origin,
-    Platform, PlatformName, Preference, Priority, Resources, Retry, Share, Span, State, Tags, Work,
+    Platform, PlatformName, PolicyRule, PolicySpec, Preference, Priority, Resources, Retry, Share, Span,
+    State, Tags, Work,
 };
 use rand::RngExt;
 
@@ -39,6 +40,7 @@ impl World {
             74..76 => self.change_settings(),
             76..80 => self.ask_about(),
             80..81 if self.faults.crash > 0 => self.crash(),
+            81..83 => self.change_policies(),
             _ => {}
         }
     }
@@ -247,6 +249,22 @@ impl World {
         }
         let clusters = self.core.clusters().map(|c| (*c.spec).clone()).collect();
         self.tell(Input::Reload { settings: Box::new(settings), clusters });
+    }
+
+    /// Scores only: what filters hold back, the oracle would take for forgotten.
+    fn change_policies(&mut self) {
+        let name = *pick(&mut self.rng, &["spread", "mine", "other"]);
+        if chance(&mut self.rng, 40) {
+            self.tell(Input::RemovePolicy { name: name.into(), by: None });
+            return;
+        }
+        let expressions =
+            ["1.0 - load_cpu", "free['licence'] / 4.0", "now.getMinutes() % 2 == 0 ? 1.0 : 0.0", "nonsense"];
+        let rule = match name {
+            "spread" => PolicyRule::BuiltIn { weight: 1.0 },
+            _ => PolicyRule::Score { expression: (*pick(&mut self.rng, &expressions)).into(), weight: 0.5 },
+        };
+        self.tell(Input::SetPolicy { spec: Box::new(PolicySpec { name: name.into(), rule }), by: None });
     }
 
     /// Looking must not change anything.

@@ -35,7 +35,11 @@ pub(super) fn must_last(write: &Write) -> bool {
         Write::Cluster(_) => false,
         // Forgotten in time, and forgotten again after a power cut, unless it was an order.
         Write::DeleteJob(_) => false,
-        Write::DeleteCluster(_) | Write::Orphan(_) | Write::DeleteOrphan(_) => true,
+        Write::DeleteCluster(_)
+        | Write::Orphan(_)
+        | Write::DeleteOrphan(_)
+        | Write::Policy(_)
+        | Write::DeletePolicy(_) => true,
     }
 }
 
@@ -47,7 +51,9 @@ pub(super) fn is_order(input: &Input) -> bool {
         | Input::Remove { .. }
         | Input::Cordon { .. }
         | Input::Uncordon { .. }
-        | Input::Reload { .. } => true,
+        | Input::Reload { .. }
+        | Input::SetPolicy { .. }
+        | Input::RemovePolicy { .. } => true,
         Input::Together(inputs) => inputs.iter().any(is_order),
         Input::Submit(_)
         | Input::SubmitBatch(_)

@@ -18,6 +18,7 @@ mod jobs;
 mod leases;
 mod placements;
 mod plane;
+mod policies;
 mod request;
 mod resolved;
 #[cfg(test)]
@@ -118,6 +119,9 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(clusters::drain))
         .routes(routes!(clusters::check))
         .routes(routes!(clusters::pool))
+        .routes(routes!(policies::list))
+        .routes(routes!(policies::set, policies::remove))
+        .routes(routes!(policies::attempt))
         .routes(routes!(plane::queue))
         .routes(routes!(plane::history))
         .routes(routes!(plane::settings))

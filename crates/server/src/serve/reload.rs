@@ -65,6 +65,11 @@ impl Reloader {
         Self { path: path.map(Arc::from), driver, bounds }
     }
 
+    /// The file, if there is one.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
     /// Reads the file and puts it into force, or leaves everything as it is.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use multicluster_core::{
     Durable,
     record::{AttemptRecord, ClusterRecord, JobRecord, Orphan, Phase},
 };
-use multicluster_types::{Attempt, ClusterName, Decision, JobId, Payload};
+use multicluster_types::{Attempt, ClusterName, Decision, JobId, Message, Payload, PolicySpec};
 
 use crate::{Change, Loaded, LogCopy, Opened, Options, Seen, Store, StoreError, StoredEvent, batch::Batch};
 
@@ -56,6 +56,7 @@ struct State {
     events: BTreeMap<u64, StoredEvent>,
     clusters: BTreeMap<ClusterName, ClusterRecord>,
     orphans: BTreeSet<Orphan>,
+    policies: BTreeMap<Message, PolicySpec>,
 }
 
 #[derive(Debug)]
@@ -79,7 +80,12 @@ impl Store for MemoryStore {
     fn load(&mut self) -> Result<Loaded, StoreError> {
         let state = self.state.read();
         let jobs = state.jobs.values().map(|job| (job.record.id.clone(), job.record.clone())).collect();
-        let durable = Durable { clusters: state.clusters.clone(), jobs, orphans: state.orphans.clone() };
+        let durable = Durable {
+            clusters: state.clusters.clone(),
+            jobs,
+            orphans: state.orphans.clone(),
+            policies: state.policies.clone(),
+        };
         let next_event = state.events.last_key_value().map_or(1, |(seq, _)| seq + 1);
         Ok(Loaded { durable, plane: self.plane.clone(), next_event })
     }
@@ -116,6 +122,12 @@ impl State {
             } else {
                 self.orphans.remove(*orphan);
             }
+        }
+        for (name, spec) in &batch.policies {
+            match spec {
+                Some(spec) => self.policies.insert((*name).clone(), (*spec).clone()),
+                None => self.policies.remove(*name),
+            };
         }
         self.events.extend(batch.events.iter().map(|event| (event.seq, (*event).clone())));
         if let Some(newest) = batch.events.last() {

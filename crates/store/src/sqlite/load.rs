@@ -6,7 +6,7 @@ use multicluster_core::{
     Durable,
     record::{ClusterRecord, JobRecord, Orphan},
 };
-use multicluster_types::{Attempt, ClusterName, JobId};
+use multicluster_types::{Attempt, ClusterName, JobId, Message, PolicySpec};
 use rusqlite::Connection;
 
 use super::{codec::ParsedWorks, fail::Fail, index::Index, uint};
@@ -16,7 +16,12 @@ use crate::Loaded;
 pub(super) fn everything(conn: &Connection) -> Result<Loaded, Fail> {
     // One view of all tables, and one lock instead of one per statement.
     let tx = conn.unchecked_transaction()?;
-    let durable = Durable { clusters: clusters(&tx)?, jobs: jobs(&tx)?, orphans: orphans(&tx)? };
+    let durable = Durable {
+        clusters: clusters(&tx)?,
+        jobs: jobs(&tx)?,
+        orphans: orphans(&tx)?,
+        policies: policies(&tx)?,
+    };
     let plane = tx.query_row("SELECT id FROM plane", [], |row| row.get(0))?;
     let last: i64 = tx.query_row("SELECT coalesce(max(last), 0) FROM events", [], |row| row.get(0))?;
     Ok(Loaded { durable, plane, next_event: uint(last) + 1 })
@@ -64,6 +69,19 @@ fn clusters(conn: &Connection) -> Result<BTreeMap<ClusterName, ClusterRecord>, F
         clusters.insert(record.spec.name.clone(), record);
     }
     Ok(clusters)
+}
+
+fn policies(conn: &Connection) -> Result<BTreeMap<Message, PolicySpec>, Fail> {
+    let mut statement = conn.prepare("SELECT spec, name FROM policies")?;
+    let mut rows = statement.query([])?;
+    let mut policies = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let name = row.get_ref(1)?.as_str()?;
+        let spec: PolicySpec = serde_json::from_str(row.get_ref(0)?.as_str()?)
+            .map_err(|error| Fail::bad(format_args!("policy {name}"), error))?;
+        policies.insert(spec.name.clone(), spec);
+    }
+    Ok(policies)
 }
 
 fn orphans(conn: &Connection) -> Result<BTreeSet<Orphan>, Fail> {

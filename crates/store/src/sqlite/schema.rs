@@ -8,7 +8,7 @@ use super::fail::Fail;
 /// released is never changed.
 pub(super) const STATE: &[&str] = &[
     include_str!("../../migrations/state/0001_initial.sql"),
-    include_str!("../../migrations/state/0002_seen.sql"),
+    include_str!("../../migrations/state/0002_seen_and_policies.sql"),
 ];
 
 /// The steps to the present form of `packages.db`.

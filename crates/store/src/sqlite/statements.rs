@@ -146,6 +146,15 @@ impl<'c> Statements<'c> {
         }
     }
 
+    pub(super) fn policy(&mut self, name: &str, spec: Option<&str>) -> Result<()> {
+        match spec {
+            Some(spec) => {
+                self.run("INSERT OR REPLACE INTO policies (name, spec) VALUES (?1, ?2)", params![name, spec])
+            }
+            None => self.run("DELETE FROM policies WHERE name = ?1", params![name]),
+        }
+    }
+
     pub(super) fn orphan(&mut self, cluster: &str, job: &str, attempt: u32, there: bool) -> Result<()> {
         let sql = if there {
             "INSERT OR IGNORE INTO orphans (cluster, job, attempt) VALUES (?1, ?2, ?3)"

@@ -126,7 +126,7 @@ impl Writer {
         };
         let after = writing.jobs(batch, &before)?;
         writing.history(batch, &after)?;
-        writing.clusters(batch)?;
+        writing.pool(batch)?;
         writing.events(batch)?;
         let counters = writing.counters;
         drop(writing);
@@ -226,13 +226,18 @@ impl<'b> Writing<'_, 'b> {
         Ok(())
     }
 
-    fn clusters(&mut self, batch: &Batch<'_>) -> rusqlite::Result<()> {
+    /// Clusters, orphans and policies: what there is few of.
+    fn pool(&mut self, batch: &Batch<'_>) -> rusqlite::Result<()> {
         for (name, record) in &batch.clusters {
             let record = record.map(|record| json(self.buffer, record)).transpose()?;
             self.sql.cluster(name.as_str(), record)?;
         }
         for (orphan, there) in &batch.orphans {
             self.sql.orphan(orphan.cluster.as_str(), orphan.job.as_str(), orphan.attempt.0, *there)?;
+        }
+        for (name, spec) in &batch.policies {
+            let spec = spec.map(|spec| json(self.buffer, spec)).transpose()?;
+            self.sql.policy(name.as_str(), spec)?;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! State directories as every version left them are opened, and nothing of them is lost.
 //!
-//! `fixtures/state-1.sql` is `state.db` as version 1 of it left it, `packages-1.sql` likewise.
+//! `fixtures/state-1.sql` is `state.db` as version 1 of it left it, and so on; `packages-1.sql`
+//! likewise.
 //! A new migration comes with the dump of its version: run `write_a_state_to_dump` (ignored),
 //! then `sqlite3 state.db .dump` where it says.
 
@@ -76,6 +77,7 @@ fn contents() -> Vec<Change> {
         Change::Logs(a_log("failed", 2, "the end\n")),
         seen("running", 1, "node"),
         Change::Core(Write::Orphan(an_orphan("failed", 1))),
+        Change::Core(Write::Policy(a_policy("night", 0.5))),
         event(1, Some("waiting")),
         event(2, None),
     ];
@@ -107,6 +109,9 @@ fn check(opened: &mut Opened, version: u32) {
     });
     assert_eq!(loaded.durable.clusters.into_values().collect::<Vec<_>>(), clusters());
     assert_eq!(loaded.durable.orphans.into_iter().collect::<Vec<_>>(), [an_orphan("failed", 1)]);
+    // Since version 2.
+    let policies = if version < 2 { vec![] } else { vec![a_policy("night", 0.5)] };
+    assert_eq!(loaded.durable.policies.into_values().collect::<Vec<_>>(), policies);
     assert_eq!(loaded.next_event, 3);
     assert!(loaded.plane.starts_with("plane-"), "{}", loaded.plane);
     let reader = &opened.reader;

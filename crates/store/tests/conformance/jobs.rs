@@ -108,7 +108,7 @@ for_every_backend! {
         assert_eq!(store.reader().payload(&id("a")).unwrap(), Some(a_payload("x")));
     }
 
-    fn clusters_and_orphans_come_back(store: TestStore) {
+    fn clusters_orphans_and_policies_come_back(store: TestStore) {
         let core = |write| Change::Core(write);
         store.commit([
             core(Write::Cluster(a_cluster("mac", false))),
@@ -116,17 +116,23 @@ for_every_backend! {
             core(Write::Orphan(an_orphan("a", 1))),
             core(Write::Orphan(an_orphan("a", 2))),
             core(Write::Orphan(an_orphan("a", 2))),
+            core(Write::Policy(a_policy("night", 1.0))),
+            core(Write::Policy(a_policy("small", 1.0))),
         ]);
         store.commit([
             core(Write::Cluster(a_cluster("mac", true))),
             core(Write::DeleteCluster(cluster("centos"))),
             core(Write::DeleteOrphan(an_orphan("a", 1))),
             core(Write::DeleteOrphan(an_orphan("b", 1))),
+            core(Write::Policy(a_policy("night", 0.1))),
+            core(Write::DeletePolicy("small".into())),
+            core(Write::DeletePolicy("none".into())),
         ]);
         store.reopen();
         let durable = store.store().load().unwrap().durable;
         assert_eq!(durable.clusters, [(cluster("mac"), a_cluster("mac", true))].into());
         assert_eq!(durable.orphans, [an_orphan("a", 2)].into());
+        assert_eq!(durable.policies, [("night".into(), a_policy("night", 0.1))].into());
     }
 
     fn an_empty_batch_is_fine(store: TestStore) {

@@ -31,6 +31,8 @@ enum Step {
     Cluster(usize, bool),
     DeleteCluster(usize),
     Orphan(usize, u32, bool),
+    Policy(usize, u8),
+    DeletePolicy(usize),
 }
 
 #[derive(Debug, Clone)]
@@ -54,7 +56,9 @@ fn step() -> impl Strategy<Value = Step> {
         2 => proptest::option::of(name.clone()).prop_map(Step::Event),
         1 => (on.clone(), any::<bool>()).prop_map(|(on, leaving)| Step::Cluster(on, leaving)),
         1 => on.prop_map(Step::DeleteCluster),
-        1 => (name, 1..3u32, any::<bool>()).prop_map(|(name, n, there)| Step::Orphan(name, n, there)),
+        1 => (name.clone(), 1..3u32, any::<bool>()).prop_map(|(name, n, there)| Step::Orphan(name, n, there)),
+        1 => (name.clone(), any::<u8>()).prop_map(|(name, weight)| Step::Policy(name, weight)),
+        1 => name.prop_map(Step::DeletePolicy),
     ]
 }
 
@@ -86,6 +90,8 @@ impl Numbers {
             Step::Cluster(on, leaving) => Change::Core(Write::Cluster(a_cluster(CLUSTERS[on], leaving))),
             Step::DeleteCluster(on) => Change::Core(Write::DeleteCluster(cluster(CLUSTERS[on]))),
             Step::Orphan(name, n, true) => Change::Core(Write::Orphan(an_orphan(IDS[name], n))),
+            Step::Policy(name, weight) => Change::Core(Write::Policy(a_policy(IDS[name], f64::from(weight)))),
+            Step::DeletePolicy(name) => Change::Core(Write::DeletePolicy(IDS[name].into())),
             Step::Orphan(name, n, false) => Change::Core(Write::DeleteOrphan(an_orphan(IDS[name], n))),
         }
     }

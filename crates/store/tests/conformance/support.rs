@@ -21,8 +21,8 @@ use multicluster_store::{
     Store, StoreError, StoredEvent, StoredJob, memory, sqlite,
 };
 use multicluster_types::{
-    Attempt, ClusterName, ClusterSpec, Decision, JobId, Kind, Payload, Quantity, Reason, State, Tags,
-    Timestamp, Verdict, Weight, Work,
+    Attempt, ClusterName, ClusterSpec, Decision, JobId, Kind, Payload, PolicyRule, PolicySpec, Quantity,
+    Reason, State, Tags, Timestamp, Verdict, Weight, Work,
 };
 
 /// A directory that goes away with the test.
@@ -273,6 +273,11 @@ pub(crate) fn a_cluster(name: &str, leaving: bool) -> ClusterRecord {
         leaving,
         clock: None,
     }
+}
+
+pub(crate) fn a_policy(name: &str, weight: f64) -> PolicySpec {
+    let expression = "cluster == 'mac' ? 1.0 : free[\"é\"]".into();
+    PolicySpec { name: name.into(), rule: PolicyRule::Score { expression, weight } }
 }
 
 pub(crate) fn an_orphan(name: &str, number: u32) -> Orphan {

@@ -28,7 +28,7 @@ pub(super) fn of(clusters: &[Cluster], shown: &Shown) -> Result<Pool, Failure> {
 }
 
 fn policy(policy: &Policy) -> PolicySpec {
-    let Policy { name, kind, weight, expression } = policy;
+    let Policy { name, kind, weight, expression, .. } = policy;
     let (weight, expression) = (weight.unwrap_or(1.0), expression.clone().unwrap_or_default());
     let rule = match kind.as_str() {
         "score" => PolicyRule::Score { expression, weight },

@@ -24,7 +24,7 @@ use super::{
     request::{Job, Params},
     wait::stored,
 };
-use crate::{Plane, access::Caller, http::error::Problem, usage::Using};
+use crate::{Plane, access::Caller, events, http::error::Problem, usage::Using};
 
 /// Read from the store at a time.
 const PAGE: usize = 500;
@@ -86,13 +86,13 @@ pub(super) async fn stream(
     let place = plane.bounds.watch(&caller)?;
     let revoked = plane.access.clone().shut_out(caller.clone());
     let tail = Tail::new(&plane, caller, jobs, after);
-    let events = stream::unfold((tail, place), async |(mut tail, place)| {
+    let told = stream::unfold((tail, place), async |(mut tail, place)| {
         let event = tail.next().await?;
-        let kind = if event.job.is_some() { "job" } else { "cluster" };
-        let told = Event::default().id(event.seq.to_string()).event(kind).data(&event.body);
-        Some((Ok(told), (tail, place)))
+        let kind = events::kind(&event);
+        let event = Event::default().id(event.seq.to_string()).event(kind).data(&event.body);
+        Some((Ok(event), (tail, place)))
     });
-    Ok(Sse::new(events.take_until(Box::pin(revoked))).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
+    Ok(Sse::new(told.take_until(Box::pin(revoked))).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
 }
 
 /// The jobs that are named; `None` if everything is asked for.

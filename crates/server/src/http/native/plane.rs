@@ -3,9 +3,10 @@
 use axum::{Extension, Json, extract::State, http::Uri};
 use multicluster_api::{self as api, codes};
 use multicluster_core::Core;
-use multicluster_types::{PolicyRule, PolicySpec, Settings, Span};
+use multicluster_types::{Settings, Span};
 
 use super::{
+    policies,
     request::{Language, Params},
     views,
 };
@@ -52,7 +53,8 @@ pub(super) async fn history(State(plane): State<Plane>, uri: Uri) -> Result<Json
 #[utoipa::path(get, path = "/v1/settings", tag = "plane", operation_id = "get_settings",
     responses((status = 200, body = api::Settings)))]
 pub(super) async fn settings(State(plane): State<Plane>) -> Result<Json<api::Settings>, Problem> {
-    let settings = plane.driver.read(|core| core.settings().clone()).await?;
+    let look = |core: &Core| (core.settings().clone(), policies::in_force(core));
+    let (settings, policies) = plane.driver.read(look).await?;
     let items = Settings::DEFINITIONS.iter().map(|definition| api::Setting {
         name: definition.name.to_owned(),
         value: settings.show(definition.name).unwrap_or_default(),
@@ -60,17 +62,7 @@ pub(super) async fn settings(State(plane): State<Plane>) -> Result<Json<api::Set
         env: format!("SCHEDULER_{}", definition.name.to_ascii_uppercase()),
         doc: definition.doc.split_whitespace().collect::<Vec<_>>().join(" "),
     });
-    let policies = settings.policies.iter().map(policy).collect();
     Ok(Json(api::Settings { items: items.collect(), policies }))
-}
-
-fn policy(spec: &PolicySpec) -> api::Policy {
-    let (kind, weight, expression) = match &spec.rule {
-        PolicyRule::BuiltIn { weight } => ("built_in", Some(*weight), None),
-        PolicyRule::Score { expression, weight } => ("score", Some(*weight), Some(expression.clone())),
-        PolicyRule::Filter { expression } => ("filter", None, Some(expression.clone())),
-    };
-    api::Policy { name: spec.name.to_string(), kind: kind.to_owned(), weight, expression }
 }
 
 /// Read the configuration file again

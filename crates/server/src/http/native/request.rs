@@ -7,7 +7,7 @@ use axum::{
     http::{Uri, header, request::Parts},
 };
 use multicluster_api::codes;
-use multicluster_types::{ClusterName, JobId, Lang, Span, settings};
+use multicluster_types::{ClusterName, JobId, Lang, PolicyName, Span, settings};
 use serde::de::DeserializeOwned;
 
 use crate::http::{
@@ -60,6 +60,17 @@ impl<S: Send + Sync> FromRequestParts<S> for Cluster {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         named(parts, state, "name").await.map(Cluster)
+    }
+}
+
+/// The policy that the address names.
+pub(super) struct Policy(pub(super) PolicyName);
+
+impl<S: Send + Sync> FromRequestParts<S> for Policy {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        named(parts, state, "name").await.map(Policy)
     }
 }
 

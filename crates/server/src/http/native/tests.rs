@@ -9,6 +9,7 @@ mod events;
 mod jobs;
 mod limits;
 mod placements;
+mod policies;
 mod problems;
 mod queue;
 mod reads;

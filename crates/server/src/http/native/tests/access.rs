@@ -26,7 +26,7 @@ pub(super) struct Guarded {
     pub(super) read: String,
     pub(super) zorro: String,
     pub(super) diego: String,
-    admin: String,
+    pub(super) admin: String,
 }
 
 impl Guarded {

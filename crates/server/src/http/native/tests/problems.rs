@@ -60,6 +60,9 @@ async fn every_code_can_be_met_and_comes_with_a_hint() {
     check(world.post("/v1/clusters", mac).await, "duplicate_cluster");
     check(world.raw(request("POST", "/v1/jobs", "x".repeat((1 << 20) + 1).into())).await, "too_large");
     check(world.post("/v1/config/reload", json!({})).await, "bad_config");
+    check(world.put("/v1/policies/mine", json!({"expression": "fre_cpu"})).await, "bad_policy");
+    check(world.delete("/v1/policies/mine").await, "unknown_policy");
+    check(world.delete("/v1/policies/score").await, "file_policy");
     let full = World::with("  max_queue: 0\n").await.post("/v1/jobs", a_job(json!({}))).await;
     assert_eq!(full.headers["retry-after"], "5");
     check(full, "queue_full");
