@@ -47,7 +47,7 @@ MOST_PLACES = 16
 
 
 #: Keywords of a submission that are not Ray's.
-OURS = ("required", "priority", "timeout", "on_cluster_loss")
+OURS = ("required", "priority", "timeout", "on_cluster_loss", "os", "arch")
 #: As for jobs: never run twice, or elsewhere again.
 ON_CLUSTER_LOSS = ("wait", "requeue")
 
@@ -65,6 +65,9 @@ class Wishes:
     timeout: float | None = None
     #: `requeue`: a task may run again elsewhere when its cluster is lost.
     on_cluster_loss: str = "wait"
+    #: What its cluster must run on: `linux`, `arm64`.
+    os: str | None = None
+    arch: str | None = None
     #: Ray's own: num_returns, max_restarts, lifetime, ….
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -286,6 +289,13 @@ class Work:
             asked["tags"] = list(wishes.tags)
         if wishes.priority is not None:
             asked["priority"] = wishes.priority
+        if wishes.os is not None:
+            asked["os"] = wishes.os
+        if wishes.arch is not None:
+            asked["arch"] = wishes.arch
+        if wishes.options.get("label_selector"):
+            # Ray's own option: it also says which clusters will do.
+            asked["label_selector"] = dict(wishes.options["label_selector"])
         if self._context is not None and self._context.job_id is not None:
             asked["parent_job"] = self._context.job_id
             asked["parent_cluster"] = self._context.cluster

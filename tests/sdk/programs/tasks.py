@@ -52,6 +52,8 @@ def a_task_runs_where_it_was_asked_with_what_it_asked_for() -> None:
     needs = {"CPU": 2, "memory": "1GiB", "linux_only": 1}
     _, ref = rms.submit_task(assigned, resource_requirements=needs)
     assert ray.get(ref) == {"CPU": 2, "memory": GIB, "linux_only": 1}, ray.get(ref)
+    _, ref = rms.submit_task(where, arch="aarch64")
+    assert ray.get(ref) == "darwin", "its tags say arm64"
     _, ref = rms.submit_task(add, args=(1,), kwargs={"b": 2}, tags=["macos", "tradebot"])
     assert ray.get(ref) == 3
 
