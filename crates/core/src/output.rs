@@ -2,7 +2,8 @@
 //! writes, then perform the effects, then tell the events.
 
 use multicluster_types::{
-    Attempt, ClusterName, Decision, JobId, Message, Owner, PolicyRule, PolicySpec, ReasonKind, State, Timestamp,
+    Attempt, ClusterName, Decision, JobId, Message, Owner, PolicyRule, PolicySpec, ReasonKind, State,
+    Timestamp,
 };
 
 use crate::{

@@ -12,8 +12,15 @@ use multicluster_types::{
 use slab::Slab;
 
 use crate::{
-    breaker::Breaker, drivers::Room, jobs::JobKey, ledger::Ledger, pacer::Pacer, 
-    policy::{Facts, Moment}, queue::Rank, record::ClusterRecord, timers::Due,
+    breaker::Breaker,
+    drivers::Room,
+    jobs::JobKey,
+    ledger::Ledger,
+    pacer::Pacer,
+    policy::{Facts, Moment},
+    queue::Rank,
+    record::ClusterRecord,
+    timers::Due,
 };
 
 /// A cluster's place in the table.
@@ -228,12 +235,7 @@ impl Cluster {
     /// What policies may know about it. `tags` is how many of the work's placement
     /// tags it carries, and how many there are.
     #[inline]
-    pub(crate) fn facts<'a>(
-        &'a self,
-        snapshot: &'a Snapshot,
-        tags: (u32, u32),
-        moment: Moment,
-    ) -> Facts<'a> {
+    pub(crate) fn facts<'a>(&'a self, snapshot: &'a Snapshot, tags: (u32, u32), moment: Moment) -> Facts<'a> {
         Facts {
             snapshot,
             moment,

@@ -20,7 +20,10 @@ mod work;
 
 pub use cluster::{ClusterSpec, Connection, Limits, RuntimeEnv, Secret, SpecError, Weight};
 pub use decision::{Decision, Verdict};
-pub use id::{Attempt, ClusterName, GroupId, IdError, Incarnation, JobId, Owner, PolicyName, ResourceName, SubmissionId, Tag};
+pub use id::{
+    Attempt, ClusterName, GroupId, IdError, Incarnation, JobId, Owner, PolicyName, ResourceName,
+    SubmissionId, Tag,
+};
 pub use message::Message;
 pub use payload::{EntrypointResources, Payload};
 pub use reason::{Reason, ReasonKind};

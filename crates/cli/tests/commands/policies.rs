@@ -8,7 +8,10 @@ const TO_CENTOS: [&str; 4] = ["--expression", "cluster == 'centos' ? 1.0 : 0.0",
 fn policies_are_listed_set_and_removed_and_survive_a_restart() {
     let mut world = World::new();
     shows!("policies-set", world.ok(&[["policies", "set", "to_centos"].as_slice(), &TO_CENTOS].concat()));
-    shows!("policies-set.json", world.ok(&["policies", "set", "small", "--filter", "cpu <= 4.0", "-o", "json"]));
+    shows!(
+        "policies-set.json",
+        world.ok(&["policies", "set", "small", "--filter", "cpu <= 4.0", "-o", "json"])
+    );
     world.restart();
     shows!("policies", world.ok(&["policies"]));
     shows!("policies.json", world.ok(&["policies", "list", "-o", "json"]));
@@ -17,7 +20,9 @@ fn policies_are_listed_set_and_removed_and_survive_a_restart() {
     let told = world.ok(&["events"]);
     let told: Vec<_> = told.lines().filter(|line| line.contains("policy")).collect();
     assert_eq!(told.len(), 4, "{told:#?}");
-    assert!(told[0].ends_with("to_centos  registered: expression cluster == 'centos' ? 1.0 : 0.0, weight 50"));
+    assert!(
+        told[0].ends_with("to_centos  registered: expression cluster == 'centos' ? 1.0 : 0.0, weight 50")
+    );
 }
 
 #[test]

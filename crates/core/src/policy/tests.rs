@@ -36,7 +36,9 @@ fn score_is_what_would_be_free_after_placement() {
 
 #[test]
 fn idle_gpus_do_not_attract_cpu_work() {
-    let without = |s: &mut Sample, _: &mut u32| (s.snapshot.total.gpu, s.snapshot.used.gpu) = (Quantity::ZERO, Quantity::ZERO);
+    let without = |s: &mut Sample, _: &mut u32| {
+        (s.snapshot.total.gpu, s.snapshot.used.gpu) = (Quantity::ZERO, Quantity::ZERO)
+    };
     assert_eq!(scored("score", &[("CPU", 1.0)], |_, _| {}), scored("score", &[("CPU", 1.0)], without));
 }
 

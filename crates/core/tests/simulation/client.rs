@@ -2,8 +2,8 @@
 
 use multicluster_core::{Accepted, Duplicate, Identity, Input, Parent, Reply, Submission};
 use multicluster_types::{
-    ClusterName, ContentHash, GroupId, JobId, Kind, OnClusterLoss, Origin, PolicyRule, PolicySpec, Preference, Priority,
-    Resources, Retry, Share, Span, State, Tags, Work,
+    ClusterName, ContentHash, GroupId, JobId, Kind, OnClusterLoss, Origin, PolicyRule, PolicySpec,
+    Preference, Priority, Resources, Retry, Share, Span, State, Tags, Work,
 };
 use rand::RngExt;
 

@@ -21,8 +21,8 @@ use multicluster_store::{
     StoredEvent, StoredJob, memory, sqlite,
 };
 use multicluster_types::{
-    Attempt, ClusterName, ClusterSpec, Decision, JobId, Kind, Payload, PolicyRule, PolicySpec, Quantity, Reason,
-    State, Tags, Timestamp, Verdict, Weight, Work,
+    Attempt, ClusterName, ClusterSpec, Decision, JobId, Kind, Payload, PolicyRule, PolicySpec, Quantity,
+    Reason, State, Tags, Timestamp, Verdict, Weight, Work,
 };
 
 /// A directory that goes away with the test.

@@ -39,7 +39,12 @@ async fn a_policy_that_cannot_be_used_is_refused_as_such_with_text_and_hint() {
         ("mine", json!({"expression": "free_cpu *"}), "policy mine: ", "expressions are CEL"),
         ("mine", json!({"expression": "fre_cpu"}), "fre_cpu", "known names are cluster, "),
         ("mine", json!({"filter": "free_cpu"}), "not true or false", "known names"),
-        ("mine", json!({"filter": "true", "expression": "1.0"}), "an expression and a filter", "two policies"),
+        (
+            "mine",
+            json!({"filter": "true", "expression": "1.0"}),
+            "an expression and a filter",
+            "two policies",
+        ),
         ("mine", json!({"filter": "true", "weight": 2}), "it has no weight", "remove the weight"),
         ("mine", json!({"expression": "1.0", "weight": -2}), "-2", "0"),
         ("mine", json!({"weight": 2}), "there is no policy", "add an `expression`"),
