@@ -186,6 +186,8 @@ mod tests {
             ),
             (Refusal::NoLease { job, attempt: multicluster_types::Attempt(1) }, 409),
             (Refusal::DuplicateCluster { cluster, in_list: false }, 409),
+            (Refusal::FilePolicy { name: "score".into(), verb: "remove" }, 409),
+            (Refusal::UnknownPolicy { name: "none".into(), known: vec![] }, 404),
         ] {
             let problem = Problem::from(refusal);
             assert_eq!(problem.status.as_u16(), status, "{problem}");

@@ -72,8 +72,9 @@ async fn a_policy_is_tried_on_a_job_on_a_submitted_one_and_on_the_last_decisions
     world.polled("centos", 8.0).await;
     world.polled("mac", 8.0).await;
     for number in 0..3 {
-        let job = json!({"id": format!("job-{number}"), "entrypoint": "x", "entrypoint_num_cpus": 1});
-        world.post("/v1/jobs", job).await.expect(201);
+        // Nobody is asked to run a task, so nothing fails meanwhile.
+        let task = json!({"id": format!("job-{number}"), "kind": "task", "demand": {"CPU": 1}});
+        world.post("/v1/placements", task).await.expect(201);
     }
     world.plane().driver.turn(|_| ()).await.unwrap();
     let policy = json!({"expression": "cluster == 'centos' ? 1.0 : 0.0", "weight": 50});

@@ -78,13 +78,12 @@ async fn every_code_can_be_met_and_comes_with_a_hint() {
     check(send(&router, request("GET", "/v1/clusters", Body::empty())).await, "stopping");
 
     // Those one caller cannot bring about here: tokens (see `access`), a lease that is gone, which
-    // is one of a list, a bug, a broken disk, a policy in a file (below), a crowd (see `limits`).
+    // is one of a list, a bug, a broken disk, a crowd (see `limits`).
     let missed: Vec<_> =
         codes::ALL.iter().map(|code| code.word).filter(|code| !met.contains(*code)).collect();
     let tokens = ["no_token", "bad_token", "forbidden"];
     let others = [
         "no_lease",
-        "bad_policy",
         "rate_limited",
         "internal",
         "store_failed",
