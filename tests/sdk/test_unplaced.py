@@ -100,7 +100,7 @@ def test_what_was_started_just_before_a_look_is_seen_by_another(
     ("asks", "nodes", "free", "held", "said"),
     [
         (
-            {"CPU": 1.0, "memory": float(1 << 30)},
+            {"memory": float(1 << 30), "CPU": 1.0},
             [{"CPU": 16.0, "memory": float(64 << 30)}],
             [{"memory": float(60 << 30)}],
             {"CPU": 16.0},

@@ -99,6 +99,7 @@ fn parse(body: &[u8]) -> Result<Vec<Pending>, RayError> {
             asks.cpu = multicluster_types::Quantity::whole(1).ok()?;
         }
         let name = if is_actor { actor_name(&task.name) } else { &task.name };
+        #[expect(clippy::cast_possible_truncation, reason = "milliseconds, and `as` saturates")]
         let since = task.creation_time_ms.unwrap_or_default().max(0.0) as u64;
         Some(Pending { is_actor, name: name.chars().take(100).collect(), asks, since })
     };

@@ -219,6 +219,8 @@ def cannot_start(
     kind: str, names: list[str], asks: Amounts, cluster: str, room: Room, held: Amounts
 ) -> str:
     """In one line: what it asks for, what is free, and what the job's own driver holds."""
+    # Ray has them in any order.
+    asks = {key: asks[key] for key in sorted(asks, key=lambda key: (key not in _RESERVED_BY, key))}
     if len(names) == 1:
         said = f"{kind} {names[0]} cannot start: it asks for {_shown(asks)}"
     else:

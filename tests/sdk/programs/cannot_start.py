@@ -29,7 +29,7 @@ class Timed:
         return getattr(self._stream, name)
 
 
-class Predictor:
+class Model:
     def infer(self, idx: int, split_name: str) -> str:
         return f"{split_name}-{idx}"
 
@@ -46,13 +46,13 @@ def main() -> None:
     started = time.monotonic()
     kept = [
         rms.submit_actor(
-            actor_class=Predictor, resource_requirements=asks, tags=["tradebot", "fund"], name=name
+            actor_class=Model, resource_requirements=asks, tags=["tradebot", "fund"], name=name
         )
         for name in ("hs300", "zz500")
     ]
     kept.append(rms.submit_task(load, name="load"))
     try:
-        rms.submit_actor(Predictor, resource_requirements={"CPU": 1}, name="impatient", timeout=1)
+        rms.submit_actor(Model, resource_requirements={"CPU": 1}, name="impatient", timeout=1)
     except rms.PlacementTimeoutError as error:
         print("refused:", json.dumps([error.message, error.cluster]), flush=True)
     while not os.path.exists(sys.argv[1]):

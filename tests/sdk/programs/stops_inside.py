@@ -12,7 +12,7 @@ from ray_multicluster_scheduler.app.client_api import (
 )
 
 
-class Predictor:
+class Model:
     def infer(self, idx: int, split_name: str = "train") -> str:
         return f"{split_name}-{idx}"
 
@@ -23,7 +23,7 @@ def main() -> None:
     )
     predictors = [
         submit_actor(
-            actor_class=Predictor,
+            actor_class=Model,
             resource_requirements={"CPU": 1, "memory": 64 << 20},
             tags=["tradebot", "fund"],
             name=f"predictor-{number}",
@@ -44,7 +44,7 @@ def main() -> None:
     by_name = ray.get_actor("predictor-1")
     print("by name:", ray.get(by_name.infer.remote(7)), flush=True)
     print("plain Ray:", ray.get(ray.remote(num_cpus=0)(lambda: "works").remote()), flush=True)
-    _, again = submit_actor(Predictor, name="predictor-2")
+    _, again = submit_actor(Model, name="predictor-2")
     print("again:", ray.get(again.infer.remote(3)), flush=True)
     task_lifecycle_manager.stop()
 

@@ -122,6 +122,7 @@ fn a_job_written_for_centos_runs_on_the_mac() {
                 "RAY_MULTICLUSTER_CURRENT_CLUSTER": "mac",
                 "RAY_MULTICLUSTER_JOB_ID": "job-1",
                 "RAY_MULTICLUSTER_ATTEMPT": "2",
+                "RAY_MULTICLUSTER_VERSION": env!("CARGO_PKG_VERSION"),
                 "RAY_MULTICLUSTER_ADDRESS": "http://192.168.5.1:8700",
             },
         })
