@@ -133,7 +133,7 @@ fn higher_priority_goes_first() {
 fn facts_believed_too_early_make_a_cluster_hold_jobs_back() {
     let mut hasty = with(
         pool(&["a=16cpu"]),
-        "submission_interval=0 resource_threshold=1 settle_margin=0 poll_interval=1s",
+        "submission_interval=0 resource_threshold=1 settle_margin=0 poll_interval=1s claims=until_started",
     );
     let csv = "arrival,duration,cpu\n0,60,16\n0,60,16\n";
     hasty.timing.usage = Span(1200);
@@ -141,8 +141,11 @@ fn facts_believed_too_early_make_a_cluster_hold_jobs_back() {
     assert_eq!((report.clusters[0].held_back, report.wait_s.max), (1, 60.0));
     assert_eq!(report.clusters[0].utilization.cpu, Some(1.0));
     // With the margin that Ray's delay calls for, the control plane keeps it.
-    let careful = with(hasty, "settle_margin=3s");
+    let careful = with(hasty.clone(), "settle_margin=3s");
     assert_eq!(run(&careful, csv).clusters[0].held_back, 0);
+    // And what a running job needs is its own, whatever the facts say.
+    let claiming = with(hasty, "claims=while_running");
+    assert_eq!(run(&claiming, csv).clusters[0].held_back, 0);
 }
 
 #[test]

@@ -173,27 +173,40 @@ async fn list(context: &Context) -> Result<(), Failure> {
 
 /// One row for each, with one column of the caller's own.
 fn table(clusters: &[Cluster], column: &str, own: impl Fn(&Cluster) -> String) -> Table {
-    let mut table =
-        Table::new(&["CLUSTER", "HEALTH", "RAY", "RUNS ON", "#NODES", "#LIVE", column, "~HAS", "~CLAIMED"]);
+    let mut table = Table::new(&["CLUSTER", "HEALTH", "RAY", "#NODES", "#LIVE", column, "~HAS"]);
     for cluster in clusters {
         let (condition, tone) = words::condition(cluster);
         let unknown = || "–".to_owned();
         table.row(vec![
             cluster.name.as_str().into(),
             Cell::new(condition).tone(tone),
-            cluster.ray_version.clone().unwrap_or_else(unknown).into(),
-            platform(cluster).into(),
+            ray(cluster).into(),
             cluster.nodes.map_or_else(unknown, |nodes| nodes.to_string()).into(),
             cluster.live.to_string().into(),
             own(cluster).into(),
-            cluster.total.as_ref().map_or_else(unknown, words::resources).into(),
-            words::resources(&cluster.claimed).into(),
+            has(cluster).into(),
         ]);
     }
     table
 }
 
-fn platform(cluster: &Cluster) -> String {
-    let names: Vec<_> = cluster.os.iter().chain(&cluster.arch).map(String::as_str).collect();
-    if names.is_empty() { "–".to_owned() } else { names.join(" ") }
+/// Its Ray, and what that runs on.
+fn ray(cluster: &Cluster) -> String {
+    let version = cluster.ray_version.as_deref().unwrap_or("–");
+    [Some(version), cluster.os.as_deref(), cluster.arch.as_deref()]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// What it has, and what of it is taken without being in use.
+fn has(cluster: &Cluster) -> String {
+    let mut lines = vec![cluster.total.as_ref().map_or_else(|| "–".to_owned(), words::resources)];
+    for (amounts, word) in [(&cluster.claimed, "claimed"), (&cluster.promised, "promised")] {
+        if !amounts.is_empty() {
+            lines.push(format!("{} {word}", words::resources(amounts)));
+        }
+    }
+    lines.join("\n")
 }

@@ -101,8 +101,8 @@ fn explanations_are_in_chinese_where_that_is_wanted() {
     shows!("why-ran.zh", world.ok(&["--lang", "zh", "why", "ran"]));
     shows!("job-waits.zh", world.ok(&["job", "waits", "--lang", "zh"]));
     shows!("queue.zh", world.ok(&["queue", "--lang", "zh"]));
-    shows!("what-if.zh", world.ok(&["what-if", "--cpus", "2", "--tag", "linux", "--lang", "zh"]));
-    shows!("what-if-waits.zh", world.ok(&["what-if", "--cpus", "64", "--lang", "zh"]));
+    shows!("what-if.zh", world.ok(&["what-if", "--needs", "cpu=2", "--tag", "linux", "--lang", "zh"]));
+    shows!("what-if-waits.zh", world.ok(&["what-if", "--needs", "cpu=64", "--lang", "zh"]));
     let told = world.fails(2, &["why", "waits", "--lang", "de"]);
     assert!(told.contains("write en or zh"), "{told}");
 

@@ -39,7 +39,7 @@ fn policies_that_cannot_be_changed_so_are_refused_with_what_to_do() {
 fn a_policy_is_tried_on_a_job_and_on_the_last_decisions() {
     let world = World::new().with_a_job_that_waits();
     for id in ["a", "b"] {
-        world.ok(&["submit", "--submission-id", id, "--cpus", "1", "--", "true"]);
+        world.ok(&["submit", "--submission-id", id, "--needs", "cpu=1", "--", "true"]);
     }
     let attempt = ["policies", "try", "to_centos"];
     shows!("policies-try", world.ok(&[&attempt, TO_CENTOS.as_slice(), &["--last", "5"]].concat()));

@@ -81,7 +81,7 @@ fn a_flag_that_does_not_exist_is_never_part_of_the_command() {
     let world = World::new();
     for (arguments, nearest) in [
         (["submit", "--submision-id", "x", "--", "true"].as_slice(), "--submission-id"),
-        (&["submit", "--cpu", "4", "--", "python", "train.py"], "--cpus"),
+        (&["submit", "--need", "cpu=4", "--", "python", "train.py"], "--needs"),
         (&["submit", "--no-wait", "--tags", "linux", "python", "train.py"], "--tag"),
         (&["what-if", "--require-clusters", "mac"], "--require-cluster"),
     ] {
@@ -89,7 +89,7 @@ fn a_flag_that_does_not_exist_is_never_part_of_the_command() {
         assert!(told.contains(&format!("a similar argument exists: '{nearest}'")), "{told}");
     }
     assert!(world.fails(2, &["submit", "-x", "--", "true"]).contains("unexpected argument '-x'"));
-    assert!(world.fails(2, &["submit", "--priority", "--cpus", "1", "--", "x"]).contains("--priority"));
+    assert!(world.fails(2, &["submit", "--priority", "--needs", "cpu=1", "--", "x"]).contains("--priority"));
     assert_eq!(world.json(&["jobs"])["items"], serde_json::json!([]), "nothing was submitted");
 
     // --id is the id; behind the first word, or `--`, everything is the command's own.

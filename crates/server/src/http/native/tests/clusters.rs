@@ -124,7 +124,10 @@ async fn settings_and_version_are_shown() {
     let settings = world.get("/v1/settings").await.expect(200);
     let interval = settings["items"].as_array().unwrap().iter().find(|s| s["name"] == "submission_interval");
     assert_eq!(interval.unwrap()["value"], "0s");
-    assert_eq!(settings["policies"][0], json!({"name": "score", "kind": "built_in", "weight": 1.0}));
+    assert_eq!(
+        settings["policies"][0],
+        json!({"name": "score", "kind": "built_in", "weight": 1.0, "source": "file"})
+    );
     let version = world.get("/v1/version").await.expect(200);
     assert_eq!((&version["api"], version["plane"].as_str()), (&json!("v1"), Some(&*world.plane().id)));
 }
