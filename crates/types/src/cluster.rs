@@ -46,7 +46,7 @@ pub struct ClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home_dir: Option<Arc<str>>,
     /// Whether jobs here find the Python SDK. Unset: those that bring theirs along do.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "stored_choice", skip_serializing_if = "Option::is_none")]
     pub inject_sdk: Option<bool>,
     /// Where jobs on this cluster reach the control plane, if they can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,6 +54,30 @@ pub struct ClusterSpec {
     /// What requests to the dashboard carry.
     #[serde(default)]
     pub connection: Connection,
+}
+
+/// How `inject_sdk` is stored. States of earlier versions have `false` where nobody chose.
+mod stored_choice {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Stored {
+        Before(bool),
+        Chosen { chosen: bool },
+    }
+
+    #[expect(clippy::ref_option, reason = "serde wants it")]
+    pub(super) fn serialize<S: Serializer>(choice: &Option<bool>, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(choice.iter().map(|chosen| ("chosen", chosen)))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<bool>, D::Error> {
+        Ok(match Stored::deserialize(from)? {
+            Stored::Before(false) => None,
+            Stored::Before(chosen) | Stored::Chosen { chosen } => Some(chosen),
+        })
+    }
 }
 
 impl ClusterSpec {
@@ -228,6 +252,20 @@ mod tests {
 
     fn a_cluster() -> ClusterSpec {
         ClusterSpec::new(ClusterName::new("centos").unwrap(), "h:10001", "http://h:8265")
+    }
+
+    #[test]
+    fn a_stored_cluster_keeps_its_choice_and_an_earlier_false_was_none() {
+        for inject_sdk in [None, Some(true), Some(false)] {
+            let spec = ClusterSpec { inject_sdk, ..a_cluster() };
+            let stored = serde_json::to_value(&spec).unwrap();
+            assert_eq!(serde_json::from_value::<ClusterSpec>(stored).unwrap(), spec);
+        }
+        for (before, now) in [(false, None), (true, Some(true))] {
+            let mut stored = serde_json::to_value(a_cluster()).unwrap();
+            stored["inject_sdk"] = json!(before);
+            assert_eq!(serde_json::from_value::<ClusterSpec>(stored).unwrap().inject_sdk, now);
+        }
     }
 
     #[test]
