@@ -1,7 +1,9 @@
 //! Policies that operators register while the scheduler runs.
 
+#![allow(clippy::unwrap_used, reason = "tests may")]
+
 use multicluster_core::{Event, Input, PolicyChange, Refusal, Trial, Tried, policy};
-use multicluster_types::{Owner, PolicyRule, PolicySpec, Reason, Span, State, Timestamp};
+use multicluster_types::{ClusterName, Owner, PolicyRule, PolicySpec, Reason, Span, State, Timestamp};
 
 use crate::env::*;
 
@@ -190,7 +192,8 @@ impl TestEnv {
 }
 
 fn chosen(tried: &Tried) -> (Option<&str>, Option<&str>) {
-    (tried.now.chosen.as_ref().map(|c| c.as_str()), tried.then.chosen.as_ref().map(|c| c.as_str()))
+    let name = ClusterName::as_str;
+    (tried.now.chosen.as_ref().map(name), tried.then.chosen.as_ref().map(name))
 }
 
 #[test]
