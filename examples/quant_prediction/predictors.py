@@ -14,7 +14,7 @@ from pathlib import Path
 def where_i_am() -> str:
     """The cluster, what it says of itself, and whose copy of this file is in use."""
     cluster = os.environ.get("RAY_MULTICLUSTER_CURRENT_CLUSTER", "no cluster of the pool")
-    home = os.environ.get("home_dir", "nowhere")
+    home = os.environ.get("home_dir", "nowhere")  # noqa: SIM112 (as the users write it)
     return f"on {cluster}, at home in {home}, with the models in {Path(__file__).absolute().parent}"
 
 

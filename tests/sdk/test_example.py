@@ -26,10 +26,8 @@ from support.waiting import PATIENCE
 EXAMPLE = REPOSITORY / "examples" / "quant_prediction"
 #: Of the users' cluster.yaml: their first PYTHONPATH entry is where the project is.
 PROJECT = Path("project/pycharm/Fund")
-USERS = {
-    cluster["name"]: cluster
-    for cluster in yaml.safe_load((REPOSITORY / "examples" / "cluster.yaml").read_text())["clusters"]
-}
+POOL = yaml.safe_load((REPOSITORY / "examples" / "cluster.yaml").read_text())
+USERS = {cluster["name"]: cluster for cluster in POOL["clusters"]}
 ACTORS = {"graph_prediction": "graph", "fund_prediction": "fund"}
 
 

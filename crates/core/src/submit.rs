@@ -89,10 +89,10 @@ impl Core {
         if let Some(Preference { cluster, .. }) = &work.preference {
             self.find_cluster(cluster)?;
         }
-        if self.rejects_infeasible() {
-            if let Some(never) = self.never_anywhere(work) {
-                return Err(Refusal::Infeasible { why: per_cluster(&never, self.now).into() });
-            }
+        if self.rejects_infeasible()
+            && let Some(never) = self.never_anywhere(work)
+        {
+            return Err(Refusal::Infeasible { why: per_cluster(&never, self.now).into() });
         }
         let queue = QueueName::of(work);
         let len = self.queue.length(&queue);

@@ -1,4 +1,4 @@
-"""Predicts the net value of funds: one actor of one CPU for each portfolio, all on this job's cluster."""
+"""Predicts the net value of funds: sixteen actors of one CPU, all on this job's cluster."""
 
 from __future__ import annotations
 

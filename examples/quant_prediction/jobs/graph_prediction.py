@@ -1,4 +1,4 @@
-"""Predicts from the graph of shareholdings: one actor of one CPU for each portfolio, all on this job's cluster."""
+"""Predicts from the graph of shareholdings: sixteen actors of one CPU, on this job's cluster."""
 
 from __future__ import annotations
 

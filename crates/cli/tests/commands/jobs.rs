@@ -117,8 +117,10 @@ fn explanations_are_in_chinese_where_that_is_wanted() {
     assert!(!is_chinese(&[("LANG", "de_DE.UTF-8")]));
 
     // Programs get the same words; texts follow.
-    let (en, zh) =
-        (world.json(&["what-if", "--needs", "gpu=1"]), world.json(&["what-if", "--needs", "gpu=1", "--lang", "zh"]));
+    let (en, zh) = (
+        world.json(&["what-if", "--needs", "gpu=1"]),
+        world.json(&["what-if", "--needs", "gpu=1", "--lang", "zh"]),
+    );
     let words = |answer: &serde_json::Value| {
         let said = answer["clusters"].as_array().unwrap().iter();
         said.map(|said| (said["verdict"].clone(), said["reason"].clone())).collect::<Vec<_>>()
