@@ -72,7 +72,7 @@ enum Guest {
     /// The same, live and full screen.
     Top,
     /// Submit a job, and follow it.
-    Submit(commands::submit::Args),
+    Submit(Box<commands::submit::Args>),
     /// List jobs, the latest first.
     Jobs(commands::jobs::Args),
     /// Show all there is to know about a job.
@@ -86,7 +86,7 @@ enum Guest {
     /// Say why a job is where it is, cluster by cluster.
     Why(commands::why::Args),
     /// Say where a job would go now; nothing is submitted.
-    WhatIf(commands::what_if::Args),
+    WhatIf(Box<commands::what_if::Args>),
     /// Show what waits, what is next, and why it waits.
     Queue,
     /// List the clusters, or change them.

@@ -149,16 +149,16 @@ impl FakeRay {
         }
         let mut free = self.free();
         for job in self.jobs.values_mut() {
-            let room = place(&free, &job.driver);
-            if job.status == RunStatus::Pending && job.starts_at <= now && room.is_some() {
+            let is_due = job.status == RunStatus::Pending && job.starts_at <= now;
+            if let Some(node) = place(&free, &job.driver).filter(|_| is_due) {
                 let length = job.ends_at.since(job.starts_at);
                 (job.status, job.starts_at) = (RunStatus::Running, now);
                 job.ends_at = now + length;
                 if job.stop_asked {
                     (job.ends_at, job.end) = (now + Span::seconds(2), RunStatus::Stopped);
                 }
-                job.node = room;
-                free[room.expect("checked")].subtract(&job.driver);
+                job.node = Some(node);
+                free[node].subtract(&job.driver);
                 happened.push(Happened::Started(job.job.clone(), job.attempt));
             }
             if job.status == RunStatus::Running && job.ends_at <= now {

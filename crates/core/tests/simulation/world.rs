@@ -42,7 +42,7 @@ pub struct World {
 #[derive(Debug, Clone)]
 enum Event {
     /// Reaches the core, if it still lives the life it was meant for.
-    ToCore { life: u32, input: Input },
+    ToCore { life: u32, input: Box<Input> },
     /// Reaches a cluster, if its head is still the one it was sent to.
     ToRay { session: u32, request: Request },
     /// The driver polls, and looks at what runs.
@@ -215,7 +215,7 @@ impl World {
     fn answer(&mut self, after: Span, input: &Input) {
         let slow = if chance(&mut self.rng, self.faults.slow) { Span::seconds(45) } else { Span::ZERO };
         let after = Span(after.0 + slow.0 + self.rng.random_range(0..200));
-        let to_core = |input: &Input, life| Event::ToCore { life, input: input.clone() };
+        let to_core = |input: &Input, life| Event::ToCore { life, input: Box::new(input.clone()) };
         self.later(after, to_core(input, self.life));
         if chance(&mut self.rng, self.faults.duplicate) {
             let again = Span(after.0 + self.rng.random_range(0..60_000));
@@ -301,7 +301,7 @@ impl World {
         match event {
             Event::ToCore { life, input } => {
                 if life == self.life {
-                    self.tell(input);
+                    self.tell(*input);
                 }
             }
             Event::ToRay { session, request } => self.reach(session, request),

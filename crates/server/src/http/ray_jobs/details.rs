@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use multicluster_core::record::{JobRecord, Phase};
 use multicluster_store::{SeenDriver, StoredJob};
-use multicluster_types::{EntrypointResources, Payload, RuntimeEnv, State};
+use multicluster_types::{EntrypointResources, Message, Payload, RuntimeEnv, State};
 use serde::Serialize;
 
 use super::submit::SHOWN;
@@ -98,7 +98,7 @@ fn message(record: &JobRecord, payload: &Payload, why: Option<String>) -> String
     match (&record.phase, record.state()) {
         (Phase::Ended(ended), state) => match (&ended.message, state) {
             (message, State::Stopped) => {
-                and("Job was intentionally stopped.", message.as_ref().map(|message| message.as_str()))
+                and("Job was intentionally stopped.", message.as_ref().map(Message::as_str))
             }
             (Some(message), _) => message.to_string(),
             (None, State::Succeeded) => "Job finished successfully.".to_owned(),
