@@ -24,8 +24,10 @@ fn refused(job: JobRequest) -> Problem {
 fn hints_in_the_metadata_say_what_the_fields_leave_out() {
     let job = with_hints(&[
         ("a", "b"),
+        ("multicluster.arch", "aarch64"),
         ("multicluster.home", "/home/zorro"),
         ("multicluster.max_retries", "2"),
+        ("multicluster.needs", "cpu=16,memory=32GiB"),
         ("multicluster.on_cluster_loss", "requeue"),
         ("multicluster.parent_cluster", "mac"),
         ("multicluster.parent_job", "outer"),
@@ -40,10 +42,13 @@ fn hints_in_the_metadata_say_what_the_fields_leave_out() {
     assert_eq!(work.preference.as_ref().map(|p| (p.cluster.as_str(), p.required)), Some(("mac", true)));
     assert_eq!(work.tags.iter().map(Tag::as_str).collect::<Vec<_>>(), ["linux", "x86_64"]);
     assert_eq!((work.priority.0, work.retry.max_retries), (-7, 2));
+    assert_eq!(work.platform.as_ref().unwrap().to_string(), "arm64");
+    assert_eq!(work.demand.to_string(), "CPU 16, memory 32 GiB");
+    assert!(work.on_one_node().is_empty() && work.burdens_head(), "its driver reserves none of it");
     assert_eq!(work.retry.on_cluster_loss, OnClusterLoss::Requeue);
     assert_eq!(checked.parent.as_ref().map(|p| p.job.as_str()), Some("outer"));
     assert_eq!(checked.payload.home.as_deref(), Some("/home/zorro"));
-    assert_eq!(checked.payload.metadata.len(), 11, "the metadata stays as it was");
+    assert_eq!(checked.payload.metadata.len(), 13, "the metadata stays as it was");
 
     let wishes = Wishes { priority: Some(3), preferred_cluster: Some("centos".into()), ..Wishes::default() };
     let job = JobRequest { wishes, ..job };
@@ -68,6 +73,8 @@ fn a_hint_that_cannot_be_used_is_named_with_what_can() {
         ("multicluster.max_retries", "-1"),
         ("multicluster.on_cluster_loss", "panic"),
         ("multicluster.dedup", "never"),
+        ("multicluster.needs", "16"),
+        ("multicluster.needs", "cpu=much"),
         ("multicluster.parent_job", "alone"),
         ("multicluster.", ""),
     ] {
