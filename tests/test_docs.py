@@ -98,7 +98,7 @@ def test_every_command_in_the_docs_is_one_that_the_program_takes(name: str) -> N
         ("ray-multicluster stats", "unrecognized subcommand"),
         ("ray-multicluster \\\n  clusters cordon mac --nte why", "unexpected argument"),
         ("ray-multicluster serve --listn 127.0.0.1:1", "unexpected argument"),
-        ("ray-multicluster what-if --cpus many", "invalid value"),
+        ("ray-multicluster what-if --needs many", "invalid value"),
         ("RAY_ADDRESS=http://x ray job submit --tag linux -- true", "No such option"),
         ("ray job logs --follow", "Missing argument"),
     ],
