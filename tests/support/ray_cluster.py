@@ -21,6 +21,16 @@ from .waiting import wait_until
 
 BIN = Path(sys.executable).parent
 GIB = 1 << 30
+
+# `ray`, for a second node: without a machine's own address (see below) it would refuse one.
+JOIN = """
+from ray._private import ray_constants, services
+from ray.scripts.scripts import main
+ray_constants.ENABLE_RAY_CLUSTER = True
+services.resolve_ip_for_localhost = lambda host: host
+services.get_node_ip_address = lambda *_, **__: "127.0.0.1"
+main()
+"""
 ROOT_PREFIX = "rmc-e2e-"
 
 
@@ -131,7 +141,7 @@ class RayCluster:
     def _ray_start(self, *options: str) -> None:
         command = [
             *self.launcher(),
-            str(BIN / "ray"),
+            *([str(BIN / "ray")] if "--head" in options else [sys.executable, "-c", JOIN]),
             "start",
             "--node-ip-address=127.0.0.1",
             f"--object-store-memory={100 * 1024 * 1024}",
@@ -140,8 +150,7 @@ class RayCluster:
         ]
         env = {**clean_environment(self.home), **self.env}
         # Without it Ray takes 127.0.0.1 for the machine's own address, and listens there.
-        # A second node it takes only with it.
-        env["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0" if "--head" in options else "1"
+        env["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
         env["AUTOSCALER_METRIC_PORT"] = str(self._port("autoscaler_metrics"))
         env["DASHBOARD_METRIC_PORT"] = str(self._port("dashboard_metrics"))
         log = self.directory / "start.log"
