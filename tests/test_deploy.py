@@ -243,7 +243,7 @@ def test_what_the_manifest_runs_gets_ready_and_the_images_check_sees_it(tmp_path
 @contextlib.contextmanager
 def work_of_every_kind(plane: Plane) -> Iterator[None]:
     """Jobs that run, fail and wait; a task; a log with too many readers; a cordon."""
-    plane.post("/v1/jobs", {"id": "long", "entrypoint": "sleep 600"})
+    plane.post("/v1/jobs", {"id": "long", "entrypoint": "sleep 600", "needs": {"CPU": 3}})
     plane.post("/v1/jobs", {"entrypoint": "exit 1"})
     plane.post("/v1/jobs", {"id": "large", "entrypoint": "true", "entrypoint_num_cpus": 10_000})
     plane.post("/v1/placements?wait=30s", {"id": "task", "kind": "task", "demand": {"CPU": 1}})

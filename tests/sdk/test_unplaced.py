@@ -31,9 +31,10 @@ def look(
     monkeypatch.setattr(unplaced, "driver_holds", dict)
 
     def look(
-        *waiting: Waiting, room: Room = FULL, tasks_run: bool = False
+        *waiting: Waiting, room: Room = FULL, tasks_run: bool = False, given: float = 4
     ) -> tuple[bool, list[str]]:
         answers: dict[str, Any] = {"pending": [*waiting], "_has_running_tasks": tasks_run}
+        answers["given_out"] = {"CPU": given}
         for name, answer in answers.items():
             monkeypatch.setattr(unplaced, name, lambda answer=answer: answer)
         monkeypatch.setattr(Room, "now", lambda: room)
@@ -71,12 +72,22 @@ def test_nothing_is_said_of_what_is_on_its_way(look: Any) -> None:
     assert [line.split(" cannot")[0] for line in said] == ["actor a"]
 
 
+def test_nothing_is_said_of_actors_whose_processes_are_starting(look: Any) -> None:
+    """Four CPUs are taken, and what runs holds one: three are set aside for those that start."""
+    starting = [an_actor("a"), an_actor("b"), an_actor("c")]
+    assert look(*starting, given=1) == (True, [])
+    again, said = look(*starting, an_actor("d"), given=1)
+    assert again
+    assert [line.split(" cannot")[0] for line in said] == ["actor d"]
+
+
 def test_what_was_started_just_before_a_look_is_seen_by_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(unplaced, "FIRST", 0.2)
     monkeypatch.setattr(Room, "now", lambda: FULL)
     monkeypatch.setattr(unplaced, "driver_holds", dict)
+    monkeypatch.setattr(unplaced, "given_out", lambda: {"CPU": 4.0})
     watch, looks, said = Watch("centos"), [], Event()
 
     def pending() -> list[Waiting]:

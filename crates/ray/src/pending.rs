@@ -11,7 +11,7 @@ use crate::{
     error::{Call, Class, Kind, RayError},
     job::check_id,
     list,
-    transport::{ONE, Transport},
+    transport::{MANY, ONE, Transport},
 };
 
 /// Enough to say what a job waits for; each has about a kilobyte.
@@ -39,15 +39,40 @@ impl RayClient {
     pub async fn pending(&self, job: &str) -> Result<Vec<Pending>, RayError> {
         let t = &self.transport;
         check_id(Call::Tasks, job).map_err(|e| t.own(e))?;
-        let answer = t.ask(Call::Tasks, t.get(url(t, job)), ONE).await?;
+        let filters = [("job_id", job), ("state", "PENDING_NODE_ASSIGNMENT")];
+        let answer = t.ask(Call::Tasks, t.get(url(t, "tasks", LIMIT, &filters)), ONE).await?;
         answer.into_body(Call::Tasks).and_then(|body| parse(&body)).map_err(|e| t.own(e))
+    }
+
+    /// What everything that runs on the cluster holds. Ray sets aside what an actor asks for
+    /// before its process has started: what is taken beyond this is for those that start.
+    ///
+    /// # Errors
+    /// See [`RayError`].
+    pub async fn given_out(&self) -> Result<Resources, RayError> {
+        let t = &self.transport;
+        let mut held = Resources::default();
+        for (what, filters) in [("actors", &RUNNING_ACTORS[..]), ("tasks", &RUNNING_TASKS[..])] {
+            let answer = t.ask(Call::Tasks, t.get(url(t, what, MANY_RUN, filters)), MANY).await?;
+            let body = answer.into_body(Call::Tasks).map_err(|e| t.own(e))?;
+            for one in page(&body).map_err(|e| t.own(e))? {
+                let holds = Resources::from_amounts(one.required_resources.unwrap_or_default());
+                held.add(&holds.unwrap_or_default());
+            }
+        }
+        Ok(held)
     }
 }
 
-fn url(transport: &Transport, job: &str) -> Url {
-    let mut url = transport.url(["api", "v0", "tasks"]);
-    url.query_pairs_mut().append_pair("limit", &LIMIT.to_string()).append_pair("detail", "true");
-    for (key, value) in [("job_id", job), ("state", "PENDING_NODE_ASSIGNMENT")] {
+/// The most that Ray gives in one answer.
+const MANY_RUN: usize = 10_000;
+const RUNNING_ACTORS: [(&str, &str); 1] = [("state", "ALIVE")];
+const RUNNING_TASKS: [(&str, &str); 2] = [("state", "RUNNING"), ("type", "NORMAL_TASK")];
+
+fn url(transport: &Transport, what: &str, limit: usize, filters: &[(&str, &str)]) -> Url {
+    let mut url = transport.url(["api", "v0", what]);
+    url.query_pairs_mut().append_pair("limit", &limit.to_string()).append_pair("detail", "true");
+    for (key, value) in filters {
         url.query_pairs_mut()
             .append_pair("filter_keys", key)
             .append_pair("filter_predicates", "=")
@@ -56,7 +81,18 @@ fn url(transport: &Transport, job: &str) -> Url {
     url
 }
 
-fn parse(body: &[u8]) -> Result<Vec<Pending>, RayError> {
+/// A task or an actor, as the state API tells it.
+#[derive(Deserialize)]
+struct Task {
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(rename = "type", default)]
+    kind: String,
+    required_resources: Option<BTreeMap<String, f64>>,
+    creation_time_ms: Option<f64>,
+}
+
+fn page(body: &[u8]) -> Result<Vec<Task>, RayError> {
     #[derive(Deserialize)]
     struct Answer {
         #[serde(default)]
@@ -72,20 +108,15 @@ fn parse(body: &[u8]) -> Result<Vec<Pending>, RayError> {
         #[serde(deserialize_with = "list::bounded")]
         result: Vec<Task>,
     }
-    #[derive(Deserialize)]
-    struct Task {
-        #[serde(default)]
-        name: String,
-        #[serde(rename = "type", default)]
-        kind: String,
-        required_resources: Option<BTreeMap<String, f64>>,
-        creation_time_ms: Option<f64>,
-    }
     let answer: Answer = serde_json::from_slice(body)
         .map_err(|e| RayError::bad_answer(Call::Tasks, format!("not a list of tasks: {e}")))?;
     let page = answer.data.result.ok_or_else(|| {
         RayError::new(Call::Tasks, Class::Transient, Kind::Failing, crate::answer::meaning(&answer.msg))
     })?;
+    Ok(page.result)
+}
+
+fn parse(body: &[u8]) -> Result<Vec<Pending>, RayError> {
     let pending = |task: Task| {
         let is_actor = match task.kind.as_str() {
             "NORMAL_TASK" => false,
@@ -98,12 +129,13 @@ fn parse(body: &[u8]) -> Result<Vec<Pending>, RayError> {
             // One that asks for nothing holds nothing, and needs a CPU to be placed.
             asks.cpu = multicluster_types::Quantity::whole(1).ok()?;
         }
-        let name = if is_actor { actor_name(&task.name) } else { &task.name };
+        let name = task.name.unwrap_or_default();
+        let name = if is_actor { actor_name(&name) } else { &name };
         #[expect(clippy::cast_possible_truncation, reason = "milliseconds, and `as` saturates")]
         let since = task.creation_time_ms.unwrap_or_default().max(0.0) as u64;
         Some(Pending { is_actor, name: name.chars().take(100).collect(), asks, since })
     };
-    Ok(page.result.into_iter().filter_map(pending).collect())
+    Ok(page(body)?.into_iter().filter_map(pending).collect())
 }
 
 /// Ray says `name:Class.__init__`, or `Class.__init__` for one without a name.

@@ -39,6 +39,12 @@ pub enum QuantityError {
 impl Quantity {
     /// Nothing.
     pub const ZERO: Quantity = Quantity(0);
+    /// So many MiB, for constants.
+    #[must_use]
+    pub const fn mebibytes(count: u32) -> Quantity {
+        Quantity((count as u64 * (1 << 20)) * Self::SCALE)
+    }
+
     /// Parts per unit.
     pub(crate) const SCALE: u64 = 10_000;
     /// Ray overflows at 10^15 and then runs the work anywhere.

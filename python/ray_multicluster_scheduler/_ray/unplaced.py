@@ -139,7 +139,7 @@ class Watch:
         if not waiting:
             return False
         room = Room.now()
-        stuck = [one for one in waiting if not room.fits(one.asks)]
+        stuck = without_place(waiting, room, given_out())
         # Tasks that queue behind other tasks of the same job are getting on.
         if any(one.kind == "task" for one in stuck) and _has_running_tasks():
             stuck = [one for one in stuck if one.kind != "task"]
@@ -199,6 +199,49 @@ def pending() -> list[Waiting]:
                 asks = {"CPU": 1.0}
             found.append(Waiting(task.task_id, kind, _name(kind, task.name), asks))
     return found
+
+
+def without_place(waiting: list[Waiting], room: Room, given: Amounts) -> list[Waiting]:
+    """Those that nothing is free for, and nothing set aside.
+
+    Ray sets aside what an actor asks for before its process has started, and still calls it
+    pending. What is taken and nothing that runs holds is for those.
+    """
+    starting: dict[str, float] = {}
+    for key in {key for node in room.total for key in node}:
+        total, free = (sum(node.get(key, 0) for node in nodes) for nodes in (room.total, room.free))
+        # These are sums of floats, and bytes come rounded.
+        slack = 64 << 20 if key == "memory" else 1e-3
+        starting[key] = total - free - given.get(key, 0) + slack
+    stuck = []
+    for one in waiting:
+        if _fits(one.asks, starting):
+            for key, amount in one.asks.items():
+                starting[key] -= amount
+        elif not room.fits(one.asks):
+            stuck.append(one)
+    return stuck
+
+
+def given_out() -> dict[str, float]:
+    """What everything that runs on this cluster holds."""
+    from ray.util.state import list_actors, list_tasks
+
+    more: dict[str, Any] = {
+        "detail": True,
+        "limit": 10_000,
+        "timeout": 5,
+        "raise_on_missing_output": False,
+    }
+    running = [
+        *list_actors(filters=[("state", "=", "ALIVE")], **more),
+        *list_tasks(filters=[("state", "=", "RUNNING"), ("type", "=", "NORMAL_TASK")], **more),
+    ]
+    held: dict[str, float] = {}
+    for one in running:
+        for key, amount in (one.required_resources or {}).items():
+            held[key] = held.get(key, 0) + amount
+    return held
 
 
 def driver_holds() -> dict[str, float]:

@@ -17,6 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 static QUESTIONS: Semaphore = Semaphore::const_new(8);
 /// What has waited for less may be on its way.
 const YOUNG: u64 = 2_000;
+/// How far off what Ray says of used memory may be.
+const ROUNDED: Quantity = Quantity::mebibytes(64);
 /// Names that are listed of those that ask for the same.
 const NAMED: usize = 3;
 
@@ -41,6 +43,8 @@ async fn ask(plane: &Plane, why: &Explanation) -> Option<Vec<api::InsideWork>> {
         return None;
     }
     let nodes = client.facts().await.ok()?.nodes;
+    let given = client.given_out().await.ok()?;
+    let pending = without_place(pending, &nodes, &given);
     let job = why.job.clone();
     let payload = plane.history(move |store| store.payload(&job)).await.ok()?;
     let held = payload.map(|payload| payload.reserve.clone()).unwrap_or_default();
@@ -55,7 +59,7 @@ fn told(
     held: &EntrypointResources,
 ) -> Vec<api::InsideWork> {
     let mut groups: BTreeMap<(bool, String), Vec<&Pending>> = BTreeMap::new();
-    for one in pending.iter().filter(|one| !nodes.iter().any(|node| fits(&one.asks, node))) {
+    for one in pending {
         groups.entry((one.is_actor, amounts(&one.asks))).or_default().push(one);
     }
     let work = |((is_actor, asks), group): ((bool, String), Vec<&Pending>)| {
@@ -78,6 +82,29 @@ fn told(
         }
     };
     groups.into_iter().map(work).collect()
+}
+
+/// Those that nothing is free for, and nothing set aside: what is taken and nothing that runs
+/// holds is for those whose processes are starting.
+fn without_place(pending: Vec<Pending>, nodes: &[NodeFacts], given: &Resources) -> Vec<Pending> {
+    let mut starting = used(nodes);
+    starting.subtract(given);
+    // Ray rounds what is used of the memory.
+    starting.memory = starting.memory.plus(ROUNDED);
+    let mut is_stuck = |one: &Pending| {
+        let is_starting = one.asks.first_beyond_total(&starting).is_none();
+        if is_starting {
+            starting.subtract(&one.asks);
+        }
+        !is_starting && !nodes.iter().any(|node| fits(&one.asks, node))
+    };
+    pending.into_iter().filter(|one| is_stuck(one)).collect()
+}
+
+fn used(nodes: &[NodeFacts]) -> Resources {
+    let mut used = Resources::default();
+    nodes.iter().for_each(|node| used.add(&node.used));
+    used
 }
 
 fn fits(asks: &Resources, node: &NodeFacts) -> bool {
@@ -167,8 +194,18 @@ mod tests {
         Pending { is_actor: true, name: name.into(), asks: amounts_of(asks), since: 0 }
     }
 
+    /// What is told where all that is taken is held by what runs.
     fn texts(pending: &[Pending], nodes: &[NodeFacts], held: &EntrypointResources) -> Vec<String> {
-        told("centos", pending, nodes, held).into_iter().map(|work| work.text).collect()
+        let stuck = without_place(pending.to_vec(), nodes, &used(nodes));
+        told("centos", &stuck, nodes, held).into_iter().map(|work| work.text).collect()
+    }
+
+    #[test]
+    fn actors_whose_processes_are_starting_are_not_told() {
+        let full = [node(&[("CPU", 4.0)], &[("CPU", 4.0)])];
+        let four: Vec<_> = ["a", "b", "c", "d"].map(|name| actor(name, &[("CPU", 1.0)])).into();
+        let stuck = without_place(four.clone(), &full, &amounts_of(&[("CPU", 1.0)]));
+        assert_eq!(stuck, four[3..], "one runs, three start, and the fourth has no place");
     }
 
     #[test]

@@ -84,7 +84,8 @@ pub(super) async fn attempt(
             tried(&plane, lang, trial, move |_| Ok((vec![subject], 0)), false).await
         }
         (None, Some(id), None) => {
-            let id = JobId::new(&id).map_err(|error| Problem::told(codes::BAD_ID, &error))?;
+            let id =
+                JobId::new(&id).map_err(|error| Problem::told(codes::BAD_JOB, &error).about("job_id"))?;
             let find = move |core: &Core| {
                 let visible = |record: &&JobRecord| caller.may_see(record.work.owner.as_ref());
                 let record = core.job(&id).filter(visible);
@@ -97,7 +98,7 @@ pub(super) async fn attempt(
         (None, None, decisions) => {
             let count = decisions.unwrap_or(USUAL_DECISIONS) as usize;
             if !(1..=MOST_LISTED).contains(&count) {
-                let problem = Problem::new(codes::BAD_BODY, format!("decisions: {count} cannot be used"));
+                let problem = Problem::new(codes::BAD_POLICY, format!("decisions: {count} cannot be used"));
                 return Err(problem.hint(format!("expected a whole number from 1 to {MOST_LISTED}")));
             }
             let turn = plane.bounds.search(&caller).await?;
@@ -105,7 +106,7 @@ pub(super) async fn attempt(
             let find = move |core: &Core| Ok(decided(core, &caller, page.items));
             tried(&plane, lang, trial, find, true).await
         }
-        _ => Err(Problem::new(codes::BAD_BODY, "more than one of job, job_id and decisions is given")
+        _ => Err(Problem::new(codes::BAD_POLICY, "more than one of job, job_id and decisions is given")
             .hint("try it on one of them")),
     }
 }

@@ -104,9 +104,9 @@ async fn a_policy_is_tried_on_a_job_on_a_submitted_one_and_on_the_last_decisions
 
     world.post("/v1/policies/try", json!({"name": "none"})).await.refused(404, "unknown_policy");
     world.post("/v1/policies/try", on(json!({"job_id": "none"}))).await.refused(404, "unknown_job");
-    world.post("/v1/policies/try", on(json!({"decisions": 0}))).await.refused(400, "bad_body");
+    world.post("/v1/policies/try", on(json!({"decisions": 0}))).await.refused(422, "bad_policy");
     let both = on(json!({"decisions": 1, "job_id": "job-1"}));
-    world.post("/v1/policies/try", both).await.refused(400, "bad_body");
+    world.post("/v1/policies/try", both).await.refused(422, "bad_policy");
 }
 
 #[tokio::test]
