@@ -114,29 +114,14 @@ impl Ledger {
         }
     }
 
-    /// How much of one resource work of this origin may still have. `get` reads that resource.
-    ///
-    /// What a running job starts is measured by what Ray has given out and will at once: the
-    /// claims are there for it.
-    #[inline(always)]
-    pub(crate) fn room(
-        &self,
-        snapshot: &Snapshot,
-        origin: Origin,
-        get: &dyn Fn(&Resources) -> Quantity,
-    ) -> Quantity {
-        let (total, used, sums) = (get(&snapshot.total), get(&snapshot.used), &self.sums);
-        match origin {
-            Origin::Outside => {
-                let inside = get(&sums.inside);
-                let taken = used.plus(inside).max(get(&sums.claimed));
-                total.minus(taken).minus(get(&sums.promised).minus(inside))
-            }
-            Origin::Inside => total.minus(used).minus(get(&sums.held)),
-        }
+    /// How much of one resource, read by `get`, what a running job starts may still have: what
+    /// Ray has not given out, and will not at once. The claims are there for it.
+    pub(crate) fn free_inside(&self, snapshot: &Snapshot, get: &dyn Fn(&Resources) -> Quantity) -> Quantity {
+        get(&snapshot.total).minus(get(&snapshot.used)).minus(get(&self.sums.held))
     }
 
-    /// What work from outside may still have of everything.
+    /// What work from outside may still have: the total, less the larger of what is used and
+    /// what is claimed, less what is promised. What running jobs started uses their claims.
     pub(crate) fn free(&self, snapshot: &Snapshot) -> Resources {
         let sums = &self.sums;
         let mut taken = snapshot.used.clone();

@@ -191,8 +191,7 @@ impl<'a> Look<'a> {
         no!(self.other_platform(cluster));
         let passed = Passed { snapshot, missing_tags };
         // What fits now is feasible; only what does not is looked at closer.
-        let (ledger, origin) = (cluster.ledger(), self.work.origin);
-        let short = self.work.demand.first_short(|get| ledger.room(snapshot, origin, get));
+        let short = cluster.first_short(snapshot, self.work);
         let full = nodes::full(snapshot, self.work);
         if short.is_some() || full.is_some() {
             no!(infeasible(snapshot, self.work));
@@ -206,8 +205,9 @@ impl<'a> Look<'a> {
         no!(self.head_full(cluster));
         no!(self.starting(cluster));
         no!(short.map(|resource| {
-            let (demand, free) = (self.work.demand.get(&resource), cluster.free(snapshot, origin, &resource));
-            let claimed = ledger.claimed().get(&resource);
+            let demand = self.work.demand.get(&resource);
+            let free = cluster.free(snapshot, self.work.origin, &resource);
+            let claimed = cluster.ledger().claimed().get(&resource);
             Reason::NoRoom { resource, demand, free, claimed }
         }));
         no!(full);

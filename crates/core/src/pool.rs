@@ -7,7 +7,7 @@ use std::{
 
 use multicluster_types::{
     ClusterName, ClusterSpec, Dimension, Incarnation, JobId, Kind, Message, Origin, Owner, Platform,
-    Quantity, Reason, Settings, Share, Snapshot, Span, Tag, Timestamp, Work,
+    Quantity, Reason, Resources, Settings, Share, Snapshot, Span, Tag, Timestamp, Work,
     settings::{Claims, Utilization},
 };
 use slab::Slab;
@@ -43,7 +43,10 @@ pub(crate) struct Cluster {
     /// Polls that failed in a row.
     pub(crate) poll_failures: u32,
     snapshot: Option<Snapshot>,
-    ledger: Ledger,
+    /// Apart: no look needs it, for what it comes to is in `free` and `pressure`.
+    ledger: Box<Ledger>,
+    /// What work from outside may still have of it. Depends on the snapshot and the ledger alone.
+    free: Resources,
     /// The first resource over the threshold. Depends on the snapshot, the ledger
     /// and the terms alone, and changes far less often than it is asked for.
     pressure: Option<(Dimension, Share)>,
@@ -115,7 +118,8 @@ impl Cluster {
             health: Health::NeverSeen,
             poll_failures: 0,
             snapshot: None,
-            ledger: Ledger::default(),
+            ledger: Box::default(),
+            free: Resources::default(),
             pressure: None,
             platform: Platform::default(),
             room: None,
@@ -251,7 +255,7 @@ impl Cluster {
             total: &snapshot.total,
             used: &snapshot.used,
             assumed: self.ledger.promised(),
-            claimed: self.ledger.claimed(),
+            free: &self.free,
             live: u32::try_from(self.live.len()).unwrap_or(u32::MAX),
             desire: self.terms.desire,
             tags_carried: tags.0,
@@ -274,11 +278,13 @@ impl Cluster {
         Some(Reason::HeadFull { drivers: self.drivers, limit, free })
     }
 
-    /// Finds the first of CPU, GPU and memory that is over the threshold, and how many drivers
-    /// the head node can bear.
+    /// Finds what is free, the first of CPU, GPU and memory that is over the threshold, and how
+    /// many drivers the head node can bear.
     fn assess(&mut self, settings: &Settings) {
         self.ledger.keep_claims(settings.claims == Claims::WhileRunning);
-        let Some(Snapshot { total, used, physical, head, .. }) = &self.snapshot else { return };
+        let Some(snapshot) = &self.snapshot else { return };
+        let Snapshot { total, used, physical, head, .. } = snapshot;
+        self.free = self.ledger.free(snapshot);
         self.room = head.and_then(|head| Room::of(head, self.terms.driver, self.terms.head_share));
         let (promised, limit) = (self.ledger.promised(), self.terms.threshold);
         let over = |dimension, total, used, promised, load| {
@@ -300,17 +306,35 @@ impl Cluster {
         };
         fresh.ledger = self.ledger.clone();
         fresh.assess(settings);
-        if (&fresh.pressure, fresh.room) == (&self.pressure, self.room) {
+        let is = (&fresh.pressure, fresh.room, &fresh.free);
+        let was = (&self.pressure, self.room, &self.free);
+        if is == was {
             Ok(())
         } else {
-            let (is, was) = ((fresh.pressure, fresh.room), (&self.pressure, self.room));
-            Err(format!("pressure and room are {is:?}, were taken for {was:?}"))
+            Err(format!("pressure, room and what is free are {is:?}, were taken for {was:?}"))
         }
     }
 
     /// What work of this origin may still have of it.
     pub(crate) fn free(&self, snapshot: &Snapshot, origin: Origin, dimension: &Dimension) -> Quantity {
-        self.ledger.room(snapshot, origin, &|set| set.get(dimension))
+        match origin {
+            Origin::Outside => self.free.get(dimension),
+            Origin::Inside => self.ledger.free_inside(snapshot, &|set| set.get(dimension)),
+        }
+    }
+
+    /// The first resource of which the work asks for more than there is room for.
+    #[inline]
+    pub(crate) fn first_short(&self, snapshot: &Snapshot, work: &Work) -> Option<Dimension> {
+        match work.origin {
+            Origin::Outside => work.demand.first_beyond_total(&self.free),
+            Origin::Inside => work.demand.first_short(|get| self.ledger.free_inside(snapshot, get)),
+        }
+    }
+
+    /// What work from outside may still have of it; nothing while its facts are not known.
+    pub(crate) fn all_free(&self) -> &Resources {
+        &self.free
     }
 }
 

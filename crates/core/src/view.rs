@@ -172,7 +172,7 @@ impl Core {
             snapshot: cluster.snapshot().cloned(),
             promised: cluster.ledger().promised().clone(),
             claimed: cluster.ledger().claimed().clone(),
-            free: cluster.snapshot().map(|facts| cluster.ledger().free(facts)).unwrap_or_default(),
+            free: cluster.all_free().clone(),
             platform: cluster.platform.clone(),
             circuit: match cluster.breaker {
                 Breaker::Closed { .. } => CircuitState::Closed,

@@ -62,7 +62,7 @@ fn free_share_after(work: &Work, facts: &Facts<'_>) -> f64 {
     let mut take = |of: fn(&Resources) -> Quantity| {
         let total = of(facts.total);
         if !total.is_zero() {
-            sum += facts.free(of).minus(of(&work.demand)).share_of(total);
+            sum += of(facts.free).minus(of(&work.demand)).share_of(total);
             count += 1;
         }
     };

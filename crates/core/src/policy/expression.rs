@@ -129,9 +129,9 @@ names! { self;
     "total_cpu" => number(self.facts.total.cpu.as_f64()),
     "total_gpu" => number(self.facts.total.gpu.as_f64()),
     "total_memory" => number(self.facts.total.memory.as_f64()),
-    "free_cpu" => number(self.facts.free(|r| r.cpu).as_f64()),
-    "free_gpu" => number(self.facts.free(|r| r.gpu).as_f64()),
-    "free_memory" => number(self.facts.free(|r| r.memory).as_f64()),
+    "free_cpu" => number(self.facts.free.cpu.as_f64()),
+    "free_gpu" => number(self.facts.free.gpu.as_f64()),
+    "free_memory" => number(self.facts.free.memory.as_f64()),
     "total" => self.amounts(Amount::Total),
     "free" => self.amounts(Amount::Free),
     "load_cpu" => number(self.facts.load(|load| load.cpu)),
@@ -159,7 +159,7 @@ impl Names<'_> {
         let Ok(dimension) = Dimension::try_from(name.to_owned()) else { return Quantity::ZERO };
         let amount = match of {
             Amount::Total => self.facts.total.get(&dimension),
-            Amount::Free => self.facts.free(|r| r.get(&dimension)),
+            Amount::Free => self.facts.free.get(&dimension),
             Amount::Demand => self.work.demand.get(&dimension),
         };
         amount.max(self.facts.unnamed)

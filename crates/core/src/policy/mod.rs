@@ -23,8 +23,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) used: &'a Resources,
     /// Promised since, and not in the snapshot yet.
     pub(crate) assumed: &'a Resources,
-    /// What our work there needs, used or not.
-    pub(crate) claimed: &'a Resources,
+    /// Free now, after promises and claims.
+    pub(crate) free: &'a Resources,
     /// The latest facts as a whole.
     pub(crate) snapshot: &'a Snapshot,
     /// What it runs on, by its facts or else its tags.
@@ -69,12 +69,6 @@ pub(crate) struct Uses {
 }
 
 impl Facts<'_> {
-    /// Free now, after promises and claims.
-    #[inline]
-    fn free(&self, of: impl Fn(&Resources) -> Quantity) -> Quantity {
-        of(self.total).minus(of(self.used).max(of(self.claimed))).minus(of(self.assumed))
-    }
-
     /// How busy the hosts are; where they do not say, how much is given out and promised.
     fn load(&self, of: impl Fn(&Load) -> Option<Share>) -> f64 {
         let logical = || of(&Load::logical(self.total, self.used, self.assumed));
@@ -308,7 +302,7 @@ impl Score {
 struct Sample {
     spec: ClusterSpec,
     assumed: Resources,
-    claimed: Resources,
+    free: Resources,
     snapshot: Snapshot,
 }
 
@@ -325,7 +319,7 @@ impl Sample {
                 ..ClusterSpec::new(name, "127.0.0.1:10001", "http://127.0.0.1:8265")
             },
             assumed: Resources::default(),
-            claimed: Resources::default(),
+            free: amounts(12.0, 1.0, 48e9),
             snapshot: Snapshot {
                 taken_at: Timestamp::default(),
                 total: amounts(16.0, 2.0, 64e9),
@@ -351,7 +345,7 @@ impl Sample {
             total: &self.snapshot.total,
             used: &self.snapshot.used,
             assumed: &self.assumed,
-            claimed: &self.claimed,
+            free: &self.free,
             snapshot: &self.snapshot,
             platform: &self.snapshot.platform,
             moment: Moment::default(),

@@ -30,7 +30,7 @@ fn score_is_what_would_be_free_after_placement() {
     assert!(near(scored("score", &[], |_, _| {}), 0.75));
     assert!(near(scored("score", &[("CPU", 12.0)], |_, _| {}), 0.375));
     assert!(near(scored("pack", &[("CPU", 12.0)], |_, _| {}), 0.625));
-    let promised = scored("score", &[], |s, _| s.assumed.cpu = Quantity::whole(12).unwrap());
+    let promised = scored("score", &[], |s, _| s.free.cpu = Quantity::ZERO);
     assert!(near(promised, 0.375), "what is promised is not free: {promised}");
 }
 
@@ -137,6 +137,7 @@ fn facts_are_what_the_cluster_and_the_work_say() {
     sample.snapshot.total.set("disk", Quantity::whole(8).unwrap()).unwrap();
     sample.snapshot.used.set("disk", Quantity::whole(2).unwrap()).unwrap();
     sample.assumed.set("disk", Quantity::whole(1).unwrap()).unwrap();
+    sample.free.set("disk", Quantity::whole(5).unwrap()).unwrap();
     sample.snapshot.physical.cpu = Some(Share::of(1, 8));
     let mut work = Sample::work();
     work.demand.set("disk", Quantity::whole(3).unwrap()).unwrap();
