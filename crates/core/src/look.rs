@@ -315,8 +315,7 @@ impl<'a> Look<'a> {
     /// A cluster that has not been seen may still say what it runs on.
     #[inline]
     fn other_platform(&self, cluster: &Cluster) -> Option<Reason> {
-        let wanted = self.work.platform.as_deref()?;
-        let (platform, wanted) = (&cluster.platform, wanted);
+        let (wanted, platform) = (self.work.platform.as_deref()?, &cluster.platform);
         (!platform.serves(wanted))
             .then(|| Reason::OtherPlatform { platform: platform.clone(), wanted: wanted.clone() })
     }

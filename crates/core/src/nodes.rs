@@ -34,18 +34,19 @@ fn judge(
     let matches = |node: &&NodeShape| labels.is_none_or(|labels| labels.matches(&node.labels));
     let nodes: Vec<_> = snapshot.shapes.iter().filter(matches).map(has).collect();
     let demand = work.on_one_node();
-    let mut lacks = Vec::new();
+    let mut last = None;
     for node in &nodes {
-        lacks.push(demand.first_beyond_total(node)?);
+        last = Some(demand.first_beyond_total(node)?);
     }
     let most = |resource: &Dimension| nodes.iter().map(|node| node.get(resource)).max().unwrap_or_default();
     // What is short everywhere says more than what is short only where the rest is not.
     let everywhere = demand.iter().map(|(resource, _)| resource).find(|r| most(r) < demand.get(r));
-    match everywhere.or_else(|| lacks.pop()) {
-        Some(resource) if !nodes.is_empty() => {
+    // Without a node that matches nothing is short: there is none.
+    Some(match last.map(|last| everywhere.unwrap_or(last)) {
+        Some(resource) => {
             let (asked, most) = (demand.get(&resource), most(&resource));
-            Some(short(resource, asked, most))
+            short(resource, asked, most)
         }
-        _ => Some(Reason::NoSuchNode { labels: labels.map(ToString::to_string).unwrap_or_default().into() }),
-    }
+        None => Reason::NoSuchNode { labels: labels.map(ToString::to_string).unwrap_or_default().into() },
+    })
 }

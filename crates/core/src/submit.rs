@@ -199,7 +199,7 @@ impl Core {
     }
 }
 
-/// What a caller is told whose work no cluster could take.
+/// The notice for work that no cluster could take.
 fn why_never(never: &[(&ClusterName, Reason)], now: Timestamp) -> Message {
     let (mut resource, mut demand, mut most, mut nodes) = (None, Quantity::ZERO, Quantity::ZERO, 0);
     for (_, reason) in never {

@@ -47,7 +47,7 @@ impl LabelSelector {
         })
     }
 
-    /// Does any node match?
+    /// Does it ask for nothing, so that any node will do?
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -447,8 +447,8 @@ impl Resources {
         self.first_beyond_of([total.cpu, total.gpu, total.memory], |name| total.custom(name))
     }
 
-    /// The first resource of which `self` asks for more than there is room for. `room` is told
-    /// how to read one resource from any set.
+    /// The first resource of which `self` asks for more than there is room for. `room` gets
+    /// a function that reads one resource from any set.
     #[inline(always)]
     #[must_use]
     pub fn first_short(

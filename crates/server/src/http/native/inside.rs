@@ -51,7 +51,7 @@ async fn ask(plane: &Plane, why: &Explanation) -> Option<Vec<api::InsideWork>> {
     Some(told(cluster.as_str(), &pending, &nodes, &held))
 }
 
-/// Those that ask for the same are told together.
+/// Work that asks for the same shares one text.
 fn told(
     cluster: &str,
     pending: &[Pending],
@@ -194,7 +194,7 @@ mod tests {
         Pending { is_actor: true, name: name.into(), asks: amounts_of(asks), since: 0 }
     }
 
-    /// What is told where all that is taken is held by what runs.
+    /// The texts, where running work holds all that is taken.
     fn texts(pending: &[Pending], nodes: &[NodeFacts], held: &EntrypointResources) -> Vec<String> {
         let stuck = without_place(pending.to_vec(), nodes, &used(nodes));
         told("centos", &stuck, nodes, held).into_iter().map(|work| work.text).collect()
