@@ -96,6 +96,16 @@ def test_a_job_that_selects_its_node_by_labels_runs_where_one_matches(
     assert two_nodes.job(waits) is None
 
 
+def test_a_task_that_selects_its_node_by_labels_waits_where_none_matches(plane: Plane) -> None:
+    request = {"kind": "task", "demand": {"CPU": 1}, "label_selector": {"zone": "garden"}}
+    waits = plane.post("/v1/placements", request)
+    assert [verdict["text"] for verdict in waits["why"]["clusters"]] == [
+        "no node carries zone=garden"
+    ]
+    request["label_selector"] = {"zone": "!garden"}
+    assert plane.post("/v1/placements?wait=30s", request)["status"] == "granted"
+
+
 def test_what_a_cluster_runs_on_is_known_and_can_be_asked_for(plane: Plane) -> None:
     assert of(plane)["os"] == "linux", "nobody tagged it"
     job = plane.post("/v1/jobs", {"entrypoint": "true", "os": "Linux"})["id"]
