@@ -13,7 +13,7 @@ use zip::{CompressionMethod, DateTime, ZipWriter, write::SimpleFileOptions};
 
 const SDK: &str = "../../python";
 const PACKAGE: &str = "ray_multicluster_scheduler";
-/// What `make console` builds, and `src/http/console.rs` takes in.
+/// What `make console` builds, and `src/front/http/console.rs` takes in.
 const CONSOLE: &str = "../../console/dist";
 
 fn main() -> Result<(), Box<dyn Error>> {

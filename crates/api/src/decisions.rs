@@ -1,125 +1,119 @@
 //! Why something is where it is.
 
-use multicluster_types::{Resources, State};
+use multicluster_types::{Resources, State, VerdictKind};
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
 use crate::schema;
 
 /// Why a job is where it is, and what it waits for.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Explanation {
-    /// Which job.
+    /// The id of the job.
     pub id: String,
     /// Its state.
     #[schema(schema_with = schema::state)]
     pub state: State,
-    /// Asked when.
+    /// When this was computed.
     pub at: u64,
-    /// All of it in one or a few lines.
+    /// The explanation in one or a few lines.
     pub summary: String,
     /// The queue it waits in: `jobs`, `tasks`, or one of a cluster such as `jobs@mac`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// How many of that queue come first (counted up to 10,000).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// How many jobs of that queue come before it (counted up to 10,000).
     pub ahead: Option<usize>,
-    /// It is not looked at before this moment.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The scheduler does not consider it before this moment.
     pub not_before_at: Option<u64>,
-    /// What went wrong last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The last error.
     pub last_error: Option<String>,
-    /// Where it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The cluster that it is on.
     pub cluster: Option<String>,
-    /// Which try.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The number of the attempt.
     pub attempt: Option<u32>,
-    /// If it waits: what each cluster would say to it now.
+    /// If it is queued: the verdict of each cluster at this moment.
     pub clusters: Vec<ClusterVerdict>,
-    /// If it runs: what it started on its cluster itself and Ray has no place for, as its
-    /// cluster says now. Also in the summary.
+    /// If it is running: tasks and actors that it started itself and that its cluster has no room for.
+    /// Also in the summary.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inside: Vec<InsideWork>,
 }
 
-/// Tasks or actors of a running job that ask for the same and cannot start.
+/// Tasks or actors of a running job that request the same resources and cannot start.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct InsideWork {
     /// `task` or `actor`.
     #[schema(example = "actor")]
     pub kind: String,
-    /// How many.
+    /// How many there are.
     pub count: usize,
-    /// What the first of them are called.
+    /// The names of the first of them.
     pub names: Vec<String>,
-    /// What each asks of one node.
+    /// What each requests on one node.
     #[schema(schema_with = schema::resources)]
     pub asks: Resources,
-    /// In words: what they ask for, what is free, and what the job's own driver holds.
+    /// In words: what they request, what is free, and what the job's driver holds.
     pub text: String,
 }
 
-/// What one cluster says to a piece of work.
+/// The verdict of one cluster on a job, task or actor.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ClusterVerdict {
-    /// Which.
+    /// Its name.
     pub cluster: String,
-    /// `chosen`, `eligible` or `rejected`.
-    #[schema(example = "rejected")]
-    pub verdict: String,
-    /// 0..1, higher is better; of clusters that could take it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// `chosen`: it got the job. `eligible`: it could run the job. `rejected`: it cannot.
+    #[schema(schema_with = schema::verdict)]
+    pub verdict: VerdictKind,
+    /// 0..1, higher is better; only for clusters that could run it.
     pub score: Option<f64>,
-    /// A stable word for why not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The reason as a stable word.
     #[schema(example = "too_soon")]
     pub reason: Option<String>,
     /// The numbers behind the reason.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     #[schema(schema_with = schema::anything)]
     pub details: serde_json::Map<String, serde_json::Value>,
-    /// In words.
+    /// The verdict in words.
     pub text: String,
-    /// What each policy gave.
+    /// The score of each policy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PolicyScore>,
 }
 
-/// What one policy gave one cluster.
+/// The score that one policy gave one cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PolicyScore {
-    /// Which.
+    /// Its name.
     pub policy: String,
     /// 0..1.
     pub score: f64,
 }
 
-/// Why one attempt went where it went.
+/// Why an attempt went to its cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Decision {
-    /// Which job.
+    /// The id of the job.
     pub job: String,
-    /// Which try.
+    /// The number of the attempt.
     pub attempt: u32,
-    /// When.
+    /// When it was made.
     pub at: u64,
-    /// Where it went.
+    /// The cluster that was chosen.
     pub cluster: String,
-    /// What every cluster said.
+    /// The verdict of every cluster.
     pub clusters: Vec<ClusterVerdict>,
 }
 
-/// What would become of a job if it were submitted now.
+/// What would happen to a job that is submitted now.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WhatIf {
-    /// Where it would go at once; absent: it would wait, or be refused.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The cluster that it would go to at once; absent if it would be queued or refused.
     pub chosen: Option<String>,
-    /// Why it would not even be accepted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Why it would be refused.
     pub refused: Option<String>,
-    /// What each cluster would say.
+    /// The verdict of each cluster.
     pub clusters: Vec<ClusterVerdict>,
 }

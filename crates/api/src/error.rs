@@ -1,18 +1,21 @@
 //! How the control plane says no.
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
+use crate::schema;
+
 /// The body of every answer that is not a success.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ErrorBody {
-    /// A stable word; programs go by this one.
-    #[schema(example = "queue_full")]
+    /// A stable word for programs.
+    #[schema(schema_with = schema::code)]
     pub code: String,
-    /// What happened, to which job or cluster.
+    /// What happened, and to which job or cluster.
     pub message: String,
     /// What to do about it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 
@@ -54,53 +57,53 @@ macro_rules! codes {
 codes! {
     BAD_JSON = "bad_json", 400, "The body is not JSON.",
         "check the body with a JSON tool; strings need double quotes, lists no trailing comma";
-    BAD_BODY = "bad_body", 400, "The body is JSON, but not what this request takes.",
-        "see /v1/openapi.json for what this request takes";
+    BAD_BODY = "bad_body", 400, "The body is JSON, but not what this request accepts.",
+        "see /v1/openapi.json for what this request accepts";
     BAD_QUERY = "bad_query", 400, "A parameter after the `?` cannot be used.",
         "see /v1/openapi.json for the parameters of this request";
-    BAD_ID = "bad_id", 400, "A name or id in the address cannot be one.",
+    BAD_ID = "bad_id", 400, "A name or id in the URL is not valid.",
         "use letters, digits, '_', '.' and '-'";
     BAD_JOB = "bad_job", 400, "The job as described cannot run anywhere.",
-        "JobRequest in /v1/openapi.json says what a job may say";
+        "see JobRequest in /v1/openapi.json for the fields of a job";
     BAD_HINT = "bad_hint", 400, "A `multicluster.*` key of the metadata cannot be used.",
-        "JobRequest in /v1/openapi.json has a field for each";
-    MISSING_PACKAGE = "missing_package", 400, "The runtime_env names a `gcs://` package that is not here.",
+        "see JobRequest in /v1/openapi.json: it has a field for each of them";
+    MISSING_PACKAGE = "missing_package", 400, "The runtime_env names a `gcs://` package that was not uploaded.",
         "upload it first: PUT /api/packages/gcs/NAME";
     BAD_CLUSTER = "bad_cluster", 400, "The cluster as described cannot be used.",
         "the keys are those of a cluster in cluster.yaml";
-    NO_TOKEN = "no_token", 401, "The control plane wants a token, and none was given.",
+    NO_TOKEN = "no_token", 401, "The control plane requires a token, and none was sent.",
         "set RAY_MULTICLUSTER_TOKEN, or send Authorization: Bearer TOKEN; ray-multicluster token create makes one";
     BAD_TOKEN = "bad_token", 403, "The token is unknown, revoked or expired.",
-        "ask whoever runs the control plane for another: ray-multicluster token create";
-    FORBIDDEN = "forbidden", 403, "The token is good, but not for this.",
-        "ask whoever runs the control plane for a token of another role";
+        "ask the operator of the control plane for a new token: ray-multicluster token create";
+    FORBIDDEN = "forbidden", 403, "The role of the token does not allow this.",
+        "ask the operator of the control plane for a token with another role";
     HOST_NOT_ALLOWED = "host_not_allowed", 403, "The control plane does not answer to this `Host`.",
         "use http://127.0.0.1 or http://localhost, or start it with the name you want to use";
     ORIGIN_NOT_ALLOWED = "origin_not_allowed", 403, "A web page of another site made this request.",
         "open the console under the same address as the API";
-    NOT_FOUND = "not_found", 404, "There is nothing at this address.",
-        "GET /v1/openapi.json lists what there is";
+    NOT_FOUND = "not_found", 404, "There is no such route.",
+        "GET /v1/openapi.json lists the routes";
     UNKNOWN_JOB = "unknown_job", 404, "There is no such job.",
         "ended jobs are forgotten after retain_for";
-    UNKNOWN_CLUSTER = "unknown_cluster", 404, "There is no such cluster; 400 where a job names it.",
-        "GET /v1/clusters lists those there are";
+    UNKNOWN_CLUSTER = "unknown_cluster", 404, "There is no such cluster; 400 if a job names it.",
+        "GET /v1/clusters lists the clusters";
     UNKNOWN_POLICY = "unknown_policy", 404, "There is no such policy.",
-        "GET /v1/policies lists those there are";
-    METHOD_NOT_ALLOWED = "method_not_allowed", 405, "This address does not take this method.",
-        "the Allow header of this answer names those it takes";
+        "GET /v1/policies lists the policies";
+    METHOD_NOT_ALLOWED = "method_not_allowed", 405, "This route does not accept this method.",
+        "the Allow header of this answer lists the methods that it accepts";
     TOO_SLOW = "too_slow", 408, "The request did not arrive in time.",
-        "send the body without pauses; large batches may be split";
-    CONFLICT = "conflict", 409, "The id belongs to a job with other content.",
-        "choose another id, or submit exactly the same again";
-    WRONG_STATE = "wrong_state", 409, "The job has ended, or has not, or never had what is asked.",
+        "send the body without pauses; split large batches";
+    CONFLICT = "conflict", 409, "The id belongs to a job with different content.",
+        "choose another id, or submit exactly the same job again";
+    WRONG_STATE = "wrong_state", 409, "The job is not in a state in which this is possible.",
         "GET /v1/jobs/ID shows its state";
-    NOT_INSIDE = "not_inside", 409, "The job named as the parent does not run on that cluster.",
-        "submit from outside a job, without its context";
-    NO_LEASE = "no_lease", 409, "The placement is not, or no longer, the caller's.",
-        "it expired or was given to a later attempt; submit again";
-    DUPLICATE_CLUSTER = "duplicate_cluster", 409, "A cluster of this name is registered already.",
+    NOT_INSIDE = "not_inside", 409, "The job named as the parent is not running on that cluster.",
+        "submit from outside the job, without its context";
+    NO_LEASE = "no_lease", 409, "The caller does not hold this placement, or no longer.",
+        "it expired, or a later attempt holds it; submit again";
+    DUPLICATE_CLUSTER = "duplicate_cluster", 409, "A cluster with this name is already registered.",
         "PUT /v1/clusters/NAME replaces it";
-    FILE_POLICY = "file_policy", 409, "The policy is one of the settings: the API does not change those.",
+    FILE_POLICY = "file_policy", 409, "The policy is set in the configuration file: the API cannot change it.",
         "change it under scheduler.policies in the configuration file, or use another name";
     TOO_LARGE = "too_large", 413, "The body, or a list in it, is larger than allowed.",
         "send less at once";
@@ -108,28 +111,28 @@ codes! {
         "correct the file, then reload";
     BAD_POLICY = "bad_policy", 422, "A policy cannot be used; nothing was changed.",
         "correct the policy: expressions are CEL, see docs/scheduling.md";
-    INFEASIBLE = "infeasible", 422, "No registered cluster could ever take this work.",
-        "ask for less, or set infeasible: queue";
-    QUEUE_FULL = "queue_full", 429, "The queue is full: try later.",
+    INFEASIBLE = "infeasible", 422, "No registered cluster is large enough for this job.",
+        "request less, or set infeasible: queue";
+    QUEUE_FULL = "queue_full", 429, "The queue is full: try again later.",
         "submit later, or raise max_queue";
-    RATE_LIMITED = "rate_limited", 429, "The token submits more than it may a second: wait as long as `Retry-After` says.",
+    RATE_LIMITED = "rate_limited", 429, "The token submits too fast: wait as long as `Retry-After` says.",
         "wait a moment, or send many jobs in one batch less often";
     INTERNAL = "internal", 500, "A bug in the control plane; nothing was changed.",
-        "the log of the control plane says more; please report it";
+        "see the log of the control plane; please report it";
     STORE_FAILED = "store_failed", 500, "The state could not be read or written.",
-        "the log of the control plane says more; check the disk";
+        "see the log of the control plane; check the disk";
     NO_CLUSTERS = "no_clusters", 503, "No cluster is registered.",
-        "list some in cluster.yaml, or register one";
-    BUSY = "busy", 503, "Too many of the same at once.",
+        "add some to cluster.yaml, or register one";
+    BUSY = "busy", 503, "Too many requests of this kind at once.",
         "try again in a moment";
-    OVERLOADED = "overloaded", 503, "More is asked than the control plane keeps up with; nothing was changed.",
+    OVERLOADED = "overloaded", 503, "The control plane cannot keep up with its requests; nothing was changed.",
         "try again in a moment";
     STOPPING = "stopping", 503, "The control plane is stopping.",
         "try again in a moment";
-    CANNOT_WRITE = "cannot_write", 503, "The state cannot be written, so nothing new is accepted.",
-        "make room on its disk, or mend it, and try again";
-    STORE_FULL = "store_full", 507, "No room on the disk, or for another package.",
-        "delete ended jobs, or make room on the disk";
+    CANNOT_WRITE = "cannot_write", 503, "The state directory is not writable, so nothing new is accepted.",
+        "free space on its disk, or repair it, and try again";
+    STORE_FULL = "store_full", 507, "No space on the disk, or none for another package.",
+        "delete ended jobs, or free space on the disk";
 }
 
 #[cfg(test)]

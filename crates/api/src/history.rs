@@ -3,27 +3,28 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
 /// Samples of the last hour, oldest first. Every list has one item for each of `moments`. Kept
-/// in memory: it begins with the control plane.
+/// in memory since the control plane started.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct History {
-    /// How far samples are apart; further where the machine slept.
+    /// Time between samples; more where the machine was suspended.
     #[schema(example = 15)]
     pub step_seconds: u64,
     /// When the last was taken; absent before the first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<u64>,
     /// When each was taken.
     pub moments: Vec<u64>,
     /// Cluster by cluster; those removed too, as long as a sample shows them.
     pub clusters: BTreeMap<String, ClusterHistory>,
-    /// All of them as one.
+    /// All clusters together.
     pub pool: PoolHistory,
 }
 
-/// One cluster. `null` where it was not there, or nothing was known of it.
+/// One cluster. `null` where it was not registered, or nothing was known about it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ClusterHistory {
     /// CPUs given out and promised, as a share of the total.
@@ -32,9 +33,9 @@ pub struct ClusterHistory {
     pub gpu: Vec<Option<f64>>,
     /// Memory, likewise.
     pub memory: Vec<Option<f64>>,
-    /// Our work on it.
+    /// Jobs, tasks and actors on it.
     pub live: Vec<Option<u64>>,
-    /// What waits in its own queues.
+    /// How much is queued for it alone.
     pub waiting: Vec<Option<u64>>,
     /// Did it answer?
     pub healthy: Vec<Option<bool>>,
@@ -43,9 +44,9 @@ pub struct ClusterHistory {
 /// The pool: how much there was at each moment, and what happened since the one before.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PoolHistory {
-    /// What waited in all queues.
+    /// How much was queued in total.
     pub waiting: Vec<u64>,
-    /// Our work on all clusters.
+    /// Jobs, tasks and actors on all clusters.
     pub live: Vec<u64>,
     /// Accepted since the sample before.
     pub submitted: Vec<u64>,

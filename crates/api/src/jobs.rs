@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use multicluster_types::{Kind, OnClusterLoss, Resources, RuntimeEnv, State};
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
 use crate::{Explanation, schema};
 
 /// A job, task or actor.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Job {
     /// Its id for life.
@@ -19,81 +21,68 @@ pub struct Job {
     /// Where it is in its life.
     #[schema(schema_with = schema::state)]
     pub state: State,
-    /// The same in Ray's words.
+    /// The state in Ray's words.
     #[schema(example = "PENDING")]
     pub ray_status: String,
-    /// The shell command; tasks and actors keep theirs to themselves.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The shell command; tasks and actors have none.
     pub entrypoint: Option<String>,
     /// The caller's metadata.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
-    /// What must be free on its cluster, and is taken there while it is on it.
+    /// What must be free on its cluster, and counts as used while it is there.
     #[schema(schema_with = schema::resources)]
     pub demand: Resources,
-    /// What of it Ray sets aside for a job's driver, on one node; absent: all of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// How much of it Ray reserves for the job's driver, on one node; absent: all of it.
     #[schema(schema_with = schema::resources)]
     pub reserves: Option<Resources>,
     /// Placement tags and labels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
     /// The cluster it was asked to run on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preferred_cluster: Option<String>,
-    /// Nowhere else.
+    /// It may run on that cluster only.
     #[serde(default, skip_serializing_if = "crate::submit::is_false")]
     pub required: bool,
-    /// Higher goes first.
+    /// A higher priority goes first.
     pub priority: i32,
-    /// How often it is run again if it ran and failed.
+    /// How many times it is retried after it ran and failed.
     pub max_retries: u32,
     /// What happens when its cluster is lost.
     #[schema(schema_with = schema::on_cluster_loss)]
     pub on_cluster_loss: OnClusterLoss,
     /// The job it was submitted from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_job: Option<String>,
     /// Who submitted it, where there are tokens.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// Where it is or was.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The cluster that it is or was on.
     pub cluster: Option<String>,
     /// How many attempts were started.
     pub attempts: u32,
     /// The id of the latest attempt on its Ray cluster.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submission_id: Option<String>,
     /// When it was accepted.
     pub submitted_at: u64,
-    /// Since when it waits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// When it was queued.
     pub queued_at: Option<u64>,
-    /// It is not looked at before this moment.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The scheduler does not consider it before this moment.
     pub not_before_at: Option<u64>,
     /// When its cluster was chosen.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatched_at: Option<u64>,
     /// When it was first seen running.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running_at: Option<u64>,
-    /// Since when its cluster cannot be asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Since when its cluster has been unreachable.
     pub unreachable_at: Option<u64>,
     /// When it ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<u64>,
-    /// Somebody wants it stopped.
+    /// It is being stopped.
     #[serde(default, skip_serializing_if = "crate::submit::is_false")]
     pub stopping: bool,
-    /// How it ended, or what went wrong last; in lists the line of it that says so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// How it ended, or the last error; lists show one line of it.
     pub message: Option<String>,
 }
 
 /// A job with everything that is known about it.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobDetail {
     /// The job.
@@ -103,7 +92,7 @@ pub struct JobDetail {
     #[serde(default, skip_serializing_if = "RuntimeEnv::is_empty")]
     #[schema(schema_with = schema::runtime_env)]
     pub runtime_env: RuntimeEnv,
-    /// Which nodes of its cluster may take it.
+    /// Which nodes of its cluster it may run on.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub entrypoint_label_selector: BTreeMap<String, String>,
     /// Packages it uses: URI → SHA-256.
@@ -112,45 +101,41 @@ pub struct JobDetail {
     /// Every attempt, first to last.
     pub history: Vec<Attempt>,
     /// Why it is where it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<Explanation>,
 }
 
-/// One try at running a job.
+/// One attempt to run a job.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Attempt {
-    /// From 1.
+    /// Its number, from 1.
     pub attempt: u32,
-    /// Where.
+    /// The cluster.
     pub cluster: String,
     /// Its id on that Ray cluster.
     pub submission_id: String,
-    /// `not_started`, `succeeded`, `failed`, `stopped` or `lost`; absent while it lives.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// `not_started`, `succeeded`, `failed`, `stopped` or `lost`; absent until it ends.
     #[schema(example = "succeeded")]
     pub outcome: Option<String>,
-    /// What happened.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// How it ended, in words.
     pub message: Option<String>,
     /// When its cluster was chosen.
     pub dispatched_at: u64,
     /// When it was first seen running.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running_at: Option<u64>,
-    /// When it was over.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// When it ended.
     pub ended_at: Option<u64>,
 }
 
 /// What one cluster is sent for a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ResolvedJob {
-    /// Which cluster.
+    /// The cluster.
     #[schema(example = "mac")]
     pub cluster: String,
     /// The shell command, with the paths of that cluster.
     pub entrypoint: String,
-    /// The job's runtime_env laid on the cluster's.
+    /// The job's runtime_env merged into the cluster's.
     #[schema(schema_with = schema::runtime_env)]
     pub runtime_env: RuntimeEnv,
     /// `now`: by the configuration as it is, which may have changed since the job was sent.
@@ -158,23 +143,22 @@ pub struct ResolvedJob {
     pub as_of: String,
 }
 
-/// The last lines of a job.
+/// The last lines of a job's log.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Logs {
-    /// Whose.
+    /// The id of the job.
     pub id: String,
-    /// Which try; absent if none was made yet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The number of the attempt; absent before the first.
     pub attempt: Option<u32>,
-    /// Where that ran.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The cluster that it ran on.
     pub cluster: Option<String>,
     /// The lines.
     pub text: String,
-    /// There were more before these.
+    /// There are earlier lines.
     pub truncated: bool,
-    /// `cluster`: read there just now. `copy`: our own, of its last lines. `none`: nothing
-    /// has run, or what it printed is lost.
+    /// `cluster`: just read from the cluster. `copy`: the control plane's copy of the last lines. `none`: nothing
+    /// has run, or the log is lost.
     #[schema(example = "cluster")]
     pub source: String,
 }

@@ -18,7 +18,7 @@ mod submit;
 
 pub use clusters::{
     Breaker, Cluster, ClusterConnection, ClusterList, ClusterRequest, ConnectionView, Health, LimitsView,
-    NoteRequest, Pool, Removed, Utilisation,
+    NoteRequest, Pool, Removed, Utilization,
 };
 pub use decisions::{ClusterVerdict, Decision, Explanation, InsideWork, PolicyScore, WhatIf};
 pub use error::{Code, ErrorBody, codes};

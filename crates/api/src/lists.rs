@@ -1,17 +1,18 @@
 //! Lists that come in pages.
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
 use crate::schema;
 
 /// One page of a list, newest first.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Page<T> {
-    /// What is on it.
+    /// The items.
     pub items: Vec<T>,
-    /// Give this as `cursor` for the next page; absent: that was all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Pass this as `cursor` for the next page; absent on the last page.
     pub next_cursor: Option<String>,
 }
 
@@ -21,6 +22,6 @@ pub struct EventList {
     /// Each as `/v1/events` sends it: `seq`, `at`, `type`, and what goes with the type.
     #[schema(schema_with = schema::events)]
     pub items: Vec<serde_json::Value>,
-    /// Give this as `after` for what comes next.
+    /// Pass this as `after` for later events.
     pub last_seq: u64,
 }

@@ -1,40 +1,41 @@
 //! The control plane itself: queues, settings, version.
 
-use multicluster_types::{Kind, Resources};
+use multicluster_types::{Kind, QueueKind, Resources};
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
 use crate::{ClusterVerdict, Policy, schema};
 
-/// What waits.
+/// What is queued.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Queues {
-    /// In all queues.
+    /// How much is queued in total.
     pub waiting: u64,
     /// Queue by queue; those never used are left out.
     pub items: Vec<Queue>,
 }
 
 /// One queue.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Queue {
     /// `jobs`, `tasks`, or one of a cluster such as `jobs@mac`.
     #[schema(example = "jobs@mac")]
     pub name: String,
-    /// `jobs` or `tasks`.
-    #[schema(example = "jobs")]
-    pub kind: String,
+    /// What waits in it.
+    #[schema(schema_with = schema::queue_kind)]
+    pub kind: QueueKind,
     /// The cluster whose own queue it is; absent: the global one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
-    /// How many wait in it.
+    /// How many are queued.
     pub waiting: u32,
-    /// How many may.
+    /// How many may be.
     pub limit: u32,
     /// Those whose turn is next, at most 20 (fewer in pools of very many clusters): the first of
-    /// each shape. What was tried and backs off has no turn yet.
+    /// each shape. What waits for a retry is left out.
     pub heads: Vec<QueueHead>,
-    /// How many shapes are not shown.
+    /// How many more shapes there are.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_heads: u32,
 }
@@ -44,7 +45,8 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// The first of those that ask for the same: when it is placed, the next of them is looked at.
+/// The first of those that request the same: the next is considered once it is placed.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct QueueHead {
     /// Its id.
@@ -52,31 +54,29 @@ pub struct QueueHead {
     /// What kind of work.
     #[schema(schema_with = schema::kind)]
     pub kind: Kind,
-    /// What must be free on its cluster, and is taken there while it is on it.
+    /// What must be free on its cluster, and counts as used while it is there.
     #[schema(schema_with = schema::resources)]
     pub demand: Resources,
-    /// What of it Ray sets aside for a job's driver, on one node; absent: all of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// How much of it Ray reserves for the job's driver, on one node; absent: all of it.
     #[schema(schema_with = schema::resources)]
     pub reserves: Option<Resources>,
     /// Placement tags and labels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
     /// The cluster it was asked to run on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preferred_cluster: Option<String>,
-    /// Nowhere else.
+    /// It may run on that cluster only.
     #[serde(default, skip_serializing_if = "crate::submit::is_false")]
     pub required: bool,
-    /// Higher goes first.
+    /// A higher priority goes first.
     pub priority: i32,
-    /// Since when it waits.
+    /// When it was queued.
     pub queued_at: u64,
-    /// How many of this same shape wait, this one included.
+    /// How many of the same shape are queued, including this one.
     pub waiting: u32,
-    /// Why it waits, in one or a few lines.
+    /// Why it is queued, in one or a few lines.
     pub summary: String,
-    /// What each cluster would say to it now.
+    /// The verdict of each cluster at this moment.
     pub clusters: Vec<ClusterVerdict>,
 }
 
@@ -95,45 +95,44 @@ pub struct Setting {
     /// Its name in `scheduler:`.
     #[schema(example = "submission_interval")]
     pub name: String,
-    /// What it is.
+    /// Its value.
     #[schema(example = "40s")]
     pub value: String,
-    /// What it is when nobody says anything.
+    /// Its default.
     pub default: String,
-    /// Its name in the environment.
+    /// Its environment variable.
     #[schema(example = "SCHEDULER_SUBMISSION_INTERVAL")]
     pub env: String,
     /// What it means.
     pub doc: String,
 }
 
-/// What a reload came to.
+/// The result of a reload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Reloaded {
     /// Clusters in the file.
     pub clusters: usize,
-    /// What is worth a second look.
+    /// Warnings about the file.
     pub warnings: Vec<String>,
 }
 
-/// Who answers.
+/// The control plane that answers.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Version {
-    /// Of the control plane.
+    /// The version of the control plane.
     #[schema(example = "0.1.0")]
     pub version: String,
-    /// Of this API.
+    /// The version of this API.
     #[schema(example = "v1")]
     pub api: String,
-    /// Which control plane: made once per state directory.
+    /// The id of the control plane, made once per state directory.
     pub plane: String,
     /// When it started.
     pub started_at: u64,
-    /// Who asks, where there are tokens.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The owner of the caller's token, if tokens are used.
     pub owner: Option<String>,
-    /// What their token is good for: `read`, `submit` or `admin`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The role of that token: `read`, `submit` or `admin`.
     #[schema(example = "submit")]
     pub role: Option<String>,
 }

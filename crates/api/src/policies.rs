@@ -1,9 +1,11 @@
 //! Policies: what is in force, what to register, and what would come of it.
 
+use multicluster_types::Source;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
-use crate::{JobRequest, WhatIf};
+use crate::{JobRequest, WhatIf, schema};
 
 /// The policies in force, all of them together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -13,6 +15,7 @@ pub struct PolicyList {
 }
 
 /// One policy.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Policy {
     /// Its name.
@@ -21,39 +24,31 @@ pub struct Policy {
     #[schema(example = "score")]
     pub kind: String,
     /// `file`: one of the settings, changed in the configuration file. `api`: registered here.
-    #[serde(default = "of_file")]
-    #[schema(example = "api")]
-    pub source: String,
-    /// Its share in the sum; filters have none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = schema::source)]
+    pub source: Source,
+    /// Its weight in the sum; filters have none.
     pub weight: Option<f64>,
     /// The expression, of those that have one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expression: Option<String>,
-}
-
-fn of_file() -> String {
-    "file".to_owned()
 }
 
 /// A policy to register, as an entry of `policies:` in the configuration file: an `expression`
 /// or a `filter`, unless the name is that of a built-in score.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyRequest {
-    /// A CEL expression giving 0..1: a score.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// A CEL expression that gives a score of 0..1.
     #[schema(example = "free_cpu / total_cpu")]
     pub expression: Option<String>,
-    /// A CEL expression giving true or false: clusters for which it is false take no such work.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// A CEL expression that gives true or false: clusters for which it is false are excluded.
     pub filter: Option<String>,
-    /// Share of a score in the weighted sum; 1.0 if not said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Weight of a score in the sum; default 1.0.
     pub weight: Option<f64>,
 }
 
 /// A policy to try, and on what. Nothing changes.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyTrial {
@@ -61,49 +56,43 @@ pub struct PolicyTrial {
     #[schema(example = "night_on_mac")]
     pub name: String,
     /// The policy; absent: what would be without the one of this name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyRequest>,
     /// On this job, as if it were submitted now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<Box<JobRequest>>,
-    /// Or on the work of this job, task or actor, as if it came again now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Or on this job, task or actor, as if it were submitted again now.
     pub job_id: Option<String>,
-    /// Or on the work of the last so many decisions, 1 to 1000; 20 if nothing is said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Or on the jobs of the last so many decisions, 1 to 1000; default 20.
     pub decisions: Option<u32>,
 }
 
-/// How choices would differ. All is judged on the clusters as they are now: decisions do not
-/// keep the facts of their moment. The time between submissions is left out, in both: it says
+/// How choices would differ. Everything is judged with the clusters as they are now: decisions do not
+/// keep the facts of their moment. The time between submissions is ignored in both: it decides
 /// when, not where.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PolicyTried {
-    /// When.
+    /// When this was computed.
     pub at: u64,
-    /// How many of the items would go elsewhere, or go instead of wait, or wait instead of go.
+    /// How many of the items would be placed differently.
     pub differ: usize,
-    /// One for each piece of work that was looked at; of decisions, the latest first.
+    /// One for each job that was tried; decisions with the latest first.
     pub items: Vec<TriedWork>,
-    /// Of how many decisions the work is forgotten, or somebody else's.
+    /// How many decisions were left out, because their job is forgotten or belongs to another owner.
     pub left_out: usize,
 }
 
-/// One piece of work under both.
+/// One job under both.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TriedWork {
-    /// Whose work it is, if it was ever submitted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The id of the job, if it was submitted.
     pub job: Option<String>,
-    /// Where it went, of a decision.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The cluster that it went to; only for decisions.
     pub decided: Option<String>,
     /// When that was decided.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_at: Option<u64>,
-    /// Would the choice differ?
+    /// Whether the choice would differ.
     pub differs: bool,
-    /// Under the policies in force.
+    /// With the policies in force.
     pub now: WhatIf,
     /// With the change.
     pub then: WhatIf,

@@ -1,10 +1,14 @@
 //! Schemas of types that are declared elsewhere and know nothing of OpenAPI.
 
-use multicluster_types::{Quantity, ResourceName, State};
+use multicluster_types::{
+    CircuitKind, HealthKind, Kind, Quantity, QueueKind, ResourceName, Source, State, VerdictKind,
+};
 use utoipa::openapi::{
     Object, ObjectBuilder, RefOr, Schema,
     schema::{AdditionalProperties, ArrayBuilder, SchemaType, Type},
 };
+
+use crate::codes;
 
 fn words<'a>(about: &str, words: impl IntoIterator<Item = &'a str>) -> Object {
     ObjectBuilder::new()
@@ -19,15 +23,43 @@ pub(crate) fn state() -> Object {
 }
 
 pub(crate) fn kind() -> Object {
-    words("What kind of work.", ["job", "task", "actor"])
+    words("What kind of work.", Kind::ALL.iter().map(|kind| kind.as_str()))
 }
 
 pub(crate) fn placed_kind() -> Object {
-    words("What kind of work.", ["task", "actor"])
+    words("What kind of work.", [Kind::Task, Kind::Actor].iter().map(|kind| kind.as_str()))
+}
+
+pub(crate) fn queue_kind() -> Object {
+    words("What is queued in it.", QueueKind::ALL.iter().map(|kind| kind.as_str()))
+}
+
+pub(crate) fn source() -> Object {
+    words("Who registered it.", Source::ALL.iter().map(|source| source.as_str()))
+}
+
+pub(crate) fn health() -> Object {
+    words("`never_seen` before its first answer.", HealthKind::ALL.iter().map(|kind| kind.as_str()))
+}
+
+pub(crate) fn circuit() -> Object {
+    let about = "`closed` (work passes), `open` (nothing does) or `half_open` (one probe does).";
+    words(about, CircuitKind::ALL.iter().map(|kind| kind.as_str()))
+}
+
+pub(crate) fn verdict() -> Object {
+    words(
+        "`chosen`: it got the job. `eligible`: it could run the job. `rejected`: it cannot.",
+        VerdictKind::ALL.iter().map(|kind| kind.as_str()),
+    )
+}
+
+pub(crate) fn code() -> Object {
+    words("A stable word for programs.", codes::ALL.iter().map(|code| code.word))
 }
 
 pub(crate) fn on_cluster_loss() -> Object {
-    words("What happens when its cluster is lost.", ["wait", "requeue"])
+    words("What happens if its cluster is lost.", ["wait", "requeue"])
 }
 
 /// Likewise, where `null` is as good as nothing.
@@ -45,7 +77,7 @@ fn number() -> ObjectBuilder {
 fn amounts(number: ObjectBuilder) -> ObjectBuilder {
     ObjectBuilder::new()
         .schema_type(SchemaType::new(Type::Object))
-        .description(Some("Amounts by Ray's names: CPU, GPU, memory (bytes), and custom ones."))
+        .description(Some("Amounts by Ray's names: CPU, GPU, memory (bytes) and custom resources."))
         .additional_properties(Some(AdditionalProperties::RefOr(RefOr::T(Schema::Object(number.build())))))
 }
 
@@ -69,7 +101,7 @@ pub(crate) fn demand() -> Object {
 fn of_ray(kinds: SchemaType) -> Object {
     ObjectBuilder::new()
         .schema_type(kinds)
-        .description(Some("As Ray takes it. Secret-looking env_vars are shown redacted."))
+        .description(Some("As Ray accepts it. env_vars that look like secrets are redacted."))
         .additional_properties(Some(AdditionalProperties::<Schema>::FreeForm(true)))
         .build()
 }

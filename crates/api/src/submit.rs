@@ -2,105 +2,109 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use multicluster_types::{OnClusterLoss, Resources, RuntimeEnv};
+use multicluster_types::{Resources, RuntimeEnv};
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{Error as _, SeqAccess, Visitor},
 };
+use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
 use crate::{ErrorBody, schema};
 
-/// A job. The fields that Ray's own submit request has are named as there.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct JobRequest {
-    /// Its id for life; made if there is none. Submitting the same id and content again
-    /// is the same job.
-    #[serde(default, alias = "submission_id", skip_serializing_if = "Option::is_none")]
-    #[schema(example = "nightly-2026-11-16")]
-    pub id: Option<String>,
-    /// The shell command.
-    #[schema(example = "python train.py")]
-    pub entrypoint: String,
-    /// The job's own runtime_env, laid on top of its cluster's.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "RuntimeEnv::is_empty")]
-    #[schema(schema_with = schema::own_runtime_env)]
-    pub runtime_env: RuntimeEnv,
-    /// Folders of the submitter's machine, up to 64, and the uploaded package that stands for
-    /// each: wherever the job's runtime_env or its cluster's names such a path as
-    /// `working_dir` or in `py_modules`, the package is taken.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
-    #[schema(nullable, example = json!({"/home/zorro/quant": "gcs://_ray_pkg_0123456789abcdef.zip"}))]
-    pub packages: BTreeMap<String, String>,
-    /// The uploaded package (`gcs://….zip`) of the Python SDK that the submitting program uses:
-    /// what the job imports, except on a cluster with `inject_sdk: false`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(example = "gcs://_ray_pkg_fedcba9876543210.zip")]
-    pub sdk: Option<String>,
-    /// The caller's own; `multicluster.*` keys say what the fields below say.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
-    #[schema(nullable)]
-    pub metadata: BTreeMap<String, String>,
-    /// What must be free on its cluster, over all its nodes, and is the job's while it runs: for
-    /// the tasks and actors that it starts. Its driver reserves none of it.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Resources::is_empty")]
-    #[schema(schema_with = schema::demand)]
-    pub needs: Resources,
-    /// CPUs that Ray sets aside for the entrypoint itself, on one node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub entrypoint_num_cpus: Option<f64>,
-    /// GPUs, likewise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub entrypoint_num_gpus: Option<f64>,
-    /// Bytes, likewise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(format = "uint64", maximum = 18_446_744_073_709_551_615_u64)]
-    pub entrypoint_memory: Option<u64>,
-    /// Custom resources, likewise.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
-    #[schema(nullable)]
-    pub entrypoint_resources: BTreeMap<String, f64>,
-    /// Which nodes of its cluster may take it.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
-    #[schema(nullable)]
-    pub entrypoint_label_selector: BTreeMap<String, String>,
-    /// The submitter's home directory: paths below it are translated for the cluster.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub home: Option<String>,
-    /// The cluster it should run on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub preferred_cluster: Option<String>,
-    /// Nowhere else, even if that cluster is down.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub required: bool,
-    /// Tags that some cluster carries decide where it runs; others are labels.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
-    #[schema(nullable)]
-    pub tags: Vec<String>,
-    /// The operating system of its cluster: `linux`, `macos`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub os: Option<String>,
-    /// The processor architecture of its cluster: `x86_64`, `arm64`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub arch: Option<String>,
-    /// Higher goes first; 0 unless said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub priority: Option<i32>,
-    /// How often it is run again if it ran and failed; 0 unless said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(format = Int64, maximum = 4_294_967_295_u32)]
-    pub max_retries: Option<u32>,
-    /// `requeue` runs an idempotent job elsewhere; `wait` never runs it twice.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(schema_with = schema::own_on_cluster_loss)]
-    pub on_cluster_loss: Option<OnClusterLoss>,
-    /// The job it is submitted from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent_job: Option<String>,
-    /// The cluster that job runs on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent_cluster: Option<String>,
+/// A request of work: its own fields, then those that say where and in which order it is placed.
+macro_rules! request {
+    ($(#[$about:meta])* pub struct $name:ident { $($own:tt)* }) => {
+        $(#[$about])*
+        #[serde_with::skip_serializing_none]
+        #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            $($own)*
+            /// The cluster it should run on.
+            pub preferred_cluster: Option<String>,
+            /// It may run on that cluster only, even if the cluster is down.
+            #[serde(default, skip_serializing_if = "crate::submit::is_false")]
+            pub required: bool,
+            /// Tags that some cluster has decide where it runs; others are labels.
+            #[serde(default, deserialize_with = "crate::submit::or_default", skip_serializing_if = "Vec::is_empty")]
+            #[schema(nullable)]
+            pub tags: Vec<String>,
+            /// The operating system of its cluster: `linux`, `macos`.
+            pub os: Option<String>,
+            /// The processor architecture of its cluster: `x86_64`, `arm64`.
+            pub arch: Option<String>,
+            /// A higher priority goes first; default 0.
+            pub priority: Option<i32>,
+            /// What happens if its cluster is lost: `wait` (default) never runs it twice, `requeue` runs it on another cluster.
+            #[schema(schema_with = crate::schema::own_on_cluster_loss)]
+            pub on_cluster_loss: Option<multicluster_types::OnClusterLoss>,
+            /// The job it is submitted from.
+            pub parent_job: Option<String>,
+            /// The cluster that job runs on.
+            pub parent_cluster: Option<String>,
+        }
+    };
+}
+
+pub(crate) use request;
+
+request! {
+    /// A job. The fields that Ray's own submit request has are named as there.
+    #[derive(Default)]
+    pub struct JobRequest {
+        /// Its id; generated if absent. Submitting the same id and content again
+        /// is the same job.
+        #[serde(alias = "submission_id")]
+        #[schema(example = "nightly-2026-11-16")]
+        pub id: Option<String>,
+        /// The shell command.
+        #[schema(example = "python train.py")]
+        pub entrypoint: String,
+        /// The job's own runtime_env, merged into its cluster's.
+        #[serde(default, deserialize_with = "or_default", skip_serializing_if = "RuntimeEnv::is_empty")]
+        #[schema(schema_with = schema::own_runtime_env)]
+        pub runtime_env: RuntimeEnv,
+        /// Folders of the submitter's machine, up to 64, and the uploaded package that replaces
+        /// each: wherever the job's runtime_env or its cluster's names such a path as
+        /// `working_dir` or in `py_modules`, the package is used.
+        #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
+        #[schema(nullable, example = json!({"/home/zorro/quant": "gcs://_ray_pkg_0123456789abcdef.zip"}))]
+        pub packages: BTreeMap<String, String>,
+        /// The uploaded package (`gcs://….zip`) of the Python SDK that the submitting program uses:
+        /// what the job imports, except on a cluster with `inject_sdk: false`.
+        #[schema(example = "gcs://_ray_pkg_fedcba9876543210.zip")]
+        pub sdk: Option<String>,
+        /// The caller's own; `multicluster.*` keys mean the same as the fields below.
+        #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
+        #[schema(nullable)]
+        pub metadata: BTreeMap<String, String>,
+        /// What must be free on its cluster, over all its nodes, and belongs to the job while it runs: for
+        /// the tasks and actors that it starts. Its driver reserves nothing of it.
+        #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Resources::is_empty")]
+        #[schema(schema_with = schema::demand)]
+        pub needs: Resources,
+        /// CPUs that Ray reserves for the entrypoint itself, on one node.
+        pub entrypoint_num_cpus: Option<f64>,
+        /// GPUs, likewise.
+        pub entrypoint_num_gpus: Option<f64>,
+        /// Bytes, likewise.
+        #[schema(format = "uint64", maximum = 18_446_744_073_709_551_615_u64)]
+        pub entrypoint_memory: Option<u64>,
+        /// Custom resources, likewise.
+        #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
+        #[schema(nullable)]
+        pub entrypoint_resources: BTreeMap<String, f64>,
+        /// Which nodes of its cluster it may run on.
+        #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
+        #[schema(nullable)]
+        pub entrypoint_label_selector: BTreeMap<String, String>,
+        /// The submitter's home directory: paths below it are translated for the cluster.
+        pub home: Option<String>,
+        /// How many times it is retried after it ran and failed; default 0.
+        #[schema(format = Int64, maximum = 4_294_967_295_u32)]
+        pub max_retries: Option<u32>,
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it")]
@@ -116,15 +120,14 @@ pub(crate) fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Defaul
 }
 
 /// An accepted job.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Accepted {
-    /// Its id for life.
+    /// Its id.
     pub id: String,
-    /// Set if it is a job that was there already.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Set if the job was submitted before.
     pub duplicate: Option<Duplicate>,
-    /// What its caller should know at once: that no cluster is large enough, say.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// A warning for the caller, such as that no cluster is large enough.
     pub notice: Option<String>,
 }
 
@@ -134,7 +137,7 @@ pub struct Accepted {
 pub enum Duplicate {
     /// The same id with the same content.
     SameId,
-    /// No id was given, and an identical job still waits.
+    /// No id was given, and an identical job is still queued.
     SameContent,
 }
 
@@ -147,26 +150,26 @@ pub struct BatchRequest {
     pub jobs: Vec<JobRequest>,
 }
 
-/// What became of each of many, in their order.
+/// The result of a batch.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BatchAnswer {
     /// How many were accepted, duplicates included.
     pub accepted: usize,
     /// How many were refused.
     pub refused: usize,
-    /// One for each, in order.
+    /// One for each item, in order.
     pub results: Vec<BatchItem>,
 }
 
-/// What became of one of many: an id, or an error.
+/// The result of one item: an id, or an error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum BatchItem {
     /// It was accepted.
     Accepted(Accepted),
-    /// It was not.
+    /// It was refused.
     Refused {
-        /// Why.
+        /// The error.
         error: ErrorBody,
     },
 }

@@ -11,11 +11,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use multicluster_types::{
+    env_vars::{self, ADDRESS},
+    hex,
+};
 use rustix::process::{Pid, test_kill_process};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-pub(crate) const VARIABLE: &str = "RAY_MULTICLUSTER_ADDRESS";
 const USUAL: &str = "http://127.0.0.1:8700";
 
 /// Where a control plane should be, and why there.
@@ -32,7 +35,7 @@ pub(crate) struct Address {
 impl Address {
     pub(crate) fn given(url: &str) -> Self {
         let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
-        Self { url, why: format!("--address or {VARIABLE} names it"), is_known: true }
+        Self { url, why: format!("from --address or {ADDRESS}"), is_known: true }
     }
 
     /// Nobody named one.
@@ -46,15 +49,15 @@ impl Address {
         let folder = |name: &str, usual: &str| {
             variable(name).map(PathBuf::from).or_else(|| Some(home.as_ref()?.join(usual)))
         };
-        let served = folder("RAY_MULTICLUSTER_STATE_DIR", "state");
-        let planes = folder("RAY_MULTICLUSTER_PLANES_DIR", "planes");
+        let served = folder(env_vars::STATE_DIR, "state");
+        let planes = folder(env_vars::PLANES_DIR, "planes");
         let own = served.and_then(|folder| served_by_hand(&folder, config.as_deref()));
         let own = own.or_else(|| running(&planes?.join(folder_name(config.as_deref()?))));
         own.map_or_else(|| Self::usual(config.as_deref()), Self::of)
     }
 
     fn of(own: Notice) -> Self {
-        let why = format!("it says so itself, for {}", own.config.display());
+        let why = format!("found in its state directory, for {}", own.config.display());
         Self { url: own.address, why, is_known: true }
     }
 
@@ -62,9 +65,14 @@ impl Address {
     fn usual(config: Option<&Path>) -> Self {
         let why = match config {
             Some(file) => {
-                format!("none of yours runs for {}, so the usual address was tried", file.display())
+                format!(
+                    "no control plane of yours runs for {}, so this is the default address",
+                    file.display()
+                )
             }
-            None => format!("neither --address nor {VARIABLE} names one, and no cluster.yaml was found"),
+            None => {
+                format!("the default: neither --address nor {ADDRESS} is set, and no cluster.yaml was found")
+            }
         };
         Self { url: USUAL.to_owned(), why, is_known: false }
     }
@@ -98,8 +106,7 @@ fn identity(file: &Path) -> Option<PathBuf> {
 
 /// The folder of this configuration's control plane among the user's.
 fn folder_name(config: &Path) -> String {
-    let digest = Sha256::digest(config.as_os_str().as_bytes());
-    digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(config.as_os_str().as_bytes())[..8])
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ mod sse;
 use std::time::Duration;
 
 use multicluster_api::{Accepted, ErrorBody, Job, JobRequest};
-use multicluster_types::Lang;
+use multicluster_types::{Lang, env_vars};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, header, redirect};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -62,7 +62,7 @@ impl Client {
         };
         let base = Url::parse(&address.url).map_err(|error| bad(&error.to_string()))?;
         if !matches!(base.scheme(), "http" | "https") || base.host_str().is_none_or(str::is_empty) {
-            return Err(bad("it is neither http:// nor https://"));
+            return Err(bad("it does not begin with http:// or https://"));
         }
         let keeps_token = !address.is_known && proof::has_token();
         let mut headers = if keeps_token { header::HeaderMap::new() } else { proof::headers()? };
@@ -135,10 +135,9 @@ impl Client {
                 Err(failure) if failure.exit != Exit::Unreachable => return Err(failure),
                 Err(failure) if job.id.is_some() => away.pause(failure).await?,
                 Err(failure) => {
-                    let message =
-                        format!("it is not known whether the job was accepted: {}", failure.message);
+                    let message = format!("the job may or may not have been accepted: {}", failure.message);
                     return Err(Failure::new(Exit::Unreachable, message).hint(
-                        "look with `ray-multicluster jobs`; with a --submission-id it would be sent again and be one job",
+                        "check with `ray-multicluster jobs`; with a --submission-id it is safe to submit again",
                     ));
                 }
                 answer => return answer,
@@ -215,9 +214,9 @@ impl Client {
         let body = response.bytes().await.unwrap_or_default();
         match serde_json::from_slice::<ErrorBody>(&body) {
             Ok(body) if status == StatusCode::UNAUTHORIZED && self.keeps_token => {
-                let (token, here) = (proof::TOKEN, self.address());
+                let (token, here) = (env_vars::TOKEN, self.address());
                 Failure::refused(status.as_u16(), body)
-                    .hint(format!("{token} is sent only to an address that is named: --address {here}"))
+                    .hint(format!("{token} is only sent to an address that you name: --address {here}"))
             }
             Ok(body) => Failure::refused(status.as_u16(), body),
             Err(_) => self.stranger(&format!("HTTP {status}")),
@@ -239,20 +238,18 @@ impl Client {
             cause = deeper;
         }
         let said = if error.is_timeout() { "no answer in time".to_owned() } else { cause.to_string() };
-        let message = format!("no control plane answers at {}: {said}\n  {}", self.address(), self.why);
+        let message = format!("cannot reach a control plane at {}: {said}\n  {}", self.address(), self.why);
         Failure::new(Exit::Unreachable, message).hint(
-            "start one with `ray-multicluster serve --config cluster.yaml`, or name the one to ask: --address http://host:port",
+            "start one with `ray-multicluster serve --config cluster.yaml`, or name another: --address http://host:port",
         )
     }
 
     /// Somebody answers, but no control plane of ours.
     fn stranger(&self, why: &str) -> Failure {
-        let message = format!(
-            "what answers at {} is not a control plane that this program knows: {why}",
-            self.address()
-        );
+        let message =
+            format!("the server at {} is not a control plane of this version: {why}", self.address());
         Failure::new(Exit::Unreachable, message).hint(
-            "the address is that of the control plane, not of a Ray cluster; is it much older or newer?",
+            "give the address of the control plane, not of a Ray cluster; check that both have the same version",
         )
     }
 }

@@ -33,14 +33,12 @@ impl Exit {
 
     fn meaning(self) -> &'static str {
         match self {
-            Exit::Failed => "it failed: the job that was waited for, a probe, or something unforeseen",
+            Exit::Failed => "failed: the job, a check, or an unexpected error",
             Exit::BadInput => "the command line, a file or the request is wrong",
             Exit::NotFound => "there is no such job or cluster",
-            Exit::Refused => {
-                "refused as things stand: conflict, wrong state, full queue, infeasible, no token"
-            }
-            Exit::Unreachable => "no control plane answers",
-            Exit::Interrupted => "interrupted by Ctrl-C; a job that was waited for goes on",
+            Exit::Refused => "refused: conflict, wrong state, full queue, infeasible, no token",
+            Exit::Unreachable => "the control plane cannot be reached",
+            Exit::Interrupted => "interrupted by Ctrl-C; the job continues",
         }
     }
 

@@ -11,7 +11,7 @@ mod reference;
 use std::{io::IsTerminal, process::ExitCode};
 
 use clap::{CommandFactory, Parser, Subcommand};
-use multicluster_types::Lang;
+use multicluster_types::{Lang, env_vars};
 
 use address::Address;
 use client::Client;
@@ -33,17 +33,17 @@ struct Cli {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Everywhere")]
 struct Everywhere {
-    /// The control plane to ask, http://host:port [default: your own for this cluster.yaml,
+    /// The control plane to use, http://host:port [default: your own for this cluster.yaml,
     /// else http://127.0.0.1:8700].
-    #[arg(long, value_name = "URL", global = true, env = address::VARIABLE, hide_env_values = true)]
+    #[arg(long, value_name = "URL", global = true, env = env_vars::ADDRESS, hide_env_values = true)]
     address: Option<String>,
-    /// What is printed.
+    /// The output format.
     #[arg(short, long, value_name = "FORMAT", global = true, value_enum, default_value_t)]
     output: Format,
-    /// Whether colours are used; NO_COLOR turns them off too.
+    /// Whether to use colours; NO_COLOR turns them off too.
     #[arg(long, value_name = "WHEN", global = true, value_enum, default_value_t)]
     color: Colours,
-    /// The language of explanations, en or zh [default: as LC_ALL, LC_MESSAGES or LANG say].
+    /// The language of explanations, en or zh [default: from LC_ALL, LC_MESSAGES or LANG].
     #[arg(long, value_name = "LANG", global = true, value_parser = output::lang)]
     lang: Option<Lang>,
 }
@@ -56,46 +56,46 @@ enum Command {
     Config(commands::config::Args),
     /// Run the control plane.
     Serve(commands::serve::Args),
-    /// Make, list and revoke the tokens of a control plane.
+    /// Create, list and revoke the tokens of a control plane.
     Token(commands::token::Args),
-    /// Ray clusters on this machine, to try things on.
+    /// Run Ray clusters on this machine, to try things out.
     Sandbox(commands::sandbox::Args),
-    /// Print the completions of a shell.
+    /// Print shell completions.
     Completions(commands::completions::Args),
 }
 
 // Those that ask a control plane.
 #[derive(Subcommand)]
 enum Guest {
-    /// Show the pool at a glance: clusters, how full they are, what waits.
+    /// Show the pool at a glance: clusters, utilization, queues.
     Status,
-    /// The same, live and full screen.
+    /// Show the pool live, full screen.
     Top,
     /// Submit a job, and follow it.
     Submit(Box<commands::submit::Args>),
     /// List jobs, the latest first.
     Jobs(commands::jobs::Args),
-    /// Show all there is to know about a job.
+    /// Show everything about a job.
     Job(commands::job::Args),
-    /// Print what a job has printed.
+    /// Print the log of a job.
     Logs(commands::logs::Args),
-    /// Stop jobs: at once those that wait, through their clusters those that run.
+    /// Stop jobs.
     Stop(commands::stop::Args),
     /// Run failed or stopped jobs again, under the same ids.
     Retry(commands::retry::Args),
-    /// Say why a job is where it is, cluster by cluster.
+    /// Explain why a job is where it is, cluster by cluster.
     Why(commands::why::Args),
-    /// Say where a job would go now; nothing is submitted.
+    /// Show where a job would run now, without submitting it.
     WhatIf(Box<commands::what_if::Args>),
-    /// Show what waits, what is next, and why it waits.
+    /// Show the queues: what is next, and why it waits.
     Queue,
     /// List the clusters, or change them.
     Clusters(commands::clusters::Args),
     /// List the policies in force, try one, register or remove one.
     Policies(commands::policies::Args),
-    /// Print what happened, or what happens.
+    /// Print past events, or follow new ones.
     Events(commands::events::Args),
-    /// What other settings would have done with the jobs of the past.
+    /// Replay past jobs with other settings.
     Replay(commands::replay::Args),
 }
 

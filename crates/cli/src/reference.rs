@@ -5,6 +5,7 @@
 use std::{fmt::Write, fs, path::Path};
 
 use clap::{Arg, Command, CommandFactory};
+use multicluster_types::env_vars;
 
 use crate::{Cli, exit};
 
@@ -49,6 +50,10 @@ fn reference() -> String {
     let root = Cli::command();
     page += "\n## With every command\n\n";
     options(&mut page, root.get_arguments().filter(|arg| arg.is_global_set()));
+    page += "\n## Environment variables\n\n| variable | meaning |\n| --- | --- |\n";
+    for (name, meaning) in env_vars::ALL {
+        let _ = writeln!(page, "| `{name}` | {} |", meaning.trim());
+    }
     for command in root.get_subcommands() {
         section(&mut page, "##", "ray-multicluster", command);
     }

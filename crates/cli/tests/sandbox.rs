@@ -58,7 +58,7 @@ fn when_one_fails_the_other_is_ended_too() {
 fn one_that_never_answers_is_given_up_in_time() {
     let test = Test::new(RUNS);
     let told = failed(&test.up(&["--timeout", "1", "only"]));
-    assert!(told.contains("only does not take jobs after 1 s"), "{told}");
+    assert!(told.contains("only does not accept jobs after 1 s"), "{told}");
     assert!(!test.pids().is_empty());
     test.assert_gone();
 }

@@ -5,7 +5,9 @@ mod keys;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use multicluster_types::{ClusterName, ClusterSpec, Limits, RuntimeEnv, Secret, Settings, Tag, Tags, Weight};
+use multicluster_types::{
+    ClusterName, ClusterSpec, Limits, RuntimeEnv, Secret, Settings, Tag, Tags, Weight, usable_home,
+};
 
 use crate::{
     address::{self, BadAddress},
@@ -98,7 +100,7 @@ struct Found {
     home_dir: Option<String>,
     inject_sdk: Option<bool>,
     plane_address: Option<String>,
-    connection: connection::Found,
+    connection: connection::Keys,
 }
 
 impl Found {
@@ -183,8 +185,7 @@ fn address(
 fn home_dir(key: &Key<'_>, node: &Node<'_>, report: &mut Report<'_>) -> Option<String> {
     const HINT: &str = "write an absolute path, such as /home/zorro";
     let text = scalar::text(key, node, HINT, report)?;
-    let home = text.trim_end_matches('/');
-    if home.len() > 1 && home.starts_with('/') && !home.contains(['\0', '\n', '\r']) {
+    if let Some(home) = usable_home(text) {
         return Some(home.to_owned());
     }
     report.error(node.at, format!("home_dir {} cannot be a home directory", excerpt(text)), HINT);

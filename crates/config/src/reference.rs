@@ -110,7 +110,7 @@ mod tests {
         let row = |name: &str| {
             reference().lines().find(|line| line.starts_with(&format!("| `{name}` |"))).unwrap().to_owned()
         };
-        insta::assert_snapshot!(row("max_queue"), @"| `max_queue` | a whole number from 0 | `100000` | How much may wait in one queue (jobs and tasks apart, global and per cluster); more is refused with a clear error. | `SCHEDULER_MAX_QUEUE`, `SCHEDULER_TASK_QUEUE_MAX_SIZE` |");
+        insta::assert_snapshot!(row("max_queue"), @"| `max_queue` | a whole number from 0 | `100000` | How many jobs one queue may hold (jobs and tasks separately, global and per cluster); more are refused. | `SCHEDULER_MAX_QUEUE`, `SCHEDULER_TASK_QUEUE_MAX_SIZE` |");
         insta::assert_snapshot!(row("dashboard"), @"| `dashboard` | an `http://` or `https://` URL | required | The dashboard, whose REST API runs and watches jobs. |");
     }
 }

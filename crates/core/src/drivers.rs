@@ -5,7 +5,7 @@
 //! is gone, it kills drivers, or the kernel kills the head.
 //!
 //! Two bounds, and the lower counts. What drivers may take together is known in advance, also
-//! while the facts are old. What is free is measured, whoever uses the rest.
+//! while the facts are old. What is free is measured, whatever uses the rest.
 
 use multicluster_types::{HeadMemory, Quantity, Share};
 

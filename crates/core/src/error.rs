@@ -1,4 +1,5 @@
 //! Why a request was refused. Each has a stable code, and says what to do next.
+#![expect(missing_docs, reason = "a field is documented where its name does not say it all")]
 
 use multicluster_types::{Attempt, ClusterName, JobId, Message, State};
 
@@ -9,45 +10,24 @@ use crate::{policy::PolicyError, queue::QueueName};
 pub enum Refusal {
     /// The queue is full: backpressure.
     #[error("queue {queue} is full: {len} are waiting\n  hint: submit later, or raise max_queue")]
-    QueueFull {
-        /// Which queue.
-        queue: QueueName,
-        /// How many wait in it.
-        len: u32,
-    },
+    QueueFull { queue: QueueName, len: u32 },
     /// The id belongs to a different job.
     #[error(
         "job {job} exists with other content (it is {state})\n  hint: choose another id, or submit exactly the same again"
     )]
-    Conflict {
-        /// Which.
-        job: JobId,
-        /// What it is doing.
-        state: State,
-    },
-    /// The id belongs to somebody else, and what it is about is theirs.
+    Conflict { job: JobId, state: State },
+    /// The id belongs to another owner's job, of which nothing is told.
     #[error("the id {job} is taken by another owner's job\n  hint: choose another id")]
-    Taken {
-        /// Which.
-        job: JobId,
-    },
+    Taken { job: JobId },
     /// The named cluster is not in the pool.
     #[error("unknown cluster {cluster}\n  hint: {}", known_clusters(.known))]
-    UnknownCluster {
-        /// What was named.
-        cluster: ClusterName,
-        /// What there is.
-        known: Vec<ClusterName>,
-    },
+    UnknownCluster { cluster: ClusterName, known: Vec<ClusterName> },
     /// No cluster to run anything on.
     #[error("no cluster is registered\n  hint: list some in cluster.yaml, or register one")]
     NoClusters,
     /// No registered cluster could ever take it, and the settings say to refuse that.
     #[error("no cluster could ever take this: {why}\n  hint: ask for less, or set infeasible: queue")]
-    Infeasible {
-        /// Cluster by cluster.
-        why: Message,
-    },
+    Infeasible { why: Message },
     /// The submitter does not run inside the job it names.
     #[error(
         "job {job} is not running on cluster {cluster}, so nothing can be submitted from inside it\n  hint: submit from outside a job, without its context"
@@ -60,36 +40,18 @@ pub enum Refusal {
     },
     /// There is no such job.
     #[error("job {job} does not exist\n  hint: ended jobs are forgotten after retain_for")]
-    UnknownJob {
-        /// What was named.
-        job: JobId,
-    },
+    UnknownJob { job: JobId },
     /// The job has ended, or has not.
     #[error("job {job} is {state}, so it cannot be {verb}\n  hint: {hint}")]
-    WrongState {
-        /// Which.
-        job: JobId,
-        /// What it is doing.
-        state: State,
-        /// What was asked.
-        verb: &'static str,
-        /// What to do instead.
-        hint: &'static str,
-    },
+    WrongState { job: JobId, state: State, verb: &'static str, hint: &'static str },
     /// The placement is not, or no longer, the caller's.
     #[error(
         "attempt {attempt} of {job} holds no placement\n  hint: it expired or was given to a later attempt; submit again"
     )]
-    NoLease {
-        /// Which.
-        job: JobId,
-        /// Which try.
-        attempt: Attempt,
-    },
+    NoLease { job: JobId, attempt: Attempt },
     /// Two clusters with one name.
     #[error("cluster {cluster} is {}\n  hint: names must be unique; to change a cluster, replace it", twice(*.in_list))]
     DuplicateCluster {
-        /// Which.
         cluster: ClusterName,
         /// Twice in one list, or in the list and in the pool.
         in_list: bool,
@@ -101,20 +63,10 @@ pub enum Refusal {
     #[error(
         "policy {name} is one of the settings, so the API cannot {verb} it\n  hint: change it under scheduler.policies in the configuration file, or use another name"
     )]
-    FilePolicy {
-        /// Which.
-        name: Message,
-        /// What was asked.
-        verb: &'static str,
-    },
+    FilePolicy { name: Message, verb: &'static str },
     /// There is no such policy.
     #[error("there is no policy {name}\n  hint: {}", known_policies(.known))]
-    UnknownPolicy {
-        /// What was named.
-        name: Message,
-        /// What there is.
-        known: Vec<Message>,
-    },
+    UnknownPolicy { name: Message, known: Vec<Message> },
 }
 
 impl Refusal {

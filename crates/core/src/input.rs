@@ -1,174 +1,133 @@
 //! Everything that can happen to the core.
+#![expect(missing_docs, reason = "a field is documented where its name does not say it all")]
 
 use multicluster_types::{
     Attempt, ClusterName, ClusterSpec, ContentHash, Incarnation, JobId, Message, Owner, PolicySpec, Settings,
     Snapshot, Span, Timestamp, Work,
 };
 
-/// One thing that happened. Completions carry the job and the attempt they belong
-/// to; one that no longer applies is dropped.
+use crate::record::JobRecord;
+
+/// One attempt, told apart from every other that ever had its id. The core gives it out
+/// with each [`Effect`](crate::Effect); a completion that carries one of an earlier job
+/// or an earlier attempt is dropped.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Run {
+    pub job: JobId,
+    pub attempt: Attempt,
+    /// When the job was accepted: an id may be used again. `None`: of a job that may be
+    /// forgotten, so that only its id and the attempt are known.
+    pub life: Option<Timestamp>,
+}
+
+impl Run {
+    /// Is it of this job, not of an earlier one of the same id?
+    #[must_use]
+    pub fn is_of(&self, job: &JobRecord) -> bool {
+        self.life.is_none_or(|life| life == job.submitted_at)
+    }
+}
+
+/// One thing that happened.
 #[derive(Debug, Clone)]
 pub enum Input {
-    /// A caller wants something run.
+    /// A caller wants something run. Tasks that count as one submission under the
+    /// 40-second rule share a `group`, which the server mints.
     Submit(Submission),
-    /// A caller wants many things run: one cycle for all. To count as one submission
-    /// under the 40-second rule they must share a `group`, which the server mints.
-    SubmitBatch(Vec<Submission>),
     /// A caller wants a job stopped.
-    Stop {
-        /// Which.
-        job: JobId,
-    },
+    Stop { job: JobId },
     /// An operator wants a failed or stopped job run again.
-    Rerun {
-        /// Which.
-        job: JobId,
-    },
+    Rerun { job: JobId },
     /// A caller wants an ended job forgotten.
-    Delete {
-        /// Which.
-        job: JobId,
-    },
+    Delete { job: JobId },
 
     /// A poll was answered.
     Polled {
-        /// By whom.
         cluster: ClusterName,
-        /// What it said.
         snapshot: Box<Snapshot>,
         /// How long its dashboard took.
         took: Span,
     },
     /// A poll was not answered, or with nonsense.
-    PollFailed {
-        /// By whom.
-        cluster: ClusterName,
-        /// What went wrong.
-        error: Message,
-    },
+    PollFailed { cluster: ClusterName, error: Message },
     /// [`Effect::Submit`](crate::Effect::Submit) came to an end.
     Dispatched {
-        /// Which job.
-        job: JobId,
-        /// Which try.
-        attempt: Attempt,
-        /// How.
+        run: Run,
         outcome: DispatchOutcome,
-        /// How long its dashboard took for the request itself; nothing if none was sent.
+        /// How long its dashboard took for the request itself; zero if none was sent.
         took: Span,
     },
     /// [`Effect::Lookup`](crate::Effect::Lookup) came to an end.
     LookedUp {
-        /// Which job.
-        job: JobId,
-        /// Which try.
-        attempt: Attempt,
-        /// The number of the question.
+        run: Run,
+        /// As the effect had it.
         question: u32,
-        /// How.
         outcome: LookupOutcome,
     },
     /// [`Effect::Stop`](crate::Effect::Stop) came to an end.
     StopSent {
-        /// Which job.
-        job: JobId,
-        /// Which try.
-        attempt: Attempt,
+        run: Run,
         /// Did the cluster answer?
         answered: bool,
     },
-    /// A watch of one cluster saw these. Only runs that are ours: an id that was used
-    /// before, by us or by somebody else, is told apart by what the driver put into the
-    /// run's metadata.
+    /// A watch of one cluster saw these runs. Only ours: runs of other control planes and
+    /// of other programs are told apart by what the driver put into a run's metadata.
     Observed {
-        /// Which cluster.
         cluster: ClusterName,
         /// Which life of its head was watched: what an earlier one said is void.
         incarnation: Option<Incarnation>,
         /// These are all there were at this moment: what is missing is asked about.
         complete_at: Option<Timestamp>,
-        /// What it saw.
         runs: Vec<Observation>,
     },
-    /// Whoever asked for a placement is there, and waits for it. One that waits and is not
+    /// The caller who asked for a placement still waits for it. One that waits and is not
     /// asked for any more is given up.
-    Waits {
-        /// Which task or actor.
-        job: JobId,
-    },
-    /// Whoever asked for a placement does not want it any more, wherever it is.
-    Withdraw {
-        /// Which task or actor.
-        job: JobId,
-    },
+    Waits { job: JobId },
+    /// The caller who asked for a placement does not want it any more, wherever it is.
+    Withdraw { job: JobId },
     /// The holder of a placement is alive, and has handed its work to the cluster: from
     /// now on the cluster's own facts are expected to show it.
-    Heartbeat {
-        /// Which task or actor.
-        job: JobId,
-        /// Which try.
-        attempt: Attempt,
-    },
+    Heartbeat { job: JobId, attempt: Attempt },
     /// The holder of a placement is done with it.
-    Released {
-        /// Which task or actor.
-        job: JobId,
-        /// Which try.
-        attempt: Attempt,
-        /// How it went.
-        outcome: ReleaseOutcome,
-    },
+    Released { job: JobId, attempt: Attempt, outcome: ReleaseOutcome },
 
-    /// An operator adds a cluster, or describes a known one anew.
+    /// An operator adds a cluster, or changes the description of a known one.
     Register {
-        /// The description.
         spec: Box<ClusterSpec>,
         /// May it replace one of the same name?
         replace: bool,
     },
     /// An operator takes a cluster away. With work on it, it is drained first.
     Remove {
-        /// Which.
         cluster: ClusterName,
         /// Do not wait for the work on it.
         force: bool,
     },
-    /// An operator keeps new work off a cluster, and may want it emptied.
+    /// An operator keeps new work off a cluster.
     Cordon {
-        /// Which.
         cluster: ClusterName,
-        /// Why.
         note: Message,
         /// Tell when nothing is left on it.
         drain: bool,
     },
     /// An operator lets new work onto a cluster again.
-    Uncordon {
-        /// Which.
-        cluster: ClusterName,
-    },
+    Uncordon { cluster: ClusterName },
     /// An operator wants fresh facts now.
-    CheckNow {
-        /// Of which cluster.
-        cluster: ClusterName,
-    },
+    CheckNow { cluster: ClusterName },
     /// The configuration changed.
     Reload {
-        /// All settings.
         settings: Box<Settings>,
         /// All clusters of the file: others that a file brought are removed.
         clusters: Vec<ClusterSpec>,
     },
-    /// An operator adds a policy beside those of the settings, or puts another in its place.
+    /// An operator adds a policy beside those of the settings, or replaces one.
     SetPolicy {
-        /// The whole of it.
         spec: Box<PolicySpec>,
         /// Who, where tokens say so.
         by: Option<Owner>,
     },
-    /// An operator takes a policy away that was added so.
+    /// An operator takes away a policy that was added.
     RemovePolicy {
-        /// Which.
         name: Message,
         /// Who, where tokens say so.
         by: Option<Owner>,
@@ -177,9 +136,43 @@ pub enum Input {
     Together(Vec<Input>),
     /// [`Core::next_wakeup`](crate::Core::next_wakeup) has come.
     Tick,
-    /// Nobody could be heard for a while: the machine slept, or the disk stood still. Comes
-    /// before whatever else is fed then.
+    /// Nothing could be heard for a while: the machine slept, or the disk stood still. Comes
+    /// before everything else that is fed then.
     Awoke,
+}
+
+impl Input {
+    /// Is it an operator's or a caller's word that must survive a power cut once it is
+    /// given, whatever it leads to?
+    pub(crate) fn is_order(&self) -> bool {
+        match self {
+            Input::Delete { .. }
+            | Input::Register { .. }
+            | Input::Remove { .. }
+            | Input::Cordon { .. }
+            | Input::Uncordon { .. }
+            | Input::Reload { .. }
+            | Input::SetPolicy { .. }
+            | Input::RemovePolicy { .. } => true,
+            Input::Together(inputs) => inputs.iter().any(Input::is_order),
+            Input::Submit(_)
+            | Input::Stop { .. }
+            | Input::Rerun { .. }
+            | Input::Polled { .. }
+            | Input::PollFailed { .. }
+            | Input::Dispatched { .. }
+            | Input::LookedUp { .. }
+            | Input::StopSent { .. }
+            | Input::Observed { .. }
+            | Input::Waits { .. }
+            | Input::Withdraw { .. }
+            | Input::Heartbeat { .. }
+            | Input::Released { .. }
+            | Input::CheckNow { .. }
+            | Input::Tick
+            | Input::Awoke => false,
+        }
+    }
 }
 
 /// A request to run something.
@@ -187,7 +180,6 @@ pub enum Input {
 pub struct Submission {
     /// The caller's id, or one made for it.
     pub id: Identity,
-    /// What it needs.
     pub work: Work,
     /// Fingerprint of everything else in the request, for dedup by content;
     /// `None` where the payload stays with the caller.
@@ -218,7 +210,6 @@ impl Identity {
 /// The job that work was submitted from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parent {
-    /// Its id.
     pub job: JobId,
     /// Where it runs: its sub-work stays there.
     pub cluster: ClusterName,
@@ -254,18 +245,14 @@ pub enum LookupOutcome {
     },
     /// The cluster has a run of this id that is not this attempt's.
     Taken(Message),
-    /// Nobody answered.
+    /// There was no answer.
     NoAnswer,
 }
 
 /// One attempt as its cluster sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observation {
-    /// Which job.
-    pub job: JobId,
-    /// Which try.
-    pub attempt: Attempt,
-    /// What the cluster says.
+    pub run: Run,
     pub status: RunStatus,
 }
 
@@ -280,7 +267,6 @@ pub enum RunStatus {
     Succeeded,
     /// It ended badly.
     Failed {
-        /// What the cluster says.
         message: Message,
         /// The entrypoint never ran (no environment, no room): safe to try elsewhere.
         never_started: bool,

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use multicluster_types::{ClusterName, ContentHash, JobId, Timestamp};
+use multicluster_types::{
+    Attempt, ClusterName, ContentHash, ImpossibleTransition, JobId, Kind, Message, Timestamp,
+};
 use slab::Slab;
 
 use crate::{
+    Run,
     index::Index,
     pool::ClusterKey,
     queue::{ClassKey, Rank},
-    record::{JobRecord, Phase},
+    record::{JobRecord, Live, Phase, Step},
     timers::Due,
 };
 
@@ -20,13 +23,13 @@ pub(crate) struct JobKey(pub(crate) u32);
 /// One job: its durable record, and what is rebuilt from it.
 #[derive(Debug)]
 pub(crate) struct Job {
-    pub(crate) record: JobRecord,
+    record: JobRecord,
     pub(crate) class: ClassKey,
     /// The cluster of `record.live()`.
     pub(crate) on: Option<ClusterKey>,
     pub(crate) due: Due,
-    /// When a live attempt was last sent, asked about or heard of; when whoever waits for a
-    /// placement was last heard of.
+    /// When a live attempt was last sent, asked about or heard of; when the caller who waits
+    /// for a placement was last heard of.
     pub(crate) touched_at: Timestamp,
     /// How often it was asked about in vain.
     pub(crate) asks: u8,
@@ -36,6 +39,29 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    /// What is durable of it. It changes only by the functions of this module.
+    #[inline]
+    pub(crate) fn record(&self) -> &JobRecord {
+        &self.record
+    }
+
+    /// The attempt on a cluster, if there is one.
+    #[inline]
+    pub(crate) fn live(&self) -> Option<&Live> {
+        self.record.live()
+    }
+
+    /// Does it run by itself? Tasks and actors are run by their callers.
+    #[inline]
+    pub(crate) fn is_job(&self) -> bool {
+        self.record.work.kind == Kind::Job
+    }
+
+    /// Its latest attempt.
+    pub(crate) fn run(&self) -> Run {
+        self.record.run()
+    }
+
     /// Its place in the order of choice.
     pub(crate) fn rank(&self) -> Rank {
         Rank::new(self.record.work.priority, self.record.seq)
@@ -44,6 +70,63 @@ impl Job {
     /// Where it failed to start: other clusters go first.
     pub(crate) fn avoid(&self) -> &[ClusterName] {
         self.record.troubles.as_ref().map_or(&[], |troubles| &troubles.avoid)
+    }
+
+    /// Changes its attempt, see [`Live::apply`]. News of its state makes an open question moot.
+    pub(crate) fn apply(&mut self, step: Step, now: Timestamp) -> Result<bool, ImpossibleTransition> {
+        let from = self.record.state();
+        let Phase::Live(live) = &mut self.record.phase else {
+            return Err(ImpossibleTransition { from, transition: step.transition() });
+        };
+        let changed = live.apply(step, now)?;
+        if self.record.state() != from {
+            self.question = None;
+        }
+        Ok(changed)
+    }
+
+    /// The number of the attempt after the latest.
+    pub(crate) fn next_attempt(&self) -> Attempt {
+        Attempt(self.record.attempts + 1)
+    }
+
+    /// Why it is not further than it is.
+    pub(crate) fn note_error(&mut self, error: &Message) {
+        self.record.troubles.get_or_insert_default().last_error = Some(error.clone());
+    }
+
+    /// An attempt never started there. Returns how many in a row did not.
+    pub(crate) fn note_not_started(&mut self, cluster: &ClusterName) -> u32 {
+        let troubles = self.record.troubles.get_or_insert_default();
+        troubles.dispatch_failures += 1;
+        if !troubles.avoid.contains(cluster) {
+            troubles.avoid.push(cluster.clone());
+        }
+        troubles.dispatch_failures
+    }
+
+    /// An attempt ran and failed. Returns how many did, or nothing if that is more than its
+    /// owner allows.
+    pub(crate) fn note_run_failed(&mut self) -> Option<u32> {
+        let failures = self.record.troubles.as_ref().map_or(0, |troubles| troubles.run_failures);
+        if failures >= self.record.work.retry.max_retries {
+            return None;
+        }
+        self.record.troubles.get_or_insert_default().run_failures = failures + 1;
+        Some(failures + 1)
+    }
+
+    /// An attempt was seen running: dispatching works.
+    pub(crate) fn note_started(&mut self) {
+        if let Some(troubles) = &mut self.record.troubles {
+            troubles.dispatch_failures = 0;
+            troubles.avoid.clear();
+        }
+    }
+
+    /// An operator wants it run again, whatever went wrong before.
+    pub(crate) fn forget_troubles(&mut self) {
+        self.record.troubles = None;
     }
 }
 
@@ -71,10 +154,12 @@ impl Jobs {
         let job = Job { record, class, on: None, due: None, touched_at, asks: 0, question: None };
         let key = JobKey(u32::try_from(self.table.insert(job)).expect("fewer than 2^32 jobs fit in memory"));
         self.by_id.insert(id, key);
+        self.file(key);
         key
     }
 
     pub(crate) fn remove(&mut self, key: JobKey) -> Job {
+        self.unfile(key);
         let job = self.table.remove(key.0 as usize);
         self.by_id.remove(&job.record.id);
         job
@@ -100,8 +185,25 @@ impl Jobs {
         self.next_question
     }
 
+    /// Where a job is from now on.
+    pub(crate) fn set_phase(&mut self, key: JobKey, phase: Phase) {
+        self.unfile(key);
+        let record = &mut self.table[key.0 as usize].record;
+        match (&record.phase, &phase) {
+            (Phase::Ended(_), Phase::Waiting { .. }) => {
+                // It joins the end of the queue, like anything else that is asked for now.
+                record.seq = self.next_seq;
+                self.next_seq += 1;
+            }
+            (_, Phase::Live(live)) => record.attempts = live.attempt.0,
+            _ => {}
+        }
+        record.phase = phase;
+        self.file(key);
+    }
+
     /// Files the job under what its phase makes it findable by.
-    pub(crate) fn file(&mut self, key: JobKey) {
+    fn file(&mut self, key: JobKey) {
         let job = &self.table[key.0 as usize];
         match (&job.record.phase, job.record.content) {
             (Phase::Waiting { .. }, Some(content)) => {
@@ -119,7 +221,7 @@ impl Jobs {
     }
 
     /// Undoes [`Jobs::file`], before the phase changes.
-    pub(crate) fn unfile(&mut self, key: JobKey) {
+    fn unfile(&mut self, key: JobKey) {
         let job = &self.table[key.0 as usize];
         match (&job.record.phase, job.record.content) {
             (Phase::Waiting { .. }, Some(content)) => {

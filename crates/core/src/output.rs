@@ -1,13 +1,14 @@
 //! Everything the core wants done, in the order it must be done: commit all
 //! writes, then perform the effects, then tell the events.
+#![expect(missing_docs, reason = "a field is documented where its name does not say it all")]
 
 use multicluster_types::{
-    Attempt, ClusterName, Decision, JobId, Message, Owner, PolicyRule, PolicySpec, ReasonKind, State,
-    Timestamp,
+    Attempt, ClusterChangeKind, ClusterName, Decision, ImpossibleTransition, JobId, Kind, Message, Owner,
+    PolicyRule, PolicySpec, ReasonKind, State, Timestamp,
 };
 
 use crate::{
-    Refusal,
+    Refusal, Run,
     record::{AttemptRecord, ClusterRecord, JobRecord, Orphan},
 };
 
@@ -17,6 +18,9 @@ use crate::{
 pub struct Output {
     /// Durable changes, in order. All of them in one transaction, before any effect.
     pub writes: Vec<Write>,
+    /// Must they survive a power cut? All that has to do with jobs must, and every order of
+    /// an operator. A lease is worth nothing without its holder, and neither is its history.
+    pub must_sync: bool,
     /// Requests to the clusters.
     pub effects: Vec<Effect>,
     /// What happened, for logs and watchers.
@@ -25,6 +29,16 @@ pub struct Output {
     pub reply: Option<Result<Reply, Refusal>>,
     /// What the scheduling cycle did, if one ran.
     pub cycle: Option<CycleStats>,
+    /// Changes that the core tried and did not make, because the state diagram has no such
+    /// arrow: each is a bug, to be counted and logged. Nothing else came of it.
+    pub impossible: Vec<Impossible>,
+}
+
+/// A change that a job could not undergo.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Impossible {
+    pub job: JobId,
+    pub what: ImpossibleTransition,
 }
 
 /// A durable change.
@@ -52,72 +66,60 @@ pub enum Write {
     DeletePolicy(Message),
 }
 
-/// A request to the outside. The driver reports how each came out; it never
-/// leaves one unanswered, but for [`Effect::Forget`].
+impl Write {
+    /// Must this survive a power cut, see [`Output::must_sync`]?
+    pub(crate) fn must_sync(&self) -> bool {
+        match self {
+            Write::Job(record) => record.work.kind == Kind::Job,
+            // They belong to a record that is written with them.
+            Write::Attempt(_) | Write::Decision(_) => false,
+            // A clock: a job that moved it is written with it. Other changes are orders.
+            Write::Cluster(_) => false,
+            // Forgotten in time, and forgotten again after a power cut, unless it was an order.
+            Write::DeleteJob(_) => false,
+            Write::DeleteCluster(_)
+            | Write::Orphan(_)
+            | Write::DeleteOrphan(_)
+            | Write::Policy(_)
+            | Write::DeletePolicy(_) => true,
+        }
+    }
+}
+
+/// A request to one cluster. The driver reports how each came out, with the same [`Run`];
+/// it never leaves one unanswered, except for [`Effect::Forget`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// Submit this job under [`SubmissionId::of`](multicluster_types::SubmissionId::of).
-    Submit {
-        /// Which job.
-        job: JobId,
-        /// Which try.
-        attempt: Attempt,
-        /// To whom.
-        cluster: ClusterName,
-    },
-    /// Tell the waiting caller that its task or actor may run there.
-    Grant {
-        /// Which task or actor.
-        job: JobId,
-        /// Which try.
-        attempt: Attempt,
-        /// Where.
-        cluster: ClusterName,
-    },
-    /// Tell the holder of a placement to give it up.
-    Revoke {
-        /// Which task or actor.
-        job: JobId,
-        /// Which try.
-        attempt: Attempt,
-    },
+    /// Submit this attempt under [`SubmissionId::of`](multicluster_types::SubmissionId::of).
+    Submit { run: Run, cluster: ClusterName },
     /// Ask about one attempt by its submission id.
     Lookup {
-        /// Which job.
-        job: JobId,
-        /// Which try.
-        attempt: Attempt,
-        /// Whom.
+        run: Run,
         cluster: ClusterName,
         /// To be repeated with the answer: only the latest question counts.
         question: u32,
     },
     /// Stop one attempt.
-    Stop {
-        /// Which job.
-        job: JobId,
-        /// Which try.
-        attempt: Attempt,
-        /// Where.
-        cluster: ClusterName,
-    },
-    /// Delete the last attempt of a forgotten job from its cluster, if it is there yet
-    /// and was this job's. Nobody waits for it, so nothing is reported.
-    Forget {
-        /// Which job it was.
-        job: JobId,
-        /// Its last try.
-        attempt: Attempt,
-        /// Where that was.
-        cluster: ClusterName,
-        /// When the job was accepted: an id may be used again.
-        submitted_at: Timestamp,
-    },
+    Stop { run: Run, cluster: ClusterName },
+    /// Delete the last attempt of a forgotten job from its cluster, if it is still there
+    /// and was this job's. Nothing is reported.
+    Forget { run: Run, cluster: ClusterName },
     /// Poll this cluster now.
-    Poll {
-        /// Which.
-        cluster: ClusterName,
-    },
+    Poll { cluster: ClusterName },
+}
+
+impl Effect {
+    /// Which cluster it is a request to.
+    #[must_use]
+    pub fn cluster(&self) -> &ClusterName {
+        match self {
+            Effect::Submit { cluster, .. }
+            | Effect::Lookup { cluster, .. }
+            | Effect::Stop { cluster, .. }
+            | Effect::Forget { cluster, .. }
+            | Effect::Poll { cluster } => cluster,
+        }
+    }
 }
 
 /// The answer to a caller.
@@ -127,20 +129,15 @@ pub enum Reply {
     Done,
     /// It was accepted.
     Accepted(Accepted),
-    /// Each was accepted or refused, in order.
-    Batch(Vec<Result<Accepted, Refusal>>),
     /// Each was done or refused, in order.
     Each(Vec<Result<Reply, Refusal>>),
     /// The placement is not granted yet.
     Waits,
-    /// It is granted.
-    Granted {
-        /// Which try.
-        attempt: Attempt,
-    },
+    /// The placement is granted to this attempt.
+    Granted { attempt: Attempt },
     /// The placement is still the holder's.
     Alive {
-        /// Somebody wants it stopped: the holder should give it up.
+        /// A caller wants it stopped: the holder should give it up.
         stopping: bool,
     },
 }
@@ -150,7 +147,7 @@ pub enum Reply {
 pub struct Accepted {
     /// Its id for life.
     pub job: JobId,
-    /// Is it a job that was there already?
+    /// Why it is a job that was there already, if it is one.
     pub duplicate: Option<Duplicate>,
     /// What the caller should know at once: no cluster could ever take it, as they are now.
     pub notice: Option<Message>,
@@ -168,37 +165,24 @@ pub enum Duplicate {
 /// Something worth telling.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// A job is in another state.
+    /// A job is in another state. Holders of placements learn by it that theirs is granted,
+    /// or is to be given up.
     Job {
-        /// Which.
         job: JobId,
-        /// When.
         at: Timestamp,
         /// Its state now.
         state: State,
         /// Where it is or was.
         cluster: Option<ClusterName>,
-        /// Which try.
         attempt: Option<Attempt>,
-        /// Why.
         message: Option<Message>,
     },
     /// A cluster is in another condition.
-    Cluster {
-        /// Which.
-        cluster: ClusterName,
-        /// When.
-        at: Timestamp,
-        /// What changed.
-        change: ClusterChange,
-    },
+    Cluster { cluster: ClusterName, at: Timestamp, change: ClusterChange },
     /// Work is placed by another policy.
     Policy {
-        /// Which.
         name: Message,
-        /// When.
         at: Timestamp,
-        /// What changed.
         change: PolicyChange,
         /// Who wanted it, where tokens say so.
         by: Option<Owner>,
@@ -212,7 +196,7 @@ pub enum PolicyChange {
     Registered(PolicyRule),
     /// It replaces another of its name.
     Changed(PolicyRule),
-    /// It is gone, and why if nobody asked for that.
+    /// It is gone, and why unless an operator asked for that.
     Removed(Option<Message>),
 }
 
@@ -221,7 +205,7 @@ pub enum PolicyChange {
 pub enum ClusterChange {
     /// It is new.
     Registered,
-    /// It is described anew.
+    /// Its description changed.
     Changed,
     /// It will be removed once it is empty.
     Leaving,
@@ -237,7 +221,7 @@ pub enum ClusterChange {
     Healthy,
     /// It does not.
     Unhealthy(Message),
-    /// Its head was started anew: what ran before is gone.
+    /// Its head restarted: what ran before is gone.
     Restarted,
     /// Too many dispatches failed.
     BreakerOpened,
@@ -247,12 +231,34 @@ pub enum ClusterChange {
     BreakerClosed,
 }
 
+impl ClusterChange {
+    /// Its word.
+    #[must_use]
+    pub fn kind(&self) -> ClusterChangeKind {
+        match self {
+            Self::Registered => ClusterChangeKind::Registered,
+            Self::Changed => ClusterChangeKind::Changed,
+            Self::Leaving => ClusterChangeKind::Leaving,
+            Self::Removed => ClusterChangeKind::Removed,
+            Self::Cordoned(_) => ClusterChangeKind::Cordoned,
+            Self::Uncordoned => ClusterChangeKind::Uncordoned,
+            Self::Drained => ClusterChangeKind::Drained,
+            Self::Healthy => ClusterChangeKind::Healthy,
+            Self::Unhealthy(_) => ClusterChangeKind::Unhealthy,
+            Self::Restarted => ClusterChangeKind::Restarted,
+            Self::BreakerOpened => ClusterChangeKind::BreakerOpened,
+            Self::BreakerHalfOpen => ClusterChangeKind::BreakerHalfOpen,
+            Self::BreakerClosed => ClusterChangeKind::BreakerClosed,
+        }
+    }
+}
+
 /// What one cycle did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CycleStats {
     /// Heads there were.
     pub heads: u32,
-    /// How many of them got a full look: the others ask for more than anybody has.
+    /// How many of them got a full look: the others ask for more than any cluster has.
     pub looks: u32,
     /// Placements made.
     pub placed: u32,

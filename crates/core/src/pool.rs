@@ -29,7 +29,7 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ClusterKey(pub(crate) u32);
 
-/// One cluster: its durable record, and what is learnt anew after a restart.
+/// One cluster: its durable record, and what is learnt again after a restart.
 ///
 /// What every decision looks at is kept in one piece: with a thousand clusters a
 /// look is bound by memory, not by arithmetic.
@@ -43,7 +43,7 @@ pub(crate) struct Cluster {
     /// Polls that failed in a row.
     pub(crate) poll_failures: u32,
     snapshot: Option<Snapshot>,
-    /// Apart: no look needs it, for what it comes to is in `free` and `pressure`.
+    /// Apart: no look needs it: what it comes to is in `free` and `pressure`.
     ledger: Box<Ledger>,
     /// What work from outside may still have of it. Depends on the snapshot and the ledger alone.
     free: Resources,
@@ -52,7 +52,7 @@ pub(crate) struct Cluster {
     pressure: Option<(Dimension, Share)>,
     /// What it runs on, by its facts or else its tags.
     pub(crate) platform: Platform,
-    /// Room for drivers on its head node; `None` if nobody knows. Depends on the snapshot and
+    /// Room for drivers on its head node; `None` if it is not known. Depends on the snapshot and
     /// the terms alone.
     room: Option<Room>,
     pub(crate) breaker: Breaker,
@@ -378,7 +378,7 @@ impl Pool {
         cluster
     }
 
-    /// Derives anew what depends on the settings and on all clusters' descriptions.
+    /// Derives again what depends on the settings and on all clusters' descriptions.
     pub(crate) fn refresh(&mut self, settings: &Settings) {
         let carried: BTreeSet<Tag> =
             self.table.iter().flat_map(|(_, c)| c.spec().tags.iter().cloned()).collect();

@@ -11,6 +11,7 @@ use std::{
     sync::Arc,
 };
 
+pub use multicluster_types::QueueKind;
 use multicluster_types::{ClusterName, Kind, Priority, Work};
 use serde::Serialize;
 use slab::Slab;
@@ -37,20 +38,10 @@ impl Rank {
 /// Which queue something waits in.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct QueueName {
-    /// Jobs, or tasks and actors.
+    /// Jobs do not fill the queue of tasks, nor the other way round.
     pub kind: QueueKind,
     /// The cluster it was asked to run on; `None` is the global queue.
     pub cluster: Option<ClusterName>,
-}
-
-/// Jobs do not fill the queue of tasks, nor the other way round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum QueueKind {
-    /// Jobs.
-    Jobs,
-    /// Tasks and actors.
-    Tasks,
 }
 
 impl QueueName {
@@ -66,13 +57,9 @@ impl QueueName {
 
 impl fmt::Display for QueueName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.kind {
-            QueueKind::Jobs => "jobs",
-            QueueKind::Tasks => "tasks",
-        };
         match &self.cluster {
-            Some(cluster) => write!(f, "{kind}@{cluster}"),
-            None => f.pad(kind),
+            Some(cluster) => write!(f, "{}@{cluster}", self.kind),
+            None => f.pad(self.kind.as_str()),
         }
     }
 }

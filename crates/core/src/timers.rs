@@ -10,7 +10,7 @@ use crate::{jobs::JobKey, pool::ClusterKey, queue::ClassKey};
 /// anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
-    /// A waiting job's backoff ends, or nobody asks for it any more; a live one is due to be asked about.
+    /// A waiting job's backoff ends, or its caller is gone; a live one is due to be asked about.
     Job(JobKey),
     /// The head of this class may have waited too long.
     Starving(ClassKey),

@@ -1,12 +1,9 @@
 //! The client itself.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use multicluster_types::Incarnation;
+use parking_lot::Mutex;
 use reqwest::{Method, RequestBuilder, Url, header};
 use serde::Deserialize;
 
@@ -28,6 +25,7 @@ pub struct RayClient {
     pub(crate) transport: Arc<Transport>,
     /// The Python of the head's present life: asked for once.
     pub(crate) python: Arc<Mutex<Option<Python>>>,
+    last_version: Arc<Mutex<Option<Version>>>,
 }
 
 /// What a head says about itself.
@@ -57,7 +55,7 @@ impl RayClient {
     /// If the endpoint cannot be used.
     pub fn new(endpoint: &Endpoint, timeouts: Timeouts) -> Result<Self, BuildError> {
         let transport = Arc::new(Transport::new(endpoint, timeouts)?);
-        Ok(Self { transport, python: Arc::default() })
+        Ok(Self { transport, python: Arc::default(), last_version: Arc::default() })
     }
 
     /// Whom it speaks to, without secrets.
@@ -86,7 +84,15 @@ impl RayClient {
         }
         let session_name = raw.session_name.filter(|name| !name.is_empty()).map(Incarnation::new).transpose();
         let session_name = session_name.map_err(|error| bad(&error.to_string()))?;
-        Ok(Version { ray_version: raw.ray_version, ray_commit: raw.ray_commit, session_name })
+        let version = Version { ray_version: raw.ray_version, ray_commit: raw.ray_commit, session_name };
+        *self.last_version.lock() = Some(version.clone());
+        Ok(version)
+    }
+
+    /// What the head said when it, or a clone of this client, was asked last. Nothing is sent.
+    #[must_use]
+    pub fn last_version(&self) -> Option<Version> {
+        self.last_version.lock().clone()
     }
 
     /// Has a job run. Returns its submission id.
@@ -297,11 +303,11 @@ impl RayClient {
     }
 
     pub(crate) fn known_python(&self) -> Option<Python> {
-        self.python.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.python.lock().clone()
     }
 
     pub(crate) fn remember_python(&self, python: Python) {
-        *self.python.lock().unwrap_or_else(PoisonError::into_inner) = Some(python);
+        *self.python.lock() = Some(python);
     }
 }
 

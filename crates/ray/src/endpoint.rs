@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use multicluster_types::ClusterSpec;
+use multicluster_types::{ClusterSpec, REDACTED, refuse_header};
 use reqwest::{
     Certificate, Client, Url,
     header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue},
@@ -69,7 +69,7 @@ impl fmt::Debug for Endpoint {
         let dashboard = parse_address(&self.dashboard).map_or("<not usable>".to_owned(), |url| show(&url));
         f.debug_struct("Endpoint")
             .field("dashboard", &dashboard)
-            .field("token", &self.token.as_ref().map(|_| "<hidden>"))
+            .field("token", &self.token.as_ref().map(|_| REDACTED))
             .field("headers", &names)
             .field("ca_pem", &self.ca_pem.as_ref().map(Vec::len))
             .field("insecure_tls", &self.insecure_tls)
@@ -107,6 +107,7 @@ impl Default for Timeouts {
 
 /// Why an [`Endpoint`] cannot be used. Shows no secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the names of the fields say it")]
 pub enum BuildError {
     /// Not an address.
     #[error(
@@ -126,7 +127,6 @@ pub enum BuildError {
     /// A header that cannot or must not be sent.
     #[error("header {name:?} cannot be sent: {why}")]
     Header {
-        /// Its name.
         name: String,
         /// What is wrong with it.
         why: &'static str,
@@ -242,13 +242,10 @@ fn headers(endpoint: &Endpoint) -> Result<HeaderMap, BuildError> {
     for (name, value) in &endpoint.headers {
         let error = |why| BuildError::Header { name: name.chars().take(60).collect(), why };
         let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| error("not a header name"))?;
-        if let Some(why) = forbidden(parsed.as_str()) {
+        if let Some(why) = refuse_header(parsed.as_str(), value) {
             return Err(error(why));
         }
         let mut value = HeaderValue::from_str(value).map_err(|_| error("its value is not plain text"))?;
-        if parsed == reqwest::header::USER_AGENT && value.as_bytes().starts_with(b"Mozilla") {
-            return Err(error("Ray takes it for a browser and refuses to submit"));
-        }
         value.set_sensitive(true);
         headers.append(parsed, value);
     }
@@ -266,17 +263,6 @@ fn headers(endpoint: &Endpoint) -> Result<HeaderMap, BuildError> {
         );
     }
     Ok(headers)
-}
-
-fn forbidden(name: &str) -> Option<&'static str> {
-    match name {
-        "origin" | "referer" => Some("Ray takes it for a browser and refuses to submit"),
-        _ if name.starts_with("sec-fetch-") => Some("Ray takes it for a browser and refuses to submit"),
-        "host" | "connection" | "upgrade" | "content-length" | "content-type" | "transfer-encoding"
-        | "te" | "trailer" | "expect" | "accept-encoding" | "range" => Some("the client sets it"),
-        _ if name.starts_with("sec-websocket-") => Some("the client sets it"),
-        _ => None,
-    }
 }
 
 fn certificates(pem: &[u8]) -> Result<Vec<Certificate>, BuildError> {

@@ -94,7 +94,7 @@ struct Task {
 
 fn page(body: &[u8]) -> Result<Vec<Task>, RayError> {
     #[derive(Deserialize)]
-    struct Answer {
+    struct Reply {
         #[serde(default)]
         msg: String,
         data: Data,
@@ -108,7 +108,7 @@ fn page(body: &[u8]) -> Result<Vec<Task>, RayError> {
         #[serde(deserialize_with = "list::bounded")]
         result: Vec<Task>,
     }
-    let answer: Answer = serde_json::from_slice(body)
+    let answer: Reply = serde_json::from_slice(body)
         .map_err(|e| RayError::bad_answer(Call::Tasks, format!("not a list of tasks: {e}")))?;
     let page = answer.data.result.ok_or_else(|| {
         RayError::new(Call::Tasks, Class::Transient, Kind::Failing, crate::answer::meaning(&answer.msg))

@@ -5,11 +5,10 @@
 
 use std::borrow::Cow;
 
-use multicluster_types::{CUT, Message};
+use multicluster_types::{CUT, Message, REDACTED};
 
 use crate::endpoint::Endpoint;
 
-const HIDDEN: &str = "<hidden>";
 /// Shorter ones would be found everywhere.
 const SHORTEST: usize = 6;
 
@@ -36,7 +35,7 @@ impl Secrets {
         let mut text = Cow::Borrowed(message.as_str());
         for secret in &self.0 {
             if text.contains(secret.as_str()) {
-                text = text.replace(secret.as_str(), HIDDEN).into();
+                text = text.replace(secret.as_str(), REDACTED).into();
             }
         }
         self.hide_halves(&text).as_ref().into()
@@ -53,7 +52,7 @@ impl Secrets {
         while let Some(at) = rest.find(begins) {
             let first = &rest[..at];
             match self.longest(|part, _| first.ends_with(part)) {
-                Some(half) => shown.extend([&first[..at - half], HIDDEN]),
+                Some(half) => shown.extend([&first[..at - half], REDACTED]),
                 None => shown.push_str(first),
             }
             shown.push_str(begins);
@@ -62,7 +61,7 @@ impl Secrets {
                 shown.push_str(&rest[..at + ends.len()]);
                 rest = &rest[at + ends.len()..];
                 if let Some(half) = self.longest(|_, part| rest.starts_with(part)) {
-                    shown.push_str(HIDDEN);
+                    shown.push_str(REDACTED);
                     rest = &rest[half..];
                 }
             }
@@ -109,11 +108,11 @@ mod tests {
     #[test]
     fn a_secret_is_hidden_in_whole_and_in_part_and_however_it_is_written() {
         for (said, shown) in [
-            ("bad token t0ken-t0ken!", "bad token <hidden>!"),
-            ("invalid credentials dXNlcjpwdw==", "invalid credentials <hidden>=="),
-            ("no 'Basic dXNlcjpwdw=='", "no '<hidden>'"),
-            ("{'DB': 'hunter2', 'X': 'ab'}", "{'DB': '<hidden>', 'X': 'ab'}"),
-            (r#"{"DB": "hunter\"2\nhunter"}"#, r#"{"DB": "<hidden>"}"#),
+            ("bad token t0ken-t0ken!", "bad token <redacted>!"),
+            ("invalid credentials dXNlcjpwdw==", "invalid credentials <redacted>=="),
+            ("no 'Basic dXNlcjpwdw=='", "no '<redacted>'"),
+            ("{'DB': 'hunter2', 'X': 'ab'}", "{'DB': '<redacted>', 'X': 'ab'}"),
+            (r#"{"DB": "hunter\"2\nhunter"}"#, r#"{"DB": "<redacted>"}"#),
             ("nothing of it", "nothing of it"),
         ] {
             assert_eq!(hide(said), shown);
@@ -123,11 +122,11 @@ mod tests {
     #[test]
     fn a_secret_that_was_cut_in_two_is_hidden_too() {
         for (said, shown) in [
-            ("{'DB': 'hunt…[7 bytes left out]…x", "{'DB': '<hidden>…[7 bytes left out]…x"),
-            ("x…[7 bytes left out]…ter2'}", "x…[7 bytes left out]…<hidden>'}"),
+            ("{'DB': 'hunt…[7 bytes left out]…x", "{'DB': '<redacted>…[7 bytes left out]…x"),
+            ("x…[7 bytes left out]…ter2'}", "x…[7 bytes left out]…<redacted>'}"),
             (
                 "x…[7 bytes left out]…er2…[9 bytes left out]…2",
-                "x…[7 bytes left out]…<hidden>…[9 bytes left out]…2",
+                "x…[7 bytes left out]…<redacted>…[9 bytes left out]…2",
             ),
             ("the hut…[7 bytes left out]…", "the hut…[7 bytes left out]…"),
         ] {

@@ -1,11 +1,12 @@
 //! The time the core is told.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use multicluster_types::{Span, Timestamp};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Wall time that never stands still and never goes back. One for all: what a lane
@@ -30,8 +31,7 @@ impl Clock {
     }
 
     pub(crate) fn now(&self) -> Timestamp {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        last.advance(wall(), Instant::now())
+        self.0.lock().advance(wall(), Instant::now())
     }
 }
 

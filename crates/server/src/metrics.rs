@@ -1,4 +1,4 @@
-//! What is counted and measured, and `/metrics`, `/healthz`, `/readyz`.
+//! What is counted and measured.
 //!
 //! Counters and histograms are kept here and fed by those who do things; what there *is*
 //! (clusters, queues) is looked up when somebody asks. Nothing is global, and nothing is
@@ -6,13 +6,13 @@
 //!
 //! - `catalogue` every metric: name, type, help, labels; `docs/metrics.md` is made of it
 //! - `series` where the numbers are kept · `page` how they are written down
-//! - `process` what the kernel says about us · `routes` the three addresses
+//! - `process` what the kernel says about us
 
 mod catalogue;
 mod page;
 mod process;
-mod routes;
 mod series;
+mod shed;
 #[cfg(test)]
 mod tests;
 
@@ -22,13 +22,11 @@ use multicluster_core::{Core, CycleStats, Event, record::AttemptRecord};
 use multicluster_types::{Attempt, ClusterName, Decision, JobId, Kind, State};
 
 pub(crate) use page::Seen;
-pub(crate) use routes::routes;
+pub(crate) use shed::Shed;
 
 use prometheus_client::metrics::counter::Counter;
 
 use series::{Cluster, Series};
-
-use crate::bounds::Shed;
 
 /// Shared by everything that measures. Cheap to clone; the hooks below are on the hot
 /// path and allocate nothing for a cluster or a route that was seen before.
@@ -74,7 +72,7 @@ impl Metrics {
                         }
                     }
                     // Told again when it is found after a loss, or is being stopped.
-                    State::Running if record.and_then(|record| record.live()?.running_at) == Some(*at) => {
+                    State::Running if record.and_then(|record| record.live()?.running_at()) == Some(*at) => {
                         self.series.started[kind as usize].inc();
                     }
                     State::Succeeded | State::Failed | State::Stopped => {
@@ -90,11 +88,16 @@ impl Metrics {
 
     /// One attempt is over. Called for every `Write::Attempt`.
     pub(crate) fn attempted(&self, attempt: &AttemptRecord, core: &Core) {
-        if let Some(running_at) = attempt.live.running_at {
+        if let Some(running_at) = attempt.live.running_at() {
             let kind = kind_of(&attempt.job, core);
             let ran = attempt.ended_at.since(running_at).as_seconds();
             self.series.cluster(&attempt.live.cluster, |cluster| cluster.ran(kind, ran));
         }
+    }
+
+    /// The scheduler tried a change that a job cannot undergo.
+    pub(crate) fn impossible(&self) {
+        self.series.impossible.inc();
     }
 
     /// The scheduler looked at its queues.

@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use multicluster_core::{
-    Core, DispatchOutcome, Effect, Explanation, Identity, Input, LookupOutcome, Observation, Refusal,
-    ReleaseOutcome, RunStatus, Submission,
+    Core, DispatchOutcome, Effect, Event, Explanation, Identity, Input, LookupOutcome, Observation, Refusal,
+    ReleaseOutcome, Run, RunStatus, Submission,
 };
-use multicluster_types::{Attempt, ClusterName, JobId, Kind, Settings, Span, Timestamp, Work};
+use multicluster_types::{Attempt, ClusterName, JobId, Kind, Settings, Span, State, Timestamp, Work};
 
 use crate::{
     Pool, Workload,
@@ -227,7 +227,7 @@ impl<'a> Engine<'a> {
             }
             Happening::Accept(nth, attempt) => {
                 let outcome = DispatchOutcome::Accepted;
-                self.tell(Input::Dispatched { job: self.id(nth), attempt, outcome, took: Span::ZERO });
+                self.tell(Input::Dispatched { run: self.run(nth, attempt), outcome, took: Span::ZERO });
             }
             Happening::Find { job, attempt, question } => {
                 let outcome = LookupOutcome::Found(match self.fates[job] {
@@ -235,10 +235,10 @@ impl<'a> Engine<'a> {
                     Fate::Done { .. } => RunStatus::Succeeded,
                     Fate::Absent | Fate::Waiting | Fate::Sent { .. } => RunStatus::Pending,
                 });
-                self.tell(Input::LookedUp { job: self.id(job), attempt, question, outcome });
+                self.tell(Input::LookedUp { run: self.run(job, attempt), question, outcome });
             }
             Happening::ConfirmStop(nth, attempt) => {
-                self.tell(Input::StopSent { job: self.id(nth), attempt, answered: true });
+                self.tell(Input::StopSent { run: self.run(nth, attempt), answered: true });
             }
             Happening::Start(nth) => self.start(nth),
             Happening::End(nth) => self.end(nth),
@@ -294,7 +294,7 @@ impl<'a> Engine<'a> {
             cluster: self.fleet[on].name.clone(),
             incarnation: None,
             complete_at: None,
-            runs: vec![Observation { job: self.id(nth), attempt, status }],
+            runs: vec![Observation { run: self.run(nth, attempt), status }],
         }
     }
 
@@ -309,11 +309,15 @@ impl<'a> Engine<'a> {
         for effect in output.effects {
             self.perform(effect);
         }
+        for event in output.events {
+            self.hear(&event);
+        }
         output.reply.transpose().map(drop)
     }
 
     fn perform(&mut self, effect: Effect) {
         let answered = self.now + self.pool.timing.answer;
+        let nth = |run: &Run| self.by_id.get(&run.job).copied();
         match effect {
             // Nothing of this world reuses an id.
             Effect::Forget { .. } => {}
@@ -321,25 +325,30 @@ impl<'a> Engine<'a> {
                 let Some(on) = self.fleet.find(&cluster) else { return };
                 self.expect_news(on, self.now);
             }
-            Effect::Submit { job, attempt, cluster } => {
-                let Some(nth) = self.by_id.get(&job).copied() else { return };
-                self.send(nth, attempt, &cluster);
-                self.plan(answered, Happening::Accept(nth, attempt));
+            Effect::Submit { run, cluster } => {
+                let Some(nth) = nth(&run) else { return };
+                self.send(nth, run.attempt, &cluster);
+                self.plan(answered, Happening::Accept(nth, run.attempt));
             }
-            Effect::Grant { job, attempt, cluster } => {
-                let Some(nth) = self.by_id.get(&job).copied() else { return };
-                self.send(nth, attempt, &cluster);
+            Effect::Lookup { run, question, .. } => {
+                let Some(job) = nth(&run) else { return };
+                self.plan(answered, Happening::Find { job, attempt: run.attempt, question });
             }
-            Effect::Lookup { job, attempt, question, .. } => {
-                let Some(job) = self.by_id.get(&job).copied() else { return };
-                self.plan(answered, Happening::Find { job, attempt, question });
+            Effect::Stop { run, .. } => {
+                let Some(nth) = nth(&run) else { return };
+                self.plan(answered, Happening::ConfirmStop(nth, run.attempt));
             }
-            Effect::Stop { job, attempt, .. } => {
-                let Some(nth) = self.by_id.get(&job).copied() else { return };
-                self.plan(answered, Happening::ConfirmStop(nth, attempt));
-            }
-            // Nobody stops anything in a simulation.
-            Effect::Revoke { .. } => {}
+        }
+    }
+
+    /// The caller of a task or an actor learns where it may run, and starts it there.
+    fn hear(&mut self, event: &Event) {
+        let Event::Job { job, state: State::Dispatching, cluster: Some(cluster), attempt, .. } = event else {
+            return;
+        };
+        let (Some(nth), Some(attempt)) = (self.by_id.get(job).copied(), *attempt) else { return };
+        if self.workload.arrivals[nth].work.kind != Kind::Job {
+            self.send(nth, attempt, cluster);
         }
     }
 
@@ -361,6 +370,10 @@ impl<'a> Engine<'a> {
         self.planned += 1;
         let poll = if let Happening::Poll(on) = happening { Some(on) } else { None };
         self.agenda.insert(Turn { at, poll, seq: self.planned }, happening);
+    }
+
+    fn run(&self, nth: usize, attempt: Attempt) -> Run {
+        Run { job: self.id(nth), attempt, life: None }
     }
 
     fn id(&self, nth: usize) -> JobId {

@@ -45,8 +45,8 @@ fn a_report_reads_well() {
 
     never placed
       1 × job with 128 CPU: huge
-        centos: too small: CPU 128 asked, 32 in all
-        mac: too small: CPU 128 asked, 10 in all
+        centos: too small: CPU 128 requested, 32 in total
+        mac: too small: CPU 128 requested, 10 in total
     ");
 }
 
@@ -78,8 +78,8 @@ fn a_comparison_reads_well() {
 
     never placed, in baseline, submission_interval=5s
       1 × job with 128 CPU: huge
-        centos: too small: CPU 128 asked, 32 in all
-        mac: too small: CPU 128 asked, 10 in all
+        centos: too small: CPU 128 requested, 32 in total
+        mac: too small: CPU 128 requested, 10 in total
     ");
     insta::assert_snapshot!(text::comparison(&runs(&["submission_interval=5s resource_threshold=0.9"])), @r"
     variant 1: submission_interval=5s resource_threshold=0.9
@@ -100,8 +100,8 @@ fn a_comparison_reads_well() {
 
     never placed, in every run
       1 × job with 128 CPU: huge
-        centos: too small: CPU 128 asked, 32 in all
-        mac: too small: CPU 128 asked, 10 in all
+        centos: too small: CPU 128 requested, 32 in total
+        mac: too small: CPU 128 requested, 10 in total
     ");
 }
 
@@ -114,7 +114,7 @@ fn json_has_the_same_numbers() {
     assert_eq!(json["makespan_s"], 1841.2);
     assert_eq!(json["clusters"][0]["capacity"]["memory"], 137_438_953_472_u64);
     assert_eq!(json["clusters"][1]["utilization"]["gpu"], serde_json::Value::Null);
-    assert_eq!(json["never_placed"][0]["why"][1]["reason"], "too small: CPU 128 asked, 10 in all");
+    assert_eq!(json["never_placed"][0]["why"][1]["reason"], "too small: CPU 128 requested, 10 in total");
     assert_eq!(json["rejected"][0]["code"], "unknown_cluster");
 }
 

@@ -44,7 +44,10 @@ fn a_job_larger_than_every_cluster_is_never_placed_and_says_why() {
     let never = &report.never_placed[0];
     assert_eq!(never.jobs[0].as_str(), "big");
     let why: Vec<_> = never.why.iter().map(|why| format!("{}: {}", why.cluster, why.reason)).collect();
-    assert_eq!(why, ["a: too small: CPU 16 asked, 8 in all", "b: too small: CPU 16 asked, 4 in all"]);
+    assert_eq!(
+        why,
+        ["a: too small: CPU 16 requested, 8 in total", "b: too small: CPU 16 requested, 4 in total"]
+    );
     assert_eq!(report.makespan, Span::seconds(61), "the wait for ever is no part of it");
 }
 
@@ -57,7 +60,7 @@ fn what_cannot_be_accepted_is_rejected_with_the_schedulers_own_words() {
     };
     let (code, _, why) =
         rejection(with(pool(&["a=8cpu"]), "infeasible=reject"), "arrival,duration,cpu\n0,60,16\n");
-    assert!(code == "infeasible" && why.contains("CPU 16 asked, 8 in all"), "{why}");
+    assert!(code == "infeasible" && why.contains("CPU 16 requested, 8 in total"), "{why}");
     let (code, _, why) = rejection(pool(&["a=8cpu"]), "arrival,duration,preferred_cluster\n0,60,moon\n");
     assert!(code == "unknown_cluster" && why.contains("there are a"), "{why}");
     // One runs, one waits, one is too much.

@@ -1,6 +1,6 @@
 //! What a list of changes comes to. A record that is written several times in one batch
 //! is stored once; what belongs to a job that is deleted later in the batch is not stored
-//! at all. Every backend applies the same sum.
+//! at all.
 
 use std::collections::{BTreeMap, HashMap};
 

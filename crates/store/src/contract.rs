@@ -1,4 +1,4 @@
-//! What every backend promises.
+//! What a store promises.
 
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
@@ -15,37 +15,25 @@ use crate::StoreError;
 
 /// One durable change.
 #[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "the names of the fields say it")]
 pub enum Change {
     /// What the core decided.
     Core(Write),
     /// What a new job runs. In the same batch as the job's first record.
-    Payload {
-        /// Whose.
-        job: JobId,
-        /// What.
-        payload: Arc<Payload>,
-    },
+    Payload { job: JobId, payload: Arc<Payload> },
     /// Our own copy of an attempt's last lines; replaces an earlier copy.
     Logs(LogCopy),
     /// What a cluster says of an attempt's process; replaces what was seen before.
-    Seen {
-        /// Whose.
-        job: JobId,
-        /// Which try.
-        attempt: Attempt,
-        /// What.
-        seen: Seen,
-    },
+    Seen { job: JobId, attempt: Attempt, seen: Seen },
     /// Something worth telling.
     Event(StoredEvent),
 }
 
 /// The last lines of one attempt, kept for when its cluster is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names of the fields say it")]
 pub struct LogCopy {
-    /// Whose.
     pub job: JobId,
-    /// Which try.
     pub attempt: Attempt,
     /// Where it ran.
     pub cluster: ClusterName,
@@ -277,12 +265,12 @@ pub trait Reader: Send + Sync {
 /// by what is in it: a name that is uploaded again with other content does not change
 /// what earlier jobs run.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names of the fields say it")]
 pub struct Package {
     /// As the caller named it, e.g. `_ray_pkg_0123456789abcdef.zip`.
     pub name: String,
     /// SHA-256 of the content, in hex.
     pub sha256: String,
-    /// Bytes.
     pub size: u64,
 }
 
@@ -299,8 +287,8 @@ pub trait Packages: Send + Sync {
     /// What this name stands for at present. Asking keeps it for a while, as Ray does.
     fn find(&self, name: &str) -> Result<Option<Package>, StoreError>;
 
-    /// Where the content is.
-    fn content(&self, sha256: &str) -> Result<Option<Content>, StoreError>;
+    /// The file that has the content.
+    fn content(&self, sha256: &str) -> Result<Option<PathBuf>, StoreError>;
 }
 
 /// One upload under way.
@@ -326,13 +314,4 @@ pub struct Room {
     /// How the names of those begin that belong to the same owner, and how many bytes they may
     /// have together.
     pub own: Option<(String, u64)>,
-}
-
-/// The content of a package.
-#[derive(Debug, Clone)]
-pub enum Content {
-    /// In a file.
-    File(PathBuf),
-    /// In memory.
-    Memory(Arc<[u8]>),
 }

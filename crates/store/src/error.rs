@@ -4,29 +4,17 @@ use std::{io, path::PathBuf};
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the names of the fields say it")]
 pub enum StoreError {
     /// Another control plane uses this directory.
     #[error("{path} is in use by another control plane\n  hint: stop it, or choose another --state-dir")]
-    InUse {
-        /// Which.
-        path: PathBuf,
-    },
+    InUse { path: PathBuf },
     /// The state is from a newer version.
     #[error("the state is of version {found}, this program knows {known}\n  hint: run the newer program")]
-    TooNew {
-        /// What is there.
-        found: u32,
-        /// What we know.
-        known: u32,
-    },
+    TooNew { found: u32, known: u32 },
     /// The state makes no sense.
     #[error("the state in {path} is damaged: {what}")]
-    Damaged {
-        /// Where.
-        path: PathBuf,
-        /// What.
-        what: String,
-    },
+    Damaged { path: PathBuf, what: String },
     /// A package is larger than allowed.
     #[error("a package may have {max} bytes\n  hint: exclude what the job does not need")]
     TooLarge {
@@ -47,23 +35,13 @@ pub enum StoreError {
     #[error(
         "no room for another package: {used} of {max} bytes are needed by jobs\n  hint: delete ended jobs"
     )]
-    Full {
-        /// In use.
-        used: u64,
-        /// The bound.
-        max: u64,
-    },
+    Full { used: u64, max: u64 },
     /// The same, of one owner.
     #[error(
         "no room for another package of yours: {used} of the {max} bytes that one owner may have are needed by jobs\n  \
          hint: delete ended jobs"
     )]
-    ShareFull {
-        /// In use.
-        used: u64,
-        /// The bound.
-        max: u64,
-    },
+    ShareFull { used: u64, max: u64 },
     /// Uploads under way have no room for more of this one.
     #[error(
         "uploads under way have {used} bytes, of {max} that there is room for\n  hint: try again in a moment"
@@ -77,9 +55,7 @@ pub enum StoreError {
     /// Files.
     #[error("{path}: {error}")]
     Io {
-        /// Which.
         path: PathBuf,
-        /// What.
         #[source]
         error: io::Error,
     },

@@ -5,9 +5,9 @@
 //! what is committed, from any thread; [`Packages`] keeps the callers' files.
 //!
 //! Where to find what:
-//! - `contract` what every backend promises, `error` what can go wrong, `options` the bounds
-//! - `batch` what a list of changes comes to, the same for every backend
-//! - [`sqlite`] one directory on a local disk, [`memory`] for tests
+//! - `contract` what a store promises, `error` what can go wrong, `options` the bounds
+//! - `batch` what a list of changes comes to
+//! - [`sqlite`] one directory on a local disk; tests use one that goes away by itself
 //! - `packages` names, eviction; the files themselves are in `sqlite`
 
 #![deny(missing_docs)]
@@ -15,14 +15,13 @@
 mod batch;
 mod contract;
 mod error;
-pub mod memory;
 mod options;
 mod packages;
 pub mod sqlite;
 
 pub use contract::{
-    Change, Content, JobFilter, Loaded, LogCopy, Package, Packages, Page, Reader, Room, Search, Seen,
-    SeenDriver, Store, StoredEvent, StoredJob, Upload,
+    Change, JobFilter, Loaded, LogCopy, Package, Packages, Page, Reader, Room, Search, Seen, SeenDriver,
+    Store, StoredEvent, StoredJob, Upload,
 };
 pub use error::StoreError;
 pub use options::{Opened, Options};

@@ -23,6 +23,8 @@ pub struct Options {
     /// How many questions are answered at once; more wait. As many again of the control plane's
     /// own.
     pub readers: usize,
+    /// Commits survive a power cut. Only tests have no need of it.
+    pub sync: bool,
 }
 
 impl Default for Options {
@@ -35,6 +37,7 @@ impl Default for Options {
             max_packages: 10 << 30,
             package_grace: Duration::from_secs(600),
             readers: 4,
+            sync: true,
         }
     }
 }

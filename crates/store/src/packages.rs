@@ -3,21 +3,21 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use multicluster_types::{MAX_PACKAGE_NAME, is_file_name};
+use parking_lot::Mutex;
+
 use crate::{Options, Room, StoreError};
 
-/// The longest name: a caller's, and before it whose it is.
-pub(crate) const MAX_NAME: usize = 256;
+/// The longest name: a caller's, and before it 16 digits of its owner and a dash.
+pub(crate) const MAX_NAME: usize = MAX_PACKAGE_NAME + 17;
 
-/// Names come from callers: nothing that a file system, a URL or a terminal could
-/// understand otherwise.
+/// Names come from callers.
 pub(crate) fn check_name(name: &str) -> Result<(), StoreError> {
-    let fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
-    let legal = (1..=MAX_NAME).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(fine);
-    if legal {
+    if name.len() <= MAX_NAME && is_file_name(name) {
         return Ok(());
     }
     Err(StoreError::BadName { name: name.chars().take(40).collect(), max: MAX_NAME })
@@ -39,13 +39,6 @@ pub(crate) fn from_hex(text: &str) -> Option<[u8; 32]> {
         *byte = digit(*high)? << 4 | digit(*low)?;
     }
     Some(bytes)
-}
-
-/// As [`from_hex`] reads it.
-pub(crate) fn to_hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
 }
 
 /// Milliseconds since 1970, by this machine's clock.
@@ -106,17 +99,12 @@ impl UnderWay {
         let max = room.all.unwrap_or(options.max_packages);
         Begun { under_way: self.clone(), max, own: room.own.clone(), size: 0 }
     }
-
-    fn bytes(&self) -> MutexGuard<'_, Bytes> {
-        // Nothing in here can panic half-way.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Begun {
     /// So much more comes.
     pub(crate) fn grow(&mut self, more: u64) -> Result<(), StoreError> {
-        let mut bytes = self.under_way.bytes();
+        let mut bytes = self.under_way.0.lock();
         let all = bytes.all + more;
         if all > self.max {
             return Err(StoreError::Crowded { used: all, max: self.max });
@@ -136,7 +124,7 @@ impl Begun {
 
 impl Drop for Begun {
     fn drop(&mut self) {
-        let mut bytes = self.under_way.bytes();
+        let mut bytes = self.under_way.0.lock();
         bytes.all -= self.size;
         if let Some((prefix, _)) = &self.own
             && let Some(own) = bytes.by.get_mut(prefix)
@@ -166,6 +154,7 @@ pub(crate) fn choose<T>(candidates: impl IntoIterator<Item = (u64, T)>, missing:
 mod tests {
     use std::path::{Component, Path};
 
+    use multicluster_types::hex;
     use proptest::prelude::*;
 
     use super::*;
@@ -209,9 +198,9 @@ mod tests {
 
         #[test]
         fn only_what_we_write_is_a_fingerprint(bytes: [u8; 32], text in "[0-9a-fA-F]{63,65}|.{0,70}") {
-            prop_assert_eq!(from_hex(&to_hex(&bytes)), Some(bytes));
+            prop_assert_eq!(from_hex(&hex(&bytes)), Some(bytes));
             if let Some(read) = from_hex(&text) {
-                prop_assert_eq!(to_hex(&read), text);
+                prop_assert_eq!(hex(&read), text);
             }
         }
     }

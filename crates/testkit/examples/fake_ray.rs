@@ -14,8 +14,8 @@ use std::str::FromStr;
 use multicluster_testkit::{FakeFleet, FakeOptions, FakeRay};
 
 const USAGE: &str =
-    "usage: fake_ray [--clusters N] [--port P] [--cpus N] [--gpus N] [--token T] [--ray-version V]
-                [--runs-for SECONDS] [--ledger FILE] [--like-ray] [--until-stdin-closes]";
+    "usage: fake_ray [--clusters N] [--port P] [--cpus N] [--gpus N] [--memory GIB] [--token T]
+                [--ray-version V] [--runs-for SECONDS] [--ledger FILE] [--like-ray] [--until-stdin-closes]";
 
 fn main() -> ExitCode {
     let args = match Args::parse(std::env::args().skip(1)) {
@@ -68,6 +68,7 @@ struct Args {
     port: u16,
     cpus: Option<f64>,
     gpus: Option<f64>,
+    memory: Option<f64>,
     token: Option<String>,
     ray_version: Option<String>,
     runs_for: Option<f64>,
@@ -85,6 +86,7 @@ impl Args {
                 "--port" => args.port = value(&flag, words.next())?,
                 "--cpus" => args.cpus = Some(value(&flag, words.next())?),
                 "--gpus" => args.gpus = Some(value(&flag, words.next())?),
+                "--memory" => args.memory = Some(value(&flag, words.next())?),
                 "--token" => args.token = Some(value(&flag, words.next())?),
                 "--ray-version" => args.ray_version = Some(value(&flag, words.next())?),
                 "--runs-for" => args.runs_for = Some(value(&flag, words.next())?),
@@ -107,6 +109,9 @@ impl Args {
         }
         if let Some(gpus) = self.gpus {
             options = options.gpus(gpus);
+        }
+        if let Some(gib) = self.memory {
+            options = options.memory(gib * 1024_f64.powi(3));
         }
         if let Some(version) = &self.ray_version {
             options = options.ray_version(version);

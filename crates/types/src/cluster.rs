@@ -12,7 +12,7 @@ use crate::{
     settings::{ExecutionMode, JobLimit, Share},
 };
 
-pub use connection::{Connection, Secret};
+pub use connection::{Connection, REDACTED, Secret, refuse_header};
 
 /// A runtime_env as Ray takes it, kept as it was written.
 pub type RuntimeEnv = serde_json::Map<String, serde_json::Value>;

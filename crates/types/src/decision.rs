@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Attempt, ClusterName, JobId, Lang, Reason, Timestamp, say};
+use crate::{Attempt, ClusterName, JobId, Lang, Reason, Timestamp, VerdictKind, say};
 
 /// What the scheduler thought of one cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,6 +25,16 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Its word.
+    #[must_use]
+    pub fn kind(&self) -> VerdictKind {
+        match self {
+            Verdict::Chosen { .. } => VerdictKind::Chosen,
+            Verdict::Eligible { .. } => VerdictKind::Eligible,
+            Verdict::Rejected(_) => VerdictKind::Rejected,
+        }
+    }
+
     /// The verdict of this moment in words.
     #[must_use]
     pub fn describe(&self, now: Timestamp, lang: Lang) -> String {
@@ -40,12 +50,10 @@ impl Verdict {
 
 /// Why one job went where it went.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names of the fields say it")]
 pub struct Decision {
-    /// Which job.
     pub job: JobId,
-    /// Which try.
     pub attempt: Attempt,
-    /// When.
     pub at: Timestamp,
     /// Where it went.
     pub cluster: ClusterName,

@@ -7,6 +7,8 @@
 
 mod cluster;
 mod decision;
+pub mod env_vars;
+mod hex;
 mod id;
 mod labels;
 mod lang;
@@ -19,10 +21,14 @@ pub mod settings;
 mod snapshot;
 mod state;
 mod time;
+mod words;
 mod work;
 
-pub use cluster::{ClusterSpec, Connection, Limits, RuntimeEnv, Secret, SpecError, Weight};
+pub use cluster::{
+    ClusterSpec, Connection, Limits, REDACTED, RuntimeEnv, Secret, SpecError, Weight, refuse_header,
+};
 pub use decision::{Decision, Verdict};
+pub use hex::hex;
 pub use id::{
     Attempt, ClusterName, GroupId, IdError, Incarnation, JobId, Owner, PolicyName, ResourceName,
     SubmissionId, Tag,
@@ -30,7 +36,9 @@ pub use id::{
 pub use labels::{LabelSelector, Labels, NODE_ID, SelectorError};
 pub use lang::Lang;
 pub use message::{CUT, Message, cut};
-pub use payload::{EntrypointResources, Payload};
+pub use payload::{
+    EntrypointResources, MAX_HOME, MAX_PACKAGE_NAME, Payload, is_file_name, is_package_name, usable_home,
+};
 pub use platform::{Platform, PlatformError, PlatformName};
 pub use reason::{Reason, ReasonKind};
 pub use resources::{Dimension, Quantity, QuantityError, Resources, ResourcesError};
@@ -38,6 +46,7 @@ pub use settings::{PolicyRule, PolicySpec, Settings, Share};
 pub use snapshot::{HeadMemory, Load, NodeShape, Snapshot};
 pub use state::{ImpossibleTransition, State, Transition};
 pub use time::{Span, SpanError, Timestamp};
+pub use words::{CircuitKind, ClusterChangeKind, HealthKind, QueueKind, Source, VerdictKind};
 pub use work::{
     ContentHash, Kind, OnClusterLoss, Origin, Preference, Priority, Retry, Tags, TagsError, Versions, Work,
 };

@@ -11,6 +11,7 @@ use crate::{ClusterName, Dimension, JobId, Lang, Message, Platform, Quantity, Sh
 /// filters are asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reason", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names of the fields say it")]
 pub enum Reason {
     /// An operator keeps new work away.
     Cordoned {
@@ -26,7 +27,6 @@ pub enum Reason {
     NeverSeen,
     /// It does not answer.
     Unhealthy {
-        /// Since when.
         since: Timestamp,
         /// What the last poll said.
         error: Message,
@@ -75,7 +75,6 @@ pub enum Reason {
     },
     /// Even empty it would be too small.
     Infeasible {
-        /// Of what.
         resource: Dimension,
         /// What the work needs.
         demand: Quantity,
@@ -84,7 +83,6 @@ pub enum Reason {
     },
     /// The work must be on one node, and even an empty one would be too small.
     NodeTooSmall {
-        /// Of what.
         resource: Dimension,
         /// What the work asks for on one node.
         demand: Quantity,
@@ -105,7 +103,6 @@ pub enum Reason {
     },
     /// It is busier than its threshold allows.
     OverThreshold {
-        /// In what.
         resource: Dimension,
         /// How much is in use.
         used: Share,
@@ -145,7 +142,6 @@ pub enum Reason {
     },
     /// Not enough is free at the moment.
     NoRoom {
-        /// Of what.
         resource: Dimension,
         /// What the work needs.
         demand: Quantity,
@@ -157,7 +153,6 @@ pub enum Reason {
     },
     /// The work must be on one node, and no node has enough free at the moment.
     NoRoomOnNode {
-        /// Of what.
         resource: Dimension,
         /// What the work asks for on one node.
         demand: Quantity,
@@ -242,30 +237,30 @@ reasons! { |now, lang|
         "the work asks for cluster {wanted}",
         "任务指定了集群 {wanted}";
     MissingTags { tags } => "missing_tags",
-        "does not carry {tags}",
+        "missing tags: {tags}",
         "缺少标签 {tags}",
         tags = tags.iter().map(crate::Tag::as_str).collect::<Vec<_>>().join(lang.pick(", ", "、"));
     OtherVersions { ray, python, wanted_ray, wanted_python } => "other_versions",
-        "has Ray {ray} with Python {python}, the caller Ray {wanted_ray} with Python {wanted_python}",
+        "has Ray {ray} with Python {python}, the caller has Ray {wanted_ray} with Python {wanted_python}",
         "集群是 Ray {ray}、Python {python}，调用方是 Ray {wanted_ray}、Python {wanted_python}";
     OtherPlatform { platform, wanted } => "other_platform",
         "runs on {platform}, the work asks for {wanted}",
         "运行在 {platform} 上，任务要求 {wanted}",
         platform = shown(platform, lang);
     NoSuchNode { labels } => "no_such_node",
-        "no node carries {labels}",
-        "没有节点带有 {labels}";
+        "no node matches {labels}",
+        "没有节点匹配 {labels}";
     Infeasible { resource, demand, total } => "infeasible",
-        "too small: {resource} {demand} asked, {total} in all",
+        "too small: {resource} {demand} requested, {total} in total",
         "容量不足：需要 {resource} {demand}，总共 {total}",
         demand = resource.show(*demand), total = resource.show(*total);
     NodeTooSmall { resource, demand, largest } => "node_too_small",
-        "largest node has {resource} {largest}, {demand} asked on one node",
+        "largest node has {resource} {largest}, {demand} requested on one node",
         "最大的节点有 {resource} {largest}，单个节点上需要 {demand}",
         demand = resource.show(*demand), largest = resource.show(*largest);
     Policy { name } => "policy",
-        "policy {name} says no",
-        "被策略 {name} 拒绝";
+        "excluded by policy {name}",
+        "被策略 {name} 排除";
     PolicyFailed { name, error } => "policy_failed",
         "policy {name} failed: {error}",
         "策略 {name} 出错：{error}";
@@ -290,13 +285,13 @@ reasons! { |now, lang|
             say!(lang, ", lowered because {why}", "（已调低：{why}）")
         });
     NoRoom { resource, demand, free, claimed } => "no_room",
-        "no room: {resource} {demand} asked, {free} free{ours}",
+        "no room: {resource} {demand} requested, {free} free{ours}",
         "空闲不足：需要 {resource} {demand}，空闲 {free}{ours}",
         demand = resource.show(*demand),
         free = resource.show(*free),
         ours = needed(resource, *claimed, lang);
     NoRoomOnNode { resource, demand, free } => "no_room_on_node",
-        "no node has room: {resource} {demand} asked on one node, at most {free} free",
+        "no node has room: {resource} {demand} requested on one node, at most {free} free",
         "没有节点放得下：单个节点上需要 {resource} {demand}，最多空闲 {free}",
         demand = resource.show(*demand), free = resource.show(*free);
     Reserved { job } => "reserved",
@@ -438,26 +433,26 @@ mod tests {
           the work asks for cluster mac
           任务指定了集群 mac
         missing_tags
-          does not carry gpu, linux
+          missing tags: gpu, linux
           缺少标签 gpu、linux
         other_versions
-          has Ray 2.60.0 with Python 3.12, the caller Ray 2.46.0 with Python 3.11
+          has Ray 2.60.0 with Python 3.12, the caller has Ray 2.46.0 with Python 3.11
           集群是 Ray 2.60.0、Python 3.12，调用方是 Ray 2.46.0、Python 3.11
         other_platform
           runs on an unknown platform, the work asks for arm64
           运行在 未知平台 上，任务要求 arm64
         no_such_node
-          no node carries gpu=A100
-          没有节点带有 gpu=A100
+          no node matches gpu=A100
+          没有节点匹配 gpu=A100
         infeasible
-          too small: memory 16 GiB asked, 8 GiB in all
+          too small: memory 16 GiB requested, 8 GiB in total
           容量不足：需要 memory 16 GiB，总共 8 GiB
         node_too_small
-          largest node has CPU 4, 6 asked on one node
+          largest node has CPU 4, 6 requested on one node
           最大的节点有 CPU 4，单个节点上需要 6
         policy
-          policy night says no
-          被策略 night 拒绝
+          excluded by policy night
+          被策略 night 排除
         policy_failed
           policy night failed: no such key
           策略 night 出错：no such key
@@ -477,10 +472,10 @@ mod tests {
           is starting 8 jobs, at most 8 at once, lowered because it is slow
           正在启动 8 个作业，最多同时 8 个（已调低：it is slow）
         no_room
-          no room: CPU 16 asked, 0 free, running jobs need 16
+          no room: CPU 16 requested, 0 free, running jobs need 16
           空闲不足：需要 CPU 16，空闲 0，运行中的作业需要 16
         no_room_on_node
-          no node has room: CPU 4 asked on one node, at most 3 free
+          no node has room: CPU 4 requested on one node, at most 3 free
           没有节点放得下：单个节点上需要 CPU 4，最多空闲 3
         reserved
           kept free for large, which has waited too long

@@ -123,79 +123,79 @@ macro_rules! settings {
 }
 
 settings! {
-    /// How full a cluster may be and still take work placed from outside a job: CPU,
-    /// GPU and memory each, judged per cluster.
+    /// How full a cluster may be and still accept jobs from outside: CPU, GPU and memory each,
+    /// per cluster.
     resource_threshold: Share = "0.7";
     /// What "full" means: Ray's `logical` resources, the hosts' `physical` load, or the `max` of both.
     utilization: Utilization = "logical";
-    /// How long a job has what it needs of its cluster: `while_running`, used or not, or
-    /// `until_started`: once it is seen running, only what Ray shows as used counts.
+    /// How long a job's needs count as used on its cluster: `while_running`, used or not, or
+    /// `until_started`: once it is running, only what Ray reports as used counts.
     claims: Claims = "while_running";
-    /// Least time between two top-level submissions to one cluster; 0 disables the rule.
+    /// Minimum time between two top-level submissions to one cluster; 0 disables the rule.
     submission_interval: Span = "40s", also "submission_wait_time";
     /// `parallel`, or `serial` for one running top-level job per cluster.
     execution_mode: ExecutionMode = "parallel";
     /// How many top-level jobs one cluster may run at once.
     max_running_jobs: JobLimit = "unlimited";
     /// How many jobs one cluster may be starting at once. Ray starts about one a second
-    /// and cannot stop one that has not started, so the rest waits here.
+    /// and cannot stop a job that has not started, so the others stay queued.
     max_starting: Count = "16";
-    /// From when on a dashboard that is starting jobs is slow to answer a poll (some requests
-    /// in a row) or a submission. Then, or when there is no answer, the cluster may be starting
-    /// half as many jobs at once; with jobs that start well one more at a time again, and after
-    /// five minutes without trouble as many as before. 0: never.
+    /// A poll (several requests in a row) or a submission that takes longer than this counts as
+    /// slow. After a slow or missing answer the cluster may be starting half as many jobs at once;
+    /// each job that starts well raises the limit by one, and five minutes without trouble restore
+    /// it. 0: never.
     dashboard_slow: Span = "2s";
-    /// What the driver of one job takes of the head node's memory. Drivers live there unless
-    /// their entrypoint reserves something. 0: nothing is held back for want of memory.
+    /// How much memory of the head node the driver of one job takes. Drivers run there unless
+    /// their entrypoint reserves something. 0: the head node's memory does not limit jobs.
     driver_memory: Quantity = "100MB";
     /// How much of the head node's memory drivers may take together.
     head_memory_share: Share = "0.5";
-    /// How long after its end a run of ours is deleted on its cluster, so that Ray's list of
-    /// jobs stays short; record and copy of the log stay here. 0: when the job is forgotten.
+    /// How long after its end a job is deleted from its cluster, so that Ray's list of jobs
+    /// stays short; its record and a copy of its log stay here. 0: when the job is forgotten.
     clean_up_after: Span = "0";
-    /// Whether work goes only to clusters that carry all its placement tags
-    /// (`required`), or those merely come first (`preferred`).
+    /// Whether a job runs only on clusters that have all its placement tags (`required`), or
+    /// prefers them (`preferred`).
     tag_affinity: TagAffinity = "required";
-    /// What happens to work that no registered cluster could ever hold: `queue` (a
+    /// What happens to a job that is too large for every registered cluster: `queue` (a
     /// cluster may grow) or `reject`.
     infeasible: Infeasible = "queue";
-    /// How much may wait in one queue (jobs and tasks apart, global and per cluster);
-    /// more is refused with a clear error.
+    /// How many jobs one queue may hold (jobs and tasks separately, global and per cluster);
+    /// more are refused.
     max_queue: u32 = "100000", also "task_queue_max_size";
     /// How many jobs, tasks and actors one token may submit, on average over ten seconds;
-    /// more is refused for a moment. Without tokens there is no such limit.
+    /// more are refused for a moment. Without tokens there is no limit.
     submit_rate: Rate = "1000/s";
-    /// How large all packages that callers upload may be together; those that no job needs go
+    /// How large all uploaded packages may be together; those that no job needs are deleted
     /// first.
     package_store: Bytes = "10GiB";
-    /// How much of that one owner may have, where there are tokens.
+    /// How much of `package_store` one owner may use, if tokens are used.
     package_share: Share = "0.5";
-    /// After how long a waiting head keeps later work off the next cluster that could hold it.
+    /// How long a job waits until the next cluster that could run it is kept free for it.
     starvation_after: Span = "5m";
     /// How often each cluster is polled.
     poll_interval: Span = "5s", also "resource_check_interval";
     /// After how many failed polls in a row a cluster is unhealthy.
     unhealthy_after: Count = "3";
-    /// How old the latest facts of a cluster may be; older, and it is unhealthy.
+    /// A cluster whose latest facts are older than this is unhealthy.
     snapshot_max_age: Span = "30s";
-    /// How long after work was seen running a poll must be taken to be believed to
-    /// include it (Ray shows usage up to 3 s late, later on a busy head).
+    /// How long after a job was seen running a poll is trusted to include it (Ray reports usage
+    /// up to 3 s late, later on a busy head).
     settle_margin: Span = "6s";
     /// After how many failed dispatches in a row a cluster's circuit opens.
     breaker_failures: Count = "5", also "circuit_breaker_failure_threshold";
-    /// How long an open circuit waits before it lets one probe through.
+    /// How long an open circuit waits before it sends one probe.
     breaker_cooldown: Span = "60s", also "circuit_breaker_recovery_timeout";
-    /// How often a dispatch that fails is tried, on any cluster, before the job is failed.
+    /// How many times a failing dispatch is tried, on any cluster, before the job fails.
     dispatch_attempts: Count = "10";
-    /// How long a dispatch may go unanswered before its cluster is asked about it.
+    /// How long a dispatch may stay unanswered before its cluster is asked about it.
     dispatch_timeout: Span = "60s";
     /// Wait before the first retry; doubles each time, with jitter.
     retry_backoff: Span = "1s";
     /// Longest wait between retries.
     retry_backoff_max: Span = "5m", also "backoff_time";
-    /// How long a cluster must be lost before work with `on_cluster_loss: requeue` goes elsewhere.
+    /// How long a cluster must be lost before jobs with `on_cluster_loss: requeue` go to another.
     loss_grace: Span = "60s";
-    /// How long a placement of a task or actor lives without a heartbeat.
+    /// How long the placement of a task or actor stays valid without a heartbeat.
     lease_ttl: Span = "30s";
     /// How many finished jobs are remembered.
     retain_finished: u32 = "10000";
@@ -223,26 +223,10 @@ pub fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
     }
     known
         .into_iter()
-        .map(|name| (edit_distance(given, name), name))
+        .map(|name| (strsim::levenshtein(given, name), name))
         .min()
         .filter(|&(distance, name)| distance <= name.len() / 3 + 1)
         .map(|(_, name)| name.to_owned())
-}
-
-/// Insertions, deletions and replacements that turn `a` into `b`.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = i;
-        row[0] = i + 1;
-        for (j, &y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// A share of a whole, in 1/10,000: exact, ordered, comparable.

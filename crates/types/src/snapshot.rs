@@ -91,12 +91,11 @@ pub struct HeadMemory {
 
 /// How busy a cluster is, as shares of what it has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names of the fields say it")]
 pub struct Load {
     /// Processors.
     pub cpu: Option<Share>,
-    /// GPUs.
     pub gpu: Option<Share>,
-    /// Memory.
     pub memory: Option<Share>,
 }
 

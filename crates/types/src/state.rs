@@ -11,32 +11,28 @@
 //!    └─────────────────────┴── requeue (from any state on a cluster), rerun (from Failed or Stopped)
 //! ```
 
-use std::fmt;
+use crate::{Lang, words::words};
 
-use serde::{Deserialize, Serialize};
-
-use crate::Lang;
-
-/// Where a job is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    /// Accepted and durable; no cluster chosen yet.
-    Queued,
-    /// A cluster is chosen and the intent is durable; the request is on its way.
-    Dispatching,
-    /// The cluster has it but has not started it.
-    Pending,
-    /// It runs.
-    Running,
-    /// It was sent to a cluster that cannot be asked at present.
-    Unknown,
-    /// It ended well.
-    Succeeded,
-    /// It ended badly, or could not be run.
-    Failed,
-    /// Somebody stopped it.
-    Stopped,
+words! {
+    /// Where a job is in its life.
+    pub enum State {
+        /// Accepted and durable; no cluster chosen yet.
+        Queued = "queued",
+        /// A cluster is chosen and the intent is durable; the request is on its way.
+        Dispatching = "dispatching",
+        /// The cluster has it but has not started it.
+        Pending = "pending",
+        /// It runs.
+        Running = "running",
+        /// It was sent to a cluster that cannot be asked at present.
+        Unknown = "unknown",
+        /// It ended well.
+        Succeeded = "succeeded",
+        /// It ended badly, or could not be run.
+        Failed = "failed",
+        /// Somebody stopped it.
+        Stopped = "stopped",
+    }
 }
 
 /// Everything that can happen to a job. There is no other way to change a [`State`].
@@ -75,18 +71,6 @@ pub struct ImpossibleTransition {
 }
 
 impl State {
-    /// Every state, in the order of life.
-    pub const ALL: [State; 8] = [
-        State::Queued,
-        State::Dispatching,
-        State::Pending,
-        State::Running,
-        State::Unknown,
-        State::Succeeded,
-        State::Failed,
-        State::Stopped,
-    ];
-
     /// The state after `transition`.
     ///
     /// # Errors
@@ -111,21 +95,6 @@ impl State {
     #[must_use]
     pub fn is_terminal(self) -> bool {
         matches!(self, State::Succeeded | State::Failed | State::Stopped)
-    }
-
-    /// A stable word for APIs, metrics and logs.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            State::Queued => "queued",
-            State::Dispatching => "dispatching",
-            State::Pending => "pending",
-            State::Running => "running",
-            State::Unknown => "unknown",
-            State::Succeeded => "succeeded",
-            State::Failed => "failed",
-            State::Stopped => "stopped",
-        }
     }
 
     /// The state in words.
@@ -154,12 +123,6 @@ impl State {
             State::Failed => "FAILED",
             State::Stopped => "STOPPED",
         }
-    }
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
     }
 }
 

@@ -6,7 +6,10 @@ use std::{fmt, ops};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{ClusterName, GroupId, IdError, LabelSelector, Owner, Platform, Resources, Snapshot, Tag};
+use crate::{
+    ClusterName, GroupId, IdError, LabelSelector, Owner, Platform, Resources, Snapshot, Tag, hex,
+    words::words,
+};
 
 /// Everything that decides where and in which order work is placed. Two pieces of
 /// work that are equal here are interchangeable to the scheduler: they form one
@@ -110,33 +113,15 @@ impl Work {
     }
 }
 
-/// What kind of work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// A Ray job: an entrypoint we submit and watch.
-    Job,
-    /// A Ray task: we grant a place, the caller runs it there.
-    Task,
-    /// A Ray actor: as a task, but it stays.
-    Actor,
-}
-
-impl Kind {
-    /// A stable word for APIs, metrics and logs.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Kind::Job => "job",
-            Kind::Task => "task",
-            Kind::Actor => "actor",
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
+words! {
+    /// What kind of work.
+    pub enum Kind {
+        /// A Ray job: an entrypoint we submit and watch.
+        Job = "job",
+        /// A Ray task: we grant a place, the caller runs it there.
+        Task = "task",
+        /// A Ray actor: as a task, but it stays.
+        Actor = "actor",
     }
 }
 
@@ -153,8 +138,8 @@ pub enum Origin {
 
 /// The cluster the caller named.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names of the fields say it")]
 pub struct Preference {
-    /// Its name.
     pub cluster: ClusterName,
     /// Nowhere else, even if that cluster is down.
     #[serde(default)]
@@ -315,7 +300,7 @@ impl ContentHash {
 
 impl fmt::Debug for ContentHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex(&self.0))
     }
 }
 

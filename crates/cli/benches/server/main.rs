@@ -1,5 +1,6 @@
 //! What the control plane takes, keeps and costs. Measures the real program over HTTP
-//! and writes `target/bench/server.json`; `tests/bench_ray.py` adds what needs real Ray.
+//! and writes `target/bench/server.json`. Without `--bench`, which `cargo bench` passes and
+//! `cargo test` does not, everything runs once with few jobs and nothing is written.
 //!
 //! `cargo bench -p multicluster-cli --bench server [-- PART…]`, parts: disk, single, batch, restart, fleet.
 
@@ -20,25 +21,42 @@ use serde_json::{Value, json};
 
 /// A cluster that nobody answers at: everything stays queued.
 const NOWHERE: &str = "http://127.0.0.1:1";
-const SINGLES: usize = 60_000;
-const BATCHES: usize = 100;
 const PER_BATCH: usize = 2_000;
-const QUEUED: usize = 100_000;
 
-type Part = fn(&tokio::runtime::Runtime) -> Value;
+/// How much of everything.
+struct Scale {
+    singles: usize,
+    batches: usize,
+    queued: usize,
+    clusters: usize,
+    /// While nothing but polls happens.
+    idle: Duration,
+}
+
+const FULL: Scale =
+    Scale { singles: 60_000, batches: 100, queued: 100_000, clusters: 100, idle: Duration::from_secs(30) };
+const QUICK: Scale =
+    Scale { singles: 400, batches: 2, queued: 2_000, clusters: 5, idle: Duration::from_secs(1) };
+
+type Part = fn(&tokio::runtime::Runtime, &Scale) -> Value;
 
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let is_bench = std::env::args().any(|arg| arg == "--bench");
+    let scale = if is_bench { FULL } else { QUICK };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let parts: [(&str, Part); 5] =
         [("disk", disk), ("single", single), ("batch", batch), ("restart", restart), ("fleet", fleet)];
     let mut results = BTreeMap::new();
     for (name, part) in parts {
         if wanted.is_empty() || wanted.iter().any(|w| w == name) {
-            let result = part(&runtime);
+            let result = part(&runtime, &scale);
             println!("{name}: {result:#}");
             results.insert(name, result);
         }
+    }
+    if !is_bench {
+        return;
     }
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench/server.json");
     fs::create_dir_all(file.parent().expect("a folder")).expect("target/bench");
@@ -52,12 +70,12 @@ fn main() {
 }
 
 /// What the disk itself can do: one small append made durable at a time.
-fn disk(_: &tokio::runtime::Runtime) -> Value {
+fn disk(_: &tokio::runtime::Runtime, scale: &Scale) -> Value {
     let folder = plane::folder("disk");
     let mut file = fs::File::create(folder.join("log")).expect("a file");
     let started = Instant::now();
     let mut syncs = 0u32;
-    while started.elapsed().as_secs_f64() < 2.0 {
+    while started.elapsed() < scale.idle / 15 {
         file.write_all(&[7; 4096]).and_then(|()| file.sync_data()).expect("a disk");
         syncs += 1;
     }
@@ -67,7 +85,7 @@ fn disk(_: &tokio::runtime::Runtime) -> Value {
 }
 
 /// One request per job, 64 clients at once, each answer durable.
-fn single(runtime: &tokio::runtime::Runtime) -> Value {
+fn single(runtime: &tokio::runtime::Runtime, scale: &Scale) -> Value {
     let mut results = BTreeMap::new();
     for (name, path, clients) in [
         ("native_64_clients", "/v1/jobs", 64),
@@ -76,7 +94,7 @@ fn single(runtime: &tokio::runtime::Runtime) -> Value {
         ("native_1_client", "/v1/jobs", 1),
     ] {
         let plane = Plane::start(&[NOWHERE.into()], &plane::folder("single"));
-        let requests = if clients == 1 { SINGLES / 20 } else { SINGLES };
+        let requests = if clients == 1 { scale.singles / 20 } else { scale.singles };
         let body = |n: usize| format!(r#"{{"entrypoint":"python train.py --fold {n}"}}"#);
         let measured = runtime.block_on(load::run(plane.address, clients, requests, path, &body));
         let usage = plane.usage();
@@ -94,7 +112,7 @@ fn single(runtime: &tokio::runtime::Runtime) -> Value {
 }
 
 /// Many jobs per request.
-fn batch(runtime: &tokio::runtime::Runtime) -> Value {
+fn batch(runtime: &tokio::runtime::Runtime, scale: &Scale) -> Value {
     let plane = Plane::start(&[NOWHERE.into()], &plane::folder("batch"));
     let body = |n: usize| {
         let jobs: Vec<_> = (0..PER_BATCH)
@@ -102,10 +120,10 @@ fn batch(runtime: &tokio::runtime::Runtime) -> Value {
             .collect();
         format!(r#"{{"jobs":[{}]}}"#, jobs.join(","))
     };
-    let bodies: Vec<_> = (0..BATCHES).map(body).collect();
-    let measured =
-        runtime.block_on(load::run(plane.address, 4, BATCHES, "/v1/jobs/batch", &|n| bodies[n].clone()));
-    let (jobs, usage) = ((BATCHES * PER_BATCH) as f64, plane.usage());
+    let bodies: Vec<_> = (0..scale.batches).map(body).collect();
+    let measured = runtime
+        .block_on(load::run(plane.address, 4, scale.batches, "/v1/jobs/batch", &|n| bodies[n].clone()));
+    let (jobs, usage) = ((scale.batches * PER_BATCH) as f64, plane.usage());
     let result = json!({
         "accepts_per_second": (measured.per_second() * PER_BATCH as f64).round(), "jobs": jobs,
         "p50_ms": measured.percentile(50.0), "server_rss_mb": usage.rss_mb,
@@ -116,7 +134,7 @@ fn batch(runtime: &tokio::runtime::Runtime) -> Value {
 }
 
 /// A hundred thousand queued jobs, `kill -9`, and back.
-fn restart(runtime: &tokio::runtime::Runtime) -> Value {
+fn restart(runtime: &tokio::runtime::Runtime, scale: &Scale) -> Value {
     let folder = plane::folder("restart");
     let plane = Plane::start(&[NOWHERE.into()], &folder);
     let body = |n: usize| {
@@ -125,32 +143,29 @@ fn restart(runtime: &tokio::runtime::Runtime) -> Value {
             .collect();
         format!(r#"{{"jobs":[{}]}}"#, jobs.join(","))
     };
-    runtime.block_on(load::run(plane.address, 2, QUEUED / 1000, "/v1/jobs/batch", &body));
+    runtime.block_on(load::run(plane.address, 2, scale.queued / 1000, "/v1/jobs/batch", &body));
     plane.kill_and_keep();
     let started = Instant::now();
     let plane = Plane::start(&[NOWHERE.into()], &folder);
     let ready = started.elapsed().as_secs_f64();
-    assert!(plane.ready_line.contains(&format!("{QUEUED} jobs")), "{}", plane.ready_line);
+    assert!(plane.ready_line.contains(&format!("{} jobs", scale.queued)), "{}", plane.ready_line);
     let usage = plane.usage();
     plane.kill();
-    json!({ "queued": QUEUED, "seconds_to_ready": ready, "server_rss_mb": usage.rss_mb })
+    json!({ "queued": scale.queued, "seconds_to_ready": ready, "server_rss_mb": usage.rss_mb })
 }
 
 /// A hundred clusters, polled every five seconds, nothing else to do.
-fn fleet(runtime: &tokio::runtime::Runtime) -> Value {
-    const CLUSTERS: usize = 100;
-    const SECONDS: u64 = 30;
-    let fleet = runtime.block_on(FakeFleet::start(CLUSTERS));
+fn fleet(runtime: &tokio::runtime::Runtime, scale: &Scale) -> Value {
+    let fleet = runtime.block_on(FakeFleet::start(scale.clusters));
     let urls: Vec<_> = fleet.clusters().iter().map(multicluster_testkit::FakeRay::url).collect();
     let plane = Plane::start(&urls, &plane::folder("fleet"));
-    let pause = |seconds| std::thread::sleep(Duration::from_secs(seconds));
-    pause(8);
+    std::thread::sleep(scale.idle / 4);
     let (before, asked) = (plane.usage(), polls(&fleet));
-    pause(SECONDS);
+    std::thread::sleep(scale.idle);
     let after = plane.usage();
     let result = json!({
-        "clusters": CLUSTERS, "polls_per_second": (polls(&fleet) - asked) as f64 / SECONDS as f64,
-        "cpu_percent_of_one_core": (after.cpu_seconds - before.cpu_seconds) / SECONDS as f64 * 100.0,
+        "clusters": scale.clusters, "polls_per_second": (polls(&fleet) - asked) as f64 / scale.idle.as_secs_f64(),
+        "cpu_percent_of_one_core": (after.cpu_seconds - before.cpu_seconds) / scale.idle.as_secs_f64() * 100.0,
         "rss_mb": after.rss_mb,
     });
     plane.kill();

@@ -31,7 +31,7 @@ impl Away {
             return Err(failure);
         }
         if is_new && !self.is_quiet {
-            eprintln!("the control plane is away; trying again");
+            eprintln!("cannot reach the control plane; retrying");
         }
         self.wait().await;
         Ok(())

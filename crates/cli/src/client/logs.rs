@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Client, away::Away, sse::Stream};
+use super::{Client, sse::EventSource};
 use crate::exit::Failure;
 
 /// What is told about a log.
@@ -28,52 +28,29 @@ struct Note {
     text: String,
 }
 
-/// The log of one job, from its beginning.
+/// The log of one job, from its beginning; told again from there when the connection breaks.
 pub(crate) struct LogFollower {
-    client: Client,
-    job: String,
-    stream: Option<Stream>,
-    seen: Seen,
+    source: EventSource,
+    told: Told,
 }
 
 /// The latest attempt, and how many bytes of its log have been told.
 #[derive(Default)]
-struct Seen {
+struct Told {
     attempt: u32,
     bytes: u64,
 }
 
 impl LogFollower {
     pub(crate) async fn open(client: &Client, job: &str) -> Result<Self, Failure> {
-        let mut follower =
-            Self { client: client.clone(), job: job.to_owned(), stream: None, seen: Seen::default() };
-        follower.stream = Some(follower.connect().await?);
-        Ok(follower)
-    }
-
-    async fn connect(&self) -> Result<Stream, Failure> {
-        Stream::open(&self.client, &["v1", "jobs", &self.job, "logs", "follow"], &[], None).await
+        let source =
+            EventSource::open(client, &["v1", "jobs", job, "logs", "follow"], Vec::new(), None).await?;
+        Ok(Self { source, told: Told::default() })
     }
 
     pub(crate) async fn next(&mut self) -> Result<LogEvent, Failure> {
-        let mut away = Away::default();
         loop {
-            let stream = match &mut self.stream {
-                Some(stream) => stream,
-                None => match self.connect().await {
-                    Ok(stream) => self.stream.insert(stream),
-                    Err(failure) => {
-                        away.pause(failure).await?;
-                        continue;
-                    }
-                },
-            };
-            let Ok(Some(event)) = stream.next().await else {
-                // Without an end it broke off: it is told again from the beginning.
-                self.stream = None;
-                away.broke_off().await;
-                continue;
-            };
+            let event = self.source.next().await?;
             match event.name.as_str() {
                 "end" => return Ok(LogEvent::End),
                 "note" => {
@@ -82,9 +59,8 @@ impl LogFollower {
                     }
                 }
                 _ => {
-                    if let Some(told) =
-                        serde_json::from_str(&event.data).ok().and_then(|piece| self.seen.rest_of(piece))
-                    {
+                    let piece = serde_json::from_str(&event.data).ok();
+                    if let Some(told) = piece.and_then(|piece| self.told.rest_of(piece)) {
                         return Ok(told);
                     }
                 }
@@ -93,7 +69,7 @@ impl LogFollower {
     }
 }
 
-impl Seen {
+impl Told {
     /// What of a piece is new.
     fn rest_of(&mut self, piece: Piece) -> Option<LogEvent> {
         let Piece { attempt, cluster, from, mut text } = piece;
@@ -118,7 +94,7 @@ mod tests {
 
     #[test]
     fn what_is_told_again_after_a_break_is_not_shown_again() {
-        let mut seen = Seen::default();
+        let mut seen = Told::default();
         let mut told = String::new();
         for (attempt, from, text) in [
             (1, 0, "one\n"),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use multicluster_types::env_vars::{CA_FILE, TOKEN};
 use reqwest::{
     Certificate,
     header::{AUTHORIZATION, HeaderMap, HeaderValue},
@@ -9,17 +10,11 @@ use reqwest::{
 
 use crate::exit::{Exit, Failure};
 
-/// A token that `ray-multicluster token create` made.
-pub(super) const TOKEN: &str = "RAY_MULTICLUSTER_TOKEN";
-/// Authorities to trust besides none other: for a control plane with a certificate of its own.
-const CA_FILE: &str = "RAY_MULTICLUSTER_CA_FILE";
-
 /// Sent with every request.
 pub(super) fn headers() -> Result<HeaderMap, Failure> {
     let Some(token) = env(TOKEN) else { return Ok(HeaderMap::new()) };
-    let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim())).map_err(|_| {
-        Failure::new(Exit::BadInput, format!("{TOKEN} has something in it that no token has"))
-    })?;
+    let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
+        .map_err(|_| Failure::new(Exit::BadInput, format!("{TOKEN} is not a valid token")))?;
     value.set_sensitive(true);
     Ok(HeaderMap::from_iter([(AUTHORIZATION, value)]))
 }

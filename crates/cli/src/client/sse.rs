@@ -1,9 +1,9 @@
-//! Server-Sent Events over one connection.
+//! Server-Sent Events: over one connection, and over restarts of the control plane.
 
 use jiff::fmt::rfc2822;
 use reqwest::{Method, Response, header};
 
-use super::{Client, Query};
+use super::{Client, Query, away::Away};
 use crate::{exit::Failure, output::time};
 
 /// One event. Fields that were not sent are empty.
@@ -14,17 +14,79 @@ pub(super) struct Event {
     pub(super) data: String,
 }
 
-/// A stream of events that has been opened.
-pub(super) struct Stream {
+/// A stream of events that is opened again where it broke off.
+pub(super) struct EventSource {
+    client: Client,
+    path: Vec<String>,
+    query: Vec<(&'static str, String)>,
+    /// The number of the latest event, if they have numbers.
+    last: Option<String>,
+    stream: Option<Stream>,
+    /// When it was first opened, in milliseconds, by the clock of who answers; by ours if that
+    /// does not say.
+    pub(super) opened_at: u64,
+    /// Says nothing while the control plane is away.
+    pub(super) is_quiet: bool,
+}
+
+impl EventSource {
+    /// Opened at once, so that what happens from now on is seen. `last`: the number of the event
+    /// before the first.
+    pub(super) async fn open(
+        client: &Client,
+        path: &[&str],
+        query: Vec<(&'static str, String)>,
+        last: Option<String>,
+    ) -> Result<Self, Failure> {
+        let (client, path) = (client.clone(), path.iter().map(|&part| part.to_owned()).collect());
+        let mut source = Self { client, path, query, last, stream: None, opened_at: 0, is_quiet: false };
+        let stream = source.connect().await?;
+        source.opened_at = stream.opened_at;
+        source.stream = Some(stream);
+        Ok(source)
+    }
+
+    async fn connect(&self) -> Result<Stream, Failure> {
+        let path: Vec<_> = self.path.iter().map(String::as_str).collect();
+        Stream::open(&self.client, &path, &self.query, self.last.as_deref()).await
+    }
+
+    /// The next event, however long the control plane is away.
+    pub(super) async fn next(&mut self) -> Result<Event, Failure> {
+        let mut away = Away::new(self.is_quiet);
+        loop {
+            let stream = match &mut self.stream {
+                Some(stream) => stream,
+                None => match self.connect().await {
+                    Ok(stream) => self.stream.insert(stream),
+                    Err(failure) => {
+                        away.pause(failure).await?;
+                        continue;
+                    }
+                },
+            };
+            if let Ok(Some(event)) = stream.next().await {
+                if !event.id.is_empty() {
+                    self.last = Some(event.id.clone());
+                }
+                return Ok(event);
+            }
+            self.stream = None;
+            away.broke_off().await;
+        }
+    }
+}
+
+/// A stream of events over one connection.
+struct Stream {
     client: Client,
     response: Response,
     parser: Parser,
-    /// When, in milliseconds, by the clock of who answers; by ours if it does not say.
-    pub(super) opened_at: u64,
+    opened_at: u64,
 }
 
 impl Stream {
-    pub(super) async fn open(
+    async fn open(
         client: &Client,
         path: &[&str],
         query: &Query<'_>,
@@ -44,7 +106,7 @@ impl Stream {
     }
 
     /// `None` when the connection was closed.
-    pub(super) async fn next(&mut self) -> Result<Option<Event>, Failure> {
+    async fn next(&mut self) -> Result<Option<Event>, Failure> {
         loop {
             if let Some(event) = self.parser.next() {
                 return Ok(Some(event));

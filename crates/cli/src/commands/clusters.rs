@@ -23,53 +23,53 @@ pub(crate) struct Args {
 enum Verb {
     /// Register a cluster.
     Add(Add),
-    /// Remove a cluster: at once if it is empty, else once it is.
+    /// Remove a cluster, as soon as it is empty.
     Remove {
-        /// Which.
+        /// The name of the cluster.
         name: String,
-        /// Do not wait for the work on it.
+        /// Do not wait for the jobs on it.
         #[arg(long)]
         force: bool,
     },
-    /// Keep new work off a cluster.
+    /// Send no new jobs to a cluster.
     Cordon(Note),
-    /// Let new work onto a cluster again.
+    /// Send jobs to a cluster again.
     Uncordon {
-        /// Which.
+        /// The name of the cluster.
         name: String,
     },
-    /// Keep new work off a cluster, and tell by an event when it is empty.
+    /// Send no new jobs to a cluster, and report an event when it is empty.
     Drain(Note),
-    /// Ask for fresh facts now, wait for them and show them.
+    /// Poll clusters now and show the result.
     Check(check::Args),
 }
 
 #[derive(clap::Args)]
 struct Add {
-    /// Its name in the pool.
+    /// The name of the cluster.
     name: String,
     /// Ray Client address, host:port.
     #[arg(long, value_name = "HOST:PORT")]
     head_address: String,
-    /// Address of its dashboard, http://host:8265.
+    /// Address of the dashboard, http://host:8265.
     #[arg(long, value_name = "URL")]
     dashboard: String,
-    /// A tag that it carries; repeat for more.
+    /// A tag of the cluster; repeat for more.
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
-    /// How much it is wanted; 1 unless said.
+    /// A higher weight scores better [default: 1].
     #[arg(long)]
     weight: Option<f64>,
-    /// Any other key that a cluster has in cluster.yaml; the value as in YAML.
+    /// Any other key of a cluster in cluster.yaml; the value as in YAML.
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     set: Vec<(String, Value)>,
 }
 
 #[derive(clap::Args)]
 struct Note {
-    /// Which.
+    /// The name of the cluster.
     name: String,
-    /// Why; shown to everybody whose work waits because of it.
+    /// The reason, shown with jobs that wait because of it.
     #[arg(long, value_name = "TEXT", default_value = "")]
     note: String,
 }
@@ -98,11 +98,11 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         }
     };
     let Answer { value: cluster, raw }: Answer<Cluster> = answer;
-    let name = &cluster.name;
+    let (name, live) = (&cluster.name, words::count(cluster.live, "job"));
     let words = match &args.verb {
-        Some(Verb::Cordon(_)) => format!("{name} takes no new work; {} on it", live(&cluster)),
-        Some(Verb::Drain(_)) => format!("{name} is being emptied; {} on it", live(&cluster)),
-        Some(Verb::Uncordon { .. }) => format!("{name} takes work again"),
+        Some(Verb::Cordon(_)) => format!("{name} accepts no new jobs; {live} on it"),
+        Some(Verb::Drain(_)) => format!("{name} is draining; {live} on it"),
+        Some(Verb::Uncordon { .. }) => format!("{name} accepts jobs again"),
         _ => format!("{name} is registered; see it with `ray-multicluster clusters check {name}`"),
     };
     if context.out.is_json() {
@@ -111,13 +111,6 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         context.out.line(words)
     }
     Ok(())
-}
-
-fn live(cluster: &Cluster) -> String {
-    match cluster.live {
-        0 => "nothing of ours is".to_owned(),
-        live => format!("{live} of ours still"),
-    }
 }
 
 impl Note {
@@ -151,7 +144,9 @@ async fn remove(name: &str, force: bool, context: &Context) -> Result<(), Failur
     } else if removed {
         context.out.line(format!("{name} is removed"));
     } else {
-        context.out.line(format!("{name} takes nothing new, and goes once its work has ended: {live} live"));
+        context.out.line(format!(
+            "{name} accepts no new jobs and will be removed once it is empty; {live} on it now"
+        ));
     }
     Ok(())
 }
@@ -164,7 +159,7 @@ async fn list(context: &Context) -> Result<(), Failure> {
         return Ok(());
     }
     if answer.value.items.is_empty() {
-        eprintln!("no clusters yet: list some in cluster.yaml, or `ray-multicluster clusters add`");
+        eprintln!("no clusters yet: add some to cluster.yaml, or use `ray-multicluster clusters add`");
         return Ok(());
     }
     out.table(&table(&answer.value.items, "DASHBOARD", |cluster| cluster.dashboard.clone()));

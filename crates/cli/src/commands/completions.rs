@@ -4,7 +4,7 @@ use clap_complete::Shell;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Which shell's. For bash: `source <(ray-multicluster completions bash)`.
+    /// The shell. For bash: `source <(ray-multicluster completions bash)`.
     shell: Shell,
 }
 

@@ -22,11 +22,11 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Read a file and say what is wrong with it, line by line; then ask each cluster.
+    /// Check a file line by line, then connect to each cluster.
     Check {
-        /// The file [default: the one that `serve` would find].
+        /// The file [default: the one that `serve` would use].
         file: Option<PathBuf>,
-        /// Do not ask the clusters.
+        /// Do not connect to the clusters.
         #[arg(long)]
         offline: bool,
     },
@@ -51,7 +51,7 @@ pub(crate) async fn run(args: Args, out: Out) -> anyhow::Result<()> {
     } else {
         config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}\n"));
         let clusters = words::count(config.clusters.len(), "cluster");
-        out.line(format!("{file}: {} ({clusters})", out.paint("no mistakes", Tone::Good)));
+        out.line(format!("{file}: {} ({clusters})", out.paint("valid", Tone::Good)));
         if !probes.is_empty() {
             out.line("");
             out.table(&table(&probes));
@@ -62,7 +62,7 @@ pub(crate) async fn run(args: Args, out: Out) -> anyhow::Result<()> {
     if failed.is_empty() {
         return Ok(());
     }
-    Err(Failure::new(Exit::Failed, format!("not all is well with {}", failed.join(", ")))
+    Err(Failure::new(Exit::Failed, format!("problems with {}", failed.join(", ")))
         .hint("the last column says what to do; --offline checks the file alone")
         .into())
 }

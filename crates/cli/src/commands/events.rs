@@ -20,16 +20,16 @@ const FIRST: Duration = Duration::from_secs(10);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Go on as things happen; begins now, unless --after says otherwise.
+    /// Follow new events; begins now, or after --after.
     #[arg(short, long)]
     follow: bool,
-    /// Only of this job; of several if repeated.
+    /// Only events of this job; repeat for several.
     #[arg(long, value_name = "ID")]
     job: Vec<String>,
-    /// Only what came after the event of this number; 0 begins with the oldest kept.
+    /// Only events after this number; 0 begins with the oldest.
     #[arg(long, value_name = "N")]
     after: Option<u64>,
-    /// Without --follow: only so many of the last.
+    /// Without --follow: how many of the last events.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 50, conflicts_with = "follow")]
     limit: usize,
 }
@@ -45,7 +45,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         if args.job.is_empty() { of_all(args, context).await? } else { of_jobs(args, context).await? };
     let skipped = past.len().saturating_sub(args.limit);
     if skipped > 0 && !context.out.is_json() {
-        eprintln!("{skipped} earlier are left out: add --limit");
+        eprintln!("{skipped} earlier events are not shown: add --limit");
     }
     past.drain(..skipped);
     past.iter().for_each(|event| show(event, context));

@@ -13,7 +13,7 @@ use crate::{
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Which job.
+    /// The id of the job.
     id: String,
 }
 
@@ -64,7 +64,7 @@ fn facts(job: &Job, out: &Out, now: u64) -> String {
     say("what", &jobs::what(job));
     say("cluster", &jobs::place(job));
     if let Some(wanted) = &job.preferred_cluster {
-        say("wanted on", &format!("{wanted}{}", if job.required { ", nowhere else" } else { "" }));
+        say("wanted on", &format!("{wanted}{}", if job.required { " only" } else { "" }));
     }
     say("needs", &words::resources(&job.demand));
     if let Some(reserves) = &job.reserves {

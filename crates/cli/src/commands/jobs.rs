@@ -18,31 +18,31 @@ pub(crate) struct Args {
     /// unknown, succeeded, failed, stopped.
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     state: Vec<String>,
-    /// Only those that are or were on this cluster.
+    /// Only jobs that are or were on this cluster.
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
-    /// Only those that carry this tag or label; all of them if repeated.
+    /// Only jobs with this tag or label; repeat to require several.
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
-    /// Only of this kind: job, task or actor.
+    /// Only this kind: job, task or actor.
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
-    /// Only those whose id contains this.
+    /// Only jobs whose id contains this.
     #[arg(long, value_name = "TEXT")]
     id: Option<String>,
-    /// Only those whose id, entrypoint or any tag contains this, whatever the case.
+    /// Only jobs whose id, entrypoint or tags contain this, in any case.
     #[arg(long, value_name = "TEXT")]
     search: Option<String>,
-    /// Sort what was fetched; the latest come first otherwise.
+    /// Sort the fetched jobs [default: the latest first].
     #[arg(long, value_name = "FIELD", value_enum)]
     sort: Option<Sort>,
-    /// At most so many.
+    /// How many jobs to fetch.
     #[arg(short = 'n', long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
-    /// Go on where a page ended.
+    /// Continue after an earlier page.
     #[arg(long, value_name = "CURSOR")]
     cursor: Option<String>,
-    /// Every page there is.
+    /// Fetch all pages.
     #[arg(long, conflicts_with_all = ["limit", "cursor"])]
     all: bool,
 }
@@ -69,12 +69,12 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     }
     let Page { items, next_cursor } = found.value;
     if items.is_empty() && next_cursor.is_none() {
-        eprintln!("no jobs{}", if args.is_filtered() { " like that" } else { " yet" });
+        eprintln!("{}", if args.is_filtered() { "no matching jobs" } else { "no jobs yet" });
         return Ok(());
     }
     out.table(&table(&items, time::now()));
     if let Some(cursor) = next_cursor {
-        eprintln!("there are more: add --cursor {cursor}, or --all");
+        eprintln!("there are more jobs: add --cursor {cursor}, or --all");
     }
     Ok(())
 }

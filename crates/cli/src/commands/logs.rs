@@ -11,15 +11,15 @@ use crate::{
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Which job.
+    /// The id of the job.
     id: String,
-    /// Go on as it is written, over attempts, to the end.
+    /// Follow the log until the job ends, over all attempts.
     #[arg(short, long, conflicts_with_all = ["lines", "attempt"])]
     follow: bool,
-    /// Only so many of the last lines.
+    /// Only this many of the last lines.
     #[arg(short = 'n', long, value_name = "N")]
     lines: Option<u32>,
-    /// Of this attempt; the latest if not said.
+    /// The attempt [default: the latest].
     #[arg(long, value_name = "N")]
     attempt: Option<u32>,
 }
@@ -40,13 +40,13 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     }
     let Logs { id, text, truncated, source, .. } = &answer.value;
     if *truncated && args.lines.is_none() {
-        eprintln!("only the end of it is shown");
+        eprintln!("only the end of the log is shown");
     }
     if source == "copy" {
-        eprintln!("its cluster does not answer: this is our copy of the last lines");
+        eprintln!("its cluster does not answer: this is the control plane's copy of the last lines");
     }
     if source == "none" {
-        eprintln!("{id} has printed nothing yet, or what it printed is lost");
+        eprintln!("{id} has printed nothing yet, or its log is lost");
     }
     context.out.text(text);
     if !text.is_empty() && !text.ends_with('\n') {

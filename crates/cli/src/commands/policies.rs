@@ -18,18 +18,18 @@ pub(crate) struct Args {
 enum Verb {
     /// List the policies in force.
     List,
-    /// Show how choices would differ with a policy, or without one; nothing changes.
+    /// Show how placements would differ with a policy, or without one; changes nothing.
     Try(attempt::Args),
-    /// Register a policy, or put another in its place.
+    /// Register or replace a policy.
     Set {
-        /// Its name.
+        /// The name of the policy.
         name: String,
         #[command(flatten)]
         rule: Rule,
     },
-    /// Remove a policy that was registered.
+    /// Remove a registered policy.
     Remove {
-        /// Which.
+        /// The name of the policy.
         name: String,
     },
 }
@@ -39,10 +39,10 @@ struct Rule {
     /// A CEL expression that scores a cluster, 0 to 1.
     #[arg(long, value_name = "CEL", conflicts_with = "filter")]
     expression: Option<String>,
-    /// A CEL expression that must be true for a cluster to take the work.
+    /// A CEL expression; clusters for which it is false are excluded.
     #[arg(long, value_name = "CEL")]
     filter: Option<String>,
-    /// How much a score counts in the sum; 1 unless said.
+    /// Weight of the score in the sum [default: 1].
     #[arg(long, conflicts_with = "filter")]
     weight: Option<f64>,
 }

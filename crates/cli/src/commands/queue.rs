@@ -23,7 +23,7 @@ pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
     let now = time::now();
     for (nth, queue) in waiting.into_iter().enumerate() {
         let Queue { name, waiting, limit, heads, more_heads, .. } = queue;
-        let heading = format!("{name}: {waiting} waiting, {limit} may");
+        let heading = format!("{name}: {waiting} queued, limit {limit}");
         out.line(format!("{}{}", if nth > 0 { "\n" } else { "" }, out.paint(&heading, Tone::Strong)));
         out.table(&table(heads, now));
         if *more_heads > 0 {
@@ -33,7 +33,7 @@ pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One row for each shape, for those that ask for the same wait for the same; why is below.
+/// One row for each shape: jobs that request the same wait for the same. Why is below.
 fn table(heads: &[QueueHead], now: u64) -> Table {
     let mut table = Table::new(&["NEXT", "#ALIKE", "#FOR", "#PRIO", "~ASKS FOR"]).one_line();
     for head in heads {

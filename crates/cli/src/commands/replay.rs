@@ -20,19 +20,19 @@ use past::Past;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The jobs that were submitted within this time until now: 24h, 7d.
+    /// Jobs submitted within this time until now: 24h, 7d.
     #[arg(long, value_name = "SPAN", default_value = "24h", conflicts_with_all = ["from", "to"])]
     since: Span,
-    /// Or those that were submitted after this moment: 2026-11-16, 2026-11-16T09:00.
+    /// Or jobs submitted after this moment: 2026-11-16, 2026-11-16T09:00.
     #[arg(long, value_name = "MOMENT", value_parser = time::parse)]
     from: Option<u64>,
-    /// And before this one.
+    /// And before this moment.
     #[arg(long, value_name = "MOMENT", value_parser = time::parse, requires = "from")]
     to: Option<u64>,
     /// Other settings to try: submission_interval=5s, mac.weight=2, policies=score:1,pack:0.5,
     /// or policies of your own: filter.small=cpu <= 4.0, expression.mine:0.5=free_cpu / total_cpu.
-    /// Several in quotes are tried together, an expression up to the next semicolon; repeat for
-    /// another try.
+    /// Several in quotes are tried together, an expression ends at the next semicolon; repeat for
+    /// another trial.
     #[arg(long, value_name = "'NAME=VALUE …'")]
     set: Vec<Variant>,
 }
@@ -58,13 +58,13 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let past = Past::ask(client, from, to).await?;
     let (begin, end) = (time::moment(from), time::moment(to));
     if past.runs.is_empty() {
-        let message = format!("no job that was submitted between {begin} and {end} has run to its end");
+        let message = format!("no job submitted between {begin} and {end} has ended");
         return Err(Failure::new(Exit::NotFound, message).hint("look further back: --since 7d"));
     }
     notes.extend(past.left_out());
     let unseen: Vec<_> = clusters.iter().filter(|c| c.total.is_none()).map(|c| c.name.as_str()).collect();
     if !unseen.is_empty() {
-        notes.push(format!("{} left out: never seen, so nobody knows how large", unseen.join(", ")));
+        notes.push(format!("{} left out: never seen, so its size is unknown", unseen.join(", ")));
     }
     let workload = past.workload();
     let mut runs = vec![Run { label: "as it was".to_owned(), report: past.report(&pool) }];

@@ -7,6 +7,7 @@ use std::{
 
 use anyhow::Context;
 use multicluster_server::{LogFormat, Options, Span, TlsFiles};
+use multicluster_types::env_vars;
 
 /// The file of tokens in a state directory.
 pub(super) const TOKENS: &str = "tokens.json";
@@ -17,38 +18,37 @@ pub(crate) struct Args {
     /// ~/.ray_scheduler or in /etc/ray_scheduler].
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Where to listen; port 0 takes a free one.
+    /// Where to listen; port 0 picks a free one.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8700")]
     listen: SocketAddr,
     /// Where jobs, history and packages are kept [default: ~/.ray_scheduler/state].
-    #[arg(long, value_name = "DIR", env = "RAY_MULTICLUSTER_STATE_DIR")]
+    #[arg(long, value_name = "DIR", env = env_vars::STATE_DIR)]
     state_dir: Option<PathBuf>,
-    /// A name under which it may be asked, such as ray.example.com; may be repeated. Whoever
-    /// uses another one (but localhost) is turned away, which keeps web pages of other sites out.
+    /// A host name that requests may use, such as ray.example.com; repeat for more. Requests
+    /// with another name (except localhost) are refused, which keeps out web pages of other sites.
     #[arg(long = "host", value_name = "NAME")]
     names: Vec<String>,
-    /// Speak TLS with this certificate (PEM, with those that lead to its authority); read
-    /// again when it changes.
+    /// Serve TLS with this certificate chain (PEM); read again when it changes.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// The key of the certificate (PEM).
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// The tokens that are let in, of which there must be one; see `ray-multicluster token`
-    /// [default: tokens.json in the state directory, and without any there everybody is].
-    #[arg(long, value_name = "FILE", env = "RAY_MULTICLUSTER_TOKENS")]
+    /// The file of accepted tokens, which must have at least one; see `ray-multicluster token`
+    /// [default: tokens.json in the state directory; without tokens anyone has full access].
+    #[arg(long, value_name = "FILE", env = env_vars::TOKENS)]
     tokens: Option<PathBuf>,
     /// Listen on an address that other machines can reach, without any protection.
     #[arg(long)]
     insecure: bool,
-    /// End when for so long nothing waited or ran and nobody asked anything: 10m, 90s.
+    /// Exit after this long without jobs and requests: 10m, 90s.
     #[arg(long, value_name = "DURATION")]
     exit_when_idle: Option<Span>,
-    /// How log lines look: text or json.
-    #[arg(long, value_name = "FORMAT", default_value = "text", env = "RAY_MULTICLUSTER_LOG_FORMAT")]
+    /// The format of log lines: text or json.
+    #[arg(long, value_name = "FORMAT", default_value = "text", env = env_vars::LOG_FORMAT)]
     log_format: LogFormat,
     /// What is logged: error, warn, info, debug, or a filter per module.
-    #[arg(long, value_name = "FILTER", default_value = "info", env = "RAY_MULTICLUSTER_LOG")]
+    #[arg(long, value_name = "FILTER", default_value = "info", env = env_vars::LOG)]
     log: String,
 }
 

@@ -35,14 +35,14 @@ impl Status {
         own.map(|queue| queue.waiting).sum()
     }
 
-    /// `2 of 3 clusters take work · 12 CPU, 48 GiB free · 5 live`.
+    /// `2 of 3 clusters available · 12 CPU, 48 GiB free · 5 live`.
     pub(crate) fn headline(&self) -> String {
         let Pool { clusters, available, free, live, .. } = &self.pool;
         if *clusters == 0 {
             return "no clusters yet: add one with `ray-multicluster clusters add`".to_owned();
         }
         let (clusters, free) = (words::count(*clusters, "cluster"), words::resources(free));
-        format!("{available} of {clusters} take work · {free} free · {live} live")
+        format!("{available} of {clusters} available · {free} free · {live} live")
     }
 
     /// `jobs 3, jobs@mac 2`.
@@ -117,10 +117,10 @@ fn details(cluster: &Cluster, now: u64) -> Vec<String> {
     if let Some(version) = &cluster.ray_version {
         is.push(format!("Ray {version}"));
     }
-    is.push(format!("circuit {}", cluster.breaker.state.replace('_', " ")));
+    is.push(format!("circuit {}", cluster.breaker.state.as_str().replace('_', " ")));
     let mut lines = vec![is.join(" · ")];
     if let Some(until) = cluster.breaker.until_at {
-        lines.push(format!("circuit: a probe may pass {}", time::until(Some(until), now)));
+        lines.push(format!("circuit open: next probe {}", time::until(Some(until), now)));
     }
     if let Some(note) = &cluster.cordoned {
         lines.push(format!("{}: {note}", if cluster.draining { "draining" } else { "cordoned" }));

@@ -8,7 +8,7 @@ use crate::exit::Failure;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Which jobs.
+    /// The ids of the jobs.
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
 }

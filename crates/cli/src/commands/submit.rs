@@ -15,16 +15,16 @@ use crate::exit::{Exit, Failure};
 pub(crate) struct Args {
     #[command(flatten)]
     job: job::JobArgs,
-    /// Return as soon as it is accepted.
+    /// Return as soon as the job is accepted.
     #[arg(long, conflicts_with_all = ["wait", "follow"])]
     no_wait: bool,
-    /// Wait for its end, without its log.
+    /// Wait until the job ends, without its log.
     #[arg(long, conflicts_with = "follow")]
     wait: bool,
-    /// Wait for its end and print its log; what happens if nothing is said.
+    /// Wait until the job ends and print its log (default).
     #[arg(long)]
     follow: bool,
-    /// Taken so that calls of `ray job submit` work; nothing is verified here.
+    /// Accepted for compatibility with `ray job submit`; has no effect.
     #[arg(long, hide = true)]
     verify: Option<String>,
 }
@@ -56,7 +56,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
             out.json(&answer.raw);
         } else {
             out.line(id);
-            eprintln!("submitted; look: ray-multicluster job {id}, its log: ray-multicluster logs -f {id}");
+            eprintln!("submitted; see ray-multicluster job {id}, its log: ray-multicluster logs -f {id}");
         }
         return Ok(());
     }

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use multicluster_server::{Rate, Role, Span, Token, Tokens};
-use multicluster_types::{Owner, Timestamp, settings::Value as _};
+use multicluster_types::{Owner, Timestamp, env_vars, settings::Value as _};
 use serde_json::{Value, json};
 
 use super::serve;
@@ -21,13 +21,13 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Make a token, which is shown once.
+    /// Create a token, which is shown once.
     Create(Create),
-    /// List the tokens there are, without what they are.
+    /// List the tokens, without their secrets.
     List(At),
-    /// Take a token out; whoever has it is let in no more, within a second.
+    /// Revoke a token; it stops working within a second.
     Revoke {
-        /// As it is listed.
+        /// The id of the token, as listed.
         id: String,
         #[command(flatten)]
         at: At,
@@ -36,17 +36,16 @@ enum Verb {
 
 #[derive(clap::Args)]
 struct Create {
-    /// For whom: the owner of what is submitted with it.
+    /// The owner of the jobs that are submitted with it.
     #[arg(long, value_name = "NAME")]
     owner: Owner,
-    /// read: sees everything. submit: submits, sees and stops its own. admin: everything.
+    /// read: sees everything. submit: submits jobs, sees and stops its own. admin: everything.
     #[arg(long, value_name = "ROLE", default_value = "submit")]
     role: Role,
-    /// It is good for so long, such as 90d; for ever unless said.
+    /// How long it is valid, such as 90d [default: forever].
     #[arg(long, value_name = "DURATION")]
     expires: Option<Span>,
-    /// It may submit so much, such as 50/s or unlimited; as the setting submit_rate says unless
-    /// said.
+    /// How much it may submit, such as 50/s or unlimited [default: the setting submit_rate].
     #[arg(long, value_name = "RATE")]
     submit_rate: Option<Rate>,
     #[command(flatten)]
@@ -57,10 +56,10 @@ struct Create {
 struct At {
     /// The file that the control plane reads, as `serve --tokens` [default: tokens.json in the
     /// state directory].
-    #[arg(long, value_name = "FILE", env = "RAY_MULTICLUSTER_TOKENS")]
+    #[arg(long, value_name = "FILE", env = env_vars::TOKENS)]
     tokens: Option<PathBuf>,
     /// The state directory of the control plane, as `serve --state-dir`.
-    #[arg(long, value_name = "DIR", env = "RAY_MULTICLUSTER_STATE_DIR")]
+    #[arg(long, value_name = "DIR", env = env_vars::STATE_DIR)]
     state_dir: Option<PathBuf>,
 }
 
@@ -73,8 +72,8 @@ impl At {
     }
 }
 
-const ANYBODY: &str = "there are no tokens: whoever reaches the control plane may do anything";
-const NOBODY: &str = "every token was revoked: nobody gets in until there is a new one";
+const ANYBODY: &str = "there are no tokens: anyone who can reach the control plane has full access";
+const NOBODY: &str = "every token is revoked: nobody can log in until you create a new one";
 
 pub(crate) fn run(args: Args, out: Out) -> anyhow::Result<()> {
     match args.verb {
@@ -91,7 +90,7 @@ pub(crate) fn run(args: Args, out: Out) -> anyhow::Result<()> {
             out.line(&secret);
             let end = token.expires_at.map_or(String::new(), |at| format!(", until {}", time::moment(at.0)));
             eprintln!("{} for {} ({}{end}), in {}", token.id, token.owner, role.as_str(), file.display());
-            eprintln!("it is not shown again: keep it, say in RAY_MULTICLUSTER_TOKEN");
+            eprintln!("it is not shown again: keep it, for example in {}", env_vars::TOKEN);
         }
         Verb::List(at) => {
             let file = at.file()?;
@@ -110,12 +109,12 @@ pub(crate) fn run(args: Args, out: Out) -> anyhow::Result<()> {
             let file = at.file()?;
             if !Tokens::revoke(&file, &id)? {
                 let failure = Failure::new(Exit::NotFound, format!("there is no token {id}"));
-                return Err(failure.hint("ray-multicluster token list names those there are").into());
+                return Err(failure.hint("list the tokens with: ray-multicluster token list").into());
             }
             if out.is_json() {
                 out.json(&json!({"id": id, "revoked": true}));
             } else {
-                out.line(format!("{id} is good for nothing any more"));
+                out.line(format!("token {id} revoked"));
                 if Tokens::read(&file)?.is_empty() {
                     out.line(NOBODY);
                 }

@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(200);
 pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
     if context.out.is_json() || !std::io::stdout().is_terminal() {
         return Err(Failure::new(Exit::BadInput, "top needs a terminal to draw on")
-            .hint("ray-multicluster status says the same once, -o json for programs"));
+            .hint("use ray-multicluster status, with -o json for programs"));
     }
     let (news, mut arriving) = mpsc::unbounded_channel();
     let failed =

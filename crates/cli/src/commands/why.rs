@@ -1,7 +1,7 @@
 //! `ray-multicluster why`: what each cluster says to a job, and said.
 
 use multicluster_api::{ClusterVerdict, Decision, Explanation, Page};
-use multicluster_types::{Lang, say};
+use multicluster_types::{Lang, VerdictKind, say};
 
 use super::Context;
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Which job.
+    /// The id of the job.
     id: String,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn verdicts(clusters: &[ClusterVerdict], lang: Lang) -> Table {
         let score = said.score.map_or("–".to_owned(), |score| format!("{score:.3}"));
         table.row(vec![
             said.cluster.as_str().into(),
-            Cell::new(verdict(&said.verdict, lang)).tone(Tone::of_verdict(&said.verdict)),
+            Cell::new(verdict(said.verdict, lang)).tone(Tone::of_verdict(said.verdict)),
             score.into(),
             reason(said, lang).into(),
         ]);
@@ -72,24 +72,24 @@ pub(super) fn verdicts(clusters: &[ClusterVerdict], lang: Lang) -> Table {
     table
 }
 
-fn verdict(word: &str, lang: Lang) -> &str {
-    match (lang, word) {
-        (Lang::Zh, "chosen") => "选中",
-        (Lang::Zh, "eligible") => "可以",
-        (Lang::Zh, "rejected") => "拒绝",
-        _ => word,
-    }
+fn verdict(verdict: VerdictKind, lang: Lang) -> &'static str {
+    let zh = match verdict {
+        VerdictKind::Chosen => "选中",
+        VerdictKind::Eligible => "可以",
+        VerdictKind::Rejected => "拒绝",
+    };
+    lang.pick(verdict.as_str(), zh)
 }
 
 /// Why not, in words; of those that could take it, what each policy gave.
 fn reason(said: &ClusterVerdict, lang: Lang) -> String {
-    if said.verdict == "rejected" {
+    if said.verdict == VerdictKind::Rejected {
         return said.text.clone();
     }
     let parts: Vec<_> = said.parts.iter().map(|part| format!("{} {:.2}", part.policy, part.score)).collect();
-    match (parts.is_empty(), said.verdict.as_str()) {
+    match (parts.is_empty(), said.verdict) {
         (false, _) => parts.join(", "),
-        (true, "chosen") => {
+        (true, VerdictKind::Chosen) => {
             lang.pick("the best of those that could take it", "在可以接收的集群中得分最高").to_owned()
         }
         (true, _) => lang.pick("could have taken it", "当时也可以接收").to_owned(),

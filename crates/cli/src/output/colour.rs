@@ -1,7 +1,7 @@
 //! What colours mean, and nothing else.
 
 use comfy_table::{Attribute, Color};
-use multicluster_types::State;
+use multicluster_types::{State, VerdictKind};
 use ratatui::style::{self, Modifier, Style};
 
 /// How something is doing.
@@ -36,11 +36,11 @@ impl Tone {
         }
     }
 
-    pub(crate) fn of_verdict(verdict: &str) -> Self {
+    pub(crate) fn of_verdict(verdict: VerdictKind) -> Self {
         match verdict {
-            "chosen" => Tone::Good,
-            "eligible" => Tone::Plain,
-            _ => Tone::Busy,
+            VerdictKind::Chosen => Tone::Good,
+            VerdictKind::Eligible => Tone::Plain,
+            VerdictKind::Rejected => Tone::Busy,
         }
     }
 

@@ -53,7 +53,7 @@ fn shown(ms: u64, format: &str) -> String {
 /// What somebody wrote: `2026-11-16`, `2026-11-16 09:00`, `2026-11-16T09:00:00Z`.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let hint = "write 2026-11-16, 2026-11-16T09:00 or 2026-11-16T09:00:00Z";
-    let bad = || format!("{text:?} is no moment\n  hint: {hint}");
+    let bad = || format!("{text:?} is not a date or time\n  hint: {hint}");
     let moment = match text.parse::<Timestamp>() {
         Ok(moment) => moment,
         Err(_) => {

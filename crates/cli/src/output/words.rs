@@ -1,7 +1,7 @@
 //! Values of the API as people read them.
 
 use multicluster_api::{Cluster, ClusterVerdict, Job};
-use multicluster_types::{Dimension, Message, Resources};
+use multicluster_types::{CircuitKind, Dimension, HealthKind, Message, Resources};
 
 use super::{Tone, time};
 
@@ -20,14 +20,14 @@ pub(crate) fn resources(resources: &Resources) -> String {
 
 /// In one word, what keeps a cluster from taking work.
 pub(crate) fn condition(cluster: &Cluster) -> (&'static str, Tone) {
-    match (cluster.health.state.as_str(), cluster.breaker.state.as_str()) {
-        ("never_seen", _) => ("not seen", Tone::Busy),
-        ("unhealthy", _) => ("unhealthy", Tone::Bad),
+    match (cluster.health.state, cluster.breaker.state) {
+        (HealthKind::NeverSeen, _) => ("not seen", Tone::Busy),
+        (HealthKind::Unhealthy, _) => ("unhealthy", Tone::Bad),
         _ if cluster.leaving => ("leaving", Tone::Busy),
         _ if cluster.draining => ("draining", Tone::Busy),
         _ if cluster.cordoned.is_some() => ("cordoned", Tone::Busy),
-        (_, "open") => ("circuit open", Tone::Bad),
-        (_, "half_open") => ("probing", Tone::Busy),
+        (_, CircuitKind::Open) => ("circuit open", Tone::Bad),
+        (_, CircuitKind::HalfOpen) => ("probing", Tone::Busy),
         _ => ("healthy", Tone::Good),
     }
 }

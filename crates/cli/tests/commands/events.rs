@@ -28,7 +28,7 @@ fn events_tell_what_happened() {
     assert!(all.contains("cluster  centos  healthy") && all.contains("ran  succeeded on centos"), "{all}");
     let last = world.run(&["events", "-n", "1"]);
     assert_eq!(last.out.lines().count(), 1);
-    assert!(last.err.contains("earlier are left out"), "{}", last.err);
+    assert!(last.err.contains("earlier events are not shown"), "{}", last.err);
     shows!("events.error", world.fails(3, &["events", "--job", "none"]));
 }
 

@@ -27,7 +27,7 @@ fn a_control_plane_that_is_not_there_is_named_with_what_was_tried() {
     shows!("address.error", world.fails(2, &["status", "--address", "ftp://x"]));
     // Somebody else answers there.
     let told = world.fails(5, &["status", "--address", &world.centos.url()]);
-    assert!(told.contains("is not a control plane that this program knows: HTTP 404"), "{told}");
+    assert!(told.contains("is not a control plane of this version: HTTP 404"), "{told}");
 }
 
 #[test]
@@ -43,7 +43,10 @@ fn ones_own_control_plane_is_found_without_an_address() {
     let done = world.program(&["queue"]).output().unwrap();
     if done.status.code() == Some(5) {
         let told = String::from_utf8(done.stderr).unwrap();
-        assert!(told.contains("none of yours runs for ") && told.contains("cluster.yaml"), "{told}");
+        assert!(
+            told.contains("no control plane of yours runs for ") && told.contains("cluster.yaml"),
+            "{told}"
+        );
     }
 }
 
@@ -72,7 +75,7 @@ fn jobs_lists_filters_sorts_and_pages() {
     assert!(first.out.contains("waits") && !first.out.contains("ran"), "{}", first.out);
     let cursor = first.err.split("--cursor ").nth(1).unwrap().split(',').next().unwrap().to_owned();
     assert_eq!(ids(&["--cursor", &cursor]), ["ran"]);
-    assert_eq!(world.run(&["jobs", "--tag", "other"]).err, "no jobs like that\n");
+    assert_eq!(world.run(&["jobs", "--tag", "other"]).err, "no matching jobs\n");
     shows!("jobs.error", world.fails(2, &["jobs", "--state", "runing"]));
 }
 
@@ -126,7 +129,7 @@ fn explanations_are_in_chinese_where_that_is_wanted() {
         said.map(|said| (said["verdict"].clone(), said["reason"].clone())).collect::<Vec<_>>()
     };
     assert_eq!(words(&en), words(&zh));
-    assert_eq!(en["clusters"][0]["text"], "too small: GPU 1 asked, 0 in all");
+    assert_eq!(en["clusters"][0]["text"], "too small: GPU 1 requested, 0 in total");
     assert_eq!(zh["clusters"][0]["text"], "容量不足：需要 GPU 1，总共 0");
 }
 
@@ -182,5 +185,5 @@ fn queue_shows_what_is_next_and_why_it_waits() {
     shows!("queue", world.ok(&["queue"]));
     shows!("queue.json", world.ok(&["queue", "-o", "json"]));
     let told = world.fails(5, &["queue", "--address", "http://127.0.0.1:1"]);
-    assert!(told.contains("no control plane answers at http://127.0.0.1:1"), "{told}");
+    assert!(told.contains("cannot reach a control plane at http://127.0.0.1:1"), "{told}");
 }

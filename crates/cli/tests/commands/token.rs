@@ -53,10 +53,7 @@ fn tokens_are_made_listed_and_revoked_while_the_control_plane_runs() {
     let listed = listed.lines().map(|line| line.split_whitespace().skip(1).collect::<Vec<_>>().join(" "));
     shows!("token-list", listed.collect::<Vec<_>>().join("\n"));
 
-    assert_eq!(
-        world.ok(&["token", "revoke", &id, "--state-dir", "state"]),
-        format!("{id} is good for nothing any more\n")
-    );
+    assert_eq!(world.ok(&["token", "revoke", &id, "--state-dir", "state"]), format!("token {id} revoked\n"));
     until(&mut with(&read, &["status"]), 4);
     shows!("token-revoke.error", world.fails(3, &["token", "revoke", "nobody", "--state-dir", "state"]));
 }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use multicluster_types::{Connection, Secret};
+use multicluster_types::{Connection, Secret, refuse_header};
 
 use crate::{
     outside::Outside,
@@ -23,7 +23,7 @@ pub(super) const NAMES: [&str; 6] =
 
 /// What is known of a connection while its keys are read.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct Keys {
     pub(super) connection: Connection,
     /// Where the token came from: its key.
     token: Option<(Mark, String)>,
@@ -36,22 +36,7 @@ pub(super) struct Found {
 const MAX_SECRET_BYTES: usize = 8192;
 const MAX_HEADERS: usize = 32;
 
-/// Headers that the client itself must set, and those by which Ray takes a request for
-/// a browser's, and refuses it.
-const NOT_YOURS: [&str; 10] = [
-    "connection",
-    "content-length",
-    "content-type",
-    "host",
-    "origin",
-    "referer",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
-
-impl Found {
+impl Keys {
     pub(super) fn read(
         &mut self,
         key: &Key<'_>,
@@ -133,8 +118,8 @@ impl Found {
         let mut seen: BTreeMap<String, Mark> = BTreeMap::new();
         for (name, value) in entries {
             let lower = name.text.to_ascii_lowercase();
-            if let Some(refused) = refuse_header(&lower) {
-                let message = format!("the header {} {refused}", plain(&name.text));
+            if !is_name(&lower) {
+                let message = format!("the header {} has a name that cannot be sent", plain(&name.text));
                 report.error_at_key(name.at, message, HINT);
                 continue;
             }
@@ -151,6 +136,11 @@ impl Found {
                 report.error_at_key(name.at, message, "use printable ASCII characters, on one line");
                 continue;
             }
+            if let Some(why) = refuse_header(&lower, text) {
+                let message = format!("the header {} cannot be set: {why}", plain(&name.text));
+                report.error_at_key(name.at, message, "remove it");
+                continue;
+            }
             if lower == "authorization" {
                 self.authorization = Some(name.at);
             }
@@ -159,16 +149,10 @@ impl Found {
     }
 }
 
-/// What is wrong with a header of this name, if anything.
-fn refuse_header(lower: &str) -> Option<&'static str> {
-    let is_name = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-    if lower.is_empty() || lower.len() > 128 || !lower.bytes().all(is_name) {
-        Some("has a name that cannot be sent")
-    } else if NOT_YOURS.contains(&lower) || lower.starts_with("sec-") {
-        Some("cannot be set: requests to Ray have their own, or none")
-    } else {
-        None
-    }
+/// Can it be the name of a header?
+fn is_name(lower: &str) -> bool {
+    let fine = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    !lower.is_empty() && lower.len() <= 128 && lower.bytes().all(fine)
 }
 
 /// Fits into one header: no spaces, no control characters.

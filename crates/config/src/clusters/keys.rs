@@ -39,31 +39,31 @@ pub(crate) const KEYS: &[ClusterKey] = &[
         expected: "true or false",
         default: Some("false"),
         example: "true",
-        doc: "Wanted more than others of the same weight.",
+        doc: "Preferred over clusters of the same weight.",
     },
     ClusterKey {
         name: "weight",
         expected: "a number from 0 to 1000000",
         default: Some("1.0"),
         example: "1.2",
-        doc: "How much it is wanted; see the `weighted_preference` policy.",
+        doc: "A higher weight scores better; see the `weighted_preference` policy.",
     },
     ClusterKey {
         name: "tags",
         expected: "a list of words",
         default: Some("[]"),
         example: "[linux, x86_64]",
-        doc: "What it carries. Work that asks for a tag which some cluster carries goes only to such clusters.",
+        doc: "Its tags. A job with a tag that some cluster has runs only on clusters with that tag.",
     },
     ClusterKey {
         name: "runtime_env",
-        expected: "a mapping, as Ray takes it",
+        expected: "a mapping, as Ray accepts it",
         default: Some("{}"),
         example: "{conda: ts}",
-        doc: "The base of every runtime_env that runs here; a job's own is laid on top. \
-              `env_vars.home_dir` is this cluster's home directory, where `home_dir` is not given. \
+        doc: "The base of every runtime_env on this cluster; a job's own is merged into it. \
+              `env_vars.home_dir` is this cluster's home directory if `home_dir` is not given. \
               A variable may be read from elsewhere: `NAME: {file: PATH}` or `NAME: {env: VARIABLE}`; \
-              it is then redacted whatever its name.",
+              it is then always redacted.",
     },
     ClusterKey {
         name: "home_dir",
@@ -76,11 +76,11 @@ pub(crate) const KEYS: &[ClusterKey] = &[
     ClusterKey {
         name: "inject_sdk",
         expected: "true or false",
-        default: Some("those that were submitted by the SDK do"),
+        default: Some("jobs submitted by the SDK do"),
         example: "true",
-        doc: "Whether jobs here find the Python SDK, as a `py_modules` entry before everything that \
-              `PYTHONPATH` holds. A job that was submitted by the SDK finds the one that submitted it; \
-              `false` turns that off, and `true` gives every other job the control plane's own.",
+        doc: "Whether jobs on this cluster get the Python SDK, as a `py_modules` entry before everything in \
+              `PYTHONPATH`. A job that was submitted by the SDK gets the same version; \
+              `false` turns that off, and `true` gives all other jobs the control plane's own copy.",
     },
     ClusterKey {
         name: "plane_address",
@@ -96,7 +96,7 @@ pub(crate) const KEYS: &[ClusterKey] = &[
         default: Some("none"),
         example: "…",
         doc: "Sent to the dashboard as `Authorization: Bearer …`, as Ray's token authentication and \
-              most proxies want it. Never shown.",
+              most proxies expect it. Never shown.",
     },
     ClusterKey {
         name: "token_env",
@@ -110,14 +110,14 @@ pub(crate) const KEYS: &[ClusterKey] = &[
         expected: "a path; relative ones begin at the folder of the file",
         default: Some("none"),
         example: "~/.ray/auth_token",
-        doc: "Where the token is, instead of `token`. Read when the configuration is.",
+        doc: "Where the token is, instead of `token`. Read together with the configuration.",
     },
     ClusterKey {
         name: "headers",
         expected: "a mapping of names to texts",
         default: Some("{}"),
         example: "{X-Team: quant}",
-        doc: "More headers of every request to the dashboard, for a proxy before it. Never shown. \
+        doc: "More headers for every request to the dashboard, for a proxy in front of it. Never shown. \
               A value may be `{file: PATH}` or `{env: VARIABLE}`.",
     },
     ClusterKey {
@@ -132,7 +132,7 @@ pub(crate) const KEYS: &[ClusterKey] = &[
         expected: "true or false",
         default: Some("false"),
         example: "true",
-        doc: "Takes any certificate. For a trial only: whoever is on the way can read the token.",
+        doc: "Accepts any certificate. For trials only: anyone on the network path can read the token.",
     },
     limit("resource_threshold", "0.8"),
     limit("submission_interval", "10s"),

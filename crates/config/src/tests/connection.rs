@@ -122,6 +122,7 @@ fn mistakes_are_told() {
     for (more, message, hint) in [
         ("    home_dir: zorro", "5:15 home_dir \"zorro\" cannot be a home directory", HOME),
         ("    home_dir: /", "5:15 home_dir \"/\" cannot be a home directory", HOME),
+        ("    home_dir: /a/../b", "5:15 home_dir \"/a/../b\" cannot be a home directory", HOME),
         ("    home_dir: [x]", "5:15 home_dir cannot be a list", HOME),
         ("    inject_sdk: 1", "5:17 inject_sdk cannot be a number", "write true or false, without quotes"),
         (
@@ -146,13 +147,13 @@ fn mistakes_are_told() {
         ("    headers: {'a b': x}", "5:15 the header a… has a name that cannot be sent", HEADERS),
         (
             "    headers: {Host: x}",
-            "5:15 the header Host cannot be set: requests to Ray have their own, or none",
-            HEADERS,
+            "5:15 the header Host cannot be set: the control plane sets it itself",
+            "remove it",
         ),
         (
             "    headers: {Sec-Fetch-Mode: x}",
-            "5:15 the header Sec-Fetch-Mode cannot be set: requests to Ray have their own, or none",
-            HEADERS,
+            "5:15 the header Sec-Fetch-Mode cannot be set: Ray would take the control plane for a browser and refuse its requests",
+            "remove it",
         ),
         ("    headers: {A: x, a: y}", "5:21 the header a is given twice", TWO),
         (
@@ -207,6 +208,16 @@ fn tokens_and_headers_are_never_shown() {
     }
     let shown = with_env("    token_env: T\n", &[("T", "hunter+2 hunter+2")]).unwrap_err().to_string();
     assert!(!shown.contains("hunter+2"), "{shown}");
+}
+
+/// What the client of a cluster refuses later would make that cluster unhealthy.
+#[test]
+fn a_header_that_the_client_refuses_is_refused_at_once() {
+    for header in ["Expect: x", "Range: x", "accept-encoding: gzip", "User-Agent: Mozilla/5.0", "TE: x"] {
+        let error = error(&centos(&format!("    headers: {{{header}}}\n")));
+        assert!(error.message.contains("cannot be set: "), "{header}: {}", error.message);
+    }
+    assert_eq!(ok(&centos("    headers: {User-Agent: curl}\n")).clusters[0].connection.headers.len(), 1);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Policies: named filters and scores over (work, cluster facts), composed from
 //! the settings. All filters must agree; scores are summed by weight into 0..1.
+#![expect(missing_docs, reason = "a field is documented where its name does not say it all")]
 
 mod built_in;
 mod expression;
@@ -82,23 +83,16 @@ pub enum PolicyError {
     /// No built-in has this name.
     #[error("unknown policy {name:?}\n  hint: {}", unknown_hint(.similar.as_deref()))]
     Unknown {
-        /// What was given.
         name: Message,
         /// The closest built-in.
         similar: Option<String>,
     },
     /// A weight that is not a sensible number.
     #[error("policy {name}: weight {weight} is not usable\n  hint: give a number from 0 to 1000000")]
-    BadWeight {
-        /// Which policy.
-        name: Message,
-        /// What was given.
-        weight: f64,
-    },
-    /// An expression longer than anybody writes; compiling it could exhaust the stack.
+    BadWeight { name: Message, weight: f64 },
+    /// An expression longer than any that is useful; compiling it could exhaust the stack.
     #[error("policy {name}: the expression is {len} bytes long, at most {max} are allowed")]
     TooLong {
-        /// Which policy.
         name: Message,
         /// Bytes given.
         len: usize,
@@ -110,7 +104,6 @@ pub enum PolicyError {
         "policy {name}: {error}\n  hint: expressions are CEL, e.g. free_cpu / total_cpu, or cluster != 'mac' || cpu <= 4.0"
     )]
     Syntax {
-        /// Which policy.
         name: Message,
         /// What the parser said.
         error: Message,
@@ -120,27 +113,17 @@ pub enum PolicyError {
         "policy {name}: {error}\n  hint: known names are {known}; all numbers are doubles, so write 2.0 rather than 2"
     )]
     Evaluation {
-        /// Which policy.
         name: Message,
-        /// What went wrong.
         error: Message,
         /// The names there are.
         known: String,
     },
     /// Two policies with one name could not be told apart in explanations.
     #[error("policy {name} is listed twice\n  hint: give each its own name, or remove one")]
-    Duplicate {
-        /// Which policy.
-        name: Message,
-    },
+    Duplicate { name: Message },
     /// More than anyone needs; each costs time in every decision.
     #[error("{count} policies, at most {max} are allowed")]
-    TooMany {
-        /// How many were given.
-        count: usize,
-        /// How many are allowed.
-        max: usize,
-    },
+    TooMany { count: usize, max: usize },
 }
 
 fn unknown_hint(similar: Option<&str>) -> String {

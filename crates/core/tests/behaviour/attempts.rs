@@ -10,16 +10,12 @@ use multicluster_types::{Attempt, JobId, Span, State, SubmissionId};
 
 use crate::env::*;
 
-fn submit_of(job: &JobId, attempt: u32, cluster: &str) -> Effect {
-    Effect::Submit { job: job.clone(), attempt: Attempt(attempt), cluster: cluster_name(cluster) }
+fn submit_of(env: &TestEnv, job: &JobId, attempt: u32, cluster: &str) -> Effect {
+    Effect::Submit { run: env.run_of(job, attempt), cluster: cluster_name(cluster) }
 }
 
-fn grant_of(job: &JobId, attempt: u32, cluster: &str) -> Effect {
-    Effect::Grant { job: job.clone(), attempt: Attempt(attempt), cluster: cluster_name(cluster) }
-}
-
-fn stop_of(job: &JobId, cluster: &str) -> Effect {
-    Effect::Stop { job: job.clone(), attempt: Attempt(1), cluster: cluster_name(cluster) }
+fn stop_of(env: &TestEnv, job: &JobId, cluster: &str) -> Effect {
+    Effect::Stop { run: env.run_of(job, 1), cluster: cluster_name(cluster) }
 }
 
 /// A job whose submit request had no answer.
@@ -30,8 +26,8 @@ fn uncertain(env: &mut TestEnv, job: WorkBuilder) -> JobId {
     job
 }
 
-fn looked_up(job: &JobId, question: u32, outcome: LookupOutcome) -> Input {
-    Input::LookedUp { job: job.clone(), attempt: Attempt(1), question, outcome }
+fn looked_up(env: &TestEnv, job: &JobId, question: u32, outcome: LookupOutcome) -> Input {
+    Input::LookedUp { run: env.run_of(job, 1), question, outcome }
 }
 
 fn never_started() -> RunStatus {
@@ -45,10 +41,8 @@ fn a_submit_without_an_answer_is_unknown_and_looked_up() {
     let mut env = TestEnv::pair();
     let job = uncertain(&mut env, a_job());
     assert_eq!(env.state(&job), State::Unknown);
-    let [Effect::Lookup { job: asked, attempt: Attempt(1), cluster, .. }] = &env.take_effects(1)[..] else {
-        panic!()
-    };
-    assert_eq!((asked, cluster.as_str()), (&job, "centos"));
+    let [Effect::Lookup { run, cluster, .. }] = &env.take_effects(1)[..] else { panic!() };
+    assert_eq!((run, cluster.as_str()), (&env.run_of(&job, 1), "centos"));
 }
 
 #[test]
@@ -76,7 +70,7 @@ fn what_the_same_head_never_got_is_sent_again_under_the_same_id() {
     let job = uncertain(&mut env, a_job());
     env.answer(&job, env.not_found("centos"));
     assert_eq!(env.state(&job), State::Dispatching);
-    assert_eq!(env.take_effects(1), [submit_of(&job, 1, "centos")]);
+    assert_eq!(env.take_effects(1), [submit_of(&env, &job, 1, "centos")]);
     env.run(&job);
     env.succeed(&job);
     assert_eq!(env.history(&job), [(1, "centos", Succeeded)]);
@@ -93,7 +87,7 @@ fn what_a_restarted_head_does_not_know_may_have_run_and_is_failed() {
     assert_eq!(env.state(&job), State::Failed);
     assert_eq!(
         env.summary(&job),
-        "failed on centos: cluster centos was started anew and lost it; whether it had finished is unknown"
+        "failed on centos: cluster centos restarted and no longer knows this job; it may or may not have finished"
     );
 }
 
@@ -104,7 +98,7 @@ fn idempotent_work_that_a_restarted_head_does_not_know_runs_again() {
     env.fake("only").session = "session_2".into();
     env.answer(&job, env.not_found("only"));
     env.advance_s(1);
-    assert_eq!(env.take_effects(1), [submit_of(&job, 2, "only")]);
+    assert_eq!(env.take_effects(1), [submit_of(&env, &job, 2, "only")]);
     assert_eq!(env.history(&job), [(1, "only", Lost)]);
 }
 
@@ -160,11 +154,11 @@ fn news_of_an_earlier_attempt_is_dropped() {
     let job = env.submit(a_job());
     env.dispatched(&job, DispatchOutcome::Failed("no agent".into()));
     env.advance_s(1);
-    let (attempt, before) = (Attempt(1), env.core.durable());
+    let (run, before) = (env.run_of(&job, 1), env.core.durable());
     let (outcome, took) = (DispatchOutcome::Accepted, Span::ZERO);
-    env.send(Input::Dispatched { job: job.clone(), attempt, outcome, took });
+    env.send(Input::Dispatched { run: run.clone(), outcome, took });
     env.send(env.seen("centos", &job, 1, RunStatus::Succeeded));
-    env.send(Input::StopSent { job, attempt, answered: true });
+    env.send(Input::StopSent { run, answered: true });
     assert_eq!(env.core.durable(), before);
 }
 
@@ -175,10 +169,10 @@ fn only_the_answer_to_the_latest_question_counts() {
     let [Effect::Lookup { question: first, .. }] = env.take_effects(1)[..] else { panic!() };
     env.advance_s(1);
     let [Effect::Lookup { question: second, .. }] = env.take_effects(1)[..] else { panic!() };
-    env.send(looked_up(&job, first, env.not_found("only")));
+    env.send(looked_up(&env, &job, first, env.not_found("only")));
     assert_eq!(env.state(&job), State::Unknown);
-    env.send(looked_up(&job, second, LookupOutcome::Found(RunStatus::Running)));
-    env.send(looked_up(&job, second, env.not_found("only")));
+    env.send(looked_up(&env, &job, second, LookupOutcome::Found(RunStatus::Running)));
+    env.send(looked_up(&env, &job, second, env.not_found("only")));
     assert_eq!(env.state(&job), State::Running);
 }
 
@@ -206,7 +200,7 @@ fn nothing_that_arrives_after_the_end_changes_it() {
     }
     env.accept(&job);
     env.dispatched(&job, DispatchOutcome::Unknown("late".into()));
-    env.send(looked_up(&job, 1, LookupOutcome::NoAnswer));
+    env.send(looked_up(&env, &job, 1, LookupOutcome::NoAnswer));
     assert_eq!(env.core.durable(), before);
     env.assert_quiet();
     assert_eq!(env.history(&job), [(1, "only", Succeeded)]);
@@ -244,7 +238,7 @@ fn a_job_missing_from_a_complete_list_is_asked_about() {
     env.run(&there);
     env.run(&gone);
     env.effects.clear();
-    let seen = Observation { job: there.clone(), attempt: Attempt(1), status: RunStatus::Running };
+    let seen = Observation { run: env.run_of(&there, 1), status: RunStatus::Running };
     env.send(env.watched("only", Some(env.now), vec![seen.clone()]));
     env.assert_quiet();
     env.now = env.now + Span::seconds(5);
@@ -252,7 +246,7 @@ fn a_job_missing_from_a_complete_list_is_asked_about() {
     env.answer(&gone, env.not_found("only"));
     env.assert_quiet();
     assert_eq!([env.state(&there), env.state(&gone)], [State::Running, State::Failed]);
-    assert_eq!(env.summary(&gone), "failed on only: cluster only no longer knows it");
+    assert_eq!(env.summary(&gone), "failed on only: cluster only no longer knows this job");
 }
 
 // ---- crashes
@@ -267,7 +261,7 @@ fn an_intent_without_a_report_is_looked_up_before_anything_else() {
     env.poll("only");
     assert!(matches!(env.effects[..], [Effect::Lookup { .. }]), "{:?}", env.effects);
     env.answer(&job, env.not_found("only"));
-    assert_eq!(env.take_effects(1), [submit_of(&job, 1, "only")]);
+    assert_eq!(env.take_effects(1), [submit_of(&env, &job, 1, "only")]);
 }
 
 #[test]
@@ -309,7 +303,7 @@ fn a_wish_to_stop_and_a_backoff_survive_a_crash() {
     env.crash();
     assert_eq!(env.core.explain(&retried).unwrap().backing_off_until, until);
     env.advance_s(5);
-    assert!(env.effects.contains(&stop_of(&stopping, "only")), "{:?}", env.effects);
+    assert!(env.effects.contains(&stop_of(&env, &stopping, "only")), "{:?}", env.effects);
     assert_eq!(env.attempt(&retried).0, 2);
 }
 
@@ -333,7 +327,7 @@ fn a_job_on_its_way_is_stopped_as_soon_as_it_arrives() {
     env.stop(&fails).unwrap();
     env.assert_quiet();
     env.accept(&arrives);
-    assert_eq!(env.take_effects(1), [stop_of(&arrives, "only")]);
+    assert_eq!(env.take_effects(1), [stop_of(&env, &arrives, "only")]);
     env.dispatched(&fails, DispatchOutcome::Failed("no agent".into()));
     assert_eq!(env.state(&fails), State::Stopped);
     assert_eq!(env.history(&fails), [(1, "only", NotStarted)]);
@@ -350,9 +344,9 @@ fn a_stop_is_repeated_until_the_job_is_over() {
         env.effects.clear();
         env.stop(&job).unwrap();
         env.stop(&job).unwrap();
-        assert_eq!(env.take_effects(1), [stop_of(&job, "only")]);
+        assert_eq!(env.take_effects(1), [stop_of(&env, &job, "only")]);
         env.advance_s(15);
-        assert_eq!(env.take_effects(3), vec![stop_of(&job, "only"); 3]);
+        assert_eq!(env.take_effects(3), vec![stop_of(&env, &job, "only"); 3]);
         env.observe(&job, RunStatus::Stopped);
         env.advance_s(60);
         env.assert_quiet();
@@ -367,7 +361,7 @@ fn a_lost_job_is_stopped_when_it_is_found() {
     env.stop(&job).unwrap();
     env.advance_s(1);
     env.answer(&job, LookupOutcome::Found(RunStatus::Running));
-    assert!(env.effects.contains(&stop_of(&job, "only")));
+    assert!(env.effects.contains(&stop_of(&env, &job, "only")));
 }
 
 #[test]
@@ -378,9 +372,9 @@ fn a_cluster_that_never_takes_a_request_does_not_keep_it_for_ever() {
     for _ in 0..600 {
         for effect in std::mem::take(&mut env.effects) {
             match effect {
-                Effect::Lookup { attempt, question, .. } => {
+                Effect::Lookup { run, question, .. } => {
                     let outcome = env.not_found("only");
-                    env.send(Input::LookedUp { job: job.clone(), attempt, question, outcome });
+                    env.send(Input::LookedUp { run, question, outcome });
                 }
                 Effect::Submit { .. } => env.dispatched(&job, DispatchOutcome::Failed("no agent".into())),
                 _ => {}
@@ -435,7 +429,7 @@ fn a_job_that_has_ended_cannot_be_stopped() {
     assert_eq!(refusal.code(), "wrong_state");
     assert_eq!(
         refusal.to_string(),
-        "job job-1 is succeeded, so it cannot be stopped\n  hint: it has ended already"
+        "job job-1 is succeeded, so it cannot be stopped\n  hint: it has already ended"
     );
 }
 
@@ -473,7 +467,7 @@ fn a_placement_is_granted_and_runs_from_its_first_heartbeat() {
     for work in [a_task(), an_actor()] {
         let mut env = TestEnv::only();
         let task = env.submit(work);
-        assert_eq!(env.take_effects(1), [grant_of(&task, 1, "only")]);
+        assert_eq!(env.grants, [(env.run_of(&task, 1), cluster_name("only"))]);
         assert_eq!(env.state(&task), State::Dispatching);
         assert_eq!(env.heartbeat(&task), Ok(Reply::Alive { stopping: false }));
         assert_eq!(env.state(&task), State::Running);
@@ -491,7 +485,7 @@ fn a_placement_lives_as_long_as_its_heartbeat() {
     env.advance_s(30);
     assert_eq!(
         env.summary(&task),
-        "failed on only: its holder was not heard of for 30s; the placement on only was given up"
+        "failed on only: its holder was silent for 30s; the placement on only was released"
     );
     assert!(env.view("only").promised.is_empty());
     let refusal = env.heartbeat(&task).unwrap_err();
@@ -527,7 +521,7 @@ fn a_placement_that_nobody_waits_for_is_given_up() {
         let granted = Reply::Granted { attempt: Attempt(1) };
         assert!(answer == Reply::Waits || answer == granted, "{answer:?}");
     }
-    assert_eq!(env.summary(&forgotten), "stopped: its caller was not heard of for 30s while it waited");
+    assert_eq!(env.summary(&forgotten), "stopped: its caller was silent for 30s while it was queued");
     // The slot of the 40-second rule goes to the one that is asked for.
     env.advance_s(10);
     assert_eq!(env.state(&asked_for), State::Dispatching);
@@ -641,14 +635,14 @@ fn a_placement_is_withdrawn_wherever_it_is() {
 }
 
 #[test]
-fn a_stopped_placement_is_revoked_and_its_heartbeat_says_so() {
+fn the_heartbeat_of_a_stopped_placement_says_that_it_is_to_be_given_up() {
     let mut env = TestEnv::only();
     let [given_up, silent] = [env.submit(an_actor()), env.submit(an_actor())];
     env.effects.clear();
     for actor in [&given_up, &silent] {
         env.heartbeat(actor).unwrap();
         env.stop(actor).unwrap();
-        assert_eq!(env.take_effects(1), [Effect::Revoke { job: actor.clone(), attempt: Attempt(1) }]);
+        env.assert_quiet();
         assert_eq!(env.heartbeat(actor), Ok(Reply::Alive { stopping: true }));
     }
     env.release(&given_up, ReleaseOutcome::Stopped).unwrap();
@@ -672,13 +666,14 @@ fn an_unreachable_cluster_counts_for_the_breaker_and_another_is_tried() {
 }
 
 #[test]
-fn placements_survive_a_crash_and_an_unheard_grant_is_repeated() {
+fn placements_survive_a_crash_and_an_unheard_grant_is_told_when_its_caller_asks() {
     let mut env = TestEnv::only();
     let [unheard, alive] = [env.submit(a_task()), env.submit(a_task())];
     env.heartbeat(&alive).unwrap();
     env.advance_s(25);
     env.crash();
-    assert_eq!(env.take_effects(1), [grant_of(&unheard, 1, "only")]);
+    let granted = Reply::Granted { attempt: Attempt(1) };
+    assert_eq!(env.ask(Input::Waits { job: unheard.clone() }), Ok(granted));
     env.advance_s(25);
     env.heartbeat(&alive).unwrap();
     env.advance_s(5);
@@ -703,7 +698,7 @@ fn an_id_in_use_by_somebody_else_is_tried_again_under_the_next_one() {
         assert_eq!(env.state(&job), State::Queued);
         env.effects.clear();
         env.advance_s(30);
-        assert_eq!(env.take_effects(1), [submit_of(&job, 2, "only")]);
+        assert_eq!(env.take_effects(1), [submit_of(&env, &job, 2, "only")]);
     }
 }
 
@@ -724,8 +719,39 @@ fn a_forgotten_job_is_deleted_from_its_cluster() {
     let job = env.submit(a_job());
     env.run(&job);
     env.succeed(&job);
-    let submitted_at = env.core.job(&job).unwrap().submitted_at;
-    let out = env.core.handle(env.now, Input::Delete { job: job.clone() });
-    let cluster = cluster_name("only");
-    assert_eq!(out.effects, [Effect::Forget { job, attempt: Attempt(1), cluster, submitted_at }]);
+    let (run, cluster) = (env.latest(&job), cluster_name("only"));
+    let out = env.core.handle(env.now, Input::Delete { job });
+    assert_eq!(out.effects, [Effect::Forget { run, cluster }]);
+}
+
+#[test]
+fn what_is_said_about_an_earlier_job_of_the_same_id_is_dropped() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job().id("again"));
+    let earlier = env.latest(&job);
+    env.run(&job);
+    env.succeed(&job);
+    env.ask(Input::Delete { job: job.clone() }).unwrap();
+    env.now = env.now + Span::seconds(1);
+    env.submit(a_job().id("again"));
+    env.accept(&job);
+    let before = env.core.durable();
+    let took = Span::ZERO;
+    env.send(Input::Dispatched { run: earlier.clone(), outcome: DispatchOutcome::Failed("no".into()), took });
+    env.send(env.watched(
+        "only",
+        None,
+        vec![Observation {
+            run: earlier.clone(),
+            status: RunStatus::Failed { message: "exit code 1".into(), never_started: false },
+        }],
+    ));
+    assert_eq!(env.core.durable(), before);
+    assert!(!env.core.is_latest(&earlier) && env.core.is_latest(&env.latest(&job)));
+    // Nor is it taken for the one that should be there.
+    env.effects.clear();
+    env.now = env.now + Span::seconds(5);
+    let seen = Observation { run: earlier, status: RunStatus::Running };
+    env.send(env.watched("only", Some(env.now), vec![seen]));
+    assert!(matches!(env.effects[..], [Effect::Lookup { .. }]), "{:?}", env.effects);
 }

@@ -4,7 +4,7 @@
 
 use multicluster_core::{
     DispatchOutcome, Effect, HealthState, Identity, Input, LookupOutcome, Observation, Parent, Refusal,
-    ReleaseOutcome, Reply, RunStatus, Submission,
+    ReleaseOutcome, Reply, Run, RunStatus, Submission,
 };
 use multicluster_types::{
     Attempt, ClusterName, ClusterSpec, ContentHash, GroupId, HeadMemory, Incarnation, JobId, Kind, Load,
@@ -30,8 +30,9 @@ fn huge() -> Message {
 fn about_job(job: &JobId, attempt: Attempt) -> Vec<(Input, Option<&'static str>)> {
     let job = || job.clone();
     let released = |outcome| (Input::Released { job: job(), attempt, outcome }, Some("no_lease"));
-    let dispatched = |outcome| (Input::Dispatched { job: job(), attempt, outcome, took: Span::ZERO }, None);
-    let looked_up = |outcome| (Input::LookedUp { job: job(), attempt, question: 1, outcome }, None);
+    let run = || Run { job: job(), attempt, life: None };
+    let dispatched = |outcome| (Input::Dispatched { run: run(), outcome, took: Span::ZERO }, None);
+    let looked_up = |outcome| (Input::LookedUp { run: run(), question: 1, outcome }, None);
     vec![
         (Input::Stop { job: job() }, Some("unknown_job")),
         (Input::Rerun { job: job() }, Some("unknown_job")),
@@ -43,7 +44,7 @@ fn about_job(job: &JobId, attempt: Attempt) -> Vec<(Input, Option<&'static str>)
         looked_up(LookupOutcome::Found(RunStatus::Succeeded)),
         looked_up(LookupOutcome::NotFound { incarnation: None }),
         looked_up(LookupOutcome::NoAnswer),
-        (Input::StopSent { job: job(), attempt, answered: true }, None),
+        (Input::StopSent { run: run(), answered: true }, None),
         (Input::Heartbeat { job: job(), attempt }, Some("no_lease")),
         released(ReleaseOutcome::Succeeded),
         released(ReleaseOutcome::Unreachable(huge())),
@@ -167,9 +168,9 @@ fn nothing_panics_on_an_empty_pool() {
 #[test]
 fn odd_batches_are_answered_one_by_one() {
     let mut env = TestEnv::only();
-    assert_eq!(env.ask(Input::SubmitBatch(vec![])), Ok(Reply::Batch(vec![])));
+    assert_eq!(env.ask(a_batch([])), Ok(Reply::Each(vec![])));
     let batch = [a_job().id("a"), a_job().id("a"), a_job().id("a").cpus(1.0), a_job().id("b").prefers("no")];
-    let Ok(Reply::Batch(answers)) = env.ask(Input::SubmitBatch(batch.map(|b| b.0).into())) else { panic!() };
+    let Ok(Reply::Each(answers)) = env.ask(a_batch(batch)) else { panic!() };
     let codes: Vec<_> = answers.iter().map(|a| a.as_ref().map_or_else(Refusal::code, |_| "ok")).collect();
     assert_eq!(codes, ["ok", "ok", "conflict", "unknown_cluster"]);
     assert_eq!(env.core.job_count(), 1);
@@ -302,13 +303,13 @@ fn settings_at_their_limits_do_not_break_anything() {
 /// Answers what is asked, well or badly in turn.
 fn step_somehow(env: &mut TestEnv, step: usize) {
     for effect in std::mem::take(&mut env.effects) {
-        if let Effect::Submit { job, attempt, .. } = effect {
+        if let Effect::Submit { run, .. } = effect {
             let outcome = match step % 3 {
                 0 => DispatchOutcome::Failed("no agent".into()),
                 1 => DispatchOutcome::Unknown("timed out".into()),
                 _ => DispatchOutcome::Accepted,
             };
-            env.send(Input::Dispatched { job, attempt, outcome, took: Span::ZERO });
+            env.send(Input::Dispatched { run, outcome, took: Span::ZERO });
         }
     }
 }
@@ -485,9 +486,14 @@ fn settings() -> impl Strategy<Value = Box<Settings>> {
     })
 }
 
+/// Of the job there is, of an earlier one, or of whichever.
+fn run() -> impl Strategy<Value = Run> {
+    let life = one_of(&[None, Some(Timestamp(0)), Some(Timestamp(1_000_000))]);
+    (job(), attempt(), life).prop_map(|(job, attempt, life)| Run { job, attempt, life })
+}
+
 fn news() -> impl Strategy<Value = Input> {
-    let run =
-        (job(), attempt(), status()).prop_map(|(job, attempt, status)| Observation { job, attempt, status });
+    let seen = (run(), status()).prop_map(|(run, status)| Observation { run, status });
     let moment = prop::option::of(one_of(&[0, 1_100_000, u64::MAX]).prop_map(Timestamp));
     prop_oneof![
         (cluster(), snapshot(), took()).prop_map(|(cluster, snapshot, took)| Input::Polled {
@@ -496,24 +502,14 @@ fn news() -> impl Strategy<Value = Input> {
             took
         }),
         (cluster(), message()).prop_map(|(cluster, error)| Input::PollFailed { cluster, error }),
-        (job(), attempt(), dispatch(), took()).prop_map(|(job, attempt, outcome, took)| Input::Dispatched {
-            job,
-            attempt,
-            outcome,
-            took
-        }),
-        (job(), attempt(), 0..6u32, lookup()).prop_map(|(job, attempt, question, outcome)| Input::LookedUp {
-            job,
-            attempt,
+        (run(), dispatch(), took()).prop_map(|(run, outcome, took)| Input::Dispatched { run, outcome, took }),
+        (run(), 0..6u32, lookup()).prop_map(|(run, question, outcome)| Input::LookedUp {
+            run,
             question,
             outcome
         }),
-        (job(), attempt(), any::<bool>()).prop_map(|(job, attempt, answered)| Input::StopSent {
-            job,
-            attempt,
-            answered
-        }),
-        (cluster(), head(), moment, prop::collection::vec(run, 0..3)).prop_map(
+        (run(), any::<bool>()).prop_map(|(run, answered)| Input::StopSent { run, answered }),
+        (cluster(), head(), moment, prop::collection::vec(seen, 0..3)).prop_map(
             |(cluster, incarnation, complete_at, runs)| Input::Observed {
                 cluster,
                 incarnation,
@@ -533,7 +529,8 @@ fn news() -> impl Strategy<Value = Input> {
 fn request() -> impl Strategy<Value = Input> {
     prop_oneof![
         12 => submission().prop_map(Input::Submit),
-        1 => prop::collection::vec(submission(), 0..5).prop_map(Input::SubmitBatch),
+        1 => prop::collection::vec(submission(), 0..5)
+            .prop_map(|all| Input::Together(all.into_iter().map(Input::Submit).collect())),
         2 => job().prop_map(|job| Input::Stop { job }),
         2 => job().prop_map(|job| Input::Rerun { job }),
         3 => job().prop_map(|job| Input::Delete { job }),
@@ -573,24 +570,26 @@ fn take(env: &mut TestEnv, step: Step) {
             env.now = env.now + span;
             env.send(Input::Tick);
         }
-        Step::Answer(..) if env.effects.is_empty() => {}
+        Step::Answer(..) if env.effects.is_empty() && env.grants.is_empty() => {}
         Step::Answer(which, dispatch, lookup, release) => {
-            let effect = env.effects.remove(which % env.effects.len());
-            let input = match effect {
-                Effect::Submit { job, attempt, .. } => {
-                    Input::Dispatched { job, attempt, outcome: dispatch, took: Span::ZERO }
+            let which = which % (env.effects.len() + env.grants.len());
+            let input = if which < env.grants.len() {
+                let Run { job, attempt, .. } = env.grants.remove(which).0;
+                match which % 2 {
+                    0 => Input::Heartbeat { job, attempt },
+                    _ => Input::Released { job, attempt, outcome: release },
                 }
-                Effect::Lookup { job, attempt, question, .. } => {
-                    Input::LookedUp { job, attempt, question, outcome: lookup }
+            } else {
+                match env.effects.remove(which - env.grants.len()) {
+                    Effect::Submit { run, .. } => {
+                        Input::Dispatched { run, outcome: dispatch, took: Span::ZERO }
+                    }
+                    Effect::Lookup { run, question, .. } => {
+                        Input::LookedUp { run, question, outcome: lookup }
+                    }
+                    Effect::Stop { run, .. } => Input::StopSent { run, answered: which.is_multiple_of(2) },
+                    Effect::Poll { cluster } | Effect::Forget { cluster, .. } => Input::CheckNow { cluster },
                 }
-                Effect::Grant { job, attempt, .. } if which % 2 == 0 => Input::Heartbeat { job, attempt },
-                Effect::Grant { job, attempt, .. } | Effect::Revoke { job, attempt } => {
-                    Input::Released { job, attempt, outcome: release }
-                }
-                Effect::Stop { job, attempt, .. } => {
-                    Input::StopSent { job, attempt, answered: which % 2 == 0 }
-                }
-                Effect::Poll { cluster } | Effect::Forget { cluster, .. } => Input::CheckNow { cluster },
             };
             env.send(input);
         }

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use multicluster_core::{
     Accepted, ClusterChange, ClusterView, Core, DispatchOutcome, Durable, Effect, Event, Identity, Input,
-    LookupOutcome, Observation, Output, Parent, Refusal, ReleaseOutcome, Reply, RunStatus, Submission, Write,
+    LookupOutcome, Observation, Output, Parent, Refusal, ReleaseOutcome, Reply, Run, RunStatus, Submission,
+    Write,
     record::{AttemptOutcome, AttemptRecord, JobRecord},
 };
 use multicluster_types::{
@@ -228,6 +229,8 @@ pub struct TestEnv {
     pub store: Durable,
     pub fakes: BTreeMap<ClusterName, Fake>,
     pub effects: Vec<Effect>,
+    /// Placements that callers were told of.
+    pub grants: Vec<(Run, ClusterName)>,
     pub events: Vec<Event>,
     pub decisions: Vec<Decision>,
     pub attempts: Vec<AttemptRecord>,
@@ -252,6 +255,7 @@ impl TestEnv {
             store: Durable::default(),
             fakes: BTreeMap::new(),
             effects: Vec::new(),
+            grants: Vec::new(),
             events: Vec::new(),
             decisions: Vec::new(),
             attempts: Vec::new(),
@@ -330,6 +334,9 @@ impl TestEnv {
         }
         self.core.check().unwrap();
         assert_eq!(self.store, self.core.durable(), "the writes add up to the live state");
+        assert_eq!(out.impossible, [], "nothing is tried that the state diagram does not have");
+        let granted: Vec<_> = out.events.iter().filter_map(|event| self.granted(event)).collect();
+        self.grants.extend(granted);
         self.effects.extend(
             out.effects.into_iter().filter(|e| !matches!(e, Effect::Poll { .. } | Effect::Forget { .. })),
         );
@@ -337,11 +344,19 @@ impl TestEnv {
         out.reply
     }
 
+    /// The placement that an event tells its caller of.
+    fn granted(&self, event: &Event) -> Option<(Run, ClusterName)> {
+        let Event::Job { job, state: State::Dispatching, cluster, attempt, .. } = event else { return None };
+        let record = self.core.job(job).filter(|record| record.work.kind != Kind::Job)?;
+        let run = Run { job: job.clone(), attempt: (*attempt)?, life: Some(record.submitted_at) };
+        Some((run, cluster.clone()?))
+    }
+
     /// A crash after the commit and before any effect: rebuilt from the store.
     pub fn crash(&mut self) {
         let settings = self.core.settings().clone();
         self.core = Core::rebuild(self.now, settings, through_json(&self.store)).unwrap();
-        self.effects.clear();
+        (self.effects, self.grants) = (Vec::new(), Vec::new());
         let out = self.core.recover();
         self.commit(out);
     }
@@ -456,10 +471,21 @@ impl TestEnv {
         Attempt(self.core.job(job).unwrap().attempts)
     }
 
+    /// One attempt of this job, as the core gives it out.
+    pub fn run_of(&self, job: &JobId, attempt: u32) -> Run {
+        let life = self.core.job(job).map(|record| record.submitted_at);
+        Run { job: job.clone(), attempt: Attempt(attempt), life }
+    }
+
+    /// Its latest.
+    pub fn latest(&self, job: &JobId) -> Run {
+        self.run_of(job, self.attempt(job).0)
+    }
+
     pub fn dispatched(&mut self, job: &JobId, outcome: DispatchOutcome) {
         let live = self.core.job(job).and_then(JobRecord::live);
         let took = live.map_or(Span::ZERO, |live| self.fakes[&live.cluster].takes);
-        self.send(Input::Dispatched { job: job.clone(), attempt: self.attempt(job), outcome, took });
+        self.send(Input::Dispatched { run: self.latest(job), outcome, took });
     }
 
     pub fn accept(&mut self, job: &JobId) {
@@ -467,7 +493,7 @@ impl TestEnv {
     }
 
     pub fn observe(&mut self, job: &JobId, status: RunStatus) {
-        let run = Observation { job: job.clone(), attempt: self.attempt(job), status };
+        let run = Observation { run: self.latest(job), status };
         let Some(live) = self.core.job(job).and_then(|record| record.live()) else { return };
         let cluster = live.cluster.clone();
         let incarnation = Some(Incarnation::new(&self.fakes[&cluster].session).unwrap());
@@ -476,7 +502,7 @@ impl TestEnv {
 
     /// A watch of a cluster's present head saw one attempt there.
     pub fn seen(&self, cluster: &str, job: &JobId, attempt: u32, status: RunStatus) -> Input {
-        let run = Observation { job: job.clone(), attempt: Attempt(attempt), status };
+        let run = Observation { run: self.run_of(job, attempt), status };
         self.watched(cluster, None, vec![run])
     }
 
@@ -525,21 +551,22 @@ impl TestEnv {
     /// Does everything asked of the clusters as ones would that run it at once and
     /// well. What was never sent is not found.
     pub fn obey(&mut self) {
-        while !self.effects.is_empty() {
-            match self.effects.remove(0) {
-                Effect::Submit { job, .. } => {
-                    self.run(&job);
-                    self.succeed(&job);
-                }
-                Effect::Grant { job, .. } => {
-                    self.heartbeat(&job).unwrap();
-                    self.release(&job, ReleaseOutcome::Succeeded).unwrap();
-                }
-                Effect::Lookup { job, attempt, cluster, question } => {
-                    let outcome = self.not_found(cluster.as_str());
-                    self.send(Input::LookedUp { job, attempt, question, outcome });
-                }
-                Effect::Stop { .. } | Effect::Revoke { .. } | Effect::Poll { .. } | Effect::Forget { .. } => {
+        while !self.effects.is_empty() || !self.grants.is_empty() {
+            for (run, _) in std::mem::take(&mut self.grants) {
+                self.heartbeat(&run.job).unwrap();
+                self.release(&run.job, ReleaseOutcome::Succeeded).unwrap();
+            }
+            for effect in std::mem::take(&mut self.effects) {
+                match effect {
+                    Effect::Submit { run, .. } => {
+                        self.run(&run.job);
+                        self.succeed(&run.job);
+                    }
+                    Effect::Lookup { run, cluster, question } => {
+                        let outcome = self.not_found(cluster.as_str());
+                        self.send(Input::LookedUp { run, question, outcome });
+                    }
+                    Effect::Stop { .. } | Effect::Poll { .. } | Effect::Forget { .. } => {}
                 }
             }
         }
@@ -547,10 +574,10 @@ impl TestEnv {
 
     /// Answers the open look-up of a job.
     pub fn answer(&mut self, job: &JobId, outcome: LookupOutcome) {
-        let is_mine = |e: &Effect| matches!(e, Effect::Lookup { job: j, .. } if j == job);
+        let is_mine = |e: &Effect| matches!(e, Effect::Lookup { run, .. } if run.job == *job);
         let at = self.effects.iter().rposition(is_mine).expect("a look-up is open");
-        let Effect::Lookup { attempt, question, .. } = self.effects.remove(at) else { unreachable!() };
-        self.send(Input::LookedUp { job: job.clone(), attempt, question, outcome });
+        let Effect::Lookup { run, question, .. } = self.effects.remove(at) else { unreachable!() };
+        self.send(Input::LookedUp { run, question, outcome });
     }
 
     pub fn not_found(&self, cluster: &str) -> LookupOutcome {
@@ -613,6 +640,11 @@ impl TestEnv {
         let of_job = self.attempts.iter().filter(|a| a.job == *job);
         of_job.map(|a| (a.live.attempt.0, a.live.cluster.as_str(), a.outcome)).collect()
     }
+}
+
+/// Many submissions at once.
+pub fn a_batch(submissions: impl IntoIterator<Item = WorkBuilder>) -> Input {
+    Input::Together(submissions.into_iter().map(|builder| Input::Submit(builder.0)).collect())
 }
 
 /// What a store gives back: every record as it is after being written as text.

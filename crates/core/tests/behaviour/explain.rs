@@ -69,10 +69,10 @@ fn a_job_that_fits_nowhere_says_what_is_missing() {
     env.advance_s(3600);
     assert_eq!(
         env.summary(&job),
-        "queued for 3600 s, next in line\nonly: too small: memory 128 GiB asked, 59.6 GiB in all"
+        "queued for 3600 s, next in line\nonly: too small: memory 128 GiB requested, 59.6 GiB in total"
     );
     let gpu = env.submit(a_job().demand(&[("A100", 1.0)]));
-    assert_eq!(env.summary(&gpu), "queued for 0 s, 1 ahead\nonly: too small: A100 1 asked, 0 in all");
+    assert_eq!(env.summary(&gpu), "queued for 0 s, 1 ahead\nonly: too small: A100 1 requested, 0 in total");
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_live_job_says_where_it_is_and_whether_it_can_be_reached() {
     env.lose("only");
     env.advance_s(90);
     let unreachable = "unknown on only (attempt 1), unreachable for 90 s: \
-                       it is neither failed nor run again until the cluster answers";
+                       it will not be failed or run again until the cluster answers";
     assert_eq!(env.summary(&job), unreachable);
     env.stop(&job).unwrap();
     assert_eq!(env.summary(&job), format!("{unreachable}, being stopped"));
@@ -372,7 +372,7 @@ fn what_if_says_when_a_submission_would_be_refused() {
     env.cluster(a_cluster("only"));
     assert_eq!(
         refused(&env, &a_job().cpus(9.0)),
-        "no cluster could ever take this: only: too small: CPU 9 asked, 8 in all\n  \
+        "no cluster could ever take this: only: too small: CPU 9 requested, 8 in total\n  \
          hint: ask for less, or set infeasible: queue"
     );
     env.set("max_queue", "0");

@@ -254,7 +254,7 @@ fn nobody_is_told_how_the_submission_of_another_failed() {
     env.fake("only").takes = Span(10);
     let jobs = jobs(&mut env, 3);
     env.dispatched(&jobs[0], DispatchOutcome::Unknown("submission_id secret already exists".into()));
-    let lowered = Some("a submission had no answer".into());
+    let lowered = Some("a submission got no answer".into());
     assert_eq!(env.reason(&jobs[2], "only"), Reason::Starting { jobs: 2, limit: 1, lowered });
 }
 

@@ -66,7 +66,7 @@ fn a_head_is_explained_as_the_job_itself_is() {
     }
     assert_eq!(
         heads[2].why.summary(Lang::En),
-        "queued for 10 s, 3 ahead\nonly: too small: CPU 9 asked, 8 in all"
+        "queued for 10 s, 3 ahead\nonly: too small: CPU 9 requested, 8 in total"
     );
 }
 

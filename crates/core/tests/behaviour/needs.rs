@@ -29,7 +29,7 @@ fn a_job_that_needs_a_whole_cluster_goes_to_an_empty_one_and_the_third_waits_for
     assert_eq!(env.state(&jobs[2]), State::Queued);
     let first = env.place(&jobs[0]).to_owned();
     let reason = env.reason(&jobs[2], &first);
-    assert_eq!(reason.describe(env.now, Lang::En), "no room: CPU 16 asked, 0 free, running jobs need 16");
+    assert_eq!(reason.describe(env.now, Lang::En), "no room: CPU 16 requested, 0 free, running jobs need 16");
     env.succeed(&jobs[0]);
     env.uses(&first, &[]);
     assert_eq!(env.place(&jobs[2]), first);
@@ -152,9 +152,12 @@ fn the_owner_of_a_larger_need_is_told_at_once_that_no_cluster_is_large_enough() 
     let mut env = TestEnv::unspaced();
     env.cluster(a_cluster("a").cpus(10.0)).cluster(a_cluster("b").cpus(10.0));
     let told = env.try_submit(a_job().needs(SIXTEEN)).unwrap();
-    let notice = "needs CPU 16, the largest cluster has 10: waits until one grows";
+    let notice = "needs CPU 16, but the largest cluster has 10; queued until a cluster grows";
     assert_eq!(told.notice.as_ref().map(ToString::to_string).as_deref(), Some(notice));
-    assert_eq!(env.reason(&told.job, "a").describe(env.now, Lang::En), "too small: CPU 16 asked, 10 in all");
+    assert_eq!(
+        env.reason(&told.job, "a").describe(env.now, Lang::En),
+        "too small: CPU 16 requested, 10 in total"
+    );
     assert!(env.try_submit(a_job().needs(&[("CPU", 10.0)])).unwrap().notice.is_none());
     env.fake("b").total = amounts(SIXTEEN);
     env.poll("b");
@@ -166,5 +169,5 @@ fn needs_that_no_cluster_has_are_refused_where_the_pool_rejects() {
     let mut env = users_pool();
     env.set("infeasible", "reject");
     let refused = env.try_submit(a_job().needs(&[("CPU", 17.0)])).unwrap_err().to_string();
-    assert!(refused.contains("too small: CPU 17 asked, 16 in all"), "{refused}");
+    assert!(refused.contains("too small: CPU 17 requested, 16 in total"), "{refused}");
 }

@@ -17,7 +17,7 @@ fn what_must_be_on_one_node_never_goes_where_no_node_is_large_enough() {
     let job = env.submit(a_job().cpus(6.0));
     for id in [job.clone(), env.submit(a_task().cpus(6.0)), env.submit(an_actor().cpus(6.0))] {
         let reason = env.reason(&id, "two");
-        assert_eq!(reason.describe(env.now, Lang::En), "largest node has CPU 4, 6 asked on one node");
+        assert_eq!(reason.describe(env.now, Lang::En), "largest node has CPU 4, 6 requested on one node");
     }
     env.cluster(a_cluster("large").cpus(8.0));
     assert_eq!(env.place(&job), "large");
@@ -40,7 +40,7 @@ fn a_node_must_have_it_free_all_at_once() {
     let reason = env.reason(&job, "two");
     assert_eq!(
         reason.describe(env.now, Lang::En),
-        "no node has room: CPU 4 asked on one node, at most 3 free"
+        "no node has room: CPU 4 requested on one node, at most 3 free"
     );
     let fits = env.submit(a_task().cpus(3.0));
     assert_eq!(env.place(&fits), "two");
@@ -68,7 +68,7 @@ fn a_job_with_a_label_selector_goes_only_where_a_node_matches() {
     let job = env.submit(a_job().labels("gpu", "in(A100, H100)"));
     assert_eq!(env.place(&job), "gpus");
     let none = env.submit(a_job().labels("gpu", "T4"));
-    assert_eq!(env.reason(&none, "plain").describe(env.now, Lang::En), "no node carries gpu=T4");
+    assert_eq!(env.reason(&none, "plain").describe(env.now, Lang::En), "no node matches gpu=T4");
     assert_eq!(env.view("gpus").drivers, 0, "it may run on any node that matches");
     let large = env.submit(a_job().cpus(5.0).labels("gpu", "A100"));
     assert_eq!(env.reason(&large, "gpus").kind(), ReasonKind::NodeTooSmall);

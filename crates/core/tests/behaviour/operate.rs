@@ -4,7 +4,7 @@ use multicluster_core::{
     ClusterChange, Effect, HealthState, Input, LookupOutcome, Refusal, RunStatus, record::Source,
 };
 use multicluster_types::{
-    Attempt, ClusterSpec, PolicyRule, PolicySpec, Reason, ReasonKind, Settings, Span, State, Timestamp,
+    ClusterSpec, PolicyRule, PolicySpec, Reason, ReasonKind, Settings, Span, State, Timestamp,
 };
 
 use crate::env::*;
@@ -134,7 +134,7 @@ fn a_forced_removal_does_not_wait() {
     env.run(&job);
     env.ask(remove("mac", true)).unwrap();
     assert_eq!(names(&env), ["centos"]);
-    assert_eq!(env.summary(&job), "failed on mac: cluster mac was removed while this was on it");
+    assert_eq!(env.summary(&job), "failed on mac: cluster mac was removed while this job was on it");
     assert_eq!(env.state(&actor), State::Failed);
     env.advance_s(1);
     assert_eq!(env.place(&idempotent), "centos");
@@ -409,8 +409,8 @@ fn a_failed_or_stopped_job_is_run_again_under_its_id() {
         env.observe(&job, status);
         env.effects.clear();
         env.ask(Input::Rerun { job: job.clone() }).unwrap();
-        let (attempt, cluster) = (Attempt(n), cluster_name("only"));
-        assert_eq!(env.take_effects(1), [Effect::Submit { job: job.clone(), attempt, cluster }]);
+        let (run, cluster) = (env.run_of(&job, n), cluster_name("only"));
+        assert_eq!(env.take_effects(1), [Effect::Submit { run, cluster }]);
     }
     let live = env.ask(Input::Rerun { job: job.clone() }).unwrap_err();
     env.succeed(&job);

@@ -141,7 +141,7 @@ fn a_policy_that_moves_into_the_settings_is_theirs_from_then_on() {
     assert_eq!(env.registered(), ["small"]);
     let (name, change) = env.policy_events()[2];
     assert_eq!(name, "to_mac");
-    assert_eq!(*change, PolicyChange::Removed(Some("the settings have one of this name now".into())));
+    assert_eq!(*change, PolicyChange::Removed(Some("the settings now have a policy of this name".into())));
     assert_eq!(env.remove_policy("to_mac").unwrap_err().code(), "file_policy");
     env.reload(|policies| policies.retain(|spec| spec.name.as_str() != "to_mac"));
     assert_eq!(env.registered(), ["small"], "it does not come back by itself");

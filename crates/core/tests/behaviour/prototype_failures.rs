@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use multicluster_core::{DispatchOutcome, Duplicate, Effect, ReleaseOutcome, record::AttemptOutcome};
 use multicluster_types::{
-    Attempt, Kind, Reason, ReasonKind, Span, State, SubmissionId, Work, settings::ExecutionMode,
+    Kind, Reason, ReasonKind, Span, State, SubmissionId, Work, settings::ExecutionMode,
 };
 
 use crate::env::*;
@@ -89,7 +89,7 @@ fn each_job_is_sent_to_its_own_cluster_and_nothing_is_shared() {
     let before = environments(&env);
     for wanted in ["centos", "mac", "mac", "centos", "mac"] {
         let job = env.submit(a_job().prefers(wanted));
-        let submit = Effect::Submit { job: job.clone(), attempt: Attempt(1), cluster: cluster_name(wanted) };
+        let submit = Effect::Submit { run: env.run_of(&job, 1), cluster: cluster_name(wanted) };
         assert_eq!(env.take_effects(1), [submit]);
         let decision = env.decisions.last().unwrap();
         assert_eq!((&decision.job, decision.cluster.as_str()), (&job, wanted));
@@ -251,12 +251,8 @@ fn a_second_actor_of_a_class_gets_its_own_placement() {
     let mut env = TestEnv::only();
     let actors = [env.submit(an_actor().cpus(1.0)), env.submit(an_actor().cpus(1.0))];
     assert_ne!(actors[0], actors[1]);
-    let grant = |job: &_| Effect::Grant {
-        job: Clone::clone(job),
-        attempt: Attempt(1),
-        cluster: cluster_name("only"),
-    };
-    assert_eq!(env.take_effects(2), [grant(&actors[0]), grant(&actors[1])]);
+    let grant = |job: &_| (env.run_of(job, 1), cluster_name("only"));
+    assert_eq!(env.grants, [grant(&actors[0]), grant(&actors[1])]);
     env.heartbeat(&actors[0]).unwrap();
     env.release(&actors[0], ReleaseOutcome::Stopped).unwrap();
     env.heartbeat(&actors[1]).unwrap();

@@ -62,8 +62,8 @@ fn a_batch_that_does_not_fit_is_taken_as_far_as_it_does() {
     let mut env = TestEnv::with(|s| s.max_queue = 3);
     env.cluster(a_cluster("only"));
     env.cordon("only");
-    let batch = (0..5).map(|n| a_task().id(&format!("t{n}")).0).collect();
-    let Reply::Batch(answers) = env.ask(Input::SubmitBatch(batch)).unwrap() else { panic!() };
+    let batch = (0..5).map(|n| a_task().id(&format!("t{n}")));
+    let Reply::Each(answers) = env.ask(a_batch(batch)).unwrap() else { panic!() };
     let taken: Vec<_> = answers.iter().map(Result::is_ok).collect();
     assert_eq!(taken, [true, true, true, false, false]);
 }
@@ -272,8 +272,8 @@ fn what_can_never_run_here_reserves_nothing() {
 fn a_batch_is_placed_in_one_cycle() {
     let mut env = TestEnv::only();
     env.set("max_starting", "100");
-    let batch = (0..100).map(|n| a_job().id(&format!("j{n}")).0).collect();
-    let cycle = cycle_of(&mut env, Input::SubmitBatch(batch)).unwrap();
+    let batch = (0..100).map(|n| a_job().id(&format!("j{n}")));
+    let cycle = cycle_of(&mut env, a_batch(batch)).unwrap();
     assert_eq!(cycle, CycleStats { heads: 100, looks: 100, placed: 100, rejections: BTreeMap::new() });
 }
 
@@ -283,8 +283,8 @@ fn a_cycle_looks_at_the_head_of_each_class_not_at_each_job() {
     for cluster in ["centos", "mac"] {
         env.uses(cluster, &[("CPU", 7.0)]);
     }
-    let batch = (0..20_000).map(|n| a_job().id(&format!("j{n}")).cpus(1.0).0).collect();
-    cycle_of(&mut env, Input::SubmitBatch(batch)).unwrap();
+    let batch = (0..20_000).map(|n| a_job().id(&format!("j{n}")).cpus(1.0));
+    cycle_of(&mut env, a_batch(batch)).unwrap();
     env.fake("mac").used = amounts(&[("CPU", 6.0)]);
     let out = cycle_of_poll(&mut env, "mac").unwrap();
     let rejections = [(ReasonKind::OverThreshold, 2)].into();

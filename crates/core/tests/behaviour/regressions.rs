@@ -120,8 +120,8 @@ fn the_second_of_a_class_starves_too() {
 fn a_trickling_batch_counts_as_one_submission() {
     let mut env = TestEnv::with(|s| s.resource_threshold = settings::Share::percent(100));
     env.cluster(a_cluster("only"));
-    let batch = (0..20).map(|n| a_task().id(&format!("t{n}")).cpus(8.0).batch("b").0).collect();
-    env.send(Input::SubmitBatch(batch));
+    let batch = (0..20).map(|n| a_task().id(&format!("t{n}")).cpus(8.0).batch("b"));
+    env.send(a_batch(batch));
     let urgent = env.submit(a_job().priority(9));
     for n in 0..4 {
         env.advance_s(10);
@@ -150,7 +150,7 @@ fn an_unanswered_stop_of_what_was_given_up_is_repeated() {
     env.run(&job);
     env.bring_back("mac");
     env.effects.clear();
-    env.send(Input::StopSent { job, attempt: Attempt(1), answered: false });
+    env.send(Input::StopSent { run: env.run_of(&job, 1), answered: false });
     env.advance_s(600);
     assert!(env.effects.iter().any(is_stop));
 }
@@ -432,9 +432,8 @@ fn a_job_that_waits_to_be_started_does_not_hold_back_a_task_beside_it() {
     let parent = env.submit(a_job());
     env.run(&parent);
     env.submit(a_job().inside(&parent, "only"));
-    let batch =
-        vec![a_job().id("waits").inside(&parent, "only").0, a_task().id("goes").inside(&parent, "only").0];
-    env.ask(Input::SubmitBatch(batch)).unwrap();
+    let batch = [a_job().id("waits").inside(&parent, "only"), a_task().id("goes").inside(&parent, "only")];
+    env.ask(a_batch(batch)).unwrap();
     assert_eq!(env.reason(&job_id("waits"), "only"), Reason::Starting { jobs: 1, limit: 1, lowered: None });
     assert_eq!(env.place(&job_id("goes")), "only");
 }

@@ -1,7 +1,7 @@
 //! One test (or a few) per line of the rule table in the design.
 
 use multicluster_core::{
-    DispatchOutcome, Duplicate, Effect, Input, LookupOutcome, Refusal, RunStatus, record::AttemptOutcome,
+    DispatchOutcome, Duplicate, Effect, Input, LookupOutcome, Refusal, Run, RunStatus, record::AttemptOutcome,
 };
 use multicluster_types::{
     Dimension, Kind, Lang, PolicyRule, PolicySpec, Reason, ReasonKind, Share, Span, State, Timestamp,
@@ -191,11 +191,11 @@ fn who_connects_itself_goes_only_where_the_versions_are_its_own() {
     let told = |env: &TestEnv, cluster| env.reason(&nowhere, cluster).describe(env.now, Lang::En);
     assert_eq!(
         told(&env, "centos"),
-        "has Ray 2.46.0 with Python 3.11.7, the caller Ray 2.60.0 with Python 3.12"
+        "has Ray 2.46.0 with Python 3.11.7, the caller has Ray 2.60.0 with Python 3.12"
     );
     assert_eq!(
         told(&env, "mac"),
-        "has Ray 2.60.0 with Python 3.11.7, the caller Ray 2.60.0 with Python 3.12"
+        "has Ray 2.60.0 with Python 3.11.7, the caller has Ray 2.60.0 with Python 3.12"
     );
     let job = env.submit(a_job().prefers("centos"));
     assert_eq!(env.place(&job), "centos", "jobs are sent, not connected to");
@@ -347,8 +347,7 @@ fn jobs_and_outside_tasks_are_top_level_and_actors_are_not() {
 fn a_batch_of_tasks_counts_as_one_submission() {
     let mut env = TestEnv::new();
     env.cluster(a_cluster("only"));
-    let batch: Vec<_> = (0..5).map(|i| a_task().id(&format!("t{i}")).cpus(1.0).batch("b1").0).collect();
-    env.send(Input::SubmitBatch(batch));
+    env.send(a_batch((0..5).map(|i| a_task().id(&format!("t{i}")).cpus(1.0).batch("b1"))));
     for i in 0..5 {
         assert_eq!(env.place(&job_id(&format!("t{i}"))), "only");
     }
@@ -375,7 +374,7 @@ fn an_infeasible_demand_is_rejected_at_once_if_configured() {
     let mut env = two_clusters(TestEnv::with(|s| s.set("infeasible", "reject").unwrap()));
     let refusal = env.try_submit(a_job().cpus(100.0)).unwrap_err();
     assert_eq!(refusal.code(), "infeasible");
-    assert!(refusal.to_string().contains("mac: too small: CPU 100 asked, 8 in all"), "{refusal}");
+    assert!(refusal.to_string().contains("mac: too small: CPU 100 requested, 8 in total"), "{refusal}");
     assert!(env.try_submit(a_job().cpus(8.0)).is_ok());
 }
 
@@ -618,7 +617,7 @@ fn retries_back_off_exponentially_with_jitter_and_end() {
     }
     let explanation = env.summary(&job);
     assert!(
-        explanation.contains("could not be started in 10 attempts; the last, on cluster only: no agent"),
+        explanation.contains("failed to start 10 times; last error, on cluster only: no agent"),
         "{explanation}"
     );
 }
@@ -675,13 +674,10 @@ fn idempotent_jobs_of_a_lost_cluster_run_elsewhere_and_the_old_attempt_is_stoppe
     assert_eq!((env.place(&job), env.attempt(&job).0), ("centos", 2));
     env.effects.clear();
     env.bring_back("mac");
-    let stop = Effect::Stop {
-        job: job.clone(),
-        attempt: multicluster_types::Attempt(1),
-        cluster: cluster_name("mac"),
-    };
-    assert_eq!(env.take_effects(1), [stop]);
-    env.send(Input::StopSent { job: job.clone(), attempt: multicluster_types::Attempt(1), answered: true });
+    // Whatever job has its id by then: the attempt is its own.
+    let run = Run { life: None, ..env.run_of(&job, 1) };
+    assert_eq!(env.take_effects(1), [Effect::Stop { run: run.clone(), cluster: cluster_name("mac") }]);
+    env.send(Input::StopSent { run, answered: true });
     assert!(env.store.orphans.is_empty());
 }
 

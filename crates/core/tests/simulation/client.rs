@@ -163,12 +163,11 @@ impl World {
             })
             .collect();
         let ids: Vec<_> = batch.iter().map(|s| s.id.clone()).collect();
-        let Some(Ok(Reply::Batch(each))) = self.tell(Input::SubmitBatch(batch)) else {
-            panic!("a batch is answered")
-        };
+        let batch = Input::Together(batch.into_iter().map(Input::Submit).collect());
+        let Some(Ok(Reply::Each(each))) = self.tell(batch) else { panic!("a batch is answered") };
         assert_eq!(each.len(), ids.len());
         for (id, answer) in ids.iter().zip(each) {
-            if let Ok(accepted) = answer {
+            if let Ok(Reply::Accepted(accepted)) = answer {
                 self.note_accepted(id, &accepted);
             }
         }

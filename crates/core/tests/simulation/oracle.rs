@@ -8,12 +8,12 @@ use std::{
 };
 
 use multicluster_core::{
-    ClusterChange, Core, DispatchOutcome, Durable, Event, Output, Write,
+    ClusterChange, Core, DispatchOutcome, Durable, Event, Output, Run, Write,
     record::{JobRecord, Phase},
 };
 use multicluster_types::{
-    Attempt, ClusterName, Decision, GroupId, JobId, Kind, NodeShape, OnClusterLoss, Origin, Quantity,
-    Resources, Settings, Snapshot, Span, State, Timestamp, Verdict, Work,
+    ClusterName, Decision, GroupId, JobId, Kind, NodeShape, OnClusterLoss, Origin, Quantity, Resources,
+    Settings, Snapshot, Span, State, Timestamp, Verdict, Work,
     settings::{Claims, TagAffinity, Utilization},
 };
 
@@ -105,15 +105,9 @@ impl Oracle {
         self.troubled.insert(cluster.clone());
     }
 
-    pub fn told_submission(
-        &mut self,
-        job: &JobId,
-        attempt: Attempt,
-        outcome: &DispatchOutcome,
-        took: Span,
-        settings: &Settings,
-    ) {
-        let live = self.store.jobs.get(job).and_then(JobRecord::live).filter(|live| live.attempt == attempt);
+    pub fn told_submission(&mut self, run: &Run, outcome: &DispatchOutcome, took: Span, settings: &Settings) {
+        let live = self.store.jobs.get(&run.job).and_then(JobRecord::live);
+        let live = live.filter(|live| live.attempt == run.attempt);
         let Some(cluster) = live.map(|live| live.cluster.clone()) else { return };
         match outcome {
             DispatchOutcome::Failed(_) | DispatchOutcome::Unknown(_) => self.told_trouble(&cluster),
@@ -500,13 +494,13 @@ impl Oracle {
             for record in self.store.jobs.values() {
                 let Some(live) = record.live().filter(|live| live.cluster == *name) else { continue };
                 load.jobs += u32::from(record.work.is_top_level_job());
-                load.starting += u32::from(record.work.kind == Kind::Job && live.running_at.is_none());
+                load.starting += u32::from(record.work.kind == Kind::Job && live.running_at().is_none());
                 let driver = u32::from(record.work.burdens_head());
                 load.drivers += driver;
                 // Ray measures memory every 15 s.
-                load.unseen_drivers += driver * u32::from(unseen(live.running_at, Span::seconds(15)));
+                load.unseen_drivers += driver * u32::from(unseen(live.running_at(), Span::seconds(15)));
                 let inside = record.work.origin == Origin::Inside;
-                if unseen(live.running_at, Span::default()) {
+                if unseen(live.running_at(), Span::default()) {
                     load.assumed.add(&record.work.demand);
                     load.held.add(record.work.on_one_node());
                     if inside {

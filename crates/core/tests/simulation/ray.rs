@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use multicluster_core::RunStatus;
+use multicluster_core::{Run, RunStatus};
 use multicluster_types::{
     Attempt, HeadMemory, Incarnation, JobId, Labels, Load, NodeShape, Platform, Quantity, Resources, Share,
     Snapshot, Span, SubmissionId, Timestamp, Work,
@@ -58,8 +58,7 @@ pub struct Shape {
 
 #[derive(Debug, Clone)]
 pub struct FakeJob {
-    pub job: JobId,
-    pub attempt: Attempt,
+    pub run: Run,
     /// Where its driver is, and what that reserves.
     pub driver: Resources,
     pub node: Option<usize>,
@@ -109,7 +108,7 @@ impl FakeRay {
         self.session += 1;
         self.mode = Mode::Up;
         let killed = self.jobs.values().filter(|job| job.status == RunStatus::Running);
-        let killed = killed.map(|job| (job.job.clone(), job.attempt)).collect();
+        let killed = killed.map(|job| (job.run.job.clone(), job.run.attempt)).collect();
         self.jobs.clear();
         self.leases.clear();
         killed
@@ -117,7 +116,7 @@ impl FakeRay {
 
     /// False if the id is taken: Ray never runs it a second time.
     pub fn submit(&mut self, job: FakeJob) -> bool {
-        let id = SubmissionId::of(&job.job, job.attempt).as_str().to_owned();
+        let id = SubmissionId::of(&job.run.job, job.run.attempt).as_str().to_owned();
         if self.jobs.contains_key(&id) {
             return false;
         }
@@ -125,13 +124,13 @@ impl FakeRay {
         true
     }
 
-    pub fn find(&self, job: &JobId, attempt: Attempt) -> Option<&FakeJob> {
-        self.jobs.get(SubmissionId::of(job, attempt).as_str())
+    pub fn find(&self, run: &Run) -> Option<&FakeJob> {
+        self.jobs.get(SubmissionId::of(&run.job, run.attempt).as_str())
     }
 
     /// A pending job only remembers that it should be stopped once it runs.
-    pub fn stop(&mut self, job: &JobId, attempt: Attempt, now: Timestamp) {
-        if let Some(job) = self.jobs.get_mut(SubmissionId::of(job, attempt).as_str())
+    pub fn stop(&mut self, run: &Run, now: Timestamp) {
+        if let Some(job) = self.jobs.get_mut(SubmissionId::of(&run.job, run.attempt).as_str())
             && !job.stop_asked
         {
             job.stop_asked = true;
@@ -159,12 +158,12 @@ impl FakeRay {
                 }
                 job.node = Some(node);
                 free[node].subtract(&job.driver);
-                happened.push(Happened::Started(job.job.clone(), job.attempt));
+                happened.push(Happened::Started(job.run.job.clone(), job.run.attempt));
             }
             if job.status == RunStatus::Running && job.ends_at <= now {
                 job.status = job.end.clone();
                 let well = job.status == RunStatus::Succeeded;
-                happened.push(Happened::Ended(job.job.clone(), job.attempt, well));
+                happened.push(Happened::Ended(job.run.job.clone(), job.run.attempt, well));
             }
         }
         happened

@@ -4,8 +4,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use multicluster_core::{
-    ClusterVerdict, Core, DispatchOutcome, Effect, Explanation, Input, LookupOutcome, Observation, Output,
-    ReleaseOutcome, Reply, RunStatus, record::JobRecord,
+    ClusterVerdict, Core, DispatchOutcome, Effect, Event as CoreEvent, Explanation, Input, LookupOutcome,
+    Observation, Output, ReleaseOutcome, Reply, Run, RunStatus, record::JobRecord,
 };
 use multicluster_types::{
     Attempt, ClusterName, JobId, Kind, Lang, Quantity, ReasonKind, Resources, Settings, Snapshot, Span,
@@ -55,9 +55,9 @@ enum Event {
 
 #[derive(Debug, Clone)]
 enum Request {
-    Submit { cluster: ClusterName, job: JobId, attempt: Attempt, answer: Answer },
-    Lookup { cluster: ClusterName, job: JobId, attempt: Attempt, question: u32 },
-    Stop { cluster: ClusterName, job: JobId, attempt: Attempt },
+    Submit { cluster: ClusterName, run: Run, answer: Answer },
+    Lookup { cluster: ClusterName, run: Run, question: u32 },
+    Stop { cluster: ClusterName, run: Run },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,8 +120,8 @@ impl World {
                 self.oracle.told_poll_failed(cluster);
                 self.oracle.told_trouble(cluster);
             }
-            Input::Dispatched { job, attempt, outcome, took } => {
-                self.oracle.told_submission(job, *attempt, outcome, *took, self.core.settings());
+            Input::Dispatched { run, outcome, took } => {
+                self.oracle.told_submission(run, outcome, *took, self.core.settings());
             }
             _ => {}
         }
@@ -145,10 +145,14 @@ impl World {
             out.effects.iter().for_each(|effect| println!("    → {effect:?}"));
         }
         self.oracle.check(&self.core, &out);
-        if !out.effects.is_empty() && chance(&mut self.rng, self.faults.crash) {
+        assert_eq!(out.impossible, [], "nothing is tried that the state diagram does not have");
+        let granted: Vec<_> = out.events.iter().filter_map(|event| self.granted(event)).collect();
+        let is_quiet = out.effects.is_empty() && granted.is_empty();
+        if !is_quiet && chance(&mut self.rng, self.faults.crash) {
             self.crash();
         } else {
             out.effects.into_iter().for_each(|effect| self.send(effect));
+            granted.into_iter().for_each(|job| self.grant(&job));
         }
         out.reply
     }
@@ -163,8 +167,23 @@ impl World {
         let settings = self.core.settings().clone();
         self.core = Core::rebuild(self.now, settings, self.oracle.store.clone()).unwrap();
         self.agenda.retain(|_, event| !matches!(event, Event::Poll { .. }));
-        let out = self.core.recover();
+        let (out, life) = (self.core.recover(), self.life);
         self.perform(out);
+        if self.life != life {
+            return;
+        }
+        // Callers that were not told ask again.
+        let untold = |job: &&JobRecord| job.work.kind != Kind::Job && job.state() == State::Dispatching;
+        let untold: Vec<_> = self.core.jobs().filter(untold).map(|job| job.id.clone()).collect();
+        untold.iter().for_each(|job| self.grant(job));
+    }
+
+    /// The task or actor whose caller learns from this where it may run.
+    fn granted(&self, event: &CoreEvent) -> Option<JobId> {
+        match event {
+            CoreEvent::Job { job, state: State::Dispatching, .. } if self.is_task(job) => Some(job.clone()),
+            _ => None,
+        }
     }
 
     /// Time passes, and the control plane does not notice until it is over.
@@ -227,18 +246,16 @@ impl World {
         match effect {
             Effect::Poll { cluster } => self.later(Span(5), Event::Poll { cluster }),
             Effect::Forget { .. } => {} // Ray may keep it: ids are not used again here.
-            Effect::Revoke { .. } => {} // Holders hear of it with their next heartbeat.
-            Effect::Grant { job, attempt, cluster } => self.grant(cluster, job, attempt),
-            Effect::Submit { job, attempt, cluster } => self.send_submit(&cluster, &job, attempt),
-            Effect::Lookup { job, attempt, cluster, question } => {
-                let no_answer =
-                    Input::LookedUp { job: job.clone(), attempt, question, outcome: LookupOutcome::NoAnswer };
-                let request = Request::Lookup { cluster: cluster.clone(), job, attempt, question };
+            Effect::Submit { run, cluster } => self.send_submit(&cluster, &run),
+            Effect::Lookup { run, cluster, question } => {
+                let outcome = LookupOutcome::NoAnswer;
+                let no_answer = Input::LookedUp { run: run.clone(), question, outcome };
+                let request = Request::Lookup { cluster: cluster.clone(), run, question };
                 self.send_request(&cluster, request, &no_answer);
             }
-            Effect::Stop { job, attempt, cluster } => {
-                let no_answer = Input::StopSent { job: job.clone(), attempt, answered: false };
-                let request = Request::Stop { cluster: cluster.clone(), job, attempt };
+            Effect::Stop { run, cluster } => {
+                let no_answer = Input::StopSent { run: run.clone(), answered: false };
+                let request = Request::Stop { cluster: cluster.clone(), run };
                 self.send_request(&cluster, request, &no_answer);
             }
         }
@@ -256,16 +273,16 @@ impl World {
         }
     }
 
-    fn send_submit(&mut self, cluster: &ClusterName, job: &JobId, attempt: Attempt) {
+    fn send_submit(&mut self, cluster: &ClusterName, run: &Run) {
         let took = self.rays.get(cluster).map_or(Span::ZERO, |ray| ray.takes);
-        let report = |outcome| Input::Dispatched { job: job.clone(), attempt, outcome, took };
+        let report = |outcome| Input::Dispatched { run: run.clone(), outcome, took };
         let unknown = report(DispatchOutcome::Unknown("timeout".into()));
         let Some((mode, session)) = self.rays.get(cluster).map(|ray| (ray.mode, ray.session)) else {
             return;
         };
         let submit = |answer| Event::ToRay {
             session,
-            request: Request::Submit { cluster: cluster.clone(), job: job.clone(), attempt, answer },
+            request: Request::Submit { cluster: cluster.clone(), run: run.clone(), answer },
         };
         match mode {
             Mode::Down => {
@@ -322,8 +339,8 @@ impl World {
             return self.later(Span::seconds(10), Event::ToRay { session, request });
         }
         match request {
-            Request::Submit { cluster, job, attempt, answer } => {
-                let Some(record) = self.oracle.store.jobs.get(&job) else { return };
+            Request::Submit { cluster, run, answer } => {
+                let Some(record) = self.oracle.store.jobs.get(&run.job) else { return };
                 let work = Arc::clone(&record.work);
                 // It starts all that it needs inside, nothing, or something of each kind.
                 let mut inside = work.demand.clone();
@@ -334,8 +351,7 @@ impl World {
                     _ => {}
                 }
                 let new = FakeJob {
-                    job: job.clone(),
-                    attempt,
+                    run: run.clone(),
                     driver: work.on_one_node().clone(),
                     node: None,
                     burdens_head: work.burdens_head(),
@@ -349,20 +365,20 @@ impl World {
                 self.rays.get_mut(&cluster).expect("found above").submit(new);
                 if answer == Answer::Arrives {
                     let (outcome, took) = (DispatchOutcome::Accepted, self.rays[&cluster].takes);
-                    let accepted = Input::Dispatched { job, attempt, outcome, took };
+                    let accepted = Input::Dispatched { run, outcome, took };
                     self.answer(Span(20 + took.0), &accepted);
                 }
             }
-            Request::Lookup { job, attempt, question, .. } => {
-                let outcome = match ray.find(&job, attempt) {
+            Request::Lookup { run, question, .. } => {
+                let outcome = match ray.find(&run) {
                     Some(found) => LookupOutcome::Found(found.status.clone()),
                     None => LookupOutcome::NotFound { incarnation: ray.incarnation() },
                 };
-                self.answer(Span(5), &Input::LookedUp { job, attempt, question, outcome });
+                self.answer(Span(5), &Input::LookedUp { run, question, outcome });
             }
-            Request::Stop { job, attempt, .. } => {
-                ray.stop(&job, attempt, self.now);
-                self.answer(Span(5), &Input::StopSent { job, attempt, answered: true });
+            Request::Stop { run, .. } => {
+                ray.stop(&run, self.now);
+                self.answer(Span(5), &Input::StopSent { run, answered: true });
             }
         }
     }
@@ -391,11 +407,10 @@ impl World {
             }
             Mode::Up => {
                 let (mut snapshot, took) = (ray.snapshot(self.now), ray.takes);
-                let runs = ray.jobs.values().map(|job| Observation {
-                    job: job.job.clone(),
-                    attempt: job.attempt,
-                    status: job.status.clone(),
-                });
+                let runs = ray
+                    .jobs
+                    .values()
+                    .map(|job| Observation { run: job.run.clone(), status: job.status.clone() });
                 let runs: Vec<_> = runs.collect();
                 if chance(&mut self.rng, self.faults.lie) {
                     self.lie(&mut snapshot);
@@ -437,10 +452,12 @@ impl World {
     }
 
     /// A caller learns where its task or actor may run.
-    fn grant(&mut self, cluster: ClusterName, job: JobId, attempt: Attempt) {
+    fn grant(&mut self, job: &JobId) {
+        let live = self.core.job(job).and_then(JobRecord::live);
+        let Some((cluster, attempt)) = live.map(|live| (live.cluster.clone(), live.attempt)) else { return };
         if !chance(&mut self.rng, self.faults.lost) {
             let ends_at = self.now + Span(self.rng.random_range(1_000..90_000));
-            self.later(Span(50), Event::Holder { cluster, job, attempt, ends_at });
+            self.later(Span(50), Event::Holder { cluster, job: job.clone(), attempt, ends_at });
         }
     }
 

@@ -43,7 +43,7 @@ pub(super) fn url(transport: &Transport) -> Url {
 
 pub(super) fn parse(body: &[u8]) -> Result<Vec<Node>, RayError> {
     #[derive(Deserialize)]
-    struct Answer {
+    struct Reply {
         result: bool,
         #[serde(default)]
         msg: String,
@@ -63,8 +63,7 @@ pub(super) fn parse(body: &[u8]) -> Result<Vec<Node>, RayError> {
         partial_failure_warning: Option<String>,
     }
     let bad = |why: String| RayError::bad_answer(Call::Nodes, why);
-    let answer: Answer =
-        serde_json::from_slice(body).map_err(|e| bad(format!("not a list of nodes: {e}")))?;
+    let answer: Reply = serde_json::from_slice(body).map_err(|e| bad(format!("not a list of nodes: {e}")))?;
     let page = answer.data.result.filter(|_| answer.result).ok_or_else(|| {
         RayError::new(Call::Nodes, Class::Transient, Kind::Failing, crate::answer::meaning(&answer.msg))
     })?;

@@ -92,7 +92,7 @@ struct StateSnapshot {
 
 pub(super) fn parse(body: &[u8]) -> Result<Usage, RayError> {
     #[derive(Deserialize)]
-    struct Answer<'a> {
+    struct Reply<'a> {
         result: bool,
         #[serde(default)]
         msg: String,
@@ -107,7 +107,7 @@ pub(super) fn parse(body: &[u8]) -> Result<Usage, RayError> {
         #[serde(default)]
         node_logical_resources: Option<BTreeMap<String, String>>,
     }
-    let answer: Answer<'_> = serde_json::from_slice(body)
+    let answer: Reply<'_> = serde_json::from_slice(body)
         .map_err(|error| RayError::bad_answer(Call::Usage, format!("not a summary of nodes: {error}")))?;
     if !answer.result {
         let message = crate::answer::meaning(&answer.msg);

@@ -219,7 +219,7 @@ async fn a_secret_that_ray_repeats_about_a_job_is_not_passed_on() {
     let one = hidden(&Raw::saying(200, body).await).job("a").await.unwrap().unwrap();
     let list = hidden(&Raw::saying(200, &format!("[{body}]")).await).jobs().await.unwrap();
     for job in [&one, &list.jobs[0]] {
-        assert_eq!(job.message.as_ref().unwrap().as_str(), "the runtime env {'DB': '<hidden>'} is bad");
+        assert_eq!(job.message.as_ref().unwrap().as_str(), "the runtime env {'DB': '<redacted>'} is bad");
     }
 }
 

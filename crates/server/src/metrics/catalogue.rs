@@ -46,50 +46,51 @@ macro_rules! metrics {
 }
 
 metrics! {
-    BUILD = Info "multicluster_build" {"version"} "The program.";
+    BUILD = Info "multicluster_build" {"version"} "The version of the program.";
     KNOWN = Gauge "multicluster_jobs_known" {} "Jobs, tasks and actors that are remembered, ended ones included.";
     ACCEPTED = Counter "multicluster_accepted" {"kind"} "Submissions accepted.";
-    ENTERED = Counter "multicluster_state_changes" {"state"} "How often anything entered a state.";
+    ENTERED = Counter "multicluster_state_changes" {"state"} "Jobs, tasks and actors that entered a state.";
     STARTED = Counter "multicluster_started" {"kind"} "Attempts that were seen running.";
     ENDED = Counter "multicluster_ended" {"kind", "cluster", "state"} "How jobs, tasks and actors ended. No cluster: stopped before one was chosen.";
     RUNS = Histogram "multicluster_run" [Seconds] {"kind", "cluster"} "From first seen running to the end, by attempt.";
 
-    QUEUE = Gauge "multicluster_queue_length" {"queue", "cluster"} "How many wait: jobs, or tasks and actors. No cluster: the queue of those who ask for none.";
+    QUEUE = Gauge "multicluster_queue_length" {"queue", "cluster"} "Queued jobs, or queued tasks and actors. No cluster: those that name none.";
     WAITS = Histogram "multicluster_wait" [Seconds] {"kind", "cluster"} "From acceptance to the first dispatch, by the cluster that was chosen.";
 
+    IMPOSSIBLE = Counter "multicluster_impossible_transitions" {} "Changes of a job that the scheduler tried and did not make, because its state has no such transition. Each is a bug; please report it.";
     CYCLES = Counter "multicluster_cycles" {} "Scheduling cycles.";
     HEADS = Counter "multicluster_cycle_heads" {} "Equivalence classes with something to place, summed over cycles.";
-    LOOKS = Counter "multicluster_cycle_looks" {} "How many of those got a full look; the others ask for more than anybody has.";
+    LOOKS = Counter "multicluster_cycle_looks" {} "How many of those got a full look; the others ask for more than any cluster has.";
     DECISIONS = Counter "multicluster_decisions" {"outcome", "reason"} "Placements (placed), and clusters passed over (passed_over) for a head that was not placed, by reason.";
     PLACED = Counter "multicluster_placements" {"cluster"} "Placements by cluster.";
-    DISPATCHES = Histogram "multicluster_dispatch" [Seconds] {"cluster", "outcome"} "Submit requests to clusters: how long, and what became of them.";
+    DISPATCHES = Histogram "multicluster_dispatch" [Seconds] {"cluster", "outcome"} "Submit requests to clusters: how long they took, and their outcome.";
 
     CLUSTER = Info "multicluster_cluster" {"cluster", "ray_version", "source"} "The clusters of the pool.";
-    HEALTHY = Gauge "multicluster_cluster_healthy" {"cluster"} "1 if it answers.";
+    HEALTHY = Gauge "multicluster_cluster_healthy" {"cluster"} "1 if the cluster answers.";
     BREAKER = Gauge "multicluster_cluster_breaker_state" {"cluster", "state"} "1 for the state its circuit breaker is in: closed, open or half_open.";
-    CORDONED = Gauge "multicluster_cluster_cordoned" {"cluster"} "1 if it takes nothing new: cordoned, draining or leaving.";
+    CORDONED = Gauge "multicluster_cluster_cordoned" {"cluster"} "1 if the cluster accepts no new work: cordoned, draining or leaving.";
     NODES = Gauge "multicluster_cluster_nodes" {"cluster"} "Alive nodes.";
     AGE = Gauge "multicluster_cluster_facts_age" [Seconds] {"cluster"} "How old the latest facts are.";
     UTILIZATION = Gauge "multicluster_cluster_utilization_ratio" {"cluster", "resource", "measure"} "How much is in use, 0 to 1: logical is what Ray has promised to tasks and actors, physical is the load of the hosts.";
     CAPACITY = Gauge "multicluster_cluster_capacity" {"cluster", "resource"} "Ray's logical resources in all. CPU and GPU in units, memory in bytes.";
-    USED = Gauge "multicluster_cluster_used" {"cluster", "resource"} "How much of them is in use, as Ray says.";
-    PROMISED = Gauge "multicluster_cluster_promised" {"cluster", "resource"} "Promised by us, and not yet in what Ray says.";
-    CLAIMED = Gauge "multicluster_cluster_claimed" {"cluster", "resource"} "What our running work needs, whatever it uses at the moment.";
-    LIVE = Gauge "multicluster_cluster_live" {"cluster"} "Jobs, tasks and actors of ours on it.";
+    USED = Gauge "multicluster_cluster_used" {"cluster", "resource"} "How much of them is in use, as Ray reports it.";
+    PROMISED = Gauge "multicluster_cluster_promised" {"cluster", "resource"} "Promised by the scheduler, and not yet reported by Ray.";
+    CLAIMED = Gauge "multicluster_cluster_claimed" {"cluster", "resource"} "What the scheduler's running work needs, whatever it uses now.";
+    LIVE = Gauge "multicluster_cluster_live" {"cluster"} "Jobs, tasks and actors that the scheduler has on the cluster.";
     TOP_LEVEL = Gauge "multicluster_cluster_top_level_jobs" {"cluster"} "How many of those are top-level jobs.";
-    DRIVERS = Gauge "multicluster_cluster_drivers" {"cluster"} "How many have their driver on its head node.";
-    MOST_DRIVERS = Gauge "multicluster_cluster_drivers_limit" {"cluster"} "How many drivers its head node has memory for. Absent: it does not tell.";
-    STARTING = Gauge "multicluster_cluster_starting" {"cluster"} "Jobs on it that were not seen running yet.";
-    MOST_STARTING = Gauge "multicluster_cluster_starting_limit" {"cluster"} "How many it may be starting at once: max_starting, or less while it does not cope.";
+    DRIVERS = Gauge "multicluster_cluster_drivers" {"cluster"} "How many jobs have their driver on the head node.";
+    MOST_DRIVERS = Gauge "multicluster_cluster_drivers_limit" {"cluster"} "How many drivers the head node has memory for. Absent if unknown.";
+    STARTING = Gauge "multicluster_cluster_starting" {"cluster"} "Jobs on the cluster that were not seen running yet.";
+    MOST_STARTING = Gauge "multicluster_cluster_starting_limit" {"cluster"} "How many jobs the cluster may be starting at once: max_starting, or fewer while it is slow or fails.";
     CHANGES = Counter "multicluster_cluster_changes" {"cluster", "change"} "What happened to a cluster.";
-    POLLS = Histogram "multicluster_poll" [Seconds] {"cluster", "outcome"} "Polls of clusters: how long, and whether they were answered or failed.";
+    POLLS = Histogram "multicluster_poll" [Seconds] {"cluster", "outcome"} "Polls of clusters: how long they took, and whether they were answered or failed.";
 
-    WRITABLE = Gauge "multicluster_store_writable" {} "1 if the state can be written. 0: new work is turned away (cannot_write), and after 30 s the process ends.";
+    WRITABLE = Gauge "multicluster_store_writable" {} "1 if the state directory is writable. 0: new work is refused (cannot_write), and after 30 s the process exits.";
     COMMITS = Histogram "multicluster_store_commit" [Seconds] {} "How long it took to make one transaction durable.";
     COMMIT_CHANGES = Histogram "multicluster_store_commit_changes" {} "Changes in one transaction.";
 
-    API = Histogram "multicluster_api" [Seconds] {"route", "method", "status"} "Requests to us, until the answer began, by route, method and status class.";
-    SHED = Counter "multicluster_shed" {"reason"} "Requests that were turned away, or connections closed, so that there is room for others.";
+    API = Histogram "multicluster_api" [Seconds] {"route", "method", "status"} "Requests to the control plane, until the answer began, by route, method and status class.";
+    SHED = Counter "multicluster_shed" {"reason"} "Requests refused, and connections closed, to leave room for others.";
     TAILS = Gauge "multicluster_log_followers" {} "Logs being followed.";
 
     RESIDENT = Gauge "process_resident_memory" [Bytes] {} "Memory in use by the control plane.";

@@ -5,8 +5,10 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use multicluster_core::{CircuitState, ClusterView, Core, HealthState, QueueKind, QueueName, record::Source};
-use multicluster_types::{Dimension, ReasonKind, Share, State, Timestamp};
+use multicluster_core::{ClusterView, Core, HealthState, QueueName};
+use multicluster_types::{
+    CircuitKind, ClusterChangeKind, Dimension, Kind, ReasonKind, Share, State, Timestamp,
+};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text},
@@ -18,19 +20,19 @@ use prometheus_client::{
     registry::Registry,
 };
 
+use super::shed::Shed;
 use super::{
     catalogue::{self as all, Metric},
     process::Process,
-    series::{CHANGES_OF_CLUSTERS, CLASSES, ENDS, KINDS, METHODS, Series},
+    series::{CLASSES, ENDS, METHODS, Series},
 };
-use crate::bounds::Shed;
 
 /// What there is at one moment.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     now: Timestamp,
     /// Unless whoever looks knows better.
-    pub(super) is_writable: bool,
+    pub(crate) is_writable: bool,
     jobs: u64,
     pub(crate) queues: Vec<(QueueName, u32)>,
     pub(crate) clusters: Vec<ClusterView>,
@@ -78,8 +80,8 @@ impl Page {
     fn jobs(&self, out: &mut Out<'_>) -> fmt::Result {
         out.infos(&all::BUILD, [[env!("CARGO_PKG_VERSION")]])?;
         out.gauges(&all::KNOWN, [([], float(self.seen.jobs))])?;
-        let by_kind = |counters: &[Counter; KINDS.len()]| {
-            KINDS.map(|kind| ([kind.as_str()], counters[kind as usize].get()))
+        let by_kind = |counters: &[Counter; Kind::ALL.len()]| {
+            Kind::ALL.map(|kind| ([kind.as_str()], counters[kind as usize].get()))
         };
         out.counters(&all::ACCEPTED, by_kind(&self.series.accepted))?;
         let entered =
@@ -90,7 +92,7 @@ impl Page {
         let clusters = self.series.clusters();
         let places = clusters.iter().map(|(name, cluster)| (name.as_str(), &**cluster));
         let ended = [("", &self.series.nowhere)].into_iter().chain(places).flat_map(|(name, cluster)| {
-            KINDS.iter().flat_map(move |kind| {
+            Kind::ALL.iter().flat_map(move |kind| {
                 let counts = &cluster.ends[*kind as usize];
                 // Most pools have jobs only: what never was is not shown of the others.
                 ENDS.iter()
@@ -100,9 +102,9 @@ impl Page {
             })
         });
         out.counters(&all::ENDED, ended)?;
-        let times_by_kind = |of: fn(&super::Cluster) -> &[OnceLock<Histogram>; KINDS.len()]| {
+        let times_by_kind = |of: fn(&super::Cluster) -> &[OnceLock<Histogram>; Kind::ALL.len()]| {
             clusters.iter().flat_map(move |(name, cluster)| {
-                KINDS
+                Kind::ALL
                     .iter()
                     .zip(of(cluster))
                     .map(|(kind, times)| ([kind.as_str(), name.as_str()], times.get()))
@@ -110,11 +112,10 @@ impl Page {
         };
         out.histograms(&all::RUNS, times_by_kind(|cluster| &cluster.runs))?;
         let queues = self.seen.queues.iter().map(|(name, length)| {
-            let kind = match name.kind {
-                QueueKind::Jobs => "jobs",
-                QueueKind::Tasks => "tasks",
-            };
-            ([kind, name.cluster.as_ref().map_or("", |cluster| cluster.as_str())], f64::from(*length))
+            (
+                [name.kind.as_str(), name.cluster.as_ref().map_or("", |cluster| cluster.as_str())],
+                f64::from(*length),
+            )
         });
         out.gauges(&all::QUEUE, queues)?;
         out.histograms(&all::WAITS, times_by_kind(|cluster| &cluster.waits))
@@ -122,6 +123,7 @@ impl Page {
 
     fn scheduler(&self, out: &mut Out<'_>) -> fmt::Result {
         let series = &self.series;
+        out.counters(&all::IMPOSSIBLE, [([], series.impossible.get())])?;
         out.counters(&all::CYCLES, [([], series.cycles.get())])?;
         out.counters(&all::HEADS, [([], series.heads.get())])?;
         out.counters(&all::LOOKS, [([], series.looks.get())])?;
@@ -148,18 +150,14 @@ impl Page {
             &all::CLUSTER,
             views().map(|(name, view)| {
                 let version = view.snapshot.as_ref().map_or("", |facts| facts.ray_version.as_str());
-                let source = match view.source {
-                    Source::File => "file",
-                    Source::Api => "api",
-                };
-                [name, version, source]
+                [name, version, view.source.as_str()]
             }),
         )?;
         out.gauges(&all::HEALTHY, views().map(|(n, v)| ([n], yes(v.health == HealthState::Healthy))))?;
         out.gauges(
             &all::BREAKER,
             views().flat_map(|(name, view)| {
-                ["closed", "open", "half_open"].map(|state| ([name, state], yes(state == circuit(view))))
+                CircuitKind::ALL.map(|kind| ([name, kind.as_str()], yes(kind == view.circuit.kind())))
             }),
         )?;
         out.gauges(&all::CORDONED, views().map(|(n, v)| ([n], yes(v.cordon.is_some() || v.leaving))))?;
@@ -207,9 +205,9 @@ impl Page {
 
         let counted = self.series.clusters();
         let changes = counted.iter().flat_map(|(name, cluster)| {
-            let counts = CHANGES_OF_CLUSTERS.iter().zip(&cluster.changes);
+            let counts = ClusterChangeKind::ALL.iter().zip(&cluster.changes);
             counts
-                .map(|(change, count)| ([name.as_str(), *change], count.get()))
+                .map(|(change, count)| ([name.as_str(), change.as_str()], count.get()))
                 .filter(|(_, count)| *count > 0)
         });
         out.counters(&all::CHANGES, changes)?;
@@ -249,14 +247,6 @@ impl Page {
 
 const DIMENSIONS: [(&str, Dimension); 3] =
     [("cpu", Dimension::Cpu), ("gpu", Dimension::Gpu), ("memory", Dimension::Memory)];
-
-fn circuit(view: &ClusterView) -> &'static str {
-    match view.circuit {
-        CircuitState::Closed => "closed",
-        CircuitState::Open { .. } => "open",
-        CircuitState::HalfOpen => "half_open",
-    }
-}
 
 fn yes(is: bool) -> f64 {
     f64::from(u8::from(is))

@@ -2,15 +2,16 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, OnceLock, PoisonError, RwLock},
+    sync::{Arc, OnceLock},
 };
 
 use http::Method;
 use multicluster_core::ClusterChange;
-use multicluster_types::{ClusterName, Kind, ReasonKind, State};
+use multicluster_types::{ClusterChangeKind, ClusterName, Kind, ReasonKind, State};
+use parking_lot::{Mutex, RwLock};
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge, histogram::Histogram};
 
-use crate::bounds::Shed;
+use super::shed::Shed;
 
 /// More routes than any router of ours has: whoever passes paths instead of templates
 /// finds them counted together.
@@ -27,37 +28,20 @@ const CHANGES: [f64; 9] = [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 5000.0, 2
 const LIFE: [f64; 14] =
     [0.1, 0.5, 1.0, 5.0, 15.0, 40.0, 120.0, 300.0, 900.0, 1800.0, 3600.0, 14_400.0, 43_200.0, 86_400.0];
 
-/// Kinds of work, in the order of [`Kind`].
-pub(super) const KINDS: [Kind; 3] = [Kind::Job, Kind::Task, Kind::Actor];
 /// How work ends.
 pub(super) const ENDS: [State; 3] = [State::Succeeded, State::Failed, State::Stopped];
 /// Methods that are told apart.
 pub(super) const METHODS: [&str; 6] = ["GET", "POST", "PUT", "DELETE", "PATCH", "other"];
 /// Status classes; the first is for what is none.
 pub(super) const CLASSES: [&str; 6] = ["other", "1xx", "2xx", "3xx", "4xx", "5xx"];
-/// What happens to clusters.
-pub(super) const CHANGES_OF_CLUSTERS: [&str; 13] = [
-    "registered",
-    "changed",
-    "leaving",
-    "removed",
-    "cordoned",
-    "uncordoned",
-    "drained",
-    "healthy",
-    "unhealthy",
-    "restarted",
-    "breaker_opened",
-    "breaker_half_open",
-    "breaker_closed",
-];
 
 /// Everything that is counted.
 #[derive(Debug)]
 pub(super) struct Series {
-    pub(super) accepted: [Counter; KINDS.len()],
+    pub(super) accepted: [Counter; Kind::ALL.len()],
     pub(super) entered: [Counter; State::ALL.len()],
-    pub(super) started: [Counter; KINDS.len()],
+    pub(super) started: [Counter; Kind::ALL.len()],
+    pub(super) impossible: Counter,
     pub(super) cycles: Counter,
     pub(super) heads: Counter,
     pub(super) looks: Counter,
@@ -79,6 +63,7 @@ impl Default for Series {
             accepted: Default::default(),
             entered: Default::default(),
             started: Default::default(),
+            impossible: Counter::default(),
             cycles: Counter::default(),
             heads: Counter::default(),
             looks: Counter::default(),
@@ -98,9 +83,9 @@ impl Default for Series {
 impl Series {
     /// Counts something about one cluster.
     pub(super) fn cluster<T>(&self, name: &ClusterName, count: impl FnOnce(&Cluster) -> T) {
-        let known = self.clusters.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        let known = self.clusters.read().get(name).cloned();
         let cluster = known.unwrap_or_else(|| {
-            let mut clusters = self.clusters.write().unwrap_or_else(PoisonError::into_inner);
+            let mut clusters = self.clusters.write();
             Arc::clone(clusters.entry(name.clone()).or_default())
         });
         count(&cluster);
@@ -110,17 +95,17 @@ impl Series {
     /// it: pools whose clusters come and go would grow for ever.
     pub(super) fn changed(&self, name: &ClusterName, change: &ClusterChange) {
         if *change == ClusterChange::Removed {
-            self.clusters.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+            self.clusters.write().remove(name);
         } else {
-            self.cluster(name, |cluster| cluster.changes[change_index(change)].inc());
+            self.cluster(name, |cluster| cluster.changes[change.kind() as usize].inc());
         }
     }
 
     /// A request was answered.
     pub(super) fn api(&self, template: &str, method: &Method, status: u16, seconds: f64) {
-        let known = self.routes.read().unwrap_or_else(PoisonError::into_inner).get(template).cloned();
+        let known = self.routes.read().get(template).cloned();
         let route = known.unwrap_or_else(|| {
-            let mut routes = self.routes.write().unwrap_or_else(PoisonError::into_inner);
+            let mut routes = self.routes.write();
             let name = if routes.len() < MAX_ROUTES { template } else { "more" };
             Arc::clone(routes.entry(name.into()).or_default())
         });
@@ -132,13 +117,13 @@ impl Series {
 
     /// Every cluster that something was counted of, by name.
     pub(super) fn clusters(&self) -> BTreeMap<ClusterName, Arc<Cluster>> {
-        let clusters = self.clusters.read().unwrap_or_else(PoisonError::into_inner);
+        let clusters = self.clusters.read();
         clusters.iter().map(|(name, cluster)| (name.clone(), Arc::clone(cluster))).collect()
     }
 
     /// Every route that was used, by name.
     pub(super) fn routes(&self) -> BTreeMap<Arc<str>, Arc<Route>> {
-        let routes = self.routes.read().unwrap_or_else(PoisonError::into_inner);
+        let routes = self.routes.read();
         routes.iter().map(|(name, route)| (Arc::clone(name), Arc::clone(route))).collect()
     }
 }
@@ -147,11 +132,11 @@ impl Series {
 #[derive(Debug, Default)]
 pub(super) struct Cluster {
     pub(super) placed: Counter,
-    pub(super) waits: [OnceLock<Histogram>; KINDS.len()],
-    pub(super) runs: [OnceLock<Histogram>; KINDS.len()],
-    pub(super) ends: [[Counter; ENDS.len()]; KINDS.len()],
+    pub(super) waits: [OnceLock<Histogram>; Kind::ALL.len()],
+    pub(super) runs: [OnceLock<Histogram>; Kind::ALL.len()],
+    pub(super) ends: [[Counter; ENDS.len()]; Kind::ALL.len()],
     pub(super) polls: [OnceLock<Histogram>; 2],
-    pub(super) changes: [Counter; CHANGES_OF_CLUSTERS.len()],
+    pub(super) changes: [Counter; ClusterChangeKind::ALL.len()],
     dispatches: Mutex<BTreeMap<&'static str, Histogram>>,
 }
 
@@ -171,7 +156,7 @@ impl Cluster {
     }
 
     pub(super) fn dispatched(&self, outcome: &'static str, seconds: f64) {
-        let mut dispatches = self.dispatches.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut dispatches = self.dispatches.lock();
         dispatches.entry(outcome).or_insert_with(|| Histogram::new(REQUEST)).observe(seconds);
     }
 
@@ -180,28 +165,10 @@ impl Cluster {
     }
 
     pub(super) fn dispatches(&self) -> BTreeMap<&'static str, Histogram> {
-        self.dispatches.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.dispatches.lock().clone()
     }
 }
 
 /// What is measured about one route: by method, then by status class.
 #[derive(Debug, Default)]
 pub(super) struct Route(pub(super) [[OnceLock<Histogram>; CLASSES.len()]; METHODS.len()]);
-
-fn change_index(change: &ClusterChange) -> usize {
-    match change {
-        ClusterChange::Registered => 0,
-        ClusterChange::Changed => 1,
-        ClusterChange::Leaving => 2,
-        ClusterChange::Removed => 3,
-        ClusterChange::Cordoned(_) => 4,
-        ClusterChange::Uncordoned => 5,
-        ClusterChange::Drained => 6,
-        ClusterChange::Healthy => 7,
-        ClusterChange::Unhealthy(_) => 8,
-        ClusterChange::Restarted => 9,
-        ClusterChange::BreakerOpened => 10,
-        ClusterChange::BreakerHalfOpen => 11,
-        ClusterChange::BreakerClosed => 12,
-    }
-}

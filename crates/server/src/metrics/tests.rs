@@ -1,6 +1,6 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
-use multicluster_core::{ClusterChange, DispatchOutcome, Identity, Input, Submission};
+use multicluster_core::{ClusterChange, DispatchOutcome, Identity, Input, Run, Submission};
 use multicluster_types::{
     ClusterSpec, Platform, Resources, Settings, Snapshot, Span, Timestamp, Work, settings::Share,
 };
@@ -67,6 +67,11 @@ impl World {
     }
 }
 
+/// The first attempt of this job.
+fn run(id: &str) -> Run {
+    Run { job: JobId::new(id).unwrap(), attempt: Attempt::FIRST, life: None }
+}
+
 #[test]
 fn a_job_is_counted_from_acceptance_to_its_end() {
     let mut world = World::new();
@@ -76,18 +81,12 @@ fn a_job_is_counted_from_acceptance_to_its_end() {
     world.shows(r#"multicluster_wait_seconds_count{kind="job",cluster="mac"} 1"#);
     world.shows(r#"multicluster_cluster_live{cluster="mac"} 1.0"#);
 
-    let job = || JobId::new("a").unwrap();
-    let accepted = Input::Dispatched {
-        job: job(),
-        attempt: Attempt::FIRST,
-        outcome: DispatchOutcome::Accepted,
-        took: Span::ZERO,
-    };
-    world.feed(4000, accepted);
+    let (outcome, took) = (DispatchOutcome::Accepted, Span::ZERO);
+    world.feed(4000, Input::Dispatched { run: run("a"), outcome, took });
     for (now, status) in
         [(5000, multicluster_core::RunStatus::Running), (25_000, multicluster_core::RunStatus::Succeeded)]
     {
-        let runs = vec![multicluster_core::Observation { job: job(), attempt: Attempt::FIRST, status }];
+        let runs = vec![multicluster_core::Observation { run: run("a"), status }];
         let cluster = ClusterName::new("mac").unwrap();
         world.feed(now, Input::Observed { cluster, incarnation: None, complete_at: None, runs });
     }
@@ -211,7 +210,6 @@ fn a_job_is_accepted_once_even_if_it_waits_again_in_the_same_moment() {
     let mut world = World::new();
     world.submit(2000, "a");
     let outcome = DispatchOutcome::Failed("refused".into());
-    let job = JobId::new("a").unwrap();
-    world.feed(2000, Input::Dispatched { job, attempt: Attempt::FIRST, outcome, took: Span::ZERO });
+    world.feed(2000, Input::Dispatched { run: run("a"), outcome, took: Span::ZERO });
     assert_eq!(world.metrics.totals().submitted, 1);
 }

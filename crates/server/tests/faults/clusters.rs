@@ -109,7 +109,7 @@ async fn the_log_of_an_ended_job_outlives_its_cluster() {
     world.wait_for(&job, State::Succeeded).await;
     let copy = async || {
         let job = job.clone();
-        world.plane().history(move |reader| reader.logs(&job, None)).await.unwrap()
+        world.plane().stored(move |reader| reader.logs(&job, None)).await.unwrap()
     };
     world.until("a copy is stored".into(), async || copy().await.is_some()).await;
     fake.down().await;

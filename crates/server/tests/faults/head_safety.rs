@@ -105,7 +105,7 @@ async fn no_run_is_deleted_before_the_end_of_its_log_is_copied() {
 
 async fn log_copy(world: &World, job: &JobId) -> String {
     let job = job.clone();
-    let copy = world.plane().history(move |store| store.logs(&job, None)).await.unwrap();
+    let copy = world.plane().stored(move |store| store.logs(&job, None)).await.unwrap();
     copy.map(|copy| copy.text).unwrap_or_default()
 }
 

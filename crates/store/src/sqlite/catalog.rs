@@ -8,7 +8,7 @@ use std::{
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 
 use super::{disk, fail::Fail, int, schema, uint};
-use crate::{Package, StoreError, packages::Grace};
+use crate::{Options, Package, StoreError, packages::Grace};
 
 /// One content.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,10 +27,10 @@ pub(super) struct Catalog {
 }
 
 impl Catalog {
-    pub(super) fn open(path: PathBuf, grace: Grace) -> Result<Self, StoreError> {
+    pub(super) fn open(path: PathBuf, options: &Options) -> Result<Self, StoreError> {
         disk::make_file(&path)?;
-        let conn = connect(&path).map_err(|fail| fail.at(&path))?;
-        Ok(Self { conn, path, grace })
+        let conn = connect(&path, options).map_err(|fail| fail.at(&path))?;
+        Ok(Self { conn, path, grace: Grace::of(options) })
     }
 
     /// What a name stands for; notes that somebody asked.
@@ -122,10 +122,10 @@ impl Catalog {
     }
 }
 
-fn connect(path: &Path) -> Result<Connection, Fail> {
+fn connect(path: &Path, options: &Options) -> Result<Connection, Fail> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut conn = Connection::open_with_flags(path, flags)?;
-    schema::make_durable(&conn)?;
+    schema::make_durable(&conn, options)?;
     conn.pragma_update(None, "foreign_keys", true)?;
     schema::migrate(&mut conn, schema::PACKAGES)?;
     Ok(conn)

@@ -9,15 +9,17 @@
 use std::{
     path::PathBuf,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU32, Ordering},
     },
     thread::{self, JoinHandle},
 };
 
+use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, OpenFlags};
 
 use super::{fail::Fail, schema};
+use crate::Options;
 
 /// Pages in the log from which on it is worth moving them: 8 MiB.
 const ENOUGH: u32 = 1_000;
@@ -26,12 +28,12 @@ const TOO_MANY: u32 = 8_000;
 
 /// Keeps the log of one file short until it is dropped.
 pub(super) struct Checkpointer {
-    shared: Arc<Shared>,
+    shared: Arc<Signals>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct Signals {
     /// Pages in the log after the latest commit.
     pages: AtomicU32,
     wanted: Mutex<Wanted>,
@@ -46,8 +48,8 @@ struct Wanted {
 
 impl Checkpointer {
     /// Takes over from SQLite, which would do it within a commit.
-    pub(super) fn start(writer: &mut Connection, path: PathBuf) -> Result<Self, Fail> {
-        let shared = Arc::new(Shared::default());
+    pub(super) fn start(writer: &mut Connection, path: PathBuf, options: &Options) -> Result<Self, Fail> {
+        let shared = Arc::new(Signals::default());
         let count = shared.clone();
         writer.wal_hook(Some(move |_: &mut _, pages: std::ffi::c_int| {
             count.pages.store(u32::try_from(pages).unwrap_or(0), Ordering::Relaxed);
@@ -57,7 +59,7 @@ impl Checkpointer {
             path,
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
         )?;
-        schema::make_durable(&conn)?;
+        schema::make_durable(&conn, options)?;
         let work = shared.clone();
         let thread = thread::Builder::new()
             .name("store-checkpoint".into())
@@ -70,7 +72,7 @@ impl Checkpointer {
     pub(super) fn committed(&self, writer: &Connection) {
         let pages = self.shared.pages.load(Ordering::Relaxed);
         if pages >= ENOUGH {
-            self.shared.wanted().checkpoint = true;
+            self.shared.wanted.lock().checkpoint = true;
             self.shared.changed.notify_one();
         }
         if pages >= TOO_MANY {
@@ -81,7 +83,7 @@ impl Checkpointer {
 
 impl Drop for Checkpointer {
     fn drop(&mut self) {
-        self.shared.wanted().stop = true;
+        self.shared.wanted.lock().stop = true;
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {
             // It only ends by returning.
@@ -90,22 +92,18 @@ impl Drop for Checkpointer {
     }
 }
 
-impl Shared {
-    fn wanted(&self) -> MutexGuard<'_, Wanted> {
-        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
+impl Signals {
     fn run(&self, conn: &Connection) {
-        let mut wanted = self.wanted();
+        let mut wanted = self.wanted.lock();
         while !wanted.stop {
             if !wanted.checkpoint {
-                wanted = self.changed.wait(wanted).unwrap_or_else(PoisonError::into_inner);
+                self.changed.wait(&mut wanted);
                 continue;
             }
             wanted.checkpoint = false;
             drop(wanted);
             checkpoint(conn);
-            wanted = self.wanted();
+            wanted = self.wanted.lock();
         }
     }
 }

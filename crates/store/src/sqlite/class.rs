@@ -6,8 +6,6 @@ use multicluster_types::{ClusterName, Kind, State};
 
 use crate::JobFilter;
 
-const KINDS: [Kind; 3] = [Kind::Job, Kind::Task, Kind::Actor];
-
 /// The class of a job.
 pub(super) fn of(record: &JobRecord) -> i64 {
     code(record.work.kind, record.state())
@@ -33,7 +31,7 @@ pub(super) fn wanted(filter: &JobFilter) -> Option<Vec<i64>> {
 /// The classes a filter asks for, one by one.
 pub(super) fn codes(filter: &JobFilter) -> Vec<i64> {
     let states = if filter.states.is_empty() { &State::ALL[..] } else { &filter.states };
-    let kinds = KINDS.into_iter().filter(|kind| filter.kind.is_none_or(|wanted| wanted == *kind));
+    let kinds = Kind::ALL.into_iter().filter(|kind| filter.kind.is_none_or(|wanted| wanted == *kind));
     let mut codes: Vec<_> =
         kinds.flat_map(|kind| states.iter().map(move |state| code(kind, *state))).collect();
     codes.sort_unstable();

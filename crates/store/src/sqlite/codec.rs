@@ -122,7 +122,7 @@ fn failure(error: Box<dyn std::error::Error + Send + Sync>) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use multicluster_core::record::{Ended, Live, Stage};
+    use multicluster_core::record::{Ended, Live, Step};
     use multicluster_types::{Attempt, ClusterName, Kind, Priority, State, Tags};
 
     use super::*;
@@ -130,21 +130,13 @@ mod tests {
     #[test]
     fn a_job_is_rendered_as_it_renders_itself_and_comes_back() {
         let cluster = ClusterName::new("mac").unwrap();
+        let mut live = Live::new(Attempt(2), cluster.clone(), None, Timestamp(3));
+        for step in [Step::NoAnswer, Step::Resend, Step::Refuse("no \"room\"\n".into())] {
+            live.apply(step, Timestamp(4)).unwrap();
+        }
         let phases = [
             Phase::Waiting { since: Timestamp(1), not_before: Some(Timestamp(2)) },
-            Phase::Live(Box::new(Live {
-                attempt: Attempt(2),
-                cluster: cluster.clone(),
-                incarnation: None,
-                stage: Stage::Pending,
-                dispatched_at: Timestamp(3),
-                running_at: Some(Timestamp(4)),
-                lost_since: None,
-                uncertain: true,
-                sends: 3,
-                refused: Some("no \"room\"\n".into()),
-                stopping: false,
-            })),
+            Phase::Live(Box::new(live)),
             Phase::Ended(Box::new(Ended {
                 state: State::Failed,
                 at: Timestamp(5),

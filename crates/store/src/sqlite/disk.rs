@@ -1,9 +1,12 @@
 //! The state directory: made for its owner only, used by one process at a time.
 
 use std::{
+    env,
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io,
     path::{Path, PathBuf},
+    process,
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 use crate::StoreError;
@@ -13,19 +16,31 @@ use crate::StoreError;
 #[derive(Debug)]
 pub(super) struct Home {
     dir: PathBuf,
+    temporary: bool,
     _lock: File,
 }
 
 impl Home {
     /// Makes the directory if need be, and takes it.
     pub(super) fn take(dir: &Path) -> Result<Self, StoreError> {
+        Self::open(dir, false)
+    }
+
+    /// A new directory, removed when this is dropped.
+    pub(super) fn temporary() -> Result<Self, StoreError> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("multicluster-state-{}-{}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        Self::open(&env::temp_dir().join(name), true)
+    }
+
+    fn open(dir: &Path, temporary: bool) -> Result<Self, StoreError> {
         make_dir(dir)?;
         let path = dir.join("lock");
         let lock = private(OpenOptions::new().create(true).truncate(false).write(true))
             .open(&path)
             .map_err(at(&path))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { dir: dir.to_owned(), _lock: lock }),
+            Ok(()) => Ok(Self { dir: dir.to_owned(), temporary, _lock: lock }),
             Err(TryLockError::WouldBlock) => Err(StoreError::InUse { path: dir.to_owned() }),
             Err(TryLockError::Error(error)) => Err(StoreError::Io { path, error }),
         }
@@ -49,6 +64,14 @@ impl Home {
     /// Uploads under way.
     pub(super) fn uploads(&self) -> PathBuf {
         self.dir.join("uploads")
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if self.temporary {
+            let _ = fs::remove_dir_all(&self.dir);
+        }
     }
 }
 

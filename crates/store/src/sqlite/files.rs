@@ -11,11 +11,13 @@ use std::{
     io::{self, Write},
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
+use multicluster_types::hex;
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -24,8 +26,8 @@ use super::{
     reader::SqliteReader,
 };
 use crate::{
-    Content, Options, Package, Packages, Room, StoreError, Upload,
-    packages::{self, Begun, Grace, UnderWay},
+    Options, Package, Packages, Room, StoreError, Upload,
+    packages::{self, Begun, UnderWay},
 };
 
 /// The packages of one directory.
@@ -37,6 +39,7 @@ struct Shared {
     home: Arc<Home>,
     jobs: Arc<SqliteReader>,
     options: Arc<Options>,
+    /// Changes in transactions: whole even after a panic.
     catalog: Mutex<Catalog>,
     under_way: UnderWay,
     uploads: AtomicU64,
@@ -50,7 +53,7 @@ impl FilePackages {
     ) -> Result<Self, StoreError> {
         disk::make_dir(&home.packages())?;
         disk::make_dir(&home.uploads())?;
-        let catalog = Catalog::open(home.catalog(), Grace::of(&options))?;
+        let catalog = Catalog::open(home.catalog(), &options)?;
         clean(&home, &catalog)?;
         Ok(Self(Arc::new(Shared {
             home,
@@ -109,24 +112,19 @@ impl Packages for FilePackages {
 
     fn find(&self, name: &str) -> Result<Option<Package>, StoreError> {
         packages::check_name(name)?;
-        let found = self.0.catalog().find(name, packages::now())?;
+        let found = self.0.catalog.lock().find(name, packages::now())?;
         Ok(found.map(|entry| Package { name: name.to_owned(), sha256: entry.sha256, size: entry.size }))
     }
 
-    fn content(&self, sha256: &str) -> Result<Option<Content>, StoreError> {
-        if packages::from_hex(sha256).is_none() || !self.0.catalog().touch(sha256, packages::now())? {
+    fn content(&self, sha256: &str) -> Result<Option<PathBuf>, StoreError> {
+        if packages::from_hex(sha256).is_none() || !self.0.catalog.lock().touch(sha256, packages::now())? {
             return Ok(None);
         }
-        Ok(Some(Content::File(self.0.home.packages().join(sha256))))
+        Ok(Some(self.0.home.packages().join(sha256)))
     }
 }
 
 impl Shared {
-    fn catalog(&self) -> MutexGuard<'_, Catalog> {
-        // The catalog changes in transactions: it is whole even after a panic.
-        self.catalog.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Makes room for so many bytes more: of the owner's own where that has too much.
     fn make_room(&self, catalog: &Catalog, size: u64, room: &Room) -> Result<(), StoreError> {
         if let Some((prefix, max)) = &room.own {
@@ -213,16 +211,20 @@ impl Upload for FileUpload {
     fn finish(self: Box<Self>, name: &str) -> Result<Package, StoreError> {
         packages::check_name(name)?;
         self.check()?;
-        self.file.sync_all().map_err(at(&self.path))?;
-        let sha256 = packages::to_hex(&self.hash.clone().finalize());
+        if self.shared.options.sync {
+            self.file.sync_all().map_err(at(&self.path))?;
+        }
+        let sha256 = hex(&self.hash.clone().finalize());
         let package = Package { name: name.to_owned(), sha256, size: self.begun.size };
         let dir = self.shared.home.packages();
         let target = dir.join(&package.sha256);
-        let catalog = self.shared.catalog();
+        let catalog = self.shared.catalog.lock();
         if !catalog.touch(&package.sha256, packages::now())? {
             self.shared.make_room(&catalog, package.size, &self.room)?;
             fs::rename(&self.path, &target).map_err(at(&target))?;
-            disk::sync_dir(&dir)?;
+            if self.shared.options.sync {
+                disk::sync_dir(&dir)?;
+            }
         }
         catalog.add(&package, packages::now())?;
         Ok(package)

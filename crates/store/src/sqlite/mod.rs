@@ -41,7 +41,20 @@ use crate::{Opened, Options, StoreError};
 /// [`StoreError::InUse`] when another control plane has it, [`StoreError::TooNew`] and
 /// [`StoreError::Damaged`] when it cannot be understood, [`StoreError::Io`].
 pub fn open(dir: &Path, options: Options) -> Result<Opened, StoreError> {
-    let home = Arc::new(disk::Home::take(dir)?);
+    open_home(disk::Home::take(dir)?, options)
+}
+
+/// An empty state for a test, in a directory that is removed with the last part of what this
+/// returns.
+///
+/// # Errors
+/// [`StoreError::Io`].
+pub fn open_temporary() -> Result<Opened, StoreError> {
+    open_home(disk::Home::temporary()?, Options { sync: false, ..Options::default() })
+}
+
+fn open_home(home: disk::Home, options: Options) -> Result<Opened, StoreError> {
+    let home = Arc::new(home);
     let index = Arc::new(index::Index::default());
     let options = Arc::new(options);
     let store = writer::Writer::open(home.clone(), index.clone(), options.clone())?;

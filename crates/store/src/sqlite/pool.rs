@@ -1,10 +1,8 @@
 //! A few connections that only read.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
-};
+use std::path::{Path, PathBuf};
 
+use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, OpenFlags};
 
 /// Connections are opened when they are first needed, and kept.
@@ -46,9 +44,9 @@ impl Pool {
 
     /// An idle connection, or the right to open one.
     fn take(&self) -> Option<Connection> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while state.lent >= self.max {
-            state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.returned.wait(&mut state);
         }
         state.lent += 1;
         state.idle.pop()
@@ -60,11 +58,6 @@ impl Pool {
         conn.set_prepared_statement_cache_capacity(32);
         Ok(conn)
     }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing in here can panic half-way.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Gives the connection back, also when the question panicked or no connection was made.
@@ -75,7 +68,7 @@ struct Lease<'p> {
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
-        let mut state = self.pool.lock();
+        let mut state = self.pool.state.lock();
         state.lent -= 1;
         state.idle.extend(self.conn.take());
         drop(state);

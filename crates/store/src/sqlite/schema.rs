@@ -3,6 +3,7 @@
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::fail::Fail;
+use crate::Options;
 
 /// The steps to the present form of `state.db`. Step *n* makes version *n*; a step that was
 /// released is never changed.
@@ -16,14 +17,14 @@ pub(super) const PACKAGES: &[&str] = &[include_str!("../../migrations/packages/0
 
 /// Lets readers and the writer work at the same time, and makes a commit durable before it
 /// returns: nothing is done because of it earlier.
-pub(super) fn make_durable(conn: &Connection) -> Result<(), Fail> {
+pub(super) fn make_durable(conn: &Connection, options: &Options) -> Result<(), Fail> {
     let mode: String = conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
     if mode != "wal" {
         return Err(Fail::Unsupported(
             "SQLite's write-ahead log does not work on this file system\n  hint: choose a --state-dir on a local disk",
         ));
     }
-    conn.pragma_update(None, "synchronous", "FULL")?;
+    conn.pragma_update(None, "synchronous", if options.sync { "FULL" } else { "OFF" })?;
     // macOS: its plain fsync leaves data in the cache of the drive.
     conn.pragma_update(None, "fullfsync", true)?;
     conn.pragma_update(None, "checkpoint_fullfsync", true)?;

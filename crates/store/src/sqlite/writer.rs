@@ -48,8 +48,9 @@ impl Writer {
     ) -> Result<Self, StoreError> {
         let path = home.state();
         disk::make_file(&path)?;
-        let (mut conn, counters) = connect(&home, &index).map_err(|fail| fail.at(&path))?;
-        let checkpointer = Checkpointer::start(&mut conn, path.clone()).map_err(|fail| fail.at(&path))?;
+        let (mut conn, counters) = connect(&home, &index, &options).map_err(|fail| fail.at(&path))?;
+        let checkpointer =
+            Checkpointer::start(&mut conn, path.clone(), &options).map_err(|fail| fail.at(&path))?;
         Ok(Self { checkpointer, conn, home, index, options, counters, buffer: Vec::new(), syncs: true })
     }
 
@@ -60,14 +61,14 @@ impl Writer {
     }
 }
 
-fn connect(home: &Home, index: &Index) -> Result<(Connection, Counters), Fail> {
+fn connect(home: &Home, index: &Index, options: &Options) -> Result<(Connection, Counters), Fail> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut conn = Connection::open_with_flags(home.state(), flags)?;
     conn.set_prepared_statement_cache_capacity(64);
     // Only for a new file. Twice the usual: half as many pages to write when many jobs come
     // at once, and still few bytes when one does.
     conn.pragma_update(None, "page_size", 8192)?;
-    schema::make_durable(&conn)?;
+    schema::make_durable(&conn, options)?;
     // What is deleted is overwritten where that costs no extra write: payloads hold secrets.
     conn.pragma_update(None, "secure_delete", "FAST")?;
     conn.pragma_update(None, "cache_size", -64 * 1024)?;
@@ -107,7 +108,7 @@ impl Writer {
     }
 
     fn sync_commits(&mut self, sync: bool) -> rusqlite::Result<()> {
-        if self.syncs != sync {
+        if self.options.sync && self.syncs != sync {
             self.conn.pragma_update(None, "synchronous", if sync { "FULL" } else { "NORMAL" })?;
             self.syncs = sync;
         }

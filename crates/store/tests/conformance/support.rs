@@ -1,4 +1,4 @@
-//! Backends to open, and things to put into them.
+//! A store to open, and things to put into it.
 
 use std::{
     collections::BTreeMap,
@@ -14,11 +14,12 @@ use multicluster_core::{
     Write,
     record::{
         AttemptOutcome, AttemptRecord, ClusterRecord, Ended, JobRecord, Live, Orphan, Phase, Source, Stage,
+        Step,
     },
 };
 use multicluster_store::{
     Change, JobFilter, LogCopy, Opened, Options, Package, Packages, Page, Reader, Room, Seen, SeenDriver,
-    Store, StoreError, StoredEvent, StoredJob, memory, sqlite,
+    Store, StoreError, StoredEvent, StoredJob, sqlite,
 };
 use multicluster_types::{
     Attempt, ClusterName, ClusterSpec, Decision, JobId, Kind, Payload, PolicyRule, PolicySpec, Quantity,
@@ -48,30 +49,23 @@ impl Drop for TempDir {
     }
 }
 
-/// One opened store of some backend.
+/// One opened store.
 pub(crate) struct TestStore {
     opened: Option<Opened>,
-    /// Where it is; memory has none and cannot be opened again.
-    dir: Option<TempDir>,
+    dir: TempDir,
     options: Options,
 }
 
 impl TestStore {
-    pub(crate) fn memory(options: Options) -> Self {
-        Self { opened: Some(memory::open(options.clone())), dir: None, options }
-    }
-
-    pub(crate) fn sqlite(options: Options) -> Self {
+    pub(crate) fn new(options: Options) -> Self {
         let dir = TempDir::new();
-        Self { opened: Some(sqlite::open(dir.path(), options.clone()).unwrap()), dir: Some(dir), options }
+        Self { opened: Some(sqlite::open(dir.path(), options.clone()).unwrap()), dir, options }
     }
 
-    /// As after a restart. What is in memory stays as it is.
+    /// As after a restart.
     pub(crate) fn reopen(&mut self) {
-        if let Some(dir) = &self.dir {
-            self.opened = None;
-            self.opened = Some(sqlite::open(dir.path(), self.options.clone()).unwrap());
-        }
+        self.opened = None;
+        self.opened = Some(sqlite::open(self.dir.path(), self.options.clone()).unwrap());
     }
 
     pub(crate) fn store(&mut self) -> &mut dyn Store {
@@ -155,19 +149,15 @@ pub(crate) fn work(kind: Kind, tags: &[&str]) -> Arc<Work> {
 }
 
 pub(crate) fn live(on: &str, attempt: u32, stage: Stage) -> Live {
-    Live {
-        attempt: Attempt(attempt),
-        cluster: cluster(on),
-        incarnation: None,
-        stage,
-        dispatched_at: Timestamp(5),
-        running_at: None,
-        lost_since: None,
-        uncertain: false,
-        sends: 1,
-        refused: None,
-        stopping: false,
-    }
+    let at = Timestamp(5);
+    let mut live = Live::new(Attempt(attempt), cluster(on), None, at);
+    let step = match stage {
+        Stage::Sending => return live,
+        Stage::Pending => Step::Accept,
+        Stage::Running => Step::Start,
+    };
+    live.apply(step, at).unwrap();
+    live
 }
 
 pub(crate) fn on(record: &JobRecord, cluster: &str, stage: Stage) -> JobRecord {

@@ -26,6 +26,26 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
+/// What is shown where a secret was, as in Ray's own dashboard.
+pub const REDACTED: &str = "<redacted>";
+
+/// Why no cluster can be sent a header of this name (in lower case) with this value.
+#[must_use]
+pub fn refuse_header(name: &str, value: &str) -> Option<&'static str> {
+    match name {
+        "accept-encoding" | "connection" | "content-length" | "content-type" | "expect" | "host"
+        | "range" | "te" | "trailer" | "transfer-encoding" | "upgrade" => {
+            Some("the control plane sets it itself")
+        }
+        "origin" | "referer" => Some(BROWSER),
+        "user-agent" if value.starts_with("Mozilla") => Some(BROWSER),
+        _ if name.starts_with("sec-") => Some(BROWSER),
+        _ => None,
+    }
+}
+
+const BROWSER: &str = "Ray would take the control plane for a browser and refuse its requests";
+
 /// A text that must not be shown. It is stored and sent as it is, so it serializes;
 /// an answer to a caller has to leave it out or show its [`Display`](fmt::Display).
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,13 +68,13 @@ impl Secret {
 
 impl fmt::Display for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
+        f.write_str(REDACTED)
     }
 }
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
+        f.write_str(REDACTED)
     }
 }
 
@@ -65,7 +85,7 @@ mod tests {
     #[test]
     fn a_secret_is_kept_but_not_shown() {
         let secret = Secret::new("hunter2");
-        assert_eq!(format!("{secret} {secret:?} {secret:>9?}"), "*** *** ***");
+        assert_eq!(format!("{secret} {secret:?} {secret:>9?}"), "<redacted> <redacted> <redacted>");
         let stored = serde_json::to_string(&secret).unwrap();
         assert_eq!(stored, r#""hunter2""#);
         assert_eq!(serde_json::from_str::<Secret>(&stored).unwrap().expose(), "hunter2");

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use multicluster_api::{Cluster, ClusterList};
+use multicluster_api::{Cluster, ClusterList, Health};
+use multicluster_types::HealthKind;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -70,7 +71,8 @@ async fn fresh(client: &Client, name: &str) -> Result<(Answer<Cluster>, bool), F
             return Ok((answer, true));
         }
         // It has just been found silent, or still is when the time is up.
-        let found_silent = health.state == "unhealthy" && before.health.state != "unhealthy";
+        let is_silent = |health: &Health| health.state == HealthKind::Unhealthy;
+        let found_silent = is_silent(health) && !is_silent(&before.health);
         if found_silent || Instant::now() >= deadline {
             return Ok((answer, false));
         }

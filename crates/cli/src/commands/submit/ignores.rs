@@ -47,7 +47,8 @@ impl Ignores {
 
     fn new(base: &Path, lines: impl Iterator<Item = String>) -> Self {
         let mut builder = GitignoreBuilder::new("");
-        for line in lines {
+        // A lone slash matches nothing in git, and everything in this library.
+        for line in lines.filter(|line| line.trim() != "/") {
             // A pattern that git cannot read matches nothing, there as here.
             let _ = builder.add_line(None, &line);
         }
@@ -63,8 +64,12 @@ impl Ignores {
     /// Is there nothing in this folder that is not left out?
     pub(super) fn leaves_out_all_of(&self, name: &Path) -> bool {
         let inner = name.strip_prefix(&self.base).unwrap_or(name);
-        self.patterns.num_whitelists() == 0
-            && !inner.as_os_str().is_empty()
-            && self.patterns.matched_path_or_any_parents(inner, true).is_ignore()
+        if inner.as_os_str().is_empty() {
+            // As Ray has it: a `*` also means the folder that the list is for, and all of it.
+            return self.patterns.matched(".", false).is_ignore();
+        }
+        // `data/` means what is below, file by file, of which something may be taken back.
+        let is_left_out = |is_dir| self.patterns.matched_path_or_any_parents(inner, is_dir).is_ignore();
+        is_left_out(false) || (self.patterns.num_whitelists() == 0 && is_left_out(true))
     }
 }

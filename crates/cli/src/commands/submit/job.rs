@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use multicluster_api::JobRequest;
-use multicluster_types::{OnClusterLoss, Quantity, Resources, RuntimeEnv};
+use multicluster_types::{OnClusterLoss, Quantity, Resources, RuntimeEnv, env_vars};
 use serde::de::DeserializeOwned;
 
 use super::runtime_env;
@@ -11,64 +11,64 @@ use crate::exit::{Exit, Failure};
 
 #[derive(clap::Args)]
 pub(crate) struct JobArgs {
-    /// Its id for life; made if none is given.
+    /// The id of the job [default: generated].
     #[arg(long, value_name = "ID", visible_alias = "id")]
     submission_id: Option<String>,
-    /// A YAML file with its runtime_env.
+    /// A YAML file with the runtime_env.
     #[arg(long, value_name = "FILE", conflicts_with = "runtime_env_json")]
     runtime_env: Option<PathBuf>,
-    /// Its runtime_env as JSON.
+    /// The runtime_env as JSON.
     #[arg(long, value_name = "JSON")]
     runtime_env_json: Option<String>,
-    /// A folder that is packed and brought along, a .zip, or a URI; it runs there.
+    /// The working directory: a folder to pack and upload, a .zip, or a URI.
     #[arg(long, value_name = "PATH")]
     working_dir: Option<String>,
-    /// Texts to keep with it, as a JSON object.
+    /// Metadata to keep with the job, as a JSON object of texts.
     #[arg(long, value_name = "JSON")]
     metadata_json: Option<String>,
-    /// What its cluster must have free for the tasks and actors that it starts: cpu=16,memory=32GiB.
+    /// What must be free on the cluster for the tasks and actors that the job starts: cpu=16,memory=32GiB.
     #[arg(long, value_name = "RESOURCES", value_parser = resources)]
     needs: Option<Resources>,
-    /// CPUs that Ray sets aside for the entrypoint itself, on one node.
+    /// CPUs that Ray reserves for the entrypoint itself, on one node.
     #[arg(long, value_name = "N")]
     entrypoint_num_cpus: Option<f64>,
-    /// GPUs, likewise.
+    /// GPUs that Ray reserves for the entrypoint.
     #[arg(long, value_name = "N")]
     entrypoint_num_gpus: Option<f64>,
-    /// Memory, likewise: 16GiB, or a number of bytes.
+    /// Memory that Ray reserves for the entrypoint: 16GiB, or a number of bytes.
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     entrypoint_memory: Option<u64>,
-    /// Custom resources, likewise, as a JSON object.
+    /// Custom resources that Ray reserves for the entrypoint, as a JSON object.
     #[arg(long, value_name = "JSON")]
     entrypoint_resources: Option<String>,
-    /// Which nodes of its cluster may take it, as a JSON object.
+    /// A label selector for the node of the entrypoint, as a JSON object.
     #[arg(long, value_name = "JSON")]
     entrypoint_label_selector: Option<String>,
-    /// The cluster it should run on, if that is available.
+    /// The cluster to prefer, if it is available.
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
-    /// The only cluster it may run on, even if that is down.
+    /// The only cluster the job may run on, even if it is down.
     #[arg(long, value_name = "NAME", conflicts_with = "cluster")]
     require_cluster: Option<String>,
-    /// A tag that its cluster must carry, or a label; repeat for more.
+    /// A tag that the cluster must have, or a label; repeat for more.
     #[arg(long, value_name = "TAG", value_delimiter = ',')]
     tag: Vec<String>,
-    /// The operating system of its cluster: linux, macos.
+    /// The operating system of the cluster: linux, macos.
     #[arg(long, value_name = "NAME")]
     os: Option<String>,
-    /// The processor architecture of its cluster: x86_64, arm64.
+    /// The processor architecture of the cluster: x86_64, arm64.
     #[arg(long, value_name = "NAME")]
     arch: Option<String>,
-    /// Higher goes first; 0 unless said.
+    /// A higher priority goes first [default: 0].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     priority: Option<i32>,
-    /// How often it is run again if it ran and failed; 0 unless said.
+    /// How many times to retry after the job ran and failed [default: 0].
     #[arg(long, value_name = "N")]
     max_retries: Option<u32>,
-    /// What happens when its cluster is lost: wait, or requeue if it may run twice.
+    /// What to do if the cluster is lost: wait, or requeue if the job may run twice.
     #[arg(long, value_name = "WHAT", value_parser = on_cluster_loss)]
     on_cluster_loss: Option<OnClusterLoss>,
-    /// The shell command, best after `--`. From its first word on, flags are the command's own.
+    /// The shell command, best after `--`. All flags after its first word belong to the command.
     #[arg(value_name = "ENTRYPOINT", trailing_var_arg = true)]
     entrypoint: Vec<String>,
 }
@@ -86,7 +86,7 @@ impl JobArgs {
         }
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         // Work of a job stays on that job's cluster, if nothing else is said.
-        let inside = variable("RAY_MULTICLUSTER_JOB_ID").zip(variable("RAY_MULTICLUSTER_CURRENT_CLUSTER"));
+        let inside = variable(env_vars::JOB_ID).zip(variable(env_vars::CURRENT_CLUSTER));
         let (parent_job, parent_cluster) = inside.unzip();
         Ok(JobRequest {
             id: self.submission_id.clone(),

@@ -15,6 +15,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::stream;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use multicluster_types::hex;
 use sha2::{Digest, Sha256};
 use zip::{CompressionMethod, DateTime, ZipWriter, write::SimpleFileOptions};
 
@@ -89,7 +90,7 @@ impl Package {
         if content.len() as u64 > MAX_BYTES {
             return Err(Failure::new(
                 Exit::BadInput,
-                format!("{text} is larger than the {} that Ray takes", size(MAX_BYTES)),
+                format!("{text} is larger than the {} that Ray accepts", size(MAX_BYTES)),
             ));
         }
         let digest = hex(&Sha256::digest(&content));
@@ -133,7 +134,7 @@ fn walk(
     let failed = |error: io::Error| unreadable(folder, &error);
     let about = fs::metadata(folder).map_err(failed)?;
     if above.contains(&(about.dev(), about.ino())) {
-        eprintln!("{} leads back into a folder above it: left out", folder.display());
+        eprintln!("{} links back to a folder above it: left out", folder.display());
         return Ok(());
     }
     let own: Vec<_> = Ignores::of_folder(folder, name).collect();
@@ -280,10 +281,6 @@ fn size(bytes: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "for people")]
     let mebibytes = bytes as f64 / f64::from(1 << 20);
     format!("{mebibytes:.1} MiB")
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

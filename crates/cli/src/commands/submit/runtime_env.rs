@@ -20,7 +20,7 @@ use crate::{
 pub(super) fn load(file: &Path) -> Result<RuntimeEnv, Failure> {
     match yaml(file, &read(file, "--runtime-env")?)? {
         Value::Object(env) => Ok(env),
-        _ => Err(Failure::new(Exit::BadInput, format!("{} is no mapping", file.display()))
+        _ => Err(Failure::new(Exit::BadInput, format!("{} is not a mapping", file.display()))
             .hint("write keys such as working_dir: . or pip: [polars]")),
     }
 }

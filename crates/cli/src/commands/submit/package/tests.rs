@@ -1,3 +1,5 @@
+use serde_json::Value;
+
 use super::*;
 
 /// A folder of a test's own.
@@ -25,16 +27,54 @@ impl Drop for Folder {
     }
 }
 
+/// What both packers do; the Python SDK's tests read the same file.
+const VECTORS: &str = include_str!("../../../../../../tests/vectors/packing.json");
+
 #[test]
-fn the_name_is_that_of_the_sdk() {
-    let files =
-        [("a.py", "print(1)"), ("sub/b.txt", "b"), ("a-b.txt", "x"), ("a/b.txt", "y"), ("a/run.sh", "#!")];
-    let folder = Folder::new("name", &files);
-    fs::set_permissions(folder.0.join("a/run.sh"), fs::Permissions::from_mode(0o755)).expect("it is ours");
-    fs::create_dir(folder.0.join("empty")).expect("a folder");
-    let package = Package::of_folder(&folder.0, &[]).expect("it is packed");
-    // ray_multicluster_scheduler._jobs.archive.of_folder(…).digest()[:32]
-    assert_eq!(package.name, "_ray_pkg_7facf6a9f80d78e3830f694422bcf59b.zip");
+fn a_folder_is_packed_as_the_vectors_say() {
+    let vectors: Value = serde_json::from_str(VECTORS).expect("JSON");
+    for (number, case) in vectors["cases"].as_array().expect("cases").iter().enumerate() {
+        let folder = Folder::new(&format!("vector-{number}"), &[]);
+        let root = folder.0.join(case["module"].as_str().unwrap_or("folder"));
+        fs::create_dir(&root).expect("a folder");
+        let tree = case["tree"].as_str().expect("a name");
+        for (name, content) in vectors["trees"][tree].as_object().expect("a tree") {
+            lay_out(&root.join(name), content);
+        }
+        let excludes: Vec<String> = serde_json::from_value(case["excludes"].clone()).expect("patterns");
+        let is_module = case["module"].is_string();
+        let packed = if is_module {
+            Package::of_module(&root, &excludes)
+        } else {
+            Package::of_folder(&root, &excludes)
+        };
+        if let Some(refused) = case["refused"].as_str() {
+            let failure = packed.err().expect("it is refused");
+            assert!(failure.message.contains(refused), "{case}: {failure}");
+            continue;
+        }
+        let package = packed.expect("it is packed");
+        let zip = zip::ZipArchive::new(Cursor::new(package.content)).expect("a zip");
+        let names: Vec<String> =
+            (0..zip.len()).filter_map(|n| Some(zip.name_for_index(n)?.ok()?.into_owned())).collect();
+        assert_eq!(serde_json::json!(names), case["packed"], "{case}");
+        assert_eq!(package.name, case["package"], "{case}");
+    }
+}
+
+fn lay_out(path: &Path, content: &Value) {
+    let folder = if content.is_null() { path } else { path.parent().expect("below the folder") };
+    fs::create_dir_all(folder).expect("a folder");
+    if let Some(text) = content.as_str().or_else(|| content["program"].as_str()) {
+        fs::write(path, text).expect("a file");
+        let mode = if content.is_object() { 0o755 } else { 0o644 };
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
+    } else if let Some(target) = content["link"].as_str() {
+        std::os::unix::fs::symlink(target, path).expect("a link");
+    } else if let Some(size) = content["bytes"].as_u64() {
+        // As large as it likes without a byte on the disk.
+        fs::File::create(path).and_then(|file| file.set_len(size)).expect("a sparse file");
+    }
 }
 
 #[test]

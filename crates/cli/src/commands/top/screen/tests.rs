@@ -102,7 +102,7 @@ fn clusters_queue_and_jobs_are_on_one_screen() {
 #[test]
 fn a_control_plane_that_is_away_is_told_and_what_was_seen_stays() {
     let mut app = app();
-    let failure = Failure::new(Exit::Unreachable, "no control plane answers at http://127.0.0.1:8700");
+    let failure = Failure::new(Exit::Unreachable, "cannot reach a control plane at http://127.0.0.1:8700");
     app.hear(News::Seen(Err(failure)));
     app.away = app.away.map(|(_, why)| (NOW - 12_000, why));
     shows("away", &drawn(&app, 80, 24));

@@ -1,0 +1,268 @@
+//! The life of one attempt on its cluster, from the request to the outcome.
+//!
+//! The rule everything here serves: once a request *may* have arrived, the attempt
+//! stays on that cluster under that id until the cluster itself says what became
+//! of it. Only its owner's policy (`on_cluster_loss: requeue`) can waive that.
+
+use std::collections::BTreeSet;
+
+use multicluster_types::{ClusterName, Incarnation, Span, State, Timestamp, Transition};
+
+use crate::{
+    Core, DispatchOutcome, LookupOutcome, Observation, Output, Refusal, Run, RunStatus,
+    jobs::JobKey,
+    pool::ClusterKey,
+    record::{AttemptOutcome, Live, Sent, Stage, Standing, Step},
+};
+
+/// After so many times "not found" (about half a minute) a request that had no answer
+/// will not turn up any more.
+const CERTAIN_AFTER: u8 = 6;
+
+impl Core {
+    /// A submit request came to an end.
+    pub(super) fn handle_dispatched(
+        &mut self,
+        run: &Run,
+        outcome: DispatchOutcome,
+        took: Span,
+        out: &mut Output,
+    ) {
+        let Some((key, live)) = self.live_job(run) else { return };
+        self.note_submission(key, &outcome, took);
+        // News that overtook this completion is as good or better.
+        if live.has_arrived() {
+            return;
+        }
+        match outcome {
+            DispatchOutcome::Accepted => self.mark_pending(key, out),
+            // An earlier send may run: its cluster must say that it does not.
+            DispatchOutcome::Refused(message) if live.may_have_arrived() => {
+                self.mark_unheard(key, Step::Refuse(message.clone()), &message, out);
+            }
+            DispatchOutcome::Refused(message) => {
+                self.note_dispatch_of(key, true, out);
+                self.close_attempt(key, AttemptOutcome::NotStarted, Some(&message), out);
+                self.end(key, Transition::Fail, Some(message), out);
+            }
+            // An earlier send may have arrived even though this one did not.
+            DispatchOutcome::Failed(message) | DispatchOutcome::NotSent(message)
+                if live.may_have_arrived() =>
+            {
+                self.mark_uncertain(key, &message, out);
+            }
+            DispatchOutcome::Failed(message) => {
+                self.note_dispatch_of(key, false, out);
+                self.try_elsewhere(key, &message, out);
+            }
+            DispatchOutcome::NotSent(message) => {
+                if let Some(on) = self.jobs[key].on {
+                    self.pool[on].breaker.not_sent(key);
+                }
+                self.try_elsewhere(key, &message, out);
+            }
+            DispatchOutcome::Unknown(message) => self.mark_uncertain(key, &message, out),
+            DispatchOutcome::Taken(message) => {
+                self.note_dispatch_of(key, true, out);
+                self.try_elsewhere(key, &message, out);
+            }
+        }
+    }
+
+    /// How its dashboard coped with a submission, if it got one. The cluster's other users are
+    /// told that one failed, and not whose or how.
+    fn note_submission(&mut self, key: JobKey, outcome: &DispatchOutcome, took: Span) {
+        let Some(on) = self.jobs[key].on.filter(|_| took != Span::ZERO) else { return };
+        match outcome {
+            DispatchOutcome::Failed(_) => self.pool[on].slow_down(self.now, "a submission failed".into()),
+            DispatchOutcome::Unknown(_) => {
+                self.pool[on].slow_down(self.now, "a submission got no answer".into());
+            }
+            DispatchOutcome::Accepted | DispatchOutcome::Refused(_) | DispatchOutcome::Taken(_) => {
+                self.note_latency(on, took);
+            }
+            DispatchOutcome::NotSent(_) => {}
+        }
+    }
+
+    /// A question about one attempt came to an end.
+    pub(super) fn handle_looked_up(
+        &mut self,
+        run: &Run,
+        question: u32,
+        outcome: LookupOutcome,
+        out: &mut Output,
+    ) {
+        let Some((key, live)) = self.live_job(run) else { return };
+        if self.jobs[key].question != Some(question) {
+            return;
+        }
+        self.jobs[key].question = None;
+        match outcome {
+            LookupOutcome::Found(status) => {
+                self.jobs[key].asks = 0;
+                self.arm(key);
+                self.apply_status(key, &status, out);
+            }
+            LookupOutcome::NoAnswer => self.arm(key),
+            // Only a request that never arrived can find its id in use.
+            LookupOutcome::Taken(message) if !live.has_arrived() => self.try_elsewhere(key, &message, out),
+            LookupOutcome::Taken(message) => self.lose(key, &message, out),
+            LookupOutcome::NotFound { incarnation } => {
+                self.handle_not_found(key, &live, incarnation.as_ref(), out)
+            }
+        }
+    }
+
+    /// Its cluster answered that it has no such attempt.
+    fn handle_not_found(
+        &mut self,
+        key: JobKey,
+        live: &Live,
+        incarnation: Option<&Incarnation>,
+        out: &mut Output,
+    ) {
+        if !live.has_arrived() && incarnation == live.incarnation.as_ref() {
+            return self.handle_never_arrived(key, live, out);
+        }
+        let message = if live.incarnation.as_ref() == incarnation {
+            format!("cluster {} no longer knows this job", live.cluster)
+        } else {
+            format!(
+                "cluster {} restarted and no longer knows this job; it may or may not have finished",
+                live.cluster
+            )
+        };
+        self.lose(key, &message.into(), out);
+    }
+
+    /// It never arrived. Should the old request still arrive, Ray refuses the second of the two.
+    fn handle_never_arrived(&mut self, key: JobKey, live: &Live, out: &mut Output) {
+        let (sends, refused) = match live.standing() {
+            Standing::Unheard { sends, sent: Sent::Refused(why), .. } => (*sends, Some(why)),
+            Standing::Unheard { sends, .. } | Standing::Sending { sends } => (*sends, None),
+            Standing::Pending { .. } | Standing::Running { .. } => return,
+        };
+        if let Some(message) = refused {
+            self.close_attempt(key, AttemptOutcome::NotStarted, Some(message), out);
+            self.end(key, Transition::Fail, Some(message.clone()), out);
+        } else if live.stopping() && live.may_have_arrived() && self.jobs[key].asks < CERTAIN_AFTER {
+            // The request may still be in the cluster's hands, and nothing will be sent
+            // that could meet it there: to be told STOPPED and run is the worst of both.
+            self.arm(key);
+        } else if live.stopping() {
+            self.close_attempt(key, AttemptOutcome::Stopped, None, out);
+            self.end(key, Transition::Stop, Some("stopped before it reached its cluster".into()), out);
+        } else if sends >= self.settings.dispatch_attempts.get() {
+            let message =
+                format!("cluster {} did not accept the job after {sends} submit requests", live.cluster);
+            self.abandon(key, &message.into(), out);
+        } else {
+            self.send_again(key, out);
+        }
+    }
+
+    /// The runs of jobs that are known, or forgotten: what is said about a run of an earlier
+    /// job of the same id says nothing about this one.
+    pub(super) fn current(&self, mut seen: Vec<Observation>) -> Vec<Observation> {
+        seen.retain(|seen| self.job(&seen.run.job).is_none_or(|job| seen.run.is_of(job)));
+        seen
+    }
+
+    /// A watch saw what a cluster runs.
+    pub(super) fn handle_observed(
+        &mut self,
+        name: &ClusterName,
+        incarnation: Option<&Incarnation>,
+        complete_at: Option<Timestamp>,
+        seen: &[Observation],
+        out: &mut Output,
+    ) -> Result<(), Refusal> {
+        let on = self.find_cluster(name)?;
+        // The word of an earlier head is void: all it knew is gone.
+        if self.pool[on].incarnation() != incarnation {
+            return Ok(());
+        }
+        if let Some(at) = complete_at {
+            self.ask_about_missing(on, at + self.skew, seen, out);
+        }
+        for seen in seen {
+            match self.find_live(&seen.run) {
+                Some(key) if self.jobs[key].is_job() && self.jobs[key].on == Some(on) => {
+                    self.apply_status(key, &seen.status, out);
+                }
+                Some(_) => {}
+                None => self.handle_orphan_seen(name, seen, out),
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks about jobs that should be in a complete list and are not: they may have been
+    /// deleted on the cluster.
+    fn ask_about_missing(&mut self, on: ClusterKey, at: Timestamp, seen: &[Observation], out: &mut Output) {
+        let seen: BTreeSet<_> = seen.iter().map(|seen| (&seen.run.job, seen.run.attempt)).collect();
+        let missing = |key: &JobKey| {
+            let job = &self.jobs[*key];
+            job.live().is_some_and(|live| {
+                let expected = live.has_arrived() && live.lost_since().is_none() && job.touched_at < at;
+                expected && job.question.is_none() && !seen.contains(&(&job.record().id, live.attempt))
+            })
+        };
+        let missing: Vec<_> = self.jobs_on(on).into_iter().filter(missing).collect();
+        for key in missing {
+            self.ask(key, out);
+        }
+    }
+
+    /// What its cluster says about an attempt, asked or not.
+    fn apply_status(&mut self, key: JobKey, status: &RunStatus, out: &mut Output) {
+        let Some(live) = self.jobs[key].live().cloned() else { return };
+        // It is there: in any case, the dispatch worked.
+        if !live.has_arrived() {
+            self.note_dispatch_of(key, true, out);
+        }
+        match status {
+            RunStatus::Pending => {
+                if !live.has_arrived() {
+                    self.mark_pending(key, out);
+                } else if live.lost_since().is_some() {
+                    self.mark_found(key, live.stage(), out);
+                }
+            }
+            RunStatus::Running => {
+                if live.state() != State::Running {
+                    self.mark_found(key, Stage::Running, out);
+                }
+            }
+            RunStatus::Succeeded => {
+                // It started well, whether or not it was seen running.
+                if let Some(on) = self.jobs[key].on {
+                    self.pool[on].settle(key, self.now);
+                }
+                self.close_attempt(key, AttemptOutcome::Succeeded, None, out);
+                self.end(key, Transition::Succeed, None, out);
+            }
+            RunStatus::Stopped => {
+                self.close_attempt(key, AttemptOutcome::Stopped, None, out);
+                // Its state says it all, unless it was stopped on the cluster itself.
+                let by_others = (!live.stopping()).then(|| {
+                    format!("stopped on cluster {}, not through the control plane", live.cluster).into()
+                });
+                self.end(key, Transition::Stop, by_others, out);
+            }
+            RunStatus::Failed { message, never_started: false } if live.stopping() => {
+                self.close_attempt(key, AttemptOutcome::Failed, Some(message), out);
+                self.end(key, Transition::Fail, Some(message.clone()), out);
+            }
+            RunStatus::Failed { message, never_started: true } => self.try_elsewhere(key, message, out),
+            RunStatus::Failed { message, never_started: false } => self.handle_run_failed(key, message, out),
+        }
+    }
+
+    /// The job that a completion is about: tasks and actors have none.
+    fn live_job(&self, run: &Run) -> Option<(JobKey, Live)> {
+        let key = self.find_live(run).filter(|key| self.jobs[*key].is_job())?;
+        Some((key, self.jobs[key].live()?.clone()))
+    }
+}

@@ -1,0 +1,127 @@
+//! What a job is due for: the one table from its situation to a moment and to what happens
+//! then. Timers are set by it, and it is asked again when one goes off.
+
+use multicluster_types::{Message, OnClusterLoss, Span, Timestamp};
+
+use super::backoff;
+use crate::{
+    Core, Output,
+    jobs::JobKey,
+    record::{Phase, Standing},
+    timers::Timer,
+};
+
+/// First and longest wait between questions about one lost attempt.
+const ASK_FIRST: Span = Span::seconds(1);
+const ASK_LONGEST: Span = Span::seconds(30);
+/// Ray ignores a stop while a job is pending, so it is repeated until it is over.
+const STOP_AGAIN: Span = Span::seconds(5);
+
+/// What happens to a job when its time has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Duty {
+    /// Its caller is gone: it waits in vain.
+    GiveUpWaiting,
+    /// It has backed off long enough.
+    MakeReady,
+    /// The holder of the placement is gone.
+    ExpireLease,
+    /// Its cluster has been lost for longer than its owner wants to wait.
+    Abandon,
+    /// Its cluster is asked about it.
+    Ask,
+    /// The submit request has had its time.
+    TakeForLost,
+    /// The stop did not end it.
+    StopAgain,
+}
+
+impl Core {
+    /// The table.
+    fn due(&self, key: JobKey) -> Option<(Timestamp, Duty)> {
+        let job = &self.jobs[key];
+        let lease_ends = job.touched_at + self.settings.lease_ttl;
+        let live = match &job.record().phase {
+            Phase::Ended(_) => return None,
+            Phase::Waiting { not_before, .. } => {
+                let gives_up = (!job.is_job()).then_some((lease_ends, Duty::GiveUpWaiting));
+                let backs_off = not_before.filter(|_| !self.is_ready(key)).map(|at| (at, Duty::MakeReady));
+                return self.first([gives_up, backs_off]);
+            }
+            Phase::Live(_) if !job.is_job() => return Some((lease_ends, Duty::ExpireLease)),
+            Phase::Live(live) => live,
+        };
+        match live.standing() {
+            Standing::Sending { .. } => {
+                Some((job.touched_at + self.settings.dispatch_timeout, Duty::TakeForLost))
+            }
+            Standing::Unheard { since, .. }
+            | Standing::Pending { lost: Some(since) }
+            | Standing::Running { lost: Some(since), .. } => {
+                let waits = job.record().work.retry.on_cluster_loss == OnClusterLoss::Wait;
+                let gives_up = (!waits).then(|| (*since + self.settings.loss_grace, Duty::Abandon));
+                self.first([gives_up, self.asks_at(key)])
+            }
+            Standing::Pending { lost: None } | Standing::Running { lost: None, .. } => {
+                if live.stopping() {
+                    Some((job.touched_at + STOP_AGAIN, Duty::StopAgain))
+                } else {
+                    // Asked in vain: ask again.
+                    self.asks_at(key).filter(|_| job.asks > 0)
+                }
+            }
+        }
+    }
+
+    /// When its cluster is asked about it next, if it can be asked.
+    fn asks_at(&self, key: JobKey) -> Option<(Timestamp, Duty)> {
+        let job = &self.jobs[key];
+        job.on.filter(|on| self.pool[*on].is_healthy())?;
+        let pause = backoff(ASK_FIRST, ASK_LONGEST, u32::from(job.asks), job.record().seq);
+        Some((job.touched_at + pause, Duty::Ask))
+    }
+
+    /// What comes first; of what is due by now, the first in the list.
+    fn first(&self, duties: [Option<(Timestamp, Duty)>; 2]) -> Option<(Timestamp, Duty)> {
+        duties.into_iter().flatten().min_by_key(|(at, _)| (*at).max(self.now))
+    }
+
+    /// Sets the timer that the situation of a job calls for.
+    pub(super) fn arm(&mut self, key: JobKey) {
+        let due = self.due(key);
+        let job = &mut self.jobs[key];
+        match due {
+            Some((at, _)) => self.timers.set(&mut job.due, Timer::Job(key), at),
+            None => self.timers.clear(&mut job.due, Timer::Job(key)),
+        }
+    }
+
+    /// A job's timer went off.
+    pub(super) fn handle_job_due(&mut self, key: JobKey, out: &mut Output) {
+        let Some((_, duty)) = self.due(key).filter(|(at, _)| *at <= self.now) else {
+            return self.arm(key);
+        };
+        let said = |what: &str| -> Message {
+            let cluster = self.jobs[key].live().map_or("?", |live| live.cluster.as_str());
+            format!("cluster {cluster} {what}").into()
+        };
+        match duty {
+            Duty::GiveUpWaiting => self.give_up_waiting(key, out),
+            Duty::MakeReady => {
+                self.make_ready(key);
+                self.arm(key);
+            }
+            Duty::ExpireLease => self.expire_lease(key, out),
+            Duty::Abandon => {
+                let message = said("has been unreachable for too long");
+                self.abandon(key, &message, out);
+            }
+            Duty::TakeForLost => {
+                let message = said("did not answer the submit request");
+                self.mark_uncertain(key, &message, out);
+            }
+            Duty::Ask => self.ask(key, out),
+            Duty::StopAgain => self.send_stop(key, out),
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Why a job is where it is: the same verdicts the cycle uses, computed when somebody
+//! asks. Values first, so that the words can be in any language.
+#![expect(missing_docs, reason = "a field is documented where its name does not say it all")]
+
+use multicluster_types::{
+    Attempt, ClusterName, JobId, Lang, Message, OnClusterLoss, State, Timestamp, Verdict, Work, say,
+};
+use serde::Serialize;
+
+use super::submit::stay_with_parent;
+use crate::{
+    Core, Parent, Refusal,
+    jobs::Job,
+    look::{Look, View},
+    pool::Cluster,
+    queue::{QueueName, Rank},
+    record::Phase,
+};
+
+/// More than this many in front are not counted one by one.
+const COUNT_AHEAD: usize = 10_000;
+
+/// Everything there is to say about one job's whereabouts.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Explanation {
+    pub job: JobId,
+    /// Its state.
+    pub state: State,
+    /// Asked when.
+    pub at: Timestamp,
+    /// If it waits: since when.
+    pub queued_at: Option<Timestamp>,
+    /// The queue it waits in.
+    pub queue: Option<QueueName>,
+    /// How many of that queue come first (counted up to 10,000).
+    pub ahead: Option<usize>,
+    /// It waits until then before it is looked at again.
+    pub backing_off_until: Option<Timestamp>,
+    /// What went wrong last.
+    pub last_error: Option<Message>,
+    /// The cluster that is kept free for it, if it waits for too long.
+    pub kept_free: Option<ClusterName>,
+    /// Where it is, or was when it ended.
+    pub cluster: Option<ClusterName>,
+    pub attempt: Option<Attempt>,
+    /// If its cluster does not answer.
+    pub unreachable: Option<Unreachable>,
+    /// It is being stopped.
+    pub stopping: bool,
+    /// How it ended.
+    pub message: Option<Message>,
+    /// If it waits: what each cluster would say to it now.
+    pub clusters: Vec<ClusterVerdict>,
+}
+
+/// What becomes of a job whose cluster does not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Unreachable {
+    pub since: Timestamp,
+    /// When it will be run elsewhere; `None`: it waits for the cluster.
+    pub requeued_at: Option<Timestamp>,
+}
+
+/// What one cluster would say.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ClusterVerdict {
+    pub cluster: ClusterName,
+    /// Yes with a score, or no with a reason.
+    pub verdict: Verdict,
+    /// What each policy gave, where it was eligible.
+    pub parts: Vec<(Message, f64)>,
+}
+
+/// What would happen to work if it were submitted now.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WhatIf {
+    /// Asked when.
+    pub at: Timestamp,
+    /// Where it would go at once.
+    pub chosen: Option<ClusterName>,
+    /// Why it would not even be accepted.
+    pub refused: Option<String>,
+    /// What each cluster would say.
+    pub clusters: Vec<ClusterVerdict>,
+}
+
+impl Core {
+    /// Why is this job where it is?
+    ///
+    /// # Errors
+    /// When there is no such job.
+    pub fn explain(&self, job: &JobId) -> Result<Explanation, Refusal> {
+        Ok(self.explain_job(&self.jobs[self.find_job(job)?]))
+    }
+
+    pub(super) fn explain_job(&self, job: &Job) -> Explanation {
+        let record = job.record();
+        let mut explanation = Explanation {
+            job: record.id.clone(),
+            state: record.state(),
+            at: self.now,
+            queued_at: None,
+            queue: None,
+            ahead: None,
+            backing_off_until: None,
+            last_error: record.troubles.as_ref().and_then(|t| t.last_error.clone()),
+            kept_free: None,
+            cluster: None,
+            attempt: (record.attempts > 0).then_some(Attempt(record.attempts)),
+            unreachable: None,
+            stopping: false,
+            message: None,
+            clusters: Vec::new(),
+        };
+        match &record.phase {
+            Phase::Waiting { since, not_before } => {
+                explanation.queued_at = Some(*since);
+                explanation.queue = Some(QueueName::of(&record.work));
+                explanation.ahead = Some(self.queue.ahead(job.class, job.rank(), COUNT_AHEAD));
+                explanation.backing_off_until = not_before.filter(|at| *at > self.now);
+                let kept = |c: &&Cluster| c.reserved.as_ref().is_some_and(|r| r.id == record.id);
+                explanation.kept_free = self.pool.iter().map(|(_, c)| c).find(kept).map(|c| c.name().clone());
+                let look = Look::new(self.view(), &record.work, job.rank(), job.avoid());
+                explanation.clusters = self.verdicts_of(&look, self.pool.iter().map(|(_, c)| look.judge(c)));
+            }
+            Phase::Live(live) => {
+                explanation.cluster = Some(live.cluster.clone());
+                explanation.stopping = live.stopping();
+                explanation.unreachable = live.lost_since().map(|since| Unreachable {
+                    since,
+                    requeued_at: (record.work.retry.on_cluster_loss == OnClusterLoss::Requeue)
+                        .then(|| since + self.settings.loss_grace),
+                });
+            }
+            Phase::Ended(ended) => {
+                explanation.cluster.clone_from(&ended.cluster);
+                explanation.message.clone_from(&ended.message);
+            }
+        }
+        explanation
+    }
+
+    /// A dry run: which cluster would take this work now, and why not the others?
+    /// Nothing changes.
+    #[must_use]
+    pub fn what_if(&self, work: &Work, parent: Option<&Parent>) -> WhatIf {
+        self.look_at(self.view(), work, parent)
+    }
+
+    pub(super) fn look_at(&self, view: View<'_>, work: &Work, parent: Option<&Parent>) -> WhatIf {
+        let work = stay_with_parent(work.clone(), parent);
+        let allowed = parent
+            .map_or(Ok(()), |parent| self.check_parent(parent, work.owner.as_ref()))
+            .and_then(|()| self.admit(&work));
+        if let Err(refusal) = allowed {
+            let refused = Some(refusal.to_string());
+            return WhatIf { at: self.now, chosen: None, refused, clusters: Vec::new() };
+        }
+        let look = Look::new(view, &work, Rank::new(work.priority, u64::MAX), &[]);
+        let mut verdicts = Vec::new();
+        let chosen = look.choose(&mut verdicts);
+        WhatIf {
+            at: self.now,
+            chosen: chosen.map(|key| self.pool[key].name().clone()),
+            refused: None,
+            clusters: self.verdicts_of(&look, verdicts.into_iter()),
+        }
+    }
+
+    /// The bare decision behind [`Core::what_if`], as the cycle makes it: the cluster
+    /// that would be chosen, and into `verdicts` one for each cluster, in the order of
+    /// [`Core::clusters`]. No words.
+    #[must_use]
+    pub fn decide(&self, work: &Work, verdicts: &mut Vec<Verdict>) -> Option<&ClusterName> {
+        let look = Look::new(self.view(), work, Rank::new(work.priority, u64::MAX), &[]);
+        look.choose(verdicts).map(|key| self.pool[key].name())
+    }
+
+    fn verdicts_of(&self, look: &Look<'_>, verdicts: impl Iterator<Item = Verdict>) -> Vec<ClusterVerdict> {
+        let clusters = self.pool.iter().map(|(_, cluster)| cluster);
+        clusters
+            .zip(verdicts)
+            .map(|(cluster, verdict)| {
+                let parts = match &verdict {
+                    Verdict::Rejected(_) => Vec::new(),
+                    _ => look.parts(cluster),
+                };
+                ClusterVerdict { cluster: cluster.name().clone(), verdict, parts }
+            })
+            .collect()
+    }
+}
+
+impl Explanation {
+    /// All of it in one or a few lines.
+    #[must_use]
+    pub fn summary(&self, lang: Lang) -> String {
+        match self.queued_at {
+            Some(since) => self.why_waiting(since, lang),
+            None => self.where_it_is(lang),
+        }
+    }
+
+    fn why_waiting(&self, since: Timestamp, lang: Lang) -> String {
+        let time = lang.seconds(self.at.since(since).as_seconds());
+        // The usual queue goes without saying.
+        let mut first = match self.queue.as_ref().filter(|queue| queue.cluster.is_some()) {
+            Some(queue) => say!(lang, "queued for {time} in {queue}", "已在 {queue} 排队 {time}"),
+            None => say!(lang, "queued for {time}", "已排队 {time}"),
+        };
+        first += &match self.ahead {
+            None | Some(0) => lang.pick(", next in line", "，排在最前").to_owned(),
+            Some(ahead) => say!(lang, ", {ahead} ahead", "，前面还有 {ahead} 个"),
+        };
+        let mut lines = vec![first];
+        if let Some(until) = self.backing_off_until {
+            let left = lang.seconds(until.since(self.at).as_seconds().ceil());
+            lines.push(match self.last_error.as_ref().map(Message::line) {
+                Some(error) => {
+                    say!(lang, "will retry in {left}; last error: {error}", "{left}后重试；上次错误：{error}")
+                }
+                None => say!(lang, "will retry in {left}", "{left}后重试"),
+            });
+        }
+        if let Some(cluster) = &self.kept_free {
+            lines.push(say!(
+                lang,
+                "has waited for long: {cluster} is reserved for it",
+                "等待已久：已为它预留 {cluster}"
+            ));
+        }
+        lines.extend(self.clusters.iter().map(|said| {
+            let text = said.verdict.describe(self.at, lang);
+            say!(lang, "{cluster}: {text}", "{cluster}：{text}", cluster = said.cluster)
+        }));
+        if self.clusters.is_empty() {
+            lines.push(lang.pick("no cluster is registered", "尚未注册集群").to_owned());
+        }
+        lines.join("\n")
+    }
+
+    fn where_it_is(&self, lang: Lang) -> String {
+        let state = self.state.describe(lang);
+        let mut text = match &self.cluster {
+            Some(cluster) => say!(lang, "{state} on {cluster}", "在 {cluster} 上{state}"),
+            None => state.to_owned(),
+        };
+        if let Some(attempt) = self.attempt.filter(|_| !self.state.is_terminal()) {
+            text += &say!(lang, " (attempt {attempt})", "（第 {attempt} 次尝试）");
+        }
+        if let Some(Unreachable { since, requeued_at }) = self.unreachable {
+            let time = lang.seconds(self.at.since(since).as_seconds());
+            let fate = match requeued_at {
+                None => lang
+                    .pick(
+                        "it will not be failed or run again until the cluster answers",
+                        "集群恢复响应之前，既不算失败，也不会重新运行",
+                    )
+                    .to_owned(),
+                Some(at) => {
+                    let left = lang.seconds(at.since(self.at).as_seconds().ceil());
+                    say!(
+                        lang,
+                        "it will run elsewhere unless the cluster answers within {left}",
+                        "如果集群 {left}内没有恢复响应，将在其他集群重新运行"
+                    )
+                }
+            };
+            text += &say!(lang, ", unreachable for {time}: {fate}", "，已有 {time}无法连接：{fate}");
+        }
+        if self.stopping {
+            text += lang.pick(", being stopped", "，正在停止");
+        }
+        if let Some(message) = self.message.as_ref().map(Message::line) {
+            text += &say!(lang, ": {message}", "：{message}");
+        }
+        text
+    }
+}

@@ -1,0 +1,76 @@
+//! What is next in each queue, and what it waits for.
+#![expect(missing_docs, reason = "a field is documented where its name does not say it all")]
+
+use std::sync::Arc;
+
+use multicluster_types::{Timestamp, Work};
+
+use crate::{Core, Explanation, QueueName, queue::Class, record::Phase};
+
+/// More heads than this are not looked at.
+const MAX_LOOKS: usize = 10_000;
+/// What each cluster says to each head is what a view costs. Large pools show fewer heads, so
+/// that everything else does not wait.
+const MAX_VERDICTS: usize = 10_000;
+
+/// One queue as it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueueView {
+    pub name: QueueName,
+    pub waiting: u32,
+    /// The first of each class, in the order of choice. What backs off has no turn yet.
+    pub heads: Vec<Head>,
+    /// How many further classes have a head that is not among these.
+    pub more_heads: u32,
+}
+
+/// The first of one class: what a cycle looks at.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Head {
+    /// What it asks for, as does everything of its class.
+    pub work: Arc<Work>,
+    /// Since when it waits.
+    pub queued_at: Timestamp,
+    /// How many of its class wait, itself included.
+    pub waiting: u32,
+    /// Which job it is, and why it is not placed.
+    pub why: Explanation,
+}
+
+impl Core {
+    /// Every queue that was ever used, with at most so many heads of each. What this costs is
+    /// bounded, however many jobs, classes and clusters there are: beyond that, heads whose
+    /// turn comes later are only counted.
+    #[must_use]
+    pub fn queue_views(&self, most_heads: usize) -> Vec<QueueView> {
+        let lines = self.queue.lines().iter().map(|line| QueueView {
+            name: line.name.clone(),
+            waiting: line.length,
+            heads: Vec::new(),
+            more_heads: line.heads,
+        });
+        let mut views: Vec<_> = lines.collect();
+        let mut left = MAX_VERDICTS / self.pool.iter().count().max(1);
+        for class in self.queue.heads().take(MAX_LOOKS) {
+            let view = &mut views[class.line()];
+            if left > 0 && view.heads.len() < most_heads {
+                view.heads.extend(self.head_of(class));
+                view.more_heads -= 1;
+                left -= 1;
+            }
+        }
+        views
+    }
+
+    fn head_of(&self, class: &Class) -> Option<Head> {
+        let (_, key) = class.ready().first_key_value()?;
+        let job = &self.jobs[*key];
+        let Phase::Waiting { since, .. } = job.record().phase else { return None };
+        Some(Head {
+            work: Arc::clone(&class.work),
+            queued_at: since,
+            waiting: class.waiting(),
+            why: self.explain_job(job),
+        })
+    }
+}

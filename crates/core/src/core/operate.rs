@@ -1,0 +1,215 @@
+//! What operators do with clusters: add, change, cordon, remove, reload.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use multicluster_types::{ClusterName, ClusterSpec, Message, Settings};
+
+use crate::{
+    ClusterChange, Core, Effect, Event, Output, Refusal, Write,
+    jobs::{Job, JobKey},
+    pacer::Pacer,
+    pool::{Cluster, ClusterKey},
+    record::{ClusterRecord, Cordon, Phase, Source},
+    timers::Timer,
+};
+
+impl Core {
+    /// Work left a cluster: was an operator waiting for it to be empty?
+    pub(super) fn handle_cluster_emptier(&mut self, key: ClusterKey, out: &mut Output) {
+        let cluster = &self.pool[key];
+        if !cluster.live.is_empty() {
+            return;
+        }
+        if cluster.record.cordon.as_ref().is_some_and(|cordon| cordon.drain) {
+            self.note_change(key, ClusterChange::Drained, out);
+        }
+        if self.pool[key].record.leaving {
+            self.forget_cluster(key, out);
+        }
+    }
+
+    /// Adds a cluster by the API, or changes the description of a known one.
+    pub(super) fn register(
+        &mut self,
+        spec: ClusterSpec,
+        replace: bool,
+        out: &mut Output,
+    ) -> Result<(), Refusal> {
+        if self.pool.find(&spec.name).is_some() && !replace {
+            return Err(Refusal::DuplicateCluster { cluster: spec.name, in_list: false });
+        }
+        self.set_cluster(spec, Source::Api, out);
+        Ok(())
+    }
+
+    fn set_cluster(&mut self, spec: ClusterSpec, source: Source, out: &mut Output) {
+        let Some(key) = self.pool.find(&spec.name) else {
+            let record =
+                ClusterRecord { spec: Arc::new(spec), source, cordon: None, leaving: false, clock: None };
+            let key = self.pool.add(record, &self.settings);
+            let cluster = self.pool[key].name().clone();
+            out.effects.push(Effect::Poll { cluster });
+            self.note_cluster(key, ClusterChange::Registered, out);
+            return;
+        };
+        let cluster = &mut self.pool[key];
+        let moved = cluster.spec().dashboard != spec.dashboard;
+        if *cluster.record.spec == spec && cluster.record.source == source && !cluster.record.leaving {
+            return;
+        }
+        cluster.record.spec = Arc::new(spec);
+        cluster.record.source = source;
+        cluster.record.leaving = false;
+        if moved {
+            // Facts of another address say nothing about this one.
+            self.pool[key].pacer = Pacer::default();
+            self.doubt(key, out);
+        }
+        self.pool.refresh(&self.settings);
+        self.arm_spacing(key);
+        self.note_cluster(key, ClusterChange::Changed, out);
+    }
+
+    /// Takes a cluster away, at once if it is empty or `force` says so.
+    pub(super) fn remove(
+        &mut self,
+        name: &ClusterName,
+        force: bool,
+        out: &mut Output,
+    ) -> Result<(), Refusal> {
+        let key = self.find_cluster(name)?;
+        if self.pool[key].live.is_empty() {
+            self.forget_cluster(key, out);
+            return Ok(());
+        }
+        self.pool[key].record.leaving = true;
+        self.note_cluster(key, ClusterChange::Leaving, out);
+        if force {
+            let message: Message = format!("cluster {name} was removed while this job was on it").into();
+            let live: Vec<_> = self.pool[key].live.iter().copied().collect();
+            // The last one to go takes the cluster with it.
+            for job in live {
+                self.lose(job, &message, out);
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets a cluster with nothing on it.
+    fn forget_cluster(&mut self, key: ClusterKey, out: &mut Output) {
+        self.note_change(key, ClusterChange::Removed, out);
+        let mut cluster = self.pool.remove(key, &self.settings);
+        self.timers.clear(&mut cluster.spacing_due, Timer::Spacing(key));
+        self.timers.clear(&mut cluster.freshness_due, Timer::Freshness(key));
+        self.timers.clear(&mut cluster.breaker_due, Timer::Breaker(key));
+        let name = cluster.name().clone();
+        self.drop_orphans_of(&name, out);
+        out.writes.push(Write::DeleteCluster(name));
+        self.dirty.all();
+    }
+
+    /// Keeps new work off a cluster.
+    pub(super) fn cordon(
+        &mut self,
+        name: &ClusterName,
+        note: Message,
+        drain: bool,
+        out: &mut Output,
+    ) -> Result<(), Refusal> {
+        let key = self.find_cluster(name)?;
+        let cluster = &mut self.pool[key];
+        cluster.record.cordon = Some(Cordon { note: note.clone(), drain });
+        let empty = cluster.live.is_empty();
+        self.note_cluster(key, ClusterChange::Cordoned(note), out);
+        if drain && empty {
+            self.note_change(key, ClusterChange::Drained, out);
+        }
+        Ok(())
+    }
+
+    /// Lets new work onto a cluster again.
+    pub(super) fn uncordon(&mut self, name: &ClusterName, out: &mut Output) -> Result<(), Refusal> {
+        let key = self.find_cluster(name)?;
+        if self.pool[key].record.cordon.take().is_some() {
+            self.note_cluster(key, ClusterChange::Uncordoned, out);
+        }
+        Ok(())
+    }
+
+    /// Wants fresh facts now.
+    pub(super) fn check_now(&self, name: &ClusterName, out: &mut Output) -> Result<(), Refusal> {
+        self.find_cluster(name)?;
+        out.effects.push(Effect::Poll { cluster: name.clone() });
+        Ok(())
+    }
+
+    /// Takes over a changed configuration: all of it, or nothing.
+    pub(super) fn reload(
+        &mut self,
+        settings: Settings,
+        clusters: Vec<ClusterSpec>,
+        out: &mut Output,
+    ) -> Result<(), Refusal> {
+        let mut names = BTreeSet::new();
+        if let Some(twice) = clusters.iter().find(|spec| !names.insert(spec.name.clone())) {
+            return Err(Refusal::DuplicateCluster { cluster: twice.name.clone(), in_list: true });
+        }
+        let unusable = self.policies.reload(&settings)?;
+        self.settings = settings;
+        self.retire_policies(unusable, out);
+        let gone = |(_, c): &(ClusterKey, &Cluster)| {
+            c.record.source == Source::File && !c.record.leaving && !names.contains(c.name())
+        };
+        let gone: Vec<_> = self.pool.iter().filter(gone).map(|(_, c)| c.name().clone()).collect();
+        for name in gone {
+            self.remove(&name, false, out)?;
+        }
+        for spec in clusters {
+            self.set_cluster(spec, Source::File, out);
+        }
+        self.pool.refresh(&self.settings);
+        self.rearm_all();
+        self.dirty.all();
+        Ok(())
+    }
+
+    /// Sets every timer again that a setting may have changed.
+    pub(super) fn rearm_all(&mut self) {
+        let clusters: Vec<_> = self.pool.iter().map(|(key, _)| key).collect();
+        for key in clusters {
+            self.arm_spacing(key);
+            let cluster = &mut self.pool[key];
+            if let (Some(snapshot), true) = (cluster.snapshot(), cluster.is_healthy()) {
+                let expires = snapshot.taken_at + self.settings.snapshot_max_age;
+                self.timers.set(&mut cluster.freshness_due, Timer::Freshness(key), expires);
+            }
+            let live: Vec<_> = cluster.live.iter().copied().collect();
+            live.into_iter().for_each(|job| self.arm(job));
+        }
+        let waits =
+            |(_, job): &(JobKey, &Job)| !job.is_job() && matches!(job.record().phase, Phase::Waiting { .. });
+        let waiting: Vec<_> = self.jobs.iter().filter(waits).map(|(key, _)| key).collect();
+        waiting.into_iter().for_each(|job| self.arm(job));
+        self.watch_all_for_starvation();
+        self.retention.look_at(self.now, &mut self.timers);
+    }
+
+    /// Wakes when the next top-level submission is allowed.
+    pub(super) fn arm_spacing(&mut self, key: ClusterKey) {
+        let cluster = &mut self.pool[key];
+        if let Some(until) = cluster.spaced_until(self.now) {
+            self.timers.set(&mut cluster.spacing_due, Timer::Spacing(key), until);
+        }
+    }
+
+    /// Tells of a change and makes it durable.
+    fn note_cluster(&mut self, key: ClusterKey, change: ClusterChange, out: &mut Output) {
+        out.writes.push(Write::Cluster(self.pool[key].record.clone()));
+        self.note_change(key, change, out);
+        self.dirty.all();
+    }
+
+    pub(super) fn note_change(&self, key: ClusterKey, change: ClusterChange, out: &mut Output) {
+        out.events.push(Event::Cluster { cluster: self.pool[key].name().clone(), at: self.now, change });
+    }
+}

@@ -1,0 +1,130 @@
+//! Attempts that were given up and may still run: they are stopped as soon as their cluster
+//! can be asked.
+
+use std::collections::BTreeSet;
+
+use multicluster_types::{Attempt, ClusterName, JobId, State};
+
+use crate::{
+    Core, Effect, Observation, Output, Run, RunStatus, Write, jobs::JobKey, pool::ClusterKey, record::Orphan,
+};
+
+/// All of them. What is being stopped is always one of them.
+#[derive(Debug, Default)]
+pub(super) struct Orphans {
+    known: BTreeSet<Orphan>,
+    being_stopped: BTreeSet<Orphan>,
+}
+
+impl Orphans {
+    pub(super) fn new(known: BTreeSet<Orphan>) -> Self {
+        Self { known, being_stopped: BTreeSet::new() }
+    }
+
+    pub(super) fn known(&self) -> &BTreeSet<Orphan> {
+        &self.known
+    }
+
+    /// The latest attempt under this id that may still run.
+    pub(super) fn latest_of(&self, job: &JobId) -> Option<Attempt> {
+        self.known.iter().filter(|orphan| orphan.job == *job).map(|orphan| orphan.attempt).max()
+    }
+
+    fn find(&self, is_it: impl Fn(&Orphan) -> bool) -> Option<Orphan> {
+        self.known.iter().find(|orphan| is_it(orphan)).cloned()
+    }
+
+    fn on(&self, cluster: &ClusterName) -> Vec<Orphan> {
+        self.known.iter().filter(|orphan| orphan.cluster == *cluster).cloned().collect()
+    }
+
+    /// True unless it is being stopped already.
+    fn begin_stop(&mut self, orphan: &Orphan) -> bool {
+        self.known.contains(orphan) && self.being_stopped.insert(orphan.clone())
+    }
+
+    fn remove(&mut self, orphan: &Orphan) {
+        self.known.remove(orphan);
+        self.being_stopped.remove(orphan);
+    }
+}
+
+impl Core {
+    /// The attempt of this job may run on without us.
+    pub(super) fn orphan(&mut self, key: JobKey, out: &mut Output) {
+        let job = &self.jobs[key];
+        let Some(live) = job.live() else { return };
+        let id = job.record().id.clone();
+        let orphan = Orphan { cluster: live.cluster.clone(), job: id, attempt: live.attempt };
+        let reachable = job.on.is_some_and(|on| self.pool[on].is_healthy());
+        out.writes.push(Write::Orphan(orphan.clone()));
+        self.orphans.known.insert(orphan.clone());
+        if reachable {
+            self.stop_orphan(orphan, out);
+        }
+    }
+
+    /// Stops what we gave up on a cluster, for as long as it has not answered that.
+    pub(super) fn stop_orphans(&mut self, key: ClusterKey, out: &mut Output) {
+        if self.orphans.known.is_empty() {
+            return;
+        }
+        let here = self.orphans.on(self.pool[key].name());
+        here.into_iter().for_each(|orphan| self.stop_orphan(orphan, out));
+    }
+
+    /// Asks a cluster to stop an attempt that was given up, unless that is under way.
+    fn stop_orphan(&mut self, orphan: Orphan, out: &mut Output) {
+        if self.orphans.begin_stop(&orphan) {
+            let Orphan { cluster, job, attempt } = orphan;
+            // Its job may be forgotten, and another may have its id. The attempt is its own.
+            let run = Run { job, attempt, life: None };
+            out.effects.push(Effect::Stop { run, cluster });
+        }
+    }
+
+    /// A stop request came to an end. What it led to is learnt by watching.
+    pub(super) fn handle_stop_sent(&mut self, run: &Run, answered: bool, out: &mut Output) {
+        let is_it = |o: &Orphan| o.job == run.job && o.attempt == run.attempt;
+        let Some(orphan) = self.orphans.find(is_it) else { return };
+        self.orphans.being_stopped.remove(&orphan);
+        if answered {
+            self.drop_orphan(&orphan, out);
+        }
+    }
+
+    /// A watch saw something that is not a current attempt.
+    pub(super) fn handle_orphan_seen(&mut self, name: &ClusterName, seen: &Observation, out: &mut Output) {
+        self.stop_what_was_stopped(name, seen, out);
+        let Observation { run, status } = seen;
+        let is_it = |o: &Orphan| o.cluster == *name && o.job == run.job && o.attempt == run.attempt;
+        let Some(orphan) = self.orphans.find(is_it) else { return };
+        match status {
+            RunStatus::Pending | RunStatus::Running => {}
+            RunStatus::Succeeded | RunStatus::Failed { .. } | RunStatus::Stopped => {
+                self.drop_orphan(&orphan, out)
+            }
+        }
+    }
+
+    /// A request that arrives after its job was stopped is stopped as well.
+    fn stop_what_was_stopped(&self, name: &ClusterName, seen: &Observation, out: &mut Output) {
+        let Some(record) = self.job(&seen.run.job) else { return };
+        let alive = matches!(seen.status, RunStatus::Pending | RunStatus::Running);
+        if alive && record.state() == State::Stopped && record.attempts == seen.run.attempt.0 {
+            out.effects.push(Effect::Stop { run: seen.run.clone(), cluster: name.clone() });
+        }
+    }
+
+    /// A cluster is gone, and what may still run there with it.
+    pub(super) fn drop_orphans_of(&mut self, cluster: &ClusterName, out: &mut Output) {
+        for orphan in self.orphans.on(cluster) {
+            self.drop_orphan(&orphan, out);
+        }
+    }
+
+    fn drop_orphan(&mut self, orphan: &Orphan, out: &mut Output) {
+        self.orphans.remove(orphan);
+        out.writes.push(Write::DeleteOrphan(orphan.clone()));
+    }
+}

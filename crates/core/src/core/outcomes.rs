@@ -1,0 +1,109 @@
+//! How an attempt ends, and what its job does then.
+
+use multicluster_types::{Message, OnClusterLoss, State, Transition};
+
+use super::backoff;
+use crate::{
+    Core, Output, Write,
+    jobs::JobKey,
+    record::{AttemptOutcome, AttemptRecord, Ended, Live, Phase},
+};
+
+impl Core {
+    /// This attempt certainly never started: another cluster may do better.
+    pub(super) fn try_elsewhere(&mut self, key: JobKey, message: &Message, out: &mut Output) {
+        let limit = self.settings.dispatch_attempts.get();
+        let Some(live) = self.jobs[key].live() else { return };
+        let (cluster, stopping) = (live.cluster.clone(), live.stopping());
+        self.close_attempt(key, AttemptOutcome::NotStarted, Some(message), out);
+        if stopping {
+            return self.end(key, Transition::Stop, Some("stopped before it started".into()), out);
+        }
+        let failures = self.jobs[key].note_not_started(&cluster);
+        if failures >= limit {
+            let message =
+                format!("failed to start {failures} times; last error, on cluster {cluster}: {message}");
+            self.end(key, Transition::Fail, Some(message.into()), out);
+        } else {
+            self.wait_again(key, message, failures, out);
+        }
+    }
+
+    /// It ran and failed: run it again only if its owner said so.
+    pub(super) fn handle_run_failed(&mut self, key: JobKey, message: &Message, out: &mut Output) {
+        self.close_attempt(key, AttemptOutcome::Failed, Some(message), out);
+        match self.jobs[key].note_run_failed() {
+            Some(failures) => self.wait_again(key, message, failures, out),
+            None => self.end(key, Transition::Fail, Some(message.clone()), out),
+        }
+    }
+
+    /// Its cluster lost it for good: idempotent work runs again, other work fails,
+    /// because it may have run.
+    pub(super) fn lose(&mut self, key: JobKey, message: &Message, out: &mut Output) {
+        self.close_attempt(key, AttemptOutcome::Lost, Some(message), out);
+        let job = &self.jobs[key];
+        if job.live().is_some_and(Live::stopping) {
+            self.end(key, Transition::Stop, Some(message.clone()), out);
+        } else if job.record().work.retry.on_cluster_loss == OnClusterLoss::Requeue {
+            self.wait_again(key, message, 1, out);
+        } else {
+            self.end(key, Transition::Fail, Some(message.clone()), out);
+        }
+    }
+
+    /// Gives up on an attempt that may still run: it is stopped when its cluster can be
+    /// asked again. Only idempotent work is tried elsewhere.
+    pub(super) fn abandon(&mut self, key: JobKey, message: &Message, out: &mut Output) {
+        self.orphan(key, out);
+        self.lose(key, message, out);
+    }
+
+    /// Back to the queue, in its old place, after a pause.
+    fn wait_again(&mut self, key: JobKey, error: &Message, failures: u32, out: &mut Output) {
+        let job = &mut self.jobs[key];
+        job.note_error(error);
+        let record = job.record();
+        let salt = record.seq.wrapping_mul(31).wrapping_add(u64::from(record.attempts));
+        let pause = backoff(self.settings.retry_backoff, self.settings.retry_backoff_max, failures, salt);
+        let next = Phase::Waiting { since: self.now, not_before: Some(self.now + pause) };
+        let _ = self.move_to(key, Transition::Requeue, next, out);
+    }
+
+    /// Ends a job for good.
+    pub(super) fn end(
+        &mut self,
+        key: JobKey,
+        transition: Transition,
+        message: Option<Message>,
+        out: &mut Output,
+    ) {
+        let cluster = self.jobs[key].live().map(|live| live.cluster.clone());
+        let state = match transition {
+            Transition::Succeed => State::Succeeded,
+            Transition::Stop => State::Stopped,
+            _ => State::Failed,
+        };
+        let ended = Ended { state, at: self.now, cluster, message };
+        let _ = self.move_to(key, transition, Phase::Ended(Box::new(ended)), out);
+    }
+
+    /// Writes an attempt into the history.
+    pub(super) fn close_attempt(
+        &self,
+        key: JobKey,
+        outcome: AttemptOutcome,
+        message: Option<&Message>,
+        out: &mut Output,
+    ) {
+        let record = self.jobs[key].record();
+        let Some(live) = record.live() else { return };
+        out.writes.push(Write::Attempt(Box::new(AttemptRecord {
+            job: record.id.clone(),
+            live: live.clone(),
+            ended_at: self.now,
+            outcome,
+            message: message.cloned(),
+        })));
+    }
+}

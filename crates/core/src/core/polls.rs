@@ -1,0 +1,200 @@
+//! What polls and dispatches say about a cluster: it answers, falls silent, is slow.
+
+use multicluster_types::{ClusterName, Message, Snapshot, Span, State};
+
+use crate::{
+    ClusterChange, Core, Effect, Output, Refusal,
+    breaker::Moved,
+    jobs::JobKey,
+    pool::{Cluster, ClusterKey, Health},
+    record::Step,
+    timers::Timer,
+};
+
+impl Core {
+    /// A cluster answered a poll.
+    pub(super) fn handle_polled(
+        &mut self,
+        name: &ClusterName,
+        mut snapshot: Snapshot,
+        took: Span,
+        out: &mut Output,
+    ) -> Result<(), Refusal> {
+        let key = self.find_cluster(name)?;
+        self.note_latency(key, took);
+        snapshot.taken_at = (snapshot.taken_at + self.skew).min(self.now);
+        let cluster = &mut self.pool[key];
+        if cluster.snapshot().is_some_and(|last| last.taken_at > snapshot.taken_at) {
+            return Ok(()); // An answer that was overtaken by a later one.
+        }
+        let expires = snapshot.taken_at + self.settings.snapshot_max_age;
+        if expires <= self.now {
+            return Ok(()); // Too old to believe.
+        }
+        let was_healthy = cluster.is_healthy();
+        let restarted = was_healthy && cluster.incarnation() != snapshot.incarnation.as_ref();
+        let changed = cluster.learn(snapshot, &self.settings);
+        cluster.poll_failures = 0;
+        cluster.health = Health::Healthy;
+        self.timers.set(&mut cluster.freshness_due, Timer::Freshness(key), expires);
+        if !was_healthy || changed {
+            self.dirty.all();
+        }
+        if restarted {
+            self.note_change(key, ClusterChange::Restarted, out);
+        }
+        if !was_healthy {
+            self.note_change(key, ClusterChange::Healthy, out);
+        }
+        if restarted || !was_healthy {
+            self.reconcile(key, restarted, out);
+        }
+        self.stop_orphans(key, out);
+        Ok(())
+    }
+
+    /// A cluster can be asked again, or has forgotten everything: ask about all
+    /// that we believe is there.
+    fn reconcile(&mut self, key: ClusterKey, restarted: bool, out: &mut Output) {
+        for job in self.jobs_on(key) {
+            // What is being sent now may reach the new head: its report will tell.
+            if self.jobs[job].record().state() == State::Dispatching {
+                continue;
+            }
+            if restarted {
+                self.mark_lost(job, out);
+            } else {
+                self.jobs[job].asks = 0;
+                self.ask(job, out);
+            }
+        }
+    }
+
+    /// The jobs we believe are on a cluster. Placements of tasks and actors are
+    /// not asked about: their holders tell.
+    pub(super) fn jobs_on(&self, key: ClusterKey) -> Vec<JobKey> {
+        let is_job = |job: &JobKey| self.jobs[*job].is_job();
+        self.pool[key].live.iter().copied().filter(is_job).collect()
+    }
+
+    /// A cluster did not answer a poll.
+    pub(super) fn handle_poll_failed(
+        &mut self,
+        name: &ClusterName,
+        error: Message,
+        out: &mut Output,
+    ) -> Result<(), Refusal> {
+        let key = self.find_cluster(name)?;
+        let cluster = &mut self.pool[key];
+        cluster.poll_failures = cluster.poll_failures.saturating_add(1);
+        cluster.slow_down(self.now, format!("a poll failed: {error}").into());
+        match &mut cluster.health {
+            Health::Unhealthy { error: last, .. } => *last = error,
+            Health::NeverSeen | Health::Healthy
+                if cluster.poll_failures >= self.settings.unhealthy_after.get() =>
+            {
+                self.mark_unhealthy(key, error, out);
+            }
+            Health::NeverSeen | Health::Healthy => {}
+        }
+        Ok(())
+    }
+
+    /// Nothing was heard of a cluster for too long, not even a failure.
+    pub(super) fn handle_freshness_due(&mut self, key: ClusterKey, out: &mut Output) {
+        if self.pool[key].is_healthy() {
+            let error = format!("no answer to a poll for {}", self.settings.snapshot_max_age);
+            self.mark_unhealthy(key, error.into(), out);
+        }
+    }
+
+    /// Nothing could be heard, so silence does not count: holders of placements, callers who
+    /// wait for one and jobs whose cluster is lost get the whole time again. A cluster whose facts
+    /// have become old meanwhile is not lost: it is asked, and nothing goes there before it answers.
+    pub(super) fn forgive_silence(&mut self, out: &mut Output) {
+        let open = self.jobs.iter().filter(|(_, job)| !job.record().state().is_terminal());
+        let open: Vec<_> = open.map(|(key, _)| key).collect();
+        for key in open {
+            let job = &mut self.jobs[key];
+            if !job.is_job() {
+                job.touched_at = self.now;
+            } else if job.live().is_none() || !self.step(key, Step::Forgive, out) {
+                continue;
+            }
+            self.arm(key);
+        }
+        let old = self.pool.iter().filter(|(_, cluster)| self.is_outdated(cluster));
+        let old: Vec<_> = old.map(|(key, _)| key).collect();
+        for key in old {
+            self.doubt(key, out);
+        }
+    }
+
+    fn is_outdated(&self, cluster: &Cluster) -> bool {
+        let old = |snapshot: &Snapshot| snapshot.taken_at + self.settings.snapshot_max_age <= self.now;
+        cluster.is_healthy() && cluster.snapshot().is_none_or(old)
+    }
+
+    /// What is known of a cluster says nothing any more: it is asked, as if for the first time.
+    pub(super) fn doubt(&mut self, key: ClusterKey, out: &mut Output) {
+        let cluster = &mut self.pool[key];
+        cluster.health = Health::NeverSeen;
+        cluster.poll_failures = 0;
+        self.timers.clear(&mut cluster.freshness_due, Timer::Freshness(key));
+        out.effects.push(Effect::Poll { cluster: cluster.name().clone() });
+    }
+
+    /// A cluster is lost: what is on it is neither failed nor run again.
+    fn mark_unhealthy(&mut self, key: ClusterKey, error: Message, out: &mut Output) {
+        let cluster = &mut self.pool[key];
+        cluster.health = Health::Unhealthy { since: self.now, error: error.clone() };
+        self.timers.clear(&mut cluster.freshness_due, Timer::Freshness(key));
+        self.note_change(key, ClusterChange::Unhealthy(error), out);
+        for job in self.jobs_on(key) {
+            self.mark_lost(job, out);
+        }
+        self.dirty.all(); // What preferred it may go elsewhere.
+    }
+
+    /// A dashboard answered after so long. One that is slow has too much to do, if it has
+    /// anything to do; one that is far away is always slow.
+    pub(super) fn note_latency(&mut self, key: ClusterKey, took: Span) {
+        let slow = self.settings.dashboard_slow;
+        if slow != Span::ZERO && took > slow {
+            let why = format!("its dashboard took {:.1} s", took.as_seconds());
+            self.pool[key].slow_down(self.now, why.into());
+        } else {
+            self.dirty.all_if(self.pool[key].pacer.forget(self.now));
+        }
+    }
+
+    /// A dispatch to this cluster worked, or did not.
+    pub(super) fn note_dispatch(&mut self, key: ClusterKey, worked: bool, out: &mut Output) {
+        let cluster = &mut self.pool[key];
+        let moved = if worked {
+            cluster.breaker.succeeded()
+        } else {
+            cluster.breaker.failed(self.now, &self.settings)
+        };
+        match moved {
+            None => return,
+            Some(Moved::Opened { until }) => {
+                self.timers.set(&mut cluster.breaker_due, Timer::Breaker(key), until);
+                self.note_change(key, ClusterChange::BreakerOpened, out);
+            }
+            Some(Moved::Closed) => {
+                self.timers.clear(&mut cluster.breaker_due, Timer::Breaker(key));
+                self.note_change(key, ClusterChange::BreakerClosed, out);
+            }
+        }
+        self.dirty.all();
+    }
+
+    /// An open circuit has cooled down.
+    pub(super) fn handle_breaker_due(&mut self, key: ClusterKey, out: &mut Output) {
+        if self.pool[key].breaker.cooled_down() {
+            self.note_change(key, ClusterChange::BreakerHalfOpen, out);
+            self.dirty.all();
+        }
+    }
+}

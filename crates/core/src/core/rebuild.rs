@@ -1,0 +1,193 @@
+//! From durable state back to a running scheduler.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use multicluster_types::{ClusterName, JobId, Message, PolicySpec, Settings, Timestamp};
+
+use super::{orphans::Orphans, registry::Registry};
+use crate::{
+    Core, Effect, Output, Refusal, Write,
+    record::{ClusterRecord, JobRecord, Orphan, Phase},
+};
+
+/// What a store holds for the core: the fold of all writes. Attempts and
+/// decisions are history, which only people read.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Durable {
+    /// By name.
+    pub clusters: BTreeMap<ClusterName, ClusterRecord>,
+    /// By id.
+    pub jobs: BTreeMap<JobId, JobRecord>,
+    /// Attempts that were given up and may still run.
+    pub orphans: BTreeSet<Orphan>,
+    /// Those that were registered beside the settings, by name.
+    pub policies: BTreeMap<Message, PolicySpec>,
+}
+
+impl Durable {
+    /// Takes in one write.
+    pub fn apply(&mut self, write: &Write) {
+        match write {
+            Write::Job(record) => {
+                self.jobs.insert(record.id.clone(), record.clone());
+            }
+            Write::DeleteJob(id) => {
+                self.jobs.remove(id);
+            }
+            Write::Cluster(record) => {
+                self.clusters.insert(record.spec.name.clone(), record.clone());
+            }
+            Write::DeleteCluster(name) => {
+                self.clusters.remove(name);
+            }
+            Write::Orphan(orphan) => {
+                self.orphans.insert(orphan.clone());
+            }
+            Write::DeleteOrphan(orphan) => {
+                self.orphans.remove(orphan);
+            }
+            Write::Policy(spec) => {
+                self.policies.insert(spec.name.clone(), spec.clone());
+            }
+            Write::DeletePolicy(name) => {
+                self.policies.remove(name);
+            }
+            Write::Attempt(_) | Write::Decision(_) => {}
+        }
+    }
+}
+
+impl Core {
+    /// A scheduler that continues where the writes left off. Facts about the
+    /// clusters (health, snapshots, circuits) are not durable: they are learnt
+    /// again, and nothing is dispatched to a cluster before it has answered.
+    ///
+    /// # Errors
+    /// When a policy of the settings cannot be used.
+    pub fn rebuild(now: Timestamp, settings: Settings, durable: Durable) -> Result<Self, Refusal> {
+        let mut core = Core::new(settings)?;
+        core.now = now;
+        for record in durable.clusters.into_values() {
+            core.pool.add(record, &core.settings);
+        }
+        core.orphans = Orphans::new(durable.orphans);
+        core.policies = Registry::rebuild(&core.settings, durable.policies)?;
+        let mut jobs: Vec<_> = durable.jobs.into_values().collect();
+        // In order of acceptance, so that a rebuilt queue is filled front to back.
+        jobs.sort_by_key(|record| record.seq);
+        for mut record in jobs {
+            let class = core.queue.join((*record.work).clone());
+            record.work = core.queue[class].work.clone();
+            let key = core.jobs.add(record, class);
+            core.link(key);
+        }
+        core.rearm_all();
+        Ok(core)
+    }
+
+    /// First thing after [`Core::rebuild`]: polls every cluster, and treats requests that may
+    /// or may not have left as what they are: unknown, to be looked up. Callers of placements
+    /// ask again by themselves.
+    pub fn recover(&mut self) -> Output {
+        let mut out = Output { must_sync: true, ..Output::default() };
+        for (_, cluster) in self.pool.iter() {
+            out.effects.push(Effect::Poll { cluster: cluster.name().clone() });
+        }
+        let live: Vec<_> =
+            self.jobs.iter().filter(|(_, job)| job.live().is_some()).map(|(key, _)| key).collect();
+        for key in live {
+            let job = &self.jobs[key];
+            let Some(live) = job.live() else { continue };
+            if job.on.is_none() {
+                let message = format!("cluster {} is no longer registered", live.cluster).into();
+                self.lose(key, &message, &mut out);
+            } else if job.is_job() {
+                self.mark_interrupted(key, &mut out);
+            }
+        }
+        self.recover_clocks(&mut out);
+        let unusable = self.policies.unusable(&self.settings);
+        self.retire_policies(unusable, &mut out);
+        self.forget_old(&mut out);
+        out
+    }
+
+    /// A clock that was set back while the control plane was down must not close a
+    /// cluster until it has caught up.
+    fn recover_clocks(&mut self, out: &mut Output) {
+        for (_, cluster) in self.pool.iter_mut() {
+            if let Some(clock) = cluster.record.clock.as_mut().filter(|clock| clock.at > self.now) {
+                clock.at = self.now;
+                out.writes.push(Write::Cluster(cluster.record.clone()));
+            }
+        }
+        self.rearm_all();
+    }
+
+    /// The durable state as the core sees it. What the writes add up to must be
+    /// the same, at every step.
+    #[must_use]
+    pub fn durable(&self) -> Durable {
+        Durable {
+            clusters: self.pool.iter().map(|(_, c)| (c.name().clone(), c.record.clone())).collect(),
+            jobs: self.jobs.iter().map(|(_, job)| (job.record().id.clone(), job.record().clone())).collect(),
+            orphans: self.orphans.known().clone(),
+            policies: self.policies.registered().clone(),
+        }
+    }
+
+    /// Do all tables agree with each other? For tests, after every step.
+    ///
+    /// # Errors
+    /// Says which do not.
+    pub fn check(&self) -> Result<(), String> {
+        let waiting =
+            self.jobs.iter().filter(|(_, job)| matches!(job.record().phase, Phase::Waiting { .. })).count();
+        self.jobs.check()?;
+        self.queue.check(waiting)?;
+        for (key, cluster) in self.pool.iter() {
+            let here = |job| self.jobs[job].on == Some(key);
+            cluster.check(here, &self.settings).map_err(|e| format!("cluster {}: {e}", cluster.name()))?;
+            let live = self.jobs.iter().filter(|(_, job)| job.on == Some(key)).count();
+            if live != cluster.live.len() {
+                return Err(format!(
+                    "{live} jobs say they are on {}, it says {}",
+                    cluster.name(),
+                    cluster.live.len()
+                ));
+            }
+            let top_level =
+                cluster.live.iter().filter(|job| self.jobs[**job].record().work.is_top_level_job()).count();
+            if top_level != cluster.top_level_jobs as usize {
+                return Err(format!(
+                    "{top_level} top-level jobs on {}, it says {}",
+                    cluster.name(),
+                    cluster.top_level_jobs
+                ));
+            }
+            let drivers =
+                cluster.live.iter().filter(|job| self.jobs[**job].record().work.burdens_head()).count();
+            if drivers != cluster.drivers as usize {
+                return Err(format!("{drivers} drivers on {}, it says {}", cluster.name(), cluster.drivers));
+            }
+        }
+        self.check_starting()?;
+        let bound = self.jobs.len() + self.queue.class_count() + 3 * self.pool.names().len() + 2;
+        if self.timers.len() > bound {
+            return Err(format!("{} timers for {bound} owners", self.timers.len()));
+        }
+        Ok(())
+    }
+
+    fn check_starting(&self) -> Result<(), String> {
+        for (key, job) in self.jobs.iter() {
+            let waits = job.live().is_some_and(|live| live.running_at().is_none());
+            let expected = waits && job.is_job();
+            let found = job.on.is_some_and(|on| self.pool[on].starting.contains(&key));
+            if job.on.is_some() && expected != found {
+                return Err(format!("{} is starting: {expected}, its cluster says {found}", job.record().id));
+            }
+        }
+        Ok(())
+    }
+}

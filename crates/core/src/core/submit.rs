@@ -1,0 +1,221 @@
+//! What callers ask for: submit, stop, run again, forget.
+
+use multicluster_types::{
+    ClusterName, JobId, Kind, Lang, Message, Origin, Owner, Preference, Quantity, Reason, State, Timestamp,
+    Transition, Work,
+};
+
+use crate::{
+    Accepted, Core, Duplicate, Output, Parent, Refusal, Submission,
+    input::Identity,
+    jobs::JobKey,
+    look::Look,
+    queue::{QueueName, Rank},
+    record::{JobRecord, Phase, Step},
+};
+
+impl Core {
+    /// Accepts work into its queue, or says why not.
+    pub(super) fn submit(&mut self, submission: Submission, out: &mut Output) -> Result<Accepted, Refusal> {
+        let Submission { id, work, content, parent } = submission;
+        let work = stay_with_parent(work, parent.as_ref());
+        if let Some(key) = self.jobs.find(id.id()) {
+            let record = self.jobs[key].record();
+            if record.work.owner != work.owner {
+                return Err(Refusal::Taken { job: record.id.clone() });
+            }
+            if !is_same_request(&record.work, &work) || record.content != content {
+                return Err(Refusal::Conflict { job: record.id.clone(), state: record.state() });
+            }
+            let accepted =
+                Accepted { job: record.id.clone(), duplicate: Some(Duplicate::SameId), notice: None };
+            // A caller who asks again is still there.
+            drop(self.handle_waits(&accepted.job));
+            return Ok(accepted);
+        }
+        if let (Identity::Fresh(_), Some(content), Some(class)) = (&id, content, self.queue.find(&work))
+            && let Some(key) = self.jobs.find_waiting(content, class)
+        {
+            let job = self.jobs[key].record().id.clone();
+            return Ok(Accepted { job, duplicate: Some(Duplicate::SameContent), notice: None });
+        }
+        if let Some(parent) = &parent {
+            self.check_parent(parent, work.owner.as_ref())?;
+        }
+        self.admit(&work)?;
+        let notice = self.never_anywhere(&work).map(|never| why_never(&never, self.now));
+
+        let class = self.queue.join(work);
+        let id = id.id().clone();
+        let record = JobRecord {
+            id: id.clone(),
+            seq: self.jobs.take_seq(),
+            work: self.queue[class].work.clone(),
+            content,
+            parent: parent.map(|p| p.job),
+            submitted_at: self.now,
+            attempts: self.attempts_before(&id),
+            troubles: None,
+            phase: Phase::Waiting { since: self.now, not_before: None },
+        };
+        let key = self.jobs.add(record, class);
+        self.link(key);
+        self.tell(key, out);
+        Ok(Accepted { job: id, duplicate: None, notice })
+    }
+
+    /// Only a job that is on a cluster can submit from inside it, and only for its owner:
+    /// the exemptions of sub-work are not for the asking.
+    pub(super) fn check_parent(&self, parent: &Parent, owner: Option<&Owner>) -> Result<(), Refusal> {
+        let record = self.jobs.find(&parent.job).map(|key| self.jobs[key].record());
+        let record = record.filter(|record| record.work.owner.as_ref() == owner);
+        match record.and_then(JobRecord::live) {
+            Some(live) if live.cluster == parent.cluster => Ok(()),
+            _ => Err(Refusal::NotInside { job: parent.job.clone(), cluster: parent.cluster.clone() }),
+        }
+    }
+
+    /// Attempts of a forgotten job of the same id that may still run: a new job must
+    /// not be taken for them.
+    fn attempts_before(&self, id: &JobId) -> u32 {
+        self.orphans.latest_of(id).map_or(0, |attempt| attempt.0)
+    }
+
+    /// May this work wait here?
+    pub(super) fn admit(&self, work: &Work) -> Result<(), Refusal> {
+        if self.pool.is_empty() {
+            return Err(Refusal::NoClusters);
+        }
+        if let Some(Preference { cluster, .. }) = &work.preference {
+            self.find_cluster(cluster)?;
+        }
+        if self.rejects_infeasible()
+            && let Some(never) = self.never_anywhere(work)
+        {
+            return Err(Refusal::Infeasible { why: per_cluster(&never, self.now).into() });
+        }
+        let queue = QueueName::of(work);
+        let len = self.queue.length(&queue);
+        if len >= self.settings.max_queue {
+            return Err(Refusal::QueueFull { queue, len });
+        }
+        Ok(())
+    }
+
+    /// Why each cluster could never take the work, as they are now. `None`: one could, or has
+    /// not been seen.
+    fn never_anywhere(&self, work: &Work) -> Option<Vec<(&ClusterName, Reason)>> {
+        let look = Look::new(self.view(), work, Rank::new(work.priority, u64::MAX), &[]);
+        self.pool.iter().map(|(_, cluster)| Some((cluster.name(), look.never(cluster)?))).collect()
+    }
+
+    /// Stops a job: at once if it waits, through its cluster if it is on one.
+    pub(super) fn stop(&mut self, id: &JobId, out: &mut Output) -> Result<(), Refusal> {
+        let key = self.find_job(id)?;
+        match &self.jobs[key].record().phase {
+            Phase::Ended(_) => Err(self.wrong_state(key, "stopped", "it has already ended")),
+            Phase::Waiting { .. } => {
+                self.end(key, Transition::Stop, Some("stopped before it was dispatched".into()), out);
+                Ok(())
+            }
+            Phase::Live(live) if live.stopping() => Ok(()),
+            Phase::Live(_) => {
+                if self.step(key, Step::Stop, out) {
+                    self.send_stop(key, out);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Queues an ended job again, as an operator's wish.
+    pub(super) fn rerun(&mut self, id: &JobId, out: &mut Output) -> Result<(), Refusal> {
+        let key = self.find_job(id)?;
+        let record = self.jobs[key].record();
+        if record.work.kind != Kind::Job {
+            return Err(self.wrong_state(
+                key,
+                "run again",
+                "tasks and actors are submitted again by their caller",
+            ));
+        }
+        if !matches!(record.state(), State::Failed | State::Stopped) {
+            return Err(self.wrong_state(key, "run again", "only failed and stopped jobs can be run again"));
+        }
+        let work = record.work.clone();
+        self.admit(&work)?;
+        self.jobs[key].forget_troubles();
+        let next = Phase::Waiting { since: self.now, not_before: None };
+        let _ = self.move_to(key, Transition::Rerun, next, out);
+        Ok(())
+    }
+
+    /// Forgets an ended job.
+    pub(super) fn delete(&mut self, id: &JobId, out: &mut Output) -> Result<(), Refusal> {
+        let key = self.find_job(id)?;
+        if !self.jobs[key].record().state().is_terminal() {
+            return Err(self.wrong_state(key, "deleted", "stop it first"));
+        }
+        self.forget(key, out);
+        Ok(())
+    }
+
+    fn wrong_state(&self, key: JobKey, verb: &'static str, hint: &'static str) -> Refusal {
+        let record = self.jobs[key].record();
+        Refusal::WrongState { job: record.id.clone(), state: record.state(), verb, hint }
+    }
+}
+
+/// The notice for work that no cluster could take.
+fn why_never(never: &[(&ClusterName, Reason)], now: Timestamp) -> Message {
+    let (mut resource, mut demand, mut most, mut nodes) = (None, Quantity::ZERO, Quantity::ZERO, 0);
+    for (_, reason) in never {
+        let (what, asked, has) = match reason {
+            Reason::Infeasible { resource, demand, total } => (resource, *demand, *total),
+            Reason::NodeTooSmall { resource, demand, largest } => {
+                nodes += 1;
+                (resource, *demand, *largest)
+            }
+            _ => return format!("no cluster can run it as configured: {}", per_cluster(never, now)).into(),
+        };
+        resource = Some(what);
+        (demand, most) = (asked, most.max(has));
+    }
+    let Some(resource) = resource else { return "no cluster is registered".into() };
+    let (demand, most) = (resource.show(demand), resource.show(most));
+    let text = match nodes {
+        0 => format!(
+            "needs {resource} {demand}, but the largest cluster has {most}; queued until a cluster grows"
+        ),
+        _ => format!(
+            "needs {resource} {demand} on one node, but the largest node has {most}; queued until a node grows"
+        ),
+    };
+    text.into()
+}
+
+fn per_cluster(reasons: &[(&ClusterName, Reason)], now: Timestamp) -> String {
+    let lines: Vec<_> =
+        reasons.iter().map(|(name, why)| format!("{name}: {}", why.describe(now, Lang::En))).collect();
+    lines.join("; ")
+}
+
+/// Is this the same request made again? The batch is new with each call; and
+/// sub-work of a parent that moved to another cluster stays where it was put.
+fn is_same_request(known: &Work, again: &Work) -> bool {
+    let bound =
+        |work: &Work| work.origin == Origin::Inside && work.preference.as_ref().is_some_and(|p| p.required);
+    let preference = if bound(known) && bound(again) { &known.preference } else { &again.preference };
+    *known == Work { group: known.group.clone(), preference: preference.clone(), ..again.clone() }
+}
+
+/// Work submitted from inside a job is sub-work, and stays on that job's cluster
+/// unless it names another.
+pub(super) fn stay_with_parent(mut work: Work, parent: Option<&Parent>) -> Work {
+    work.origin = Origin::Outside;
+    if let Some(parent) = parent {
+        work.origin = Origin::Inside;
+        work.preference.get_or_insert_with(|| Preference { cluster: parent.cluster.clone(), required: true });
+    }
+    work
+}

@@ -1,0 +1,343 @@
+//! One attempt on one cluster, and the only function that changes it.
+#![expect(missing_docs, reason = "a field is documented where its name does not say it all")]
+
+use multicluster_types::{
+    Attempt, ClusterName, ImpossibleTransition, Incarnation, Message, State, Timestamp, Transition,
+};
+use serde::{Deserialize, Serialize};
+
+/// One attempt on one cluster. What became of it changes by [`Live::apply`] alone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Stored", into = "Stored")]
+pub struct Live {
+    /// Its number among the attempts of its job.
+    pub attempt: Attempt,
+    pub cluster: ClusterName,
+    /// Which life of that cluster's head the intent was for.
+    pub incarnation: Option<Incarnation>,
+    /// When its cluster was chosen.
+    pub dispatched_at: Timestamp,
+    standing: Standing,
+    stopping: bool,
+}
+
+/// What is known of an attempt.
+///
+/// ```text
+///   Sending ──────▶ Pending ──────▶ Running
+///    ▲  │            (lost)          (lost)
+///    │  ▼              ▲               ▲
+///   Unheard ───────────┴───────────────┘
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub enum Standing {
+    /// The intent is durable; the request may or may not have left.
+    Sending {
+        /// Which send this is. With the second, an earlier one may have arrived.
+        sends: u32,
+    },
+    /// Contact was lost before the cluster said that it has it.
+    Unheard {
+        since: Timestamp,
+        /// How often it was sent.
+        sends: u32,
+        /// What its sends came to.
+        sent: Sent,
+    },
+    /// The cluster has it.
+    Pending {
+        /// Since when the cluster cannot be asked.
+        lost: Option<Timestamp>,
+    },
+    /// It was seen running, or its holder has begun.
+    Running {
+        /// When that was seen first.
+        since: Timestamp,
+        /// Since when the cluster cannot be asked.
+        lost: Option<Timestamp>,
+    },
+}
+
+/// What the sends of an attempt came to that its cluster has not spoken of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sent {
+    /// The first has not been reported on: its report will say whether it arrived.
+    UnderWay,
+    /// One had no answer: it may be there. Until its cluster says otherwise it can only
+    /// be sent again *there* and under the *same* id, which Ray refuses to run twice.
+    MayHaveArrived,
+    /// The same, and the cluster refused a later one.
+    Refused(Message),
+}
+
+/// How far an attempt got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// The intent is durable; the request may or may not have left.
+    Sending,
+    /// The cluster has it.
+    Pending,
+    /// It was seen running.
+    Running,
+}
+
+/// What can happen to an attempt that goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// The cluster has it.
+    Accept,
+    /// It was seen running.
+    Start,
+    /// A send had no answer, or one that says nothing about an earlier send.
+    NoAnswer,
+    /// The cluster refused a send after one that may have arrived.
+    Refuse(Message),
+    /// Its cluster cannot be asked.
+    LoseContact,
+    /// The cluster never got it: it is sent again under the same id.
+    Resend,
+    /// A caller wants it stopped.
+    Stop,
+    /// Silence so far does not count: nothing could be heard.
+    Forgive,
+    /// The control plane was down: it does not know what left before.
+    Interrupt,
+}
+
+impl Step {
+    /// What it does to the state of its job, if anything.
+    pub(crate) fn transition(&self) -> Transition {
+        match self {
+            Step::Accept => Transition::Accept,
+            Step::Start => Transition::Start,
+            Step::Resend => Transition::Resend,
+            Step::Stop => Transition::Stop,
+            Step::NoAnswer | Step::Refuse(_) | Step::LoseContact | Step::Forgive | Step::Interrupt => {
+                Transition::LoseContact
+            }
+        }
+    }
+}
+
+impl Live {
+    /// An attempt that is about to be sent for the first time.
+    #[must_use]
+    pub fn new(
+        attempt: Attempt,
+        cluster: ClusterName,
+        incarnation: Option<Incarnation>,
+        now: Timestamp,
+    ) -> Self {
+        let standing = Standing::Sending { sends: 1 };
+        Self { attempt, cluster, incarnation, dispatched_at: now, standing, stopping: false }
+    }
+
+    /// The one place that changes an attempt. Tells whether anything changed.
+    ///
+    /// # Errors
+    /// When there is no such step from where it stands. It then stays as it is.
+    pub fn apply(&mut self, step: Step, now: Timestamp) -> Result<bool, ImpossibleTransition> {
+        use Standing::{Pending, Running, Sending, Unheard};
+        if step == Step::Stop {
+            return Ok(!std::mem::replace(&mut self.stopping, true));
+        }
+        let impossible = ImpossibleTransition { from: self.state(), transition: step.transition() };
+        let is_lost = self.lost_since().is_some();
+        let next = match (&self.standing, step) {
+            (Sending { .. } | Unheard { .. }, Step::Accept) => Pending { lost: None },
+            (Pending { lost: Some(_) }, Step::Accept) => Pending { lost: None },
+            (Sending { .. } | Unheard { .. } | Pending { .. }, Step::Start) => {
+                Running { since: now, lost: None }
+            }
+            (Running { since, lost: Some(_) }, Step::Start) => Running { since: *since, lost: None },
+
+            (Sending { sends }, Step::NoAnswer | Step::Interrupt) => {
+                Unheard { since: now, sends: *sends, sent: Sent::MayHaveArrived }
+            }
+            (Sending { sends }, Step::Refuse(why)) => {
+                Unheard { since: now, sends: *sends, sent: Sent::Refused(why) }
+            }
+            (Sending { sends: 1 }, Step::LoseContact) => {
+                Unheard { since: now, sends: 1, sent: Sent::UnderWay }
+            }
+            (Sending { sends }, Step::LoseContact) => {
+                Unheard { since: now, sends: *sends, sent: Sent::MayHaveArrived }
+            }
+
+            (Unheard { since, sends, sent }, Step::NoAnswer) => {
+                Unheard { since: *since, sends: *sends, sent: sent.unanswered() }
+            }
+            (Unheard { sends, sent, .. }, Step::Interrupt) => {
+                Unheard { since: now, sends: *sends, sent: sent.unanswered() }
+            }
+            (Unheard { since, sends, .. }, Step::Refuse(why)) => {
+                Unheard { since: *since, sends: *sends, sent: Sent::Refused(why) }
+            }
+            (Unheard { sends, .. }, Step::Resend) => Sending { sends: sends.saturating_add(1) },
+
+            (Pending { lost: None }, Step::LoseContact) => Pending { lost: Some(now) },
+            (Running { since, lost: None }, Step::LoseContact) => Running { since: *since, lost: Some(now) },
+
+            (Unheard { sends, sent, .. }, Step::Forgive) => {
+                Unheard { since: now, sends: *sends, sent: sent.clone() }
+            }
+            (Pending { lost: Some(_) }, Step::Forgive | Step::Interrupt) => Pending { lost: Some(now) },
+            (Running { since, lost: Some(_) }, Step::Forgive | Step::Interrupt) => {
+                Running { since: *since, lost: Some(now) }
+            }
+            // Nothing to lose twice, and nothing to forgive.
+            (_, Step::LoseContact) if is_lost => return Ok(false),
+            (_, Step::Forgive | Step::Interrupt) => return Ok(false),
+            _ => return Err(impossible),
+        };
+        let changed = next != self.standing;
+        self.standing = next;
+        Ok(changed)
+    }
+
+    /// The state a job has with it.
+    #[must_use]
+    pub fn state(&self) -> State {
+        match self.standing {
+            Standing::Sending { .. } => State::Dispatching,
+            Standing::Pending { lost: None } => State::Pending,
+            Standing::Running { lost: None, .. } => State::Running,
+            Standing::Unheard { .. } | Standing::Pending { .. } | Standing::Running { .. } => State::Unknown,
+        }
+    }
+
+    /// What is known of it.
+    #[must_use]
+    pub fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// How far it got, as far as we know.
+    #[must_use]
+    pub fn stage(&self) -> Stage {
+        match self.standing {
+            Standing::Sending { .. } | Standing::Unheard { .. } => Stage::Sending,
+            Standing::Pending { .. } => Stage::Pending,
+            Standing::Running { .. } => Stage::Running,
+        }
+    }
+
+    /// Has its cluster said that it has it, or its holder that it has begun?
+    #[must_use]
+    pub fn has_arrived(&self) -> bool {
+        self.stage() != Stage::Sending
+    }
+
+    /// When it was first seen running.
+    #[must_use]
+    pub fn running_at(&self) -> Option<Timestamp> {
+        match self.standing {
+            Standing::Running { since, .. } => Some(since),
+            _ => None,
+        }
+    }
+
+    /// Since when its cluster cannot be asked about it.
+    #[must_use]
+    pub fn lost_since(&self) -> Option<Timestamp> {
+        match self.standing {
+            Standing::Sending { .. } => None,
+            Standing::Unheard { since, .. } => Some(since),
+            Standing::Pending { lost } | Standing::Running { lost, .. } => lost,
+        }
+    }
+
+    /// Does a caller want it stopped?
+    #[must_use]
+    pub fn stopping(&self) -> bool {
+        self.stopping
+    }
+
+    /// May a send have arrived of which nothing was heard?
+    pub(crate) fn may_have_arrived(&self) -> bool {
+        match &self.standing {
+            Standing::Sending { sends } => *sends > 1,
+            Standing::Unheard { sent, .. } => *sent != Sent::UnderWay,
+            Standing::Pending { .. } | Standing::Running { .. } => false,
+        }
+    }
+}
+
+impl Sent {
+    fn unanswered(&self) -> Self {
+        match self {
+            Sent::UnderWay | Sent::MayHaveArrived => Sent::MayHaveArrived,
+            Sent::Refused(why) => Sent::Refused(why.clone()),
+        }
+    }
+}
+
+/// How an attempt is written down, since the first version. It can say more than is true.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    attempt: Attempt,
+    cluster: ClusterName,
+    incarnation: Option<Incarnation>,
+    stage: Stage,
+    dispatched_at: Timestamp,
+    running_at: Option<Timestamp>,
+    lost_since: Option<Timestamp>,
+    uncertain: bool,
+    sends: u32,
+    refused: Option<Message>,
+    stopping: bool,
+}
+
+impl From<Live> for Stored {
+    fn from(live: Live) -> Self {
+        let (stage, running_at, lost_since) = (live.stage(), live.running_at(), live.lost_since());
+        let uncertain = live.may_have_arrived();
+        let (sends, refused) = match live.standing {
+            Standing::Sending { sends } => (sends, None),
+            Standing::Unheard { sends, sent: Sent::Refused(why), .. } => (sends, Some(why)),
+            Standing::Unheard { sends, .. } => (sends, None),
+            Standing::Pending { .. } | Standing::Running { .. } => (1, None),
+        };
+        let Live { attempt, cluster, incarnation, dispatched_at, stopping, .. } = live;
+        Stored {
+            attempt,
+            cluster,
+            incarnation,
+            stage,
+            dispatched_at,
+            running_at,
+            lost_since,
+            uncertain,
+            sends,
+            refused,
+            stopping,
+        }
+    }
+}
+
+impl From<Stored> for Live {
+    fn from(stored: Stored) -> Self {
+        let Stored { attempt, cluster, incarnation, dispatched_at, stopping, .. } = stored;
+        let sends = stored.sends.max(1);
+        let standing = match (stored.stage, stored.lost_since) {
+            (Stage::Sending, None) => Standing::Sending { sends },
+            (Stage::Sending, Some(since)) => {
+                let sent = match stored.refused {
+                    Some(why) => Sent::Refused(why),
+                    None if stored.uncertain || sends > 1 => Sent::MayHaveArrived,
+                    None => Sent::UnderWay,
+                };
+                Standing::Unheard { since, sends, sent }
+            }
+            (Stage::Pending, lost) => Standing::Pending { lost },
+            (Stage::Running, lost) => {
+                Standing::Running { since: stored.running_at.unwrap_or(dispatched_at), lost }
+            }
+        };
+        Live { attempt, cluster, incarnation, dispatched_at, standing, stopping }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+//! One lane per cluster: its own connections, timeouts, polls, dispatches and watch.
+//! A hung or slow cluster delays nobody else.
+
+mod dispatch;
+mod lane;
+mod logs;
+mod poll;
+mod status;
+mod sweep;
+mod watch;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use futures_util::future::BoxFuture;
+use multicluster_core::{Core, Effect, Input, Run};
+use multicluster_ray::RayClient;
+use multicluster_store::{LogCopy, Packages, Reader, Seen};
+use multicluster_types::{ClusterName, ClusterSpec};
+use parking_lot::{Mutex, MutexGuard};
+use tokio::{
+    runtime,
+    sync::{mpsc, oneshot, watch as latest},
+    time::Instant,
+};
+
+use crate::{clock::Clock, metrics::Metrics};
+
+/// The engine, as lanes know it. `None`: it has stopped.
+pub(crate) trait Engine: Send + Sync {
+    /// Tells it something, which does not get lost.
+    fn tell(&self, word: Word) -> BoxFuture<'_, Option<()>>;
+    /// Looks at the core between two inputs. Keep it short: everything else waits.
+    fn see(&self, look: Box<dyn FnOnce(&Core) + Send>) -> BoxFuture<'_, Option<()>>;
+}
+
+/// What a lane says.
+pub(crate) enum Word {
+    /// What became of something. Void if the lane was replaced meanwhile.
+    Report {
+        cluster: ClusterName,
+        generation: u64,
+        input: Box<Input>,
+        /// What was seen of runs beside that, and had not been seen before.
+        seen: Vec<(Run, Seen)>,
+    },
+    /// Keep this copy.
+    Logs(Box<LogCopy>),
+}
+
+/// A cluster came, changed or went.
+pub(crate) enum LaneChange {
+    /// Run a lane like this; a lane of an earlier generation ends.
+    Open { spec: Arc<ClusterSpec>, generation: u64 },
+    /// End it.
+    Close { cluster: ClusterName },
+}
+
+/// What it takes to perform an effect of the core.
+#[derive(Debug, Clone)]
+pub(crate) struct Means {
+    /// Home directories known to the pool.
+    pub(crate) homes: Arc<[Arc<str>]>,
+    /// A submission that does not leave by then does not leave at all: the core has moved on.
+    pub(crate) leave_by: Instant,
+}
+
+/// What every lane needs.
+pub(crate) struct Shared {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) reader: Arc<dyn Reader>,
+    pub(crate) packages: Arc<dyn Packages>,
+    pub(crate) clock: Clock,
+    pub(crate) metrics: Metrics,
+    /// Who we are, for the clusters.
+    pub(crate) plane: Arc<str>,
+}
+
+impl Shared {
+    /// Looks at the core; `None` once the engine has stopped.
+    async fn see<T: Send + 'static>(&self, look: impl FnOnce(&Core) -> T + Send + 'static) -> Option<T> {
+        let (reply, answer) = oneshot::channel();
+        self.engine.see(Box::new(move |core| drop(reply.send(look(core))))).await?;
+        answer.await.ok()
+    }
+}
+
+/// All lanes.
+#[derive(Clone)]
+pub struct Lanes {
+    shared: Arc<Shared>,
+    runtime: runtime::Handle,
+    open: Arc<Mutex<BTreeMap<ClusterName, Open>>>,
+}
+
+struct Open {
+    generation: u64,
+    client: Option<RayClient>,
+    spec: latest::Sender<Arc<ClusterSpec>>,
+    effects: mpsc::UnboundedSender<(Effect, Means)>,
+    /// Ends the lane when dropped.
+    _running: tokio::task::JoinSet<()>,
+}
+
+impl Lanes {
+    pub(crate) fn new(shared: Shared) -> Self {
+        Self { shared: Arc::new(shared), runtime: runtime::Handle::current(), open: Arc::default() }
+    }
+
+    /// A cluster's client, to read its logs; `None` if it is not in the pool.
+    #[must_use]
+    pub fn client(&self, cluster: &ClusterName) -> Option<RayClient> {
+        self.lock().get(cluster)?.client.clone()
+    }
+
+    pub(crate) fn perform(&self, effect: Effect, means: Means) {
+        if let Some(open) = self.lock().get(effect.cluster()) {
+            // A lane that has ended was replaced; the core asks again.
+            drop(open.effects.send((effect, means)));
+        }
+    }
+
+    pub(crate) fn change(&self, change: LaneChange) {
+        match change {
+            LaneChange::Close { cluster } => drop(self.lock().remove(&cluster)),
+            LaneChange::Open { spec, generation } => {
+                let mut open = self.lock();
+                match open.get(&spec.name) {
+                    Some(known) if known.generation == generation => drop(known.spec.send(spec)),
+                    _ => drop(open.insert(spec.name.clone(), self.start(&spec, generation))),
+                }
+            }
+        }
+    }
+
+    /// Ends all lanes; jobs on the clusters go on.
+    pub(crate) fn close(&self) {
+        self.lock().clear();
+    }
+
+    fn start(&self, spec: &Arc<ClusterSpec>, generation: u64) -> Open {
+        let (effects, inbox) = mpsc::unbounded_channel();
+        let (sender, receiver) = latest::channel(Arc::clone(spec));
+        let _entered = self.runtime.enter();
+        let (client, running) = lane::start(Arc::clone(&self.shared), spec, receiver, generation, inbox);
+        Open { generation, client, spec: sender, effects, _running: running }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ClusterName, Open>> {
+        self.open.lock()
+    }
+}

@@ -1,0 +1,196 @@
+//! Sends one attempt to its cluster.
+
+use std::{sync::Arc, time::Duration};
+
+use multicluster_core::{DispatchOutcome, Input, Run};
+use multicluster_ray::{RayError, SubmitRequest};
+use multicluster_store::StoreError;
+use multicluster_types::Message;
+use tokio::{
+    task::JoinError,
+    time::{Instant, timeout_at},
+};
+
+use super::{
+    Means,
+    lane::{Found, Lane},
+    status,
+};
+use crate::{
+    clock::span,
+    clusters::{
+        resolve::{self, Resolved},
+        sdk,
+    },
+    redact::redact_text,
+};
+
+impl Lane {
+    /// Submits, and reports what became of it: exactly once, and nothing leaves after.
+    pub(super) async fn dispatch(&self, run: Run, means: &Means) {
+        // The core may ask again while the first request is still on its way: that one
+        // will report.
+        if !self.sending.lock().insert(run.clone()) {
+            return;
+        }
+        let started = Instant::now();
+        let mut took = Duration::ZERO;
+        let outcome = match self.send(&run, means, &mut took).await {
+            Ok(()) => DispatchOutcome::Accepted,
+            Err(outcome) => outcome,
+        };
+        self.sending.lock().remove(&run);
+        let (word, problem) = describe(&outcome);
+        self.shared.metrics.dispatched(&self.cluster, word, started.elapsed());
+        if let Some(problem) = problem {
+            tracing::warn!(cluster = %self.cluster, job = %run.job, attempt = run.attempt.0, %problem, "dispatch: {word}");
+        }
+        self.report(Input::Dispatched { run, outcome, took: span(took) }, Vec::new()).await;
+        self.look.notify_one();
+    }
+
+    /// `took`: how long the dashboard took for the request itself.
+    async fn send(&self, run: &Run, means: &Means, took: &mut Duration) -> Result<(), DispatchOutcome> {
+        let Means { homes, leave_by } = means;
+        let leave_by = *leave_by;
+        let late = || {
+            DispatchOutcome::Failed(format!("cluster {} is too busy to accept the job", self.cluster).into())
+        };
+        let turn = timeout_at(leave_by, self.dispatches.acquire()).await;
+        let _turn = turn.map_err(|_| late())?;
+        let resolved = timeout_at(leave_by, self.resolve(run, homes)).await;
+        let resolved = resolved.map_err(|_| DispatchOutcome::NotSent("the store is too busy".into()))??;
+        // Nothing has left yet, and if it takes longer than this, nothing will.
+        let pushed = timeout_at(leave_by, self.push_packages(&resolved)).await;
+        pushed.map_err(|_| late())??;
+        let request = SubmitRequest {
+            runtime_env: resolved.runtime_env,
+            metadata: resolved.metadata,
+            ..SubmitRequest::new(resolved.submission_id.as_str(), resolved.entrypoint)
+        }
+        .reserving(&resolved.reserve);
+        if Instant::now() > leave_by {
+            return Err(late());
+        }
+        let sent = Instant::now();
+        let answer = self.client.submit(&request).await;
+        // Nothing stands for: no request was sent.
+        *took = sent.elapsed().max(Duration::from_millis(1));
+        match answer {
+            Ok(_) => Ok(()),
+            Err(error) if error.is_already_exists() => self.whose(run, &error).await,
+            Err(error) if error.may_have_arrived() => Err(DispatchOutcome::Unknown(told(&error))),
+            Err(error) => Err(refused_or_failed(&error)),
+        }
+    }
+
+    /// The id is there already: ours, by an earlier request, or somebody else's?
+    async fn whose(&self, run: &Run, error: &RayError) -> Result<(), DispatchOutcome> {
+        match self.find(run).await {
+            Ok(Found::Ours(_)) => Ok(()),
+            Ok(Found::SomebodyElses) => Err(DispatchOutcome::Taken(status::taken(&self.cluster, run))),
+            Ok(Found::Nothing) | Err(_) => Err(DispatchOutcome::Unknown(told(error))),
+        }
+    }
+
+    async fn resolve(&self, run: &Run, homes: &[Arc<str>]) -> Result<Resolved, DispatchOutcome> {
+        let reader = Arc::clone(&self.shared.reader);
+        let job = run.job.clone();
+        let payload = tokio::task::spawn_blocking(move || reader.payload(&job)).await;
+        let payload = match payload {
+            Ok(Ok(Some(payload))) => payload,
+            Ok(Ok(None)) => {
+                return Err(DispatchOutcome::Refused("the job's payload is missing from the store".into()));
+            }
+            Ok(Err(error)) => return Err(DispatchOutcome::NotSent(error.to_string().into())),
+            Err(error) => return Err(not_done(&error)),
+        };
+        let spec = self.spec.borrow().clone();
+        let context = resolve::Context {
+            cluster: &spec,
+            homes,
+            job: &run.job,
+            attempt: run.attempt,
+            plane_id: &self.shared.plane,
+            submitted_at: run.life.unwrap_or_default(),
+            sdk: Some(sdk::package()),
+        };
+        resolve::resolve(&context, &payload)
+            .map_err(|error| DispatchOutcome::Refused(error.to_string().into()))
+    }
+
+    /// Ray drops packages that no job uses, so each is checked each time; asking also
+    /// keeps it for the ten minutes that matter.
+    async fn push_packages(&self, resolved: &Resolved) -> Result<(), DispatchOutcome> {
+        for package in &resolved.packages {
+            if self.has(&package.name).await? {
+                continue;
+            }
+            // One at a time: a batch needs the same hundred megabytes once, not eight times.
+            let _turn = self.pushing.lock().await;
+            if !self.has(&package.name).await? {
+                let content = self.content(&package.sha256).await?;
+                let pushed = self.client.put_package(&package.name, content).await;
+                pushed.map_err(|error| refused_or_failed(&error))?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn has(&self, package: &str) -> Result<bool, DispatchOutcome> {
+        self.client.has_package(package).await.map_err(|error| refused_or_failed(&error))
+    }
+
+    async fn content(&self, sha256: &str) -> Result<bytes::Bytes, DispatchOutcome> {
+        if sha256 == sdk::package().sha256 {
+            return Ok(bytes::Bytes::from_static(sdk::CONTENT));
+        }
+        let packages = Arc::clone(&self.shared.packages);
+        let sha = sha256.to_owned();
+        let content = tokio::task::spawn_blocking(move || {
+            let Some(path) = packages.content(&sha)? else { return Ok(None) };
+            std::fs::read(&path).map(Some).map_err(|error| StoreError::Io { path, error })
+        });
+        match content.await {
+            Ok(Ok(Some(bytes))) => Ok(bytes.into()),
+            Ok(Ok(None)) => {
+                let lost =
+                    format!("a package this job needs, {sha256}, is no longer stored; submit the job again");
+                Err(DispatchOutcome::Refused(lost.into()))
+            }
+            // Our own trouble, which may pass: no reason to fail a job.
+            Ok(Err::<_, StoreError>(error)) => Err(DispatchOutcome::NotSent(error.to_string().into())),
+            Err(error) => Err(not_done(&error)),
+        }
+    }
+}
+
+/// Nothing was sent: a bug, which must not look like a restart, or the control plane stops.
+fn not_done(error: &JoinError) -> DispatchOutcome {
+    let bug = "internal error: reading the store panicked; see the log of the control plane";
+    let why = if error.is_panic() { bug } else { "the control plane is stopping" };
+    DispatchOutcome::NotSent(why.into())
+}
+
+/// A request that can never work is refused everywhere; a cluster that does not want
+/// us (token, proxy) says nothing about the request.
+fn refused_or_failed(error: &RayError) -> DispatchOutcome {
+    let message = told(error);
+    if error.is_refusal() { DispatchOutcome::Refused(message) } else { DispatchOutcome::Failed(message) }
+}
+
+/// Ray repeats what it was sent.
+fn told(error: &RayError) -> Message {
+    redact_text(&error.to_string()).into()
+}
+
+fn describe(outcome: &DispatchOutcome) -> (&'static str, Option<&Message>) {
+    match outcome {
+        DispatchOutcome::Accepted => ("accepted", None),
+        DispatchOutcome::Refused(why) => ("refused", Some(why)),
+        DispatchOutcome::Failed(why) => ("failed", Some(why)),
+        DispatchOutcome::NotSent(why) => ("not_sent", Some(why)),
+        DispatchOutcome::Unknown(why) => ("unknown", Some(why)),
+        DispatchOutcome::Taken(why) => ("taken", Some(why)),
+    }
+}

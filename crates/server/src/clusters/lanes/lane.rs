@@ -1,0 +1,229 @@
+//! One lane: takes effects one by one, performs them side by side.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use multicluster_core::{Effect, Input, LookupOutcome, Run};
+use multicluster_ray::{Endpoint, JobDetails, RayClient, RayError, Timeouts};
+use multicluster_store::Seen;
+use multicluster_types::{ClusterName, ClusterSpec, SubmissionId};
+use parking_lot::Mutex as SyncMutex;
+use tokio::{
+    sync::{Mutex, Notify, Semaphore, mpsc, watch as latest},
+    task::JoinSet,
+    time::sleep,
+};
+
+use super::{Means, Shared, Word, status};
+use crate::clusters::resolve::Ownership;
+
+/// Requests under way to one cluster; Ray itself takes about 55 a second.
+const DISPATCHES: usize = 8;
+const QUESTIONS: usize = 8;
+/// Deletes of forgotten jobs, which nobody waits for.
+const CHORES: usize = 2;
+/// Logs that are copied at a time.
+const COPIES: usize = 4;
+/// Ray brings a job back that is deleted right after it ended.
+const DELETE_AFTER: Duration = Duration::from_secs(3);
+
+pub(super) struct Lane {
+    pub(super) shared: Arc<Shared>,
+    pub(super) cluster: ClusterName,
+    pub(super) generation: u64,
+    pub(super) client: RayClient,
+    pub(super) spec: latest::Receiver<Arc<ClusterSpec>>,
+    pub(super) dispatches: Semaphore,
+    /// Of packages.
+    pub(super) pushing: Mutex<()>,
+    questions: Semaphore,
+    chores: Semaphore,
+    pub(super) copies: Semaphore,
+    /// Submissions that have not come to an end: nobody can say "not there" of them.
+    pub(super) sending: SyncMutex<HashSet<Run>>,
+    /// There may be something new to watch.
+    pub(super) look: Notify,
+    /// Somebody wants fresh facts.
+    pub(super) poll: Notify,
+}
+
+/// Starts a lane; it ends when the returned set is dropped.
+pub(super) fn start(
+    shared: Arc<Shared>,
+    spec: &Arc<ClusterSpec>,
+    specs: latest::Receiver<Arc<ClusterSpec>>,
+    generation: u64,
+    effects: mpsc::UnboundedReceiver<(Effect, Means)>,
+) -> (Option<RayClient>, JoinSet<()>) {
+    let mut running = JoinSet::new();
+    let client = match connect(spec) {
+        Ok(client) => client,
+        Err(problem) => {
+            tracing::error!(cluster = %spec.name, %problem, "this cluster cannot be used");
+            let cluster = spec.name.clone();
+            running.spawn(refuse(shared, cluster, generation, problem));
+            return (None, running);
+        }
+    };
+    let lane = Arc::new(Lane {
+        shared,
+        cluster: spec.name.clone(),
+        generation,
+        client: client.clone(),
+        spec: specs,
+        dispatches: Semaphore::new(DISPATCHES),
+        pushing: Mutex::new(()),
+        questions: Semaphore::new(QUESTIONS),
+        chores: Semaphore::new(CHORES),
+        copies: Semaphore::new(COPIES),
+        sending: SyncMutex::default(),
+        look: Notify::new(),
+        poll: Notify::new(),
+    });
+    running.spawn(super::poll::run(Arc::clone(&lane)));
+    running.spawn(super::watch::run(Arc::clone(&lane)));
+    running.spawn(super::sweep::run(Arc::clone(&lane)));
+    running.spawn(perform(lane, effects));
+    (Some(client), running)
+}
+
+fn connect(spec: &ClusterSpec) -> Result<RayClient, String> {
+    RayClient::new(&Endpoint::of(spec)?, Timeouts::default()).map_err(|error| error.to_string())
+}
+
+/// A cluster that cannot even be asked is unhealthy, and says why.
+async fn refuse(shared: Arc<Shared>, cluster: ClusterName, generation: u64, problem: String) {
+    loop {
+        let input = Input::PollFailed { cluster: cluster.clone(), error: problem.as_str().into() };
+        let (cluster, input) = (cluster.clone(), Box::new(input));
+        let word = Word::Report { cluster, generation, input, seen: Vec::new() };
+        if shared.engine.tell(word).await.is_none() {
+            return;
+        }
+        sleep(Duration::from_secs(5)).await;
+    }
+}
+
+/// Effects never wait for each other: a stop must not stand behind a slow upload.
+async fn perform(lane: Arc<Lane>, mut effects: mpsc::UnboundedReceiver<(Effect, Means)>) {
+    let mut under_way = JoinSet::new();
+    while let Some((effect, means)) = effects.recv().await {
+        let lane = Arc::clone(&lane);
+        match effect {
+            Effect::Poll { .. } => lane.poll.notify_one(),
+            Effect::Submit { run, .. } => {
+                under_way.spawn(async move { lane.dispatch(run, &means).await });
+            }
+            Effect::Lookup { run, question, .. } => {
+                under_way.spawn(async move { lane.look_up(run, question).await });
+            }
+            Effect::Stop { run, .. } => {
+                under_way.spawn(async move { lane.stop(run).await });
+            }
+            Effect::Forget { run, .. } => {
+                under_way.spawn(async move { lane.forget(run).await });
+            }
+        }
+        while under_way.try_join_next().is_some() {}
+    }
+}
+
+/// What a cluster has under the id of one attempt.
+pub(super) enum Found {
+    Ours(Box<JobDetails>),
+    SomebodyElses,
+    Nothing,
+}
+
+impl Lane {
+    /// Tells the engine. When it is gone, so are we in a moment.
+    pub(super) async fn report(&self, input: Input, seen: Vec<(Run, Seen)>) {
+        let (cluster, generation, input) = (self.cluster.clone(), self.generation, Box::new(input));
+        let _stopped = self.shared.engine.tell(Word::Report { cluster, generation, input, seen }).await;
+    }
+
+    /// What is there under the id of this attempt, and is it this attempt?
+    pub(super) async fn find(&self, run: &Run) -> Result<Found, RayError> {
+        let id = SubmissionId::of(&run.job, run.attempt);
+        Ok(match self.client.job(id.as_str()).await? {
+            None => Found::Nothing,
+            Some(details) if self.is_ours(&details, run) => Found::Ours(Box::new(details)),
+            Some(_) => Found::SomebodyElses,
+        })
+    }
+
+    fn is_ours(&self, details: &JobDetails, run: &Run) -> bool {
+        self.owner_of(details).is_some_and(|owner| {
+            owner.job == run.job
+                && owner.attempt == run.attempt
+                && run.life.is_none_or(|life| owner.life == life)
+        })
+    }
+
+    /// Which attempt of ours this is, if it is ours. Metadata may be copied to another run; of
+    /// an id there is only one.
+    pub(super) fn owner_of(&self, details: &JobDetails) -> Option<Ownership> {
+        Ownership::parse(&details.metadata).filter(|owner| {
+            *owner.plane == *self.shared.plane
+                && details.submission_id.as_deref()
+                    == Some(SubmissionId::of(&owner.job, owner.attempt).as_str())
+        })
+    }
+
+    async fn look_up(&self, run: Run, question: u32) {
+        let Ok(_turn) = self.questions.acquire().await else { return };
+        let (outcome, seen) = self.ask(&run).await.unwrap_or((LookupOutcome::NoAnswer, None));
+        let seen = seen.into_iter().map(|seen| (run.clone(), seen)).collect();
+        self.report(Input::LookedUp { run, question, outcome }, seen).await;
+        self.look.notify_one();
+    }
+
+    async fn ask(&self, run: &Run) -> Result<(LookupOutcome, Option<Seen>), RayError> {
+        let outcome = match self.find(run).await? {
+            Found::Ours(details) => {
+                return Ok((LookupOutcome::Found(status::of(&details)), Some(status::seen(&details))));
+            }
+            Found::SomebodyElses => LookupOutcome::Taken(status::taken(&self.cluster, run)),
+            // What is on its way may be there in a moment.
+            Found::Nothing if self.is_sending(run) => LookupOutcome::NoAnswer,
+            // Read after the answer: had the head restarted before it, the
+            // answer would be that of the new one.
+            Found::Nothing => {
+                LookupOutcome::NotFound { incarnation: self.client.version().await?.session_name }
+            }
+        };
+        Ok((outcome, None))
+    }
+
+    pub(super) fn is_sending(&self, run: &Run) -> bool {
+        self.sending.lock().contains(run)
+    }
+
+    async fn stop(&self, run: Run) {
+        let Ok(_turn) = self.questions.acquire().await else { return };
+        let id = SubmissionId::of(&run.job, run.attempt);
+        let answered = match self.find(&run).await {
+            Ok(Found::Ours(_)) => self.client.stop(id.as_str()).await.map(drop),
+            Ok(Found::SomebodyElses | Found::Nothing) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = &answered {
+            tracing::warn!(cluster = %self.cluster, job = %run.job, %error, "cannot stop the run; will retry");
+        }
+        self.report(Input::StopSent { run, answered: answered.is_ok() }, Vec::new()).await;
+        self.look.notify_one();
+    }
+
+    /// Keeps Ray's own list short, and the id free. Best effort: what is left behind is
+    /// told apart from later runs by its metadata.
+    pub(super) async fn forget(&self, run: Run) {
+        sleep(DELETE_AFTER).await;
+        let Ok(_turn) = self.chores.acquire().await else { return };
+        let id = SubmissionId::of(&run.job, run.attempt);
+        if let Ok(Found::Ours(details)) = self.find(&run).await
+            && status::is_over(&details)
+            && let Err(error) = self.client.delete(id.as_str()).await
+        {
+            tracing::debug!(cluster = %self.cluster, job = %run.job, %error, "left on its cluster");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Asks one cluster how it is, for as long as it is in the pool.
+
+use std::{sync::Arc, time::Duration};
+
+use multicluster_core::Input;
+use tokio::time::{Instant, timeout};
+
+use super::lane::Lane;
+use crate::clock::span;
+
+/// All requests of one poll together; a cluster that takes longer is not well.
+const TOO_LONG: Duration = Duration::from_secs(15);
+
+pub(super) async fn run(lane: Arc<Lane>) {
+    loop {
+        let taken_at = lane.shared.clock.now();
+        let started = Instant::now();
+        let cluster = lane.cluster.clone();
+        let polled = match timeout(TOO_LONG, lane.client.facts()).await {
+            Ok(Ok(facts)) => {
+                let snapshot = Box::new(facts.snapshot(taken_at));
+                Input::Polled { cluster, snapshot, took: span(started.elapsed()) }
+            }
+            Ok(Err(error)) => Input::PollFailed { cluster, error: error.to_string().into() },
+            Err(_) => {
+                let error = format!("no answer within {} s", TOO_LONG.as_secs()).into();
+                Input::PollFailed { cluster, error }
+            }
+        };
+        let answered = matches!(polled, Input::Polled { .. });
+        lane.shared.metrics.polled(&lane.cluster, answered, started.elapsed());
+        lane.report(polled, Vec::new()).await;
+        let interval = lane.shared.see(|core| core.settings().poll_interval).await;
+        let Some(interval) = interval else { return };
+        // Asked for meanwhile: poll again at once.
+        drop(timeout(jittered(Duration::from_millis(interval.0)), lane.poll.notified()).await);
+    }
+}
+
+/// Spread by a tenth, so that a hundred clusters are not polled in one moment.
+fn jittered(interval: Duration) -> Duration {
+    let random = uuid::Uuid::new_v4().as_u128() % 200;
+    let share = 0.9 + f64::from(u32::try_from(random).unwrap_or(0)) / 1000.0;
+    interval.max(Duration::from_millis(100)).mul_f64(share)
+}

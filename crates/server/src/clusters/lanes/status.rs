@@ -1,0 +1,54 @@
+//! What Ray says about a job, in the core's words.
+
+use multicluster_core::{Run, RunStatus};
+use multicluster_ray::{JobDetails, JobStatus};
+use multicluster_store::{Seen, SeenDriver};
+use multicluster_types::{ClusterName, Message, SubmissionId};
+
+use crate::redact::redact_text;
+
+/// Ray gave up before the entrypoint ran, for want of room: it may be sent elsewhere.
+/// A broken runtime_env is not among them: the job would fail the same way anywhere,
+/// and its owner wants to know now.
+const NEVER_STARTED: [&str; 2] = ["JOB_SUPERVISOR_ACTOR_START_TIMEOUT", "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE"];
+
+pub(super) fn of(details: &JobDetails) -> RunStatus {
+    match details.status {
+        JobStatus::Pending => RunStatus::Pending,
+        JobStatus::Running => RunStatus::Running,
+        JobStatus::Succeeded => RunStatus::Succeeded,
+        JobStatus::Stopped => RunStatus::Stopped,
+        JobStatus::Failed => {
+            let kind = details.error_type.as_deref().unwrap_or_default();
+            // Ray repeats commands and addresses, and what is in them.
+            let message = details.message.as_ref().map(|message| redact_text(&message.to_string()).into());
+            let message = message.unwrap_or_else(|| "Ray gave no reason".into());
+            RunStatus::Failed { message, never_started: NEVER_STARTED.contains(&kind) }
+        }
+    }
+}
+
+/// What is kept of it beside that: callers are shown it without asking Ray again.
+pub(super) fn seen(details: &JobDetails) -> Seen {
+    let driver = details.driver_info.clone().map(|driver| SeenDriver {
+        id: driver.id.or_else(|| details.job_id.clone()).unwrap_or_default(),
+        node_ip_address: driver.node_ip_address.unwrap_or_default(),
+        pid: driver.pid.unwrap_or_default(),
+    });
+    Seen {
+        node_id: details.driver_node_id.clone(),
+        agent_http_address: details.driver_agent_http_address.clone(),
+        exit_code: details.driver_exit_code,
+        error_type: details.error_type.clone(),
+        driver,
+    }
+}
+
+pub(super) fn is_over(details: &JobDetails) -> bool {
+    details.status.is_terminal()
+}
+
+pub(super) fn taken(cluster: &ClusterName, run: &Run) -> Message {
+    let id = SubmissionId::of(&run.job, run.attempt);
+    format!("cluster {cluster} has another job with the id {id}; will retry under another id").into()
+}

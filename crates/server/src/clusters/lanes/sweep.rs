@@ -1,0 +1,143 @@
+//! Deletes runs of ours on one cluster that ended long enough ago, where `clean_up_after` says
+//! so: Ray keeps every job for good, and reads them all for each list.
+//!
+//! What is there is asked each time, so nothing is remembered, and what a crash left behind is
+//! found as well.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+use multicluster_core::{Run, record::Phase};
+use multicluster_ray::{JobDetails, RayError};
+use multicluster_store::{Reader, StoreError};
+use multicluster_types::{Span, Timestamp};
+use tokio::{task::spawn_blocking, time::sleep};
+
+use super::{lane::Lane, status};
+
+/// Between two sweeps; less if runs are to go sooner than that.
+const EVERY: Duration = Duration::from_secs(60);
+/// Each reads Ray's whole list.
+const SOONEST: Duration = Duration::from_secs(10);
+/// Deleted in one sweep, and as many copied: a head with ten thousand is not kept busy with them
+/// for hours.
+const MOST: usize = 200;
+
+pub(super) async fn run(lane: Arc<Lane>) {
+    loop {
+        let after = lane.shared.see(|core| core.settings().clean_up_after).await;
+        let Some(after) = after else { return };
+        let pause = Duration::from_millis(after.0).clamp(SOONEST, EVERY);
+        if after == Span::ZERO {
+            sleep(EVERY).await;
+            continue;
+        }
+        sleep(pause).await;
+        if let Err(error) = lane.sweep().await {
+            tracing::debug!(cluster = %lane.cluster, %error, "cannot clean up");
+        }
+    }
+}
+
+/// What our books say of a run that its cluster says is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// It belongs to a job that has ended long ago: once we have the end of its log, it may go.
+    Old,
+    /// Nobody here knows its job, and it has ended long ago.
+    Forgotten,
+    /// Somebody may want it yet.
+    Kept,
+}
+
+impl Lane {
+    async fn sweep(&self) -> Result<(), RayError> {
+        let listed = self.client.jobs().await?.jobs.into_iter();
+        let over = listed.filter(status::is_over).filter_map(|job| self.identify(job)).collect();
+        let (gone, uncopied) = self.choose(self.judge(over).await).await;
+        if !gone.is_empty() {
+            tracing::info!(cluster = %self.cluster, runs = gone.len(), "deleting runs that ended long ago");
+        }
+        join_all(gone.into_iter().map(|run| self.forget(run))).await;
+        // The next sweep finds the copies.
+        join_all(uncopied.iter().map(|(run, details)| self.copy_log(run, details))).await;
+        Ok(())
+    }
+
+    async fn judge(&self, over: Vec<(Run, JobDetails)>) -> Vec<(Fate, Run, JobDetails)> {
+        let look = self.shared.see(move |core| {
+            let (now, after) = (core.now(), core.settings().clean_up_after);
+            let judged = over.into_iter().map(|(run, details)| {
+                let job = core.job(&run.job).filter(|job| run.is_of(job));
+                let fate = fate(job.map(|job| &job.phase), details.end_time, |at| at + after <= now);
+                (fate, run, details)
+            });
+            judged.filter(|(fate, ..)| *fate != Fate::Kept).collect()
+        });
+        look.await.unwrap_or_default()
+    }
+
+    /// Which may go now, and which must be copied before. In another order each time: those that
+    /// cannot be copied, say because their node is gone, do not stand in the way of the others.
+    /// They stay until their job is forgotten.
+    async fn choose(&self, mut old: Vec<(Fate, Run, JobDetails)>) -> (Vec<Run>, Vec<(Run, JobDetails)>) {
+        old.sort_by_cached_key(|_| uuid::Uuid::new_v4());
+        let (mut gone, mut uncopied) = (Vec::new(), Vec::new());
+        for (fate, run, details) in old {
+            if gone.len() == MOST || uncopied.len() == MOST {
+                break;
+            }
+            if fate == Fate::Forgotten || self.has_copy(&run).await {
+                gone.push(run);
+            } else {
+                uncopied.push((run, details));
+            }
+        }
+        (gone, uncopied)
+    }
+
+    async fn has_copy(&self, run: &Run) -> bool {
+        let (reader, run) = (Arc::clone(&self.shared.reader), run.clone());
+        matches!(spawn_blocking(move || has_end_of_log(&*reader, &run)).await, Ok(Ok(true)))
+    }
+}
+
+/// A copy that was taken while it ran lacks the end.
+fn has_end_of_log(reader: &dyn Reader, run: &Run) -> Result<bool, StoreError> {
+    let Some(copy) = reader.logs(&run.job, Some(run.attempt))? else { return Ok(false) };
+    let attempts = reader.attempts(&run.job)?;
+    let ended = attempts.iter().find(|past| past.live.attempt == run.attempt);
+    Ok(ended.is_some_and(|past| copy.taken_at >= past.ended_at))
+}
+
+/// `phase` is that of its job, `end` what its cluster says. A run that nobody here knows waits as
+/// long as the others: after a restored backup it may be of a job that was accepted since.
+fn fate(phase: Option<&Phase>, end: Option<Timestamp>, is_old: impl Fn(Timestamp) -> bool) -> Fate {
+    match phase {
+        Some(Phase::Ended(ended)) if is_old(ended.at) => Fate::Old,
+        None if end.is_some_and(is_old) => Fate::Forgotten,
+        _ => Fate::Kept,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use multicluster_core::record::Ended;
+    use multicluster_types::State;
+
+    use super::*;
+
+    #[test]
+    fn a_run_that_nobody_knows_waits_as_long_as_the_others() {
+        let ended =
+            |at| Phase::Ended(Box::new(Ended { state: State::Succeeded, at, cluster: None, message: None }));
+        let is_old = |at| at <= Timestamp(1000);
+        let (old, new) = (Timestamp(1000), Timestamp(1001));
+        // Our own books count where we have some, whatever its cluster's clock says.
+        assert_eq!(fate(Some(&ended(old)), Some(new), is_old), Fate::Old);
+        assert_eq!(fate(Some(&ended(new)), Some(old), is_old), Fate::Kept);
+        assert_eq!(fate(None, Some(old), is_old), Fate::Forgotten);
+        assert_eq!(fate(None, Some(new), is_old), Fate::Kept);
+        assert_eq!(fate(None, None, is_old), Fate::Kept);
+    }
+}

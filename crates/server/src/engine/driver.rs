@@ -1,0 +1,314 @@
+//! The one loop: input → core → commit → effects.
+//!
+//! Two threads. The *driver* owns the core: it takes what has arrived, feeds it, and
+//! hands what came out to the *writer*. The writer makes it durable, and only then are
+//! callers answered, clusters asked and watchers told. While the writer waits for the
+//! disk the driver goes on: whatever it produced meanwhile shares the next transaction.
+
+mod disk;
+mod outbox;
+#[cfg(test)]
+mod tests;
+mod turn;
+mod writer;
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use multicluster_api::codes;
+use multicluster_core::{Accepted, Core, Identity, Input, Parent, Refusal, Reply, Submission};
+use multicluster_store::StoreError;
+use multicluster_types::{ContentHash, JobId, Kind, Owner, Payload, Work};
+use tokio::sync::{
+    mpsc::{self, error::SendTimeoutError},
+    oneshot,
+};
+
+pub(crate) use disk::Disk;
+pub(crate) use outbox::Outbox;
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+pub(crate) use turn::start_here;
+pub(crate) use turn::{Parts, Running, Turn, start};
+
+use self::outbox::Answer;
+use crate::{
+    clusters::lanes::{Engine, Word},
+    metrics::{Metrics, Shed},
+    problem::Problem,
+};
+
+/// How much may wait for the driver before callers are held up: backpressure.
+const INBOX: usize = 4096;
+/// How long a caller is held up before it is turned away.
+const HELD_UP: Duration = Duration::from_secs(5);
+
+/// Talks to the driver, from anywhere.
+#[derive(Clone)]
+pub struct Driver {
+    inbox: mpsc::Sender<Command>,
+    metrics: Metrics,
+    pub(crate) disk: Disk,
+}
+
+/// What the driver is asked to do.
+pub(crate) enum Command {
+    /// Do this between two other things, and answer when what came of it is durable.
+    Do(Box<dyn FnOnce(&mut Turn) -> Answer + Send>),
+    /// A lane says something.
+    Lane(Word),
+    /// Look at the core, which may be ahead of the disk.
+    Read(Box<dyn FnOnce(&Core) + Send>),
+    /// Commit what there is, and end.
+    Stop,
+}
+
+/// A request to run something, checked by whoever took it.
+#[derive(Debug, Clone)]
+pub struct NewJob {
+    /// The caller's id; made if there is none.
+    pub id: Option<JobId>,
+    /// What it needs.
+    pub work: Work,
+    /// Submitted from inside a scheduled job.
+    pub parent: Option<Parent>,
+    /// What it runs, with its fingerprint; tasks and actors keep that to themselves.
+    content: Option<(Arc<Payload>, ContentHash)>,
+    always_new: bool,
+}
+
+/// Why the driver did not do something.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The core refused.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The control plane is stopping.
+    #[error("the control plane is stopping\n  hint: try again in a moment")]
+    Stopping,
+    /// More is asked than is kept up with. Nothing was changed.
+    #[error(
+        "the control plane is overloaded: {INBOX} requests wait for its scheduler\n  hint: try again in a moment"
+    )]
+    Overloaded,
+    /// What would be accepted now could not be kept.
+    #[error(
+        "the state directory has not been writable for {seconds} s: {error}\n  \
+         hint: nothing was accepted; free up disk space or repair the disk, then try again"
+    )]
+    CannotWrite {
+        /// What the store says.
+        error: String,
+        /// For how long.
+        seconds: u64,
+    },
+    /// A thread of ours panicked. Asking again would meet the same bug.
+    #[error("the request ran into a bug")]
+    Bug,
+    /// The store could not be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Refused(refusal) => refusal.into(),
+            Failure::Store(error) => error.into(),
+            Failure::CannotWrite { .. } => Problem::told(codes::CANNOT_WRITE, &failure),
+            Failure::Stopping => Problem::told(codes::STOPPING, &failure),
+            Failure::Overloaded => Problem::told(codes::OVERLOADED, &failure),
+            Failure::Bug => Problem::told(codes::INTERNAL, &failure),
+        }
+    }
+}
+
+impl Driver {
+    pub(crate) fn new(metrics: Metrics) -> (Self, mpsc::Receiver<Command>) {
+        let (inbox, commands) = mpsc::channel(INBOX);
+        (Self { inbox, metrics, disk: Disk::default() }, commands)
+    }
+
+    /// Feeds the core and waits until what came of it is durable.
+    ///
+    /// # Errors
+    /// The core's refusal, or [`Failure::Stopping`].
+    pub async fn act(&self, input: Input) -> Result<Reply, Failure> {
+        // Completions have no answer; callers do not make them.
+        let input = Box::new(input);
+        Ok(self.turn(move |turn| turn.feed(*input).unwrap_or(Ok(Reply::Done))).await??)
+    }
+
+    /// Accepts one job: durable when this returns.
+    ///
+    /// # Errors
+    /// The core's refusal, [`Failure::CannotWrite`], or [`Failure::Stopping`].
+    pub async fn submit(&self, job: NewJob) -> Result<Accepted, Failure> {
+        Ok(self.take_in(move |turn| turn.submit(job)).await??)
+    }
+
+    /// Accepts many at once: one transaction, one cycle, one answer for each in order.
+    ///
+    /// # Errors
+    /// [`Failure::CannotWrite`] or [`Failure::Stopping`].
+    pub async fn submit_batch(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Accepted, Refusal>>, Failure> {
+        self.take_in(move |turn| turn.submit_batch(jobs)).await
+    }
+
+    /// The same as [`turn`](Self::turn), for new work: none is taken that could not be kept.
+    pub(crate) async fn take_in<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut Turn) -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.disk.check()?;
+        self.turn(act).await
+    }
+
+    /// Does this between two other things; returns when all that came of it, and all that it
+    /// saw, is durable. Keep it short: everything else waits.
+    pub(crate) async fn turn<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut Turn) -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let (reply, answer) = oneshot::channel();
+        let act = |turn: &mut Turn| -> Answer {
+            let done = act(turn);
+            // The caller may have gone: nobody minds.
+            Box::new(move || drop(reply.send(done)))
+        };
+        self.ask(Command::Do(Box::new(act))).await?;
+        answer.await.map_err(|_| Failure::Stopping)
+    }
+
+    /// Looks at the core between two inputs; it may be ahead of what is durable. Keep it
+    /// short: everything else waits.
+    ///
+    /// # Errors
+    /// [`Failure::Stopping`], [`Failure::Overloaded`].
+    pub async fn read<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Core) -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let (command, answer) = Command::looking(look);
+        self.ask(command).await?;
+        answer.await.map_err(|_| Failure::Stopping)
+    }
+
+    /// The same for those who look again and again, and for those who have changed something and
+    /// must be told: they wait for as long as it takes.
+    ///
+    /// # Errors
+    /// Only [`Failure::Stopping`].
+    pub(crate) async fn see<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Core) -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let (command, answer) = Command::looking(look);
+        self.send(command).await?;
+        answer.await.map_err(|_| Failure::Stopping)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_full(&self) -> bool {
+        self.inbox.capacity() == 0
+    }
+
+    /// What must not get lost.
+    pub(crate) async fn send(&self, command: Command) -> Result<(), Failure> {
+        self.inbox.send(command).await.map_err(|_| Failure::Stopping)
+    }
+
+    /// What somebody waits for, who would rather be told to come back than wait for ever.
+    async fn ask(&self, command: Command) -> Result<(), Failure> {
+        self.inbox.send_timeout(command, HELD_UP).await.map_err(|error| match error {
+            SendTimeoutError::Timeout(_) => {
+                self.metrics.shed(Shed::Overload);
+                Failure::Overloaded
+            }
+            SendTimeoutError::Closed(_) => Failure::Stopping,
+        })
+    }
+}
+
+impl Engine for Driver {
+    fn tell(&self, word: Word) -> BoxFuture<'_, Option<()>> {
+        Box::pin(async { self.send(Command::Lane(word)).await.ok() })
+    }
+
+    fn see(&self, look: Box<dyn FnOnce(&Core) + Send>) -> BoxFuture<'_, Option<()>> {
+        Box::pin(async { self.send(Command::Read(look)).await.ok() })
+    }
+}
+
+impl Command {
+    /// Looks at the core; and where the answer comes.
+    fn looking<T: Send + 'static>(
+        look: impl FnOnce(&Core) -> T + Send + 'static,
+    ) -> (Self, oneshot::Receiver<T>) {
+        let (reply, answer) = oneshot::channel();
+        (Command::Read(Box::new(move |core| drop(reply.send(look(core))))), answer)
+    }
+}
+
+impl NewJob {
+    /// A job that runs this. Its fingerprint is taken here, by the caller's thread: the
+    /// driver has only one.
+    #[must_use]
+    pub fn job(id: Option<JobId>, work: Work, mut payload: Payload, parent: Option<Parent>) -> Self {
+        let fingerprint = fingerprint(&mut payload);
+        Self { id, work, parent, content: Some((Arc::new(payload), fingerprint)), always_new: false }
+    }
+
+    /// A task or an actor: a place is all it wants.
+    #[must_use]
+    pub fn placement(id: Option<JobId>, work: Work, parent: Option<Parent>) -> Self {
+        Self { id, work, parent, content: None, always_new: false }
+    }
+
+    /// The same, submitted by this owner.
+    #[must_use]
+    pub fn owned_by(mut self, owner: Option<Owner>) -> Self {
+        self.work.owner = owner;
+        self
+    }
+
+    /// The same; without an id it is another job than an identical one that is still queued.
+    #[must_use]
+    pub fn always_new(self) -> Self {
+        Self { always_new: true, ..self }
+    }
+
+    /// As the core wants it, and what it must not see.
+    fn into_submission(self) -> (Submission, Option<Arc<Payload>>) {
+        let id = match self.id {
+            Some(id) => Identity::Given(id),
+            None => Identity::Fresh(fresh_id(self.work.kind)),
+        };
+        let (payload, content) = self.content.unzip();
+        // What has no fingerprint is like nothing else.
+        let content = content.filter(|_| !self.always_new || matches!(id, Identity::Given(_)));
+        (Submission { id, work: self.work, content, parent: self.parent }, payload)
+    }
+}
+
+/// An id nobody has used, in the order of making; jobs look as Ray's own do.
+fn fresh_id(kind: Kind) -> JobId {
+    let prefix = match kind {
+        Kind::Job => "raysubmit",
+        Kind::Task => "task",
+        Kind::Actor => "actor",
+    };
+    JobId::new(format!("{prefix}_{}", uuid::Uuid::now_v7().simple())).expect("a UUID is a legal id")
+}
+
+/// Two requests with the same fingerprint are the same request made twice. Keys are
+/// sorted on the way in, so that their order does not matter. The SDK is not part of it: a
+/// program that was upgraded still submits the same job.
+fn fingerprint(payload: &mut Payload) -> ContentHash {
+    let sdk = payload.sdk.take();
+    let package = sdk.as_ref().and_then(|uri| payload.packages.remove_entry(uri));
+    let hash = ContentHash::of([serde_json::to_vec(payload).expect("plain data")]);
+    payload.packages.extend(package);
+    payload.sdk = sdk;
+    hash
+}

@@ -1,0 +1,110 @@
+//! How lasting each commit is made.
+
+use std::sync::{Arc, Mutex};
+
+use multicluster_core::{Input, ReleaseOutcome};
+use multicluster_store::{Change, Loaded, Store, StoreError, sqlite};
+use multicluster_types::{
+    Attempt, ClusterName, JobId, Kind, Load, Payload, Platform, Resources, Snapshot, Span, Work,
+};
+
+use crate::{Started, clock::wall, engine::driver::NewJob, process::start};
+
+/// Notes which commits had to last.
+struct Noting(Box<dyn Store>, Arc<Mutex<Vec<bool>>>);
+
+impl Store for Noting {
+    fn load(&mut self) -> Result<Loaded, StoreError> {
+        self.0.load()
+    }
+
+    fn commit(&mut self, changes: &[Change]) -> Result<(), StoreError> {
+        self.1.lock().unwrap().push(true);
+        self.0.commit(changes)
+    }
+
+    fn commit_lightly(&mut self, changes: &[Change]) -> Result<(), StoreError> {
+        self.1.lock().unwrap().push(false);
+        self.0.commit_lightly(changes)
+    }
+}
+
+struct World {
+    started: Started,
+    commits: Arc<Mutex<Vec<bool>>>,
+}
+
+impl World {
+    async fn new() -> Self {
+        let file = "
+clusters: [{name: mac, head_address: '127.0.0.1:1', dashboard: 'http://127.0.0.1:1'}]
+scheduler: {poll_interval: 1h, snapshot_max_age: 1h, unhealthy_after: 1000000, retain_finished: 1}
+";
+        let mut opened = sqlite::open_temporary().unwrap();
+        let commits = Arc::new(Mutex::new(Vec::new()));
+        opened.store = Box::new(Noting(opened.store, Arc::clone(&commits)));
+        let started = start(multicluster_config::parse(file, "test", []).unwrap(), opened, None).unwrap();
+        let snapshot = Snapshot {
+            taken_at: wall(),
+            total: Resources::from_amounts([("CPU", 100.0)]).unwrap(),
+            used: Resources::default(),
+            physical: Load::default(),
+            head: None,
+            nodes: 1,
+            shapes: Vec::new(),
+            platform: Platform::default(),
+            ray_version: "2.60.0".into(),
+            python_version: None,
+            incarnation: None,
+        };
+        let world = Self { started, commits };
+        world.feed(Input::Polled { cluster: mac(), snapshot: Box::new(snapshot), took: Span::ZERO }).await;
+        world
+    }
+
+    /// Feeds this; did what came of it have to last?
+    async fn feed(&self, input: Input) -> bool {
+        self.started.plane.driver.act(input).await.unwrap();
+        self.lasted()
+    }
+
+    async fn submit(&self, id: &str, kind: Kind) -> bool {
+        let (id, work) = (Some(JobId::new(id).unwrap()), Work::new(kind));
+        let job = match kind {
+            Kind::Job => {
+                NewJob::job(id, work, Payload { entrypoint: "x".into(), ..Payload::default() }, None)
+            }
+            Kind::Task | Kind::Actor => NewJob::placement(id, work, None),
+        };
+        self.started.plane.driver.submit(job).await.unwrap();
+        self.lasted()
+    }
+
+    fn lasted(&self) -> bool {
+        std::mem::take(&mut *self.commits.lock().unwrap()).into_iter().any(|lasting| lasting)
+    }
+}
+
+fn mac() -> ClusterName {
+    ClusterName::new("mac").unwrap()
+}
+
+fn release(id: &str) -> Input {
+    Input::Released { job: JobId::new(id).unwrap(), attempt: Attempt(1), outcome: ReleaseOutcome::Succeeded }
+}
+
+#[tokio::test]
+async fn what_has_to_do_with_jobs_or_is_an_order_must_last_and_leases_need_not() {
+    let world = World::new().await;
+    // It takes the 40 seconds of the cluster, and is granted.
+    assert!(!world.submit("task", Kind::Task).await);
+    assert!(!world.submit("actor", Kind::Actor).await);
+    assert!(!world.feed(release("task")).await);
+    assert!(!world.feed(release("actor")).await, "and forgets the other, of which one is kept");
+    assert!(world.submit("job", Kind::Job).await);
+    assert!(world.feed(Input::Stop { job: JobId::new("job").unwrap() }).await);
+    assert!(world.feed(Input::Delete { job: JobId::new("job").unwrap() }).await);
+    assert!(world.feed(Input::Cordon { cluster: mac(), note: "why".into(), drain: false }).await);
+    assert!(!world.submit("waits", Kind::Task).await);
+    assert!(world.feed(Input::Uncordon { cluster: mac() }).await);
+}

@@ -1,0 +1,138 @@
+//! What happened, for watchers and logs: numbered, durable, in order.
+
+use std::{borrow::Cow, sync::Arc};
+
+use multicluster_core::{ClusterChange, Event, PolicyChange};
+use multicluster_store::{Change, StoredEvent};
+use multicluster_types::{Attempt, ClusterChangeKind, ClusterName, JobId, Message, Owner, State, Timestamp};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::broadcast;
+
+/// A watcher that falls further behind reads the rest from the store.
+const BACKLOG: usize = 4096;
+
+/// Tells watchers what happened, once it is durable.
+#[derive(Clone)]
+pub struct Events {
+    sender: broadcast::Sender<Arc<StoredEvent>>,
+}
+
+impl Events {
+    pub(crate) fn new() -> Self {
+        Self { sender: broadcast::channel(BACKLOG).0 }
+    }
+
+    /// Tells the events among these, now that they are durable.
+    pub(crate) fn publish(&self, committed: impl Iterator<Item = Change>) {
+        for change in committed {
+            let Change::Event(event) = change else { continue };
+            log(&event);
+            if self.sender.receiver_count() > 0 {
+                drop(self.sender.send(Arc::new(event)));
+            }
+        }
+    }
+
+    /// Everything from now on.
+    #[must_use]
+    pub fn watch(&self) -> broadcast::Receiver<Arc<StoredEvent>> {
+        self.sender.subscribe()
+    }
+}
+
+/// What an event is about: `job`, `cluster` or `policy`.
+pub(crate) fn kind(event: &StoredEvent) -> &'static str {
+    match event.job {
+        Some(_) => "job",
+        None if event.body.starts_with(r#"{"type":"policy""#) => "policy",
+        None => "cluster",
+    }
+}
+
+/// Routine is for those who ask; what an operator should see is told to everybody.
+fn log(event: &StoredEvent) {
+    // Jobs change a hundred thousand times a second at times: nothing is done in vain.
+    if event.job.is_some() && !tracing::enabled!(tracing::Level::DEBUG) {
+        return;
+    }
+    let told: Value = serde_json::from_str(&event.body).unwrap_or_default();
+    let field = |name: &str| told.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (seq, cluster, message) = (event.seq, field("cluster"), field("message"));
+    if kind(event) == "policy" {
+        let (policy, change, owner) = (field("policy"), field("change"), field("owner"));
+        return tracing::info!(seq, policy, change, owner, message, "policy");
+    }
+    match (&event.job, field("change")) {
+        (Some(job), _) => tracing::debug!(seq, %job, state = field("state"), cluster, message, "job"),
+        (None, change @ ("unhealthy" | "breaker_opened" | "restarted")) => {
+            tracing::warn!(seq, cluster, change, message, "cluster");
+        }
+        (None, change) => tracing::info!(seq, cluster, change, message, "cluster"),
+    }
+}
+
+/// An event as it is served; of a message the line that says it. Written straight to text: there may be a hundred thousand
+/// a second.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Told<'a> {
+    Job {
+        seq: u64,
+        at: Timestamp,
+        job: &'a JobId,
+        state: State,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cluster: Option<&'a ClusterName>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        attempt: Option<Attempt>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message: Option<Cow<'a, str>>,
+    },
+    Cluster {
+        seq: u64,
+        at: Timestamp,
+        cluster: &'a ClusterName,
+        change: ClusterChangeKind,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message: Option<Cow<'a, str>>,
+    },
+    Policy {
+        seq: u64,
+        at: Timestamp,
+        policy: &'a Message,
+        change: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        owner: Option<&'a Owner>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message: Option<Message>,
+    },
+}
+
+/// An event as it is stored.
+pub(crate) fn stored(event: &Event, seq: u64) -> StoredEvent {
+    let (at, about, told) = match event {
+        Event::Job { job, at, state, cluster, attempt, message } => {
+            let (cluster, message) = (cluster.as_ref(), message.as_ref().map(Message::line));
+            let told = Told::Job { seq, at: *at, job, state: *state, cluster, attempt: *attempt, message };
+            (*at, Some(job.clone()), told)
+        }
+        Event::Cluster { cluster, at, change } => {
+            let message = match change {
+                ClusterChange::Cordoned(why) | ClusterChange::Unhealthy(why) => Some(why.line()),
+                _ => None,
+            };
+            (*at, None, Told::Cluster { seq, at: *at, cluster, change: change.kind(), message })
+        }
+        Event::Policy { name, at, change, by } => {
+            let (change, message) = match change {
+                PolicyChange::Registered(rule) => ("registered", Some(rule.to_string().into())),
+                PolicyChange::Changed(rule) => ("changed", Some(rule.to_string().into())),
+                PolicyChange::Removed(why) => ("removed", why.clone()),
+            };
+            (*at, None, Told::Policy { seq, at: *at, policy: name, change, owner: by.as_ref(), message })
+        }
+    };
+    let body = serde_json::to_string(&told).expect("plain data");
+    StoredEvent { seq, at, job: about, body }
+}

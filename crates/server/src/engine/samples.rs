@@ -1,0 +1,313 @@
+//! How things stood over the last hour: one sample every 15 s, in memory only.
+//!
+//! What there is comes from the view that `/metrics` shows, what happened from its counters,
+//! so the two never tell different stories. A cluster is in the samples of the moments it was
+//! there: one that is removed goes with the last of them.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use multicluster_api as api;
+use multicluster_core::{ClusterView, HealthState};
+use multicluster_types::{ClusterName, Load, Share, Span, Timestamp};
+use parking_lot::Mutex;
+use tokio::time::MissedTickBehavior;
+
+use crate::{
+    clock::Clock,
+    engine::driver::Driver,
+    metrics::{Metrics, Seen, Totals},
+};
+
+const STEP: Duration = Duration::from_secs(15);
+/// An hour of them.
+const KEPT: usize = 240;
+
+/// The samples there are. Cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct Samples(Arc<Mutex<Ring>>);
+
+impl Samples {
+    /// Takes one now and one every step, until the driver ends.
+    pub(crate) fn keep_taking(&self, driver: Driver, metrics: Metrics, clock: Clock) {
+        let samples = self.clone();
+        let mut steps = tokio::time::interval(STEP);
+        // A machine that slept takes one when it wakes, not all it missed.
+        steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        tokio::spawn(async move {
+            loop {
+                steps.tick().await;
+                let Ok(seen) = driver.see(Seen::of).await else { return };
+                samples.0.lock().take(clock.now(), &seen, metrics.totals());
+            }
+        });
+    }
+
+    /// Those of so long before the last.
+    pub(crate) fn last(&self, span: Span) -> api::History {
+        self.0.lock().last(span)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Ring {
+    samples: VecDeque<Sample>,
+    /// What had happened in all when the last was taken.
+    totals: Totals,
+}
+
+#[derive(Debug)]
+struct Sample {
+    at: Timestamp,
+    clusters: Vec<ClusterSample>,
+    waiting: u64,
+    live: u64,
+    happened: Totals,
+}
+
+#[derive(Debug)]
+struct ClusterSample {
+    name: ClusterName,
+    load: Load,
+    live: u64,
+    waiting: u64,
+    healthy: Option<bool>,
+}
+
+impl Ring {
+    fn take(&mut self, at: Timestamp, seen: &Seen, totals: Totals) {
+        if self.samples.len() == KEPT {
+            self.samples.pop_front();
+        }
+        let waiting = |cluster: Option<&ClusterName>| {
+            let queues =
+                seen.queues.iter().filter(|(name, _)| cluster.is_none() || name.cluster.as_ref() == cluster);
+            queues.map(|(_, length)| u64::from(*length)).sum()
+        };
+        self.samples.push_back(Sample {
+            at,
+            waiting: waiting(None),
+            live: seen.clusters.iter().map(|view| view.live as u64).sum(),
+            clusters: seen
+                .clusters
+                .iter()
+                .map(|view| ClusterSample::of(view, waiting(Some(&view.spec.name))))
+                .collect(),
+            happened: totals.since(self.totals),
+        });
+        self.totals = totals;
+    }
+
+    fn last(&self, span: Span) -> api::History {
+        let at = self.samples.back().map(|sample| sample.at);
+        let recent = |sample: &&Sample| at.is_some_and(|at| at.since(sample.at) < span);
+        let samples: Vec<_> = self.samples.iter().filter(recent).collect();
+        let mut clusters = BTreeMap::new();
+        for (moment, sample) in samples.iter().enumerate() {
+            for cluster in &sample.clusters {
+                let history =
+                    clusters.entry(cluster.name.to_string()).or_insert_with(|| nothing_known(samples.len()));
+                cluster.enter(history, moment);
+            }
+        }
+        let each = |of: fn(&Sample) -> u64| samples.iter().map(|sample| of(sample)).collect();
+        api::History {
+            step_seconds: STEP.as_secs(),
+            at: at.map(|at| at.0),
+            moments: each(|sample| sample.at.0),
+            clusters,
+            pool: api::PoolHistory {
+                waiting: each(|sample| sample.waiting),
+                live: each(|sample| sample.live),
+                submitted: each(|sample| sample.happened.submitted),
+                started: each(|sample| sample.happened.started),
+                succeeded: each(|sample| sample.happened.succeeded),
+                failed: each(|sample| sample.happened.failed),
+                stopped: each(|sample| sample.happened.stopped),
+            },
+        }
+    }
+}
+
+impl ClusterSample {
+    fn of(view: &ClusterView, waiting: u64) -> Self {
+        let facts = view.snapshot.as_ref();
+        Self {
+            name: view.spec.name.clone(),
+            load: facts.map(|s| Load::logical(&s.total, &s.used, &view.promised)).unwrap_or_default(),
+            live: view.live as u64,
+            waiting,
+            healthy: match view.health {
+                HealthState::NeverSeen => None,
+                HealthState::Healthy => Some(true),
+                HealthState::Unhealthy { .. } => Some(false),
+            },
+        }
+    }
+
+    fn enter(&self, history: &mut api::ClusterHistory, moment: usize) {
+        history.cpu[moment] = self.load.cpu.map(Share::as_f64);
+        history.gpu[moment] = self.load.gpu.map(Share::as_f64);
+        history.memory[moment] = self.load.memory.map(Share::as_f64);
+        history.live[moment] = Some(self.live);
+        history.waiting[moment] = Some(self.waiting);
+        history.healthy[moment] = self.healthy;
+    }
+}
+
+fn nothing_known(moments: usize) -> api::ClusterHistory {
+    api::ClusterHistory {
+        cpu: vec![None; moments],
+        gpu: vec![None; moments],
+        memory: vec![None; moments],
+        live: vec![None; moments],
+        waiting: vec![None; moments],
+        healthy: vec![None; moments],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use multicluster_core::{Core, Identity, Input, Submission};
+    use multicluster_types::{
+        ClusterSpec, JobId, Kind, Message, Platform, Preference, Resources, Settings, Snapshot, Work,
+    };
+
+    use super::*;
+
+    /// A core and its samples, on a clock of the test's.
+    struct World {
+        core: Core,
+        metrics: Metrics,
+        ring: Ring,
+        now: u64,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let core = Core::new(Settings::default()).unwrap();
+            Self { core, metrics: Metrics::default(), ring: Ring::default(), now: 1_000_000 }
+        }
+
+        fn feed(&mut self, input: Input) {
+            let output = self.core.handle(Timestamp(self.now), input);
+            output.events.iter().for_each(|event| self.metrics.happened(event, &self.core));
+        }
+
+        fn register(&mut self, name: &str) {
+            let spec = ClusterSpec::new(cluster(name), "h:10001", "http://h:8265");
+            self.feed(Input::Register { spec: Box::new(spec), replace: false });
+        }
+
+        fn polled(&mut self, name: &str, used: f64) {
+            let snapshot = Snapshot {
+                taken_at: Timestamp(self.now),
+                total: Resources::from_amounts([("CPU", 8.0), ("memory", 1024.0)]).unwrap(),
+                used: Resources::from_amounts([("CPU", used)]).unwrap(),
+                physical: Load::default(),
+                head: None,
+                nodes: 1,
+                shapes: Vec::new(),
+                platform: Platform::default(),
+                ray_version: "2.60.0".into(),
+                python_version: None,
+                incarnation: None,
+            };
+            self.feed(Input::Polled {
+                cluster: cluster(name),
+                snapshot: Box::new(snapshot),
+                took: Span::ZERO,
+            });
+        }
+
+        fn submit(&mut self, id: &str, on: &str) {
+            let mut work = Work::new(Kind::Job);
+            work.preference = Some(Preference { cluster: cluster(on), required: true });
+            let id = Identity::Given(JobId::new(id).unwrap());
+            self.feed(Input::Submit(Submission { id, work, content: None, parent: None }));
+        }
+
+        /// The next sample, one step later.
+        fn step(&mut self) {
+            self.now += 15_000;
+            self.ring.take(Timestamp(self.now), &Seen::of(&self.core), self.metrics.totals());
+        }
+
+        fn hour(&self) -> api::History {
+            self.ring.last(Span::seconds(3600))
+        }
+    }
+
+    fn cluster(name: &str) -> ClusterName {
+        ClusterName::new(name).unwrap()
+    }
+
+    #[test]
+    fn samples_show_what_there_was_and_what_happened_since_the_one_before() {
+        let mut world = World::new();
+        assert_eq!(world.hour().at, None);
+        world.step();
+        world.register("mac");
+        world.submit("a", "mac");
+        world.step();
+        world.polled("mac", 2.0);
+        world.submit("b", "mac");
+        world.step();
+        world.feed(Input::Stop { job: JobId::new("b").unwrap() });
+        for _ in 0..3 {
+            let error = Message::new("refused");
+            world.feed(Input::PollFailed { cluster: cluster("mac"), error });
+        }
+        world.step();
+
+        let history = world.hour();
+        assert_eq!(history.moments, [1_015_000, 1_030_000, 1_045_000, 1_060_000]);
+        assert_eq!((history.at, history.step_seconds), (Some(1_060_000), 15));
+        let mac = &history.clusters["mac"];
+        assert_eq!(mac.cpu, [None, None, Some(0.25), Some(0.25)]);
+        assert_eq!(mac.memory, [None, None, Some(0.0), Some(0.0)]);
+        assert_eq!(mac.gpu, [None; 4], "of what it has none, no share is in use");
+        // The first is sent at once; the second waits for the 40-second rule.
+        assert_eq!(mac.live, [None, Some(0), Some(1), Some(1)]);
+        assert_eq!(mac.waiting, [None, Some(1), Some(1), Some(0)]);
+        assert_eq!(mac.healthy, [None, None, Some(true), Some(false)]);
+        let pool = &history.pool;
+        assert_eq!((&pool.waiting[..], &pool.live[..]), (&[0, 1, 1, 0][..], &[0, 0, 1, 1][..]));
+        assert_eq!((&pool.submitted[..], &pool.stopped[..]), (&[0, 1, 1, 0][..], &[0, 0, 0, 1][..]));
+        assert_eq!((&pool.started[..], &pool.succeeded[..]), (&[0; 4][..], &[0; 4][..]));
+    }
+
+    #[test]
+    fn an_hour_is_kept_and_a_removed_cluster_goes_with_its_last_sample() {
+        let mut world = World::new();
+        world.register("spot");
+        world.step();
+        world.feed(Input::Remove { cluster: cluster("spot"), force: true });
+        for _ in 1..KEPT {
+            world.step();
+        }
+        let history = world.hour();
+        assert_eq!(history.moments.len(), KEPT);
+        assert_eq!(history.clusters["spot"].live.len(), KEPT);
+        assert_eq!(history.clusters["spot"].live[..2], [Some(0), None]);
+        world.step();
+        assert_eq!(world.hour().moments.len(), KEPT);
+        assert!(world.hour().clusters.is_empty());
+    }
+
+    #[test]
+    fn less_than_an_hour_may_be_asked_for_and_a_sleep_is_no_time_lost() {
+        let mut world = World::new();
+        for _ in 0..10 {
+            world.step();
+        }
+        let minute = world.ring.last(Span::seconds(60)).moments;
+        assert_eq!(minute, [1_105_000, 1_120_000, 1_135_000, 1_150_000]);
+        world.now += 3_600_000;
+        world.step();
+        assert_eq!(world.hour().moments, [world.now], "what was before is older than an hour");
+    }
+}

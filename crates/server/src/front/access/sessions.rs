@@ -1,0 +1,91 @@
+//! Browsers that have logged in. They are given something random in place of their token: whoever
+//! finds it has it for some hours, and not what it stands for. A restart ends them all.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+
+use super::Sha256;
+
+/// Then they log in again.
+pub(crate) const LASTS: Duration = Duration::from_secs(12 * 3600);
+/// At a time; then those that are over are forgotten, or else the oldest.
+const MOST: usize = 1000;
+/// Of one token, whose own oldest goes: it ends nobody else's.
+const MOST_OF_ONE: usize = 20;
+
+#[derive(Debug, Default)]
+pub(super) struct Sessions(Mutex<HashMap<Sha256, Session>>);
+
+#[derive(Debug)]
+struct Session {
+    token: Sha256,
+    begun: Instant,
+}
+
+impl Sessions {
+    /// Begins one for this token: what the browser is given.
+    pub(super) fn begin(&self, token: Sha256) -> String {
+        let mut all = self.0.lock();
+        all.retain(|_, session| session.begun.elapsed() < LASTS);
+        let own = all.iter().filter(|(_, session)| session.token == token).count();
+        if all.len() >= MOST || own >= MOST_OF_ONE {
+            let candidates = all.iter().filter(|(_, session)| own < MOST_OF_ONE || session.token == token);
+            let oldest = candidates.min_by_key(|(_, session)| session.begun).map(|(key, _)| key.clone());
+            oldest.iter().for_each(|key| drop(all.remove(key)));
+        }
+        let [first, second] = [(); 2].map(|()| uuid::Uuid::new_v4().simple().to_string());
+        let secret = first + &second;
+        all.insert(Sha256::of(&secret), Session { token, begun: Instant::now() });
+        secret
+    }
+
+    /// The token that a session stands for.
+    pub(super) fn token(&self, session: &Sha256) -> Option<Sha256> {
+        let all = self.0.lock();
+        let session = all.get(session).filter(|session| session.begun.elapsed() < LASTS)?;
+        Some(session.token.clone())
+    }
+
+    pub(super) fn end(&self, session: &Sha256) {
+        self.0.lock().remove(session);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(sessions: &Sessions, secret: &str) -> Option<Sha256> {
+        sessions.token(&Sha256::of(secret))
+    }
+
+    #[test]
+    fn a_session_ends_by_itself_and_there_are_not_more_than_so_many() {
+        let sessions = Sessions::default();
+        let old = sessions.begin(Sha256::of("a"));
+        sessions.0.lock().get_mut(&Sha256::of(&old)).unwrap().begun = Instant::now() - LASTS;
+        assert_eq!(token(&sessions, &old), None);
+        let first = sessions.begin(Sha256::of("b"));
+        for n in 1..MOST {
+            sessions.begin(Sha256::of(&n.to_string()));
+        }
+        assert_eq!(sessions.0.lock().len(), MOST);
+        assert_eq!(token(&sessions, &first), Some(Sha256::of("b")), "what is over is forgotten first");
+        sessions.begin(Sha256::of("c"));
+        assert_eq!(sessions.0.lock().len(), MOST);
+        assert_eq!(token(&sessions, &first), None);
+    }
+
+    #[test]
+    fn one_token_ends_its_own_sessions_and_nobody_elses() {
+        let sessions = Sessions::default();
+        let other = sessions.begin(Sha256::of("a"));
+        let own: Vec<_> = (0..=MOST_OF_ONE).map(|_| sessions.begin(Sha256::of("b"))).collect();
+        assert_eq!(token(&sessions, &other), Some(Sha256::of("a")));
+        assert_eq!([token(&sessions, &own[0]), token(&sessions, &own[1])], [None, Some(Sha256::of("b"))]);
+    }
+}

@@ -1,0 +1,274 @@
+//! The file of tokens. It has their hashes, so whoever reads it has none of them.
+
+use std::{
+    collections::HashMap,
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{ErrorKind, Write as _},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown},
+    path::Path,
+    sync::Arc,
+};
+
+use anyhow::{Context as _, bail};
+use multicluster_types::{Owner, Timestamp, hex, settings::Rate};
+use serde::{Deserialize, Serialize};
+use sha2::Digest;
+
+use super::Role;
+use crate::clock::wall;
+
+/// A file that is larger than this holds something else.
+const LARGEST: u64 = 4 << 20;
+
+/// All tokens there are.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tokens {
+    tokens: Vec<Token>,
+}
+
+/// What is kept of a token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Token {
+    /// What it is called when it is listed or revoked.
+    pub id: String,
+    /// For whom it was made.
+    pub owner: Owner,
+    /// What it is good for.
+    pub role: Role,
+    /// Of the token, in hexadecimal digits.
+    sha256: Sha256,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// It is good for nothing from then on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+    /// How fast it may submit, if not as `submit_rate` says.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "rate")]
+    pub submit_rate: Option<Rate>,
+}
+
+/// As people write it: `50/s`, `unlimited`.
+mod rate {
+    use multicluster_types::settings::{Rate, Value as _};
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de::Error as _};
+
+    pub(super) fn serialize<S: Serializer>(rate: &Option<Rate>, to: S) -> Result<S::Ok, S::Error> {
+        rate.map(|rate| rate.show()).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Rate>, D::Error> {
+        let text = Option::<String>::deserialize(from)?;
+        text.map(|text| text.parse().map_err(D::Error::custom)).transpose()
+    }
+}
+
+impl Token {
+    pub(crate) fn sha256(&self) -> &Sha256 {
+        &self.sha256
+    }
+
+    /// Is it good at this moment?
+    #[must_use]
+    pub fn lives_at(&self, now: Timestamp) -> bool {
+        self.expires_at.is_none_or(|end| now < end)
+    }
+}
+
+/// A hash: random tokens need no slow one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Sha256(String);
+
+impl Sha256 {
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(super) fn of(secret: &str) -> Self {
+        Self(hex(&sha2::Sha256::digest(secret.as_bytes())))
+    }
+}
+
+impl Tokens {
+    /// Reads the file; none is a file without tokens.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is something else.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let size = match fs::metadata(path) {
+            Ok(found) => found.len(),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(error.into()),
+        };
+        if size > LARGEST {
+            bail!("it has {size} bytes, too many for a file of tokens");
+        }
+        Ok(serde_json::from_slice(&fs::read(path)?)?)
+    }
+
+    /// Makes a token: what its owner is given, and what is kept of it.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written.
+    pub fn create(
+        path: &Path,
+        owner: Owner,
+        role: Role,
+        expires_at: Option<Timestamp>,
+        submit_rate: Option<Rate>,
+    ) -> anyhow::Result<(String, Token)> {
+        let _alone = Alone::with(path)?;
+        let mut all = Self::read(path).with_context(|| format!("cannot use {}", path.display()))?;
+        let [first, second, id] = [(); 3].map(|()| uuid::Uuid::new_v4().simple().to_string());
+        let secret = format!("rmc_{first}{second}");
+        let token = Token {
+            id: id[..8].to_owned(),
+            owner,
+            role,
+            sha256: Sha256::of(&secret),
+            created_at: wall(),
+            expires_at,
+            submit_rate,
+        };
+        all.tokens.push(token.clone());
+        all.write(path)?;
+        Ok((secret, token))
+    }
+
+    /// Takes a token out; false if there is none of this id.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written.
+    pub fn revoke(path: &Path, id: &str) -> anyhow::Result<bool> {
+        let _alone = Alone::with(path)?;
+        let mut all = Self::read(path).with_context(|| format!("cannot use {}", path.display()))?;
+        let before = all.tokens.len();
+        all.tokens.retain(|token| token.id != id);
+        let found = all.tokens.len() < before;
+        if found {
+            all.write(path)?;
+        }
+        Ok(found)
+    }
+
+    /// The tokens, in the order of their making.
+    pub fn iter(&self) -> impl Iterator<Item = &Token> {
+        self.tokens.iter()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// Is there none?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    pub(super) fn by_hash(self) -> HashMap<Sha256, Arc<Token>> {
+        self.tokens.into_iter().map(|token| (token.sha256.clone(), Arc::new(token))).collect()
+    }
+
+    /// All of it or nothing: a reader never sees half a file.
+    fn write(&self, path: &Path) -> anyhow::Result<()> {
+        let beside = path.with_extension(format!("{}.new", uuid::Uuid::new_v4().simple()));
+        let written = || -> std::io::Result<()> {
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+            file.write_all(&serde_json::to_vec_pretty(self)?)?;
+            file.sync_all()?;
+            give_to_the_owner_of(folder(path), &file)?;
+            fs::rename(&beside, path)?;
+            File::open(folder(path))?.sync_all()
+        };
+        written().with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// Two changes at a time would undo each other.
+struct Alone(#[expect(dead_code, reason = "it is held")] File);
+
+impl Alone {
+    fn with(path: &Path) -> anyhow::Result<Self> {
+        let taken = || -> std::io::Result<File> {
+            // As the control plane would make its state directory: for its owner only.
+            DirBuilder::new().recursive(true).mode(0o700).create(folder(path))?;
+            let lock = path.with_extension("lock");
+            let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(lock)?;
+            give_to_the_owner_of(folder(path), &file)?;
+            file.lock()?;
+            Ok(file)
+        };
+        taken().map(Self).with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// An administrator changes the file of a control plane that runs as somebody else, who must be
+/// able to read it.
+fn give_to_the_owner_of(folder: &Path, file: &File) -> std::io::Result<()> {
+    let (mine, theirs) = (file.metadata()?, fs::metadata(folder)?);
+    if mine.uid() == theirs.uid() {
+        return Ok(());
+    }
+    fchown(file, Some(theirs.uid()), Some(theirs.gid()))
+}
+
+#[cfg(test)]
+impl Token {
+    /// One of this owner, in no file.
+    pub(crate) fn of_test(owner: &str) -> Self {
+        Self {
+            id: owner.to_owned(),
+            owner: Owner::new(owner).unwrap(),
+            role: Role::Submit,
+            sha256: Sha256::of(owner),
+            created_at: wall(),
+            expires_at: None,
+            submit_rate: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn the_file_is_its_owners_alone_and_has_no_token_in_it() {
+        let dir = std::env::temp_dir().join(format!("tokens-{}", std::process::id()));
+        let path = dir.join("tokens.json");
+        let (secret, token) =
+            Tokens::create(&path, Owner::new("zorro").unwrap(), Role::Admin, Some(Timestamp(5)), None)
+                .unwrap();
+        assert!(secret.len() == 68 && secret.starts_with("rmc_"), "{secret}");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(!text.contains(&secret[4..]) && text.contains("zorro"), "{text}");
+        assert!(token.lives_at(Timestamp(4)) && !token.lives_at(Timestamp(5)));
+
+        assert_eq!(Tokens::read(&path).unwrap().iter().collect::<Vec<_>>(), [&token]);
+        for rate in ["50/s", "unlimited"].map(|text| Some(text.parse().unwrap())) {
+            let (_, made) = Tokens::create(&path, token.owner.clone(), Role::Submit, None, rate).unwrap();
+            assert_eq!(Tokens::read(&path).unwrap().iter().last().unwrap().submit_rate, rate);
+            assert!(Tokens::revoke(&path, &made.id).unwrap());
+        }
+        assert!(!Tokens::revoke(&path, "other").unwrap());
+        assert!(Tokens::revoke(&path, &token.id).unwrap());
+        assert!(Tokens::read(&path).unwrap().is_empty());
+        for broken in ["", "[]", "{\"tokens\": [{}]}", "{\"tokens\": [], \"x\": 1}"] {
+            fs::write(&path, broken).unwrap();
+            assert!(Tokens::read(&path).is_err(), "{broken}");
+        }
+        fs::remove_dir_all(dir).unwrap();
+    }
+}

@@ -1,0 +1,41 @@
+//! What the bodies of requests take of the memory while they come in.
+
+use multicluster_types::Owner;
+
+use super::{Bounds, places::Held};
+use crate::{front::access::Caller, metrics::Shed, problem::Problem};
+
+/// Bodies of up to this are not counted: as many as there are connections cost little, and
+/// whoever submits a job need not wait for those who send much.
+const SMALL: usize = 16 << 10;
+
+/// What the body of one request takes, until it is dropped.
+pub(crate) struct BodyRoom {
+    bounds: Bounds,
+    caller: Caller,
+    size: usize,
+    place: Option<Held<Owner>>,
+}
+
+impl BodyRoom {
+    pub(super) fn new(bounds: &Bounds, caller: &Caller) -> Self {
+        Self { bounds: bounds.clone(), caller: caller.clone(), size: 0, place: None }
+    }
+
+    /// So much more came in.
+    pub(crate) fn grow(&mut self, more: usize) -> Result<(), Problem> {
+        self.size += more;
+        if self.size <= SMALL {
+            return Ok(());
+        }
+        let (bounds, caller) = (&self.bounds, &self.caller);
+        let grown = match &mut self.place {
+            Some(place) => place.grow(more),
+            none => {
+                bounds.0.bodies.enter_with(caller.owner.clone(), self.size).map(|place| *none = Some(place))
+            }
+        };
+        let what = "bytes of requests are in memory";
+        grown.map_err(|full| bounds.full(full, caller, Shed::Bodies, what))
+    }
+}

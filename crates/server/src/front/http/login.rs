@@ -1,0 +1,77 @@
+//! The page where people show their token. Their browser keeps a session, not the token.
+//!
+//! It is the only page without a token, so it has all it needs in itself, and no script.
+
+use axum::{
+    Form, Router,
+    extract::{DefaultBodyLimit, State},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{Html, IntoResponse, Redirect, Response},
+    routing::{get, post},
+};
+use serde::Deserialize;
+
+use crate::front::access::{Access, COOKIE, SESSION};
+
+/// Styles in the page, a form to ourselves, and nothing else.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'; \
+                      base-uri 'none'; frame-ancestors 'none'";
+const PAGE: &str = include_str!("login/page.html");
+/// The largest form: it has a token, and strangers send it.
+const LARGEST: usize = 4 << 10;
+/// Where the page says what went wrong.
+const SAID: &str = "<!-- said -->";
+
+pub(super) fn routes(access: Access) -> Router {
+    Router::new()
+        .route("/login", get(page).post(log_in))
+        .route("/logout", post(log_out))
+        .layer(DefaultBodyLimit::max(LARGEST))
+        .with_state(access)
+}
+
+#[derive(Deserialize)]
+struct Given {
+    token: String,
+}
+
+async fn page(State(access): State<Access>, headers: HeaderMap) -> Response {
+    // Who needs no token, or has one, has nothing to do here.
+    if access.caller(&headers).is_ok() {
+        return Redirect::to("/").into_response();
+    }
+    shown(StatusCode::OK, "")
+}
+
+async fn log_in(State(access): State<Access>, Form(given): Form<Given>) -> Response {
+    let Some(session) = access.log_in(given.token.trim()) else {
+        return shown(StatusCode::FORBIDDEN, "This token is unknown, revoked or expired.");
+    };
+    keep(&access, &format!("{COOKIE}={session}; Max-Age={}", SESSION.as_secs()))
+}
+
+async fn log_out(State(access): State<Access>, headers: HeaderMap) -> Response {
+    access.log_out(&headers);
+    keep(&access, &format!("{COOKIE}=; Max-Age=0"))
+}
+
+fn keep(access: &Access, cookie: &str) -> Response {
+    let secure = if access.is_secure() { "; Secure" } else { "" };
+    let mut response = Redirect::to("/").into_response();
+    if let Ok(cookie) = HeaderValue::try_from(format!("{cookie}; Path=/; HttpOnly; SameSite=Strict{secure}"))
+    {
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+fn shown(status: StatusCode, said: &str) -> Response {
+    let mut response = (status, Html(PAGE.replace(SAID, said))).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    // With `no-referrer` the form would be sent as if from another site.
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    response
+}

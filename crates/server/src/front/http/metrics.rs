@@ -1,0 +1,49 @@
+//! `/metrics`, `/healthz`, `/readyz`.
+
+use std::time::Duration;
+
+use axum::{
+    Router,
+    extract::State,
+    http::{StatusCode, header::CONTENT_TYPE},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use multicluster_types::JobId;
+
+use crate::{front::plane::Plane, metrics::Seen};
+
+/// Whoever decides whether we may be sent requests does not wait longer.
+const READY_WITHIN: Duration = Duration::from_secs(5);
+
+pub(super) fn routes() -> Router<Plane> {
+    Router::new()
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(ready))
+}
+
+async fn metrics(State(plane): State<Plane>) -> Response {
+    let mut seen = match plane.driver.read(Seen::of).await {
+        Ok(seen) => seen,
+        Err(failure) => return (StatusCode::SERVICE_UNAVAILABLE, format!("{failure}\n")).into_response(),
+    };
+    seen.is_writable = plane.driver.disk.check().is_ok();
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(CONTENT_TYPE, kind)], plane.metrics.render(seen)).into_response()
+}
+
+/// Ready: what is accepted can be written, the driver answers, and what is stored can be read.
+async fn ready(State(plane): State<Plane>) -> Response {
+    let look = async {
+        plane.driver.disk.check()?;
+        plane.driver.read(|_| ()).await?;
+        plane.stored(|store| JobId::new("-").map_or(Ok(None), |nobody| store.job(&nobody))).await
+    };
+    let problem = match tokio::time::timeout(READY_WITHIN, look).await {
+        Ok(Ok(_)) => return "ok\n".into_response(),
+        Ok(Err(failure)) => failure.to_string(),
+        Err(_) => format!("no answer from the driver or the store within {READY_WITHIN:?}"),
+    };
+    (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {problem}\n")).into_response()
+}

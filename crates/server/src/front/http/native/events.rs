@@ -1,0 +1,209 @@
+//! What happens, as it happens: Server-Sent Events, and a job's own as a list.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    convert::Infallible,
+    sync::Arc,
+    time::Duration,
+};
+
+use axum::{
+    Extension, Json,
+    extract::State,
+    http::{HeaderMap, Uri},
+    response::sse::{Event, KeepAlive, Sse},
+};
+use futures_util::{Stream, StreamExt, stream};
+use multicluster_api::{self as api, codes};
+use multicluster_core::Core;
+use multicluster_store::{Reader, StoredEvent};
+use multicluster_types::JobId;
+use tokio::sync::broadcast::{self, error::RecvError};
+
+use super::{
+    request::{Job, Params},
+    wait::stored,
+};
+use crate::{
+    engine::events,
+    front::{access::Caller, plane::Plane, usage::Using},
+    problem::Problem,
+};
+
+/// Read from the store at a time.
+const PAGE: usize = 500;
+/// The most jobs one watcher may name.
+const MOST_WATCHED: usize = 1000;
+/// A comment this often tells proxies and clients that we are alive.
+pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// List the events of a job, in order
+#[utoipa::path(get, path = "/v1/jobs/{id}/events", tag = "events", operation_id = "list_job_events",
+    params(("id" = String, Path),
+        ("after" = Option<u64>, Query, description = "last_seq of the page before"),
+        ("limit" = Option<u32>, Query, description = "1 to 1000; 100 if not said")),
+    responses((status = 200, body = api::EventList), (status = 404, body = api::ErrorBody)))]
+pub(super) async fn of_job(
+    State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
+    Job(id): Job,
+    uri: Uri,
+) -> Result<Json<api::EventList>, Problem> {
+    let params = Params::of(&uri, &["after", "limit"])?;
+    let (after, limit) = (after(&params)?.unwrap_or_default(), params.limit()?);
+    let since = stored(&plane, &id).await?.submitted_at;
+    let turn = plane.bounds.search(&caller).await?;
+    let look = move |store: &dyn Reader| store.events(Some(&BTreeSet::from([id])), after, limit);
+    let events = plane.search(turn, look).await?;
+    // What an earlier job of this id went through is not this one's.
+    let events: Vec<_> = events.into_iter().filter(|event| event.at >= since).collect();
+    Ok(Json(api::EventList {
+        last_seq: events.last().map_or(after, |event| event.seq),
+        items: events.iter().filter_map(|event| serde_json::from_str(&event.body).ok()).collect(),
+    }))
+}
+
+/// Follow what happens
+///
+/// Server-Sent Events: `id` is the event's number, `event` is `job` or `cluster`, `data`
+/// is JSON. A client that comes back with `Last-Event-ID` misses nothing. Without it, and
+/// without `after`, the stream begins now.
+#[utoipa::path(get, path = "/v1/events", tag = "events", operation_id = "follow_events",
+    params(("after" = Option<u64>, Query, description = "Begin after the event of this number; 0: with the oldest kept"),
+        ("job" = Option<Vec<String>>, Query, description = "Only those of this job; of up to 1000 if repeated")),
+    responses((status = 200, content_type = "text/event-stream"), (status = 400, body = api::ErrorBody)))]
+pub(super) async fn stream(
+    State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
+    let params = Params::of(&uri, &["after", "job"])?;
+    let jobs = watched(&params)?;
+    let after = match headers.get("last-event-id") {
+        Some(last) => Some(last.to_str().ok().and_then(|last| last.parse().ok()).ok_or_else(|| {
+            Problem::new(codes::BAD_QUERY, "Last-Event-ID is not the number of an event")
+                .hint("leave it out to begin now")
+        })?),
+        None => after(&params)?,
+    };
+    let place = plane.bounds.watch(&caller)?;
+    let revoked = plane.access.clone().shut_out(caller.clone());
+    let tail = Tail::new(&plane, caller, jobs, after);
+    let told = stream::unfold((tail, place), async |(mut tail, place)| {
+        let event = tail.next().await?;
+        let kind = events::kind(&event);
+        let event = Event::default().id(event.seq.to_string()).event(kind).data(&event.body);
+        Some((Ok(event), (tail, place)))
+    });
+    Ok(Sse::new(told.take_until(Box::pin(revoked))).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
+}
+
+/// The jobs that are named; `None` if everything is asked for.
+fn watched(params: &Params) -> Result<Option<Arc<BTreeSet<JobId>>>, Problem> {
+    let named = params.each("job", "the id of a job", |text| JobId::new(text).ok())?;
+    if named.len() > MOST_WATCHED {
+        let problem = Problem::new(codes::BAD_QUERY, format!("{} jobs given", named.len()));
+        return Err(problem.hint(format!("give at most {MOST_WATCHED}, or none for all")));
+    }
+    Ok(Some(named).filter(|named| !named.is_empty()).map(|named| Arc::new(named.into_iter().collect())))
+}
+
+fn after(params: &Params) -> Result<Option<u64>, Problem> {
+    params.value("after", "the number of an event")
+}
+
+/// One watcher's place among the events. It holds one page at most: a watcher that is
+/// slower than what happens reads from the store, not from memory.
+struct Tail {
+    plane: Plane,
+    caller: Caller,
+    _using: Option<Using>,
+    jobs: Option<Arc<BTreeSet<JobId>>>,
+    live: broadcast::Receiver<Arc<StoredEvent>>,
+    /// The latest that was told or passed over; `None` before the first.
+    last: Option<u64>,
+    /// How many were missed before the first.
+    missed: u64,
+    page: VecDeque<Arc<StoredEvent>>,
+    catching_up: bool,
+}
+
+impl Tail {
+    fn new(plane: &Plane, caller: Caller, jobs: Option<Arc<BTreeSet<JobId>>>, after: Option<u64>) -> Self {
+        // Watched before the first read, so that nothing falls in between.
+        let live = plane.events.watch();
+        let catching_up = after.is_some();
+        Self {
+            plane: plane.clone(),
+            caller,
+            _using: plane.usage.enter(),
+            jobs,
+            live,
+            last: after,
+            missed: 0,
+            page: VecDeque::new(),
+            catching_up,
+        }
+    }
+
+    /// Those of them that the caller may see. All at once: the driver has other things to do.
+    async fn seen(&self, events: Vec<Arc<StoredEvent>>) -> Option<VecDeque<Arc<StoredEvent>>> {
+        if self.caller.sees_only().is_none() {
+            return Some(events.into());
+        }
+        let caller = self.caller.clone();
+        let look = move |core: &Core| {
+            let is_its = |event: &Arc<StoredEvent>| {
+                let Some(job) = &event.job else { return true };
+                let record = core.job(job).filter(|record| record.submitted_at <= event.at);
+                record.is_some_and(|record| caller.may_see(record.work.owner.as_ref()))
+            };
+            events.into_iter().filter(is_its).collect()
+        };
+        self.plane.driver.see(look).await.ok()
+    }
+
+    /// `None` when there will be no more.
+    async fn next(&mut self) -> Option<Arc<StoredEvent>> {
+        loop {
+            if let Some(event) = self.page.pop_front() {
+                return Some(event);
+            }
+            if self.catching_up {
+                let (jobs, after) = (self.jobs.clone(), self.last.unwrap_or_default());
+                let turn = self.plane.bounds.search_on(&self.caller).await;
+                let look = move |store: &dyn Reader| store.events(jobs.as_deref(), after, PAGE);
+                let page = self.plane.search(turn, look).await;
+                // The client comes back with the number of the last it got.
+                let page: Vec<_> = page.ok()?.into_iter().map(Arc::new).collect();
+                self.catching_up = !page.is_empty();
+                self.last = page.last().map(|event| event.seq).or(self.last);
+                self.page = self.seen(page).await?;
+                continue;
+            }
+            match self.live.recv().await {
+                Ok(event) if self.last.is_some_and(|last| event.seq <= last) => {}
+                Ok(event) if self.missed > 0 => {
+                    // All are numbered in order, so those missed are the ones just before.
+                    self.last = Some(event.seq.saturating_sub(self.missed + 1));
+                    (self.missed, self.catching_up) = (0, true);
+                }
+                Ok(event) => {
+                    self.last = Some(event.seq);
+                    if self.is_watched(&event) {
+                        self.page = self.seen(vec![event]).await?;
+                    }
+                }
+                Err(RecvError::Lagged(_)) if self.last.is_some() => self.catching_up = true,
+                Err(RecvError::Lagged(count)) => self.missed += count,
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    }
+
+    fn is_watched(&self, event: &StoredEvent) -> bool {
+        let Some(jobs) = &self.jobs else { return true };
+        event.job.as_ref().is_some_and(|job| jobs.contains(job))
+    }
+}

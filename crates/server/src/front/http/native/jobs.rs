@@ -1,0 +1,326 @@
+//! `/v1/jobs`.
+
+use std::time::Duration;
+
+use axum::{
+    Extension, Json,
+    extract::State,
+    http::{StatusCode, Uri},
+};
+use multicluster_api::{self as api, codes};
+use multicluster_core::{Input, Refusal};
+use multicluster_store::{JobFilter, Search, StoredJob};
+use multicluster_types::{Attempt, ClusterName, EntrypointResources, JobId, Kind, State as JobState, Tag};
+
+use super::{
+    Api,
+    request::{self, Job, Language, MOST_LISTED, Params},
+    views,
+};
+use crate::{
+    engine::driver::{Failure, Turn},
+    front::{
+        access::Caller,
+        logs,
+        plane::Plane,
+        submission::{JobRequest, Wishes, parent_names},
+    },
+    problem::Problem,
+};
+
+/// The longest a request is kept waiting.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How much of the end of a log is shown; Ray's own API has all of it.
+const LOG_END: usize = 1 << 20;
+/// Jobs may be large: a page ends early rather than be huge.
+const PAGE_BYTES: usize = 8 << 20;
+const READ_AT_ONCE: usize = 25;
+
+impl From<api::JobRequest> for JobRequest {
+    fn from(sent: api::JobRequest) -> Self {
+        JobRequest {
+            id: sent.id,
+            entrypoint: sent.entrypoint,
+            runtime_env: sent.runtime_env,
+            folders: sent.packages,
+            sdk: sent.sdk,
+            metadata: sent.metadata,
+            needs: sent.needs,
+            reserve: EntrypointResources {
+                num_cpus: sent.entrypoint_num_cpus,
+                num_gpus: sent.entrypoint_num_gpus,
+                memory: sent.entrypoint_memory,
+                resources: sent.entrypoint_resources,
+                label_selector: sent.entrypoint_label_selector,
+            },
+            home: sent.home,
+            always_new: false,
+            wishes: Wishes {
+                preferred_cluster: sent.preferred_cluster,
+                required: sent.required,
+                tags: sent.tags,
+                os: sent.os,
+                arch: sent.arch,
+                versions: None,
+                priority: sent.priority,
+                max_retries: sent.max_retries,
+                on_cluster_loss: sent.on_cluster_loss,
+                parent: parent_names(sent.parent_job, sent.parent_cluster),
+            },
+        }
+    }
+}
+
+/// Submit a job
+///
+/// It is durable when this answers: 201 for a new job, 200 for one that was there already.
+#[utoipa::path(post, path = "/v1/jobs", tag = "jobs", operation_id = "submit_job", request_body = api::JobRequest,
+    responses((status = 201, body = api::Accepted), (status = 200, body = api::Accepted), (status = "4XX", body = api::ErrorBody)))]
+pub(super) async fn submit(
+    State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
+    request::Json(sent): request::Json<api::JobRequest>,
+) -> Result<(StatusCode, Json<api::Accepted>), Problem> {
+    let job = JobRequest::from(sent).check(&plane, &caller).await?;
+    let accepted =
+        plane.driver.submit(job).await.map_err(|failure| Problem::from(failure).in_submission())?;
+    let status = if accepted.duplicate.is_some() { StatusCode::OK } else { StatusCode::CREATED };
+    Ok((status, Json(views::accepted(&accepted))))
+}
+
+/// List jobs, the latest first
+#[utoipa::path(get, path = "/v1/jobs", tag = "jobs", operation_id = "list_jobs",
+    params(
+        ("state" = Option<String>, Query, description = "Only in these states; may be repeated, or have commas"),
+        ("kind" = Option<String>, Query, description = "job, task or actor"),
+        ("cluster" = Option<String>, Query, description = "That are or were on this cluster"),
+        ("tag" = Option<String>, Query, description = "Carrying this tag or label; all of them if repeated"),
+        ("id" = Option<String>, Query, description = "Whose id contains this"),
+        ("q" = Option<String>, Query, description = "Whose id, entrypoint or any tag contains this, whatever the case"),
+        ("limit" = Option<u32>, Query, description = "At most so many, 1 to 1000; 100 if not said. A page of large jobs may end earlier"),
+        ("cursor" = Option<String>, Query, description = "next_cursor of the page before")),
+    responses((status = 200, body = api::Page<api::Job>), (status = "4XX", body = api::ErrorBody)))]
+pub(super) async fn list(
+    State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
+    uri: Uri,
+) -> Result<Json<api::Page<api::Job>>, Problem> {
+    let params = Params::of(&uri, &["state", "kind", "cluster", "tag", "id", "q", "limit", "cursor"])?;
+    let filter = JobFilter { owner: caller.sees_only().cloned(), ..filter(&params)? };
+    let (limit, cursor) = (params.limit()?, params.cursor()?);
+    let turn = plane.bounds.search(&caller).await?;
+    let page = plane
+        .search(turn, move |store| {
+            let (mut items, mut next, mut bytes, mut hidden) = (Vec::new(), cursor, 0, 0);
+            loop {
+                let asked = READ_AT_ONCE.min(limit - items.len());
+                let page = store.jobs(&filter, next, asked)?;
+                // It looked at as many as it may: who wants more asks again.
+                let given_up = page.items.len() < asked;
+                for StoredJob { record, payload, .. } in page.items {
+                    let job = views::listed(&record, payload.as_ref());
+                    if filter.search.as_ref().is_some_and(|search| !is_seen(&job, search)) {
+                        hidden += 1;
+                        continue;
+                    }
+                    bytes += job.entrypoint.as_ref().map_or(0, String::len);
+                    bytes += job.metadata.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
+                    items.push(job);
+                }
+                next = page.next;
+                let full = items.len() >= limit || hidden >= MOST_LISTED || bytes >= PAGE_BYTES;
+                if next.is_none() || given_up || full {
+                    let next_cursor = next.map(|next| next.to_string());
+                    return Ok(api::Page { items, next_cursor });
+                }
+            }
+        })
+        .await?;
+    Ok(Json(page))
+}
+
+/// What is shown redacted is not found by what it hides.
+fn is_seen(job: &api::Job, search: &Search) -> bool {
+    search.finds(&job.id, job.entrypoint.as_deref(), job.tags.iter().map(String::as_str))
+}
+
+fn filter(params: &Params) -> Result<JobFilter, Problem> {
+    let words = JobState::ALL.map(JobState::as_str);
+    let state =
+        |text: &str| JobState::ALL.into_iter().find(|state| state.as_str().eq_ignore_ascii_case(text));
+    let kind =
+        |text: &str| [Kind::Job, Kind::Task, Kind::Actor].into_iter().find(|kind| kind.as_str() == text);
+    let mut kinds = params.each("kind", "job, task or actor", kind)?;
+    if kinds.len() > 1 {
+        return Err(Problem::new(codes::BAD_QUERY, "kind is given twice").hint("give one, or none for all"));
+    }
+    Ok(JobFilter {
+        states: params.each("state", &words.join(", "), state)?,
+        kind: kinds.pop(),
+        cluster: params.value::<ClusterName>("cluster", "the name of a cluster")?,
+        owner: None,
+        tags: params.each("tag", "a tag", |text| Tag::new(text).ok())?,
+        id_contains: params.text("id")?.map(str::to_owned),
+        search: params.text("q")?.map(Search::new),
+    })
+}
+
+/// Show a job
+///
+/// With its attempts, and why it waits.
+#[utoipa::path(get, path = "/v1/jobs/{id}", tag = "jobs", operation_id = "get_job", params(("id" = String, Path)),
+    responses((status = 200, body = api::JobDetail), (status = 404, body = api::ErrorBody)))]
+pub(super) async fn get(
+    State(plane): State<Plane>,
+    Language(lang): Language,
+    Job(id): Job,
+) -> Result<Json<api::JobDetail>, Problem> {
+    let asked = id.clone();
+    let stored = plane
+        .stored(move |store| {
+            let Some(job) = store.job(&asked)? else { return Ok(None) };
+            Ok(Some((job, store.attempts(&asked)?)))
+        })
+        .await?;
+    let unknown = Failure::Refused(Refusal::UnknownJob { job: id.clone() });
+    let (StoredJob { record, payload, .. }, attempts) = stored.ok_or(unknown)?;
+    let why = plane.driver.read(move |core| core.explain(&id).ok()).await?;
+    let why = why.filter(|why| !why.state.is_terminal()).map(|why| views::explanation(why, lang));
+    Ok(Json(views::detail(&record, payload.as_ref(), &attempts, why)))
+}
+
+/// Stop a job
+///
+/// At once if it waits, through its cluster if it is on one.
+#[utoipa::path(post, path = "/v1/jobs/{id}/stop", tag = "jobs", operation_id = "stop_job", params(("id" = String, Path)),
+    responses((status = 202, body = api::Job), (status = "4XX", body = api::ErrorBody)))]
+pub(super) async fn stop(
+    State(plane): State<Plane>,
+    Job(job): Job,
+) -> Result<(StatusCode, Json<api::Job>), Problem> {
+    plane.driver.act(Input::Stop { job: job.clone() }).await?;
+    Ok((StatusCode::ACCEPTED, shown(&plane, job).await?))
+}
+
+/// Run a failed or stopped job again
+///
+/// Under the same id, as another attempt.
+#[utoipa::path(post, path = "/v1/jobs/{id}/rerun", tag = "jobs", operation_id = "rerun_job", params(("id" = String, Path)),
+    responses((status = 202, body = api::Job), (status = "4XX", body = api::ErrorBody)))]
+pub(super) async fn rerun(
+    State(plane): State<Plane>,
+    Job(job): Job,
+) -> Result<(StatusCode, Json<api::Job>), Problem> {
+    plane.driver.act(Input::Rerun { job: job.clone() }).await?;
+    Ok((StatusCode::ACCEPTED, shown(&plane, job).await?))
+}
+
+/// Forget an ended job
+#[utoipa::path(delete, path = "/v1/jobs/{id}", tag = "jobs", operation_id = "delete_job", params(("id" = String, Path)),
+    responses((status = 204), (status = "4XX", body = api::ErrorBody)))]
+pub(super) async fn delete(State(plane): State<Plane>, Job(job): Job) -> Result<StatusCode, Problem> {
+    plane.driver.act(Input::Delete { job }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Show the attempts of a job, first to last
+#[utoipa::path(get, path = "/v1/jobs/{id}/attempts", tag = "jobs", operation_id = "list_attempts", params(("id" = String, Path)),
+    responses((status = 200, body = api::Page<api::Attempt>), (status = 404, body = api::ErrorBody)))]
+pub(super) async fn attempts(
+    State(plane): State<Plane>,
+    Job(id): Job,
+) -> Result<Json<api::Page<api::Attempt>>, Problem> {
+    let asked = id.clone();
+    let found = plane.stored(move |store| Ok((store.job(&asked)?, store.attempts(&asked)?))).await?;
+    let (Some(job), attempts) = found else {
+        return Err(Failure::Refused(Refusal::UnknownJob { job: id }).into());
+    };
+    Ok(Json(api::Page { items: views::history(&job.record, &attempts), next_cursor: None }))
+}
+
+/// Show the last lines of a job
+#[utoipa::path(get, path = "/v1/jobs/{id}/logs", tag = "jobs", operation_id = "get_logs",
+    params(("id" = String, Path),
+        ("attempt" = Option<u32>, Query, description = "Which try; the latest if not said"),
+        ("lines" = Option<usize>, Query, description = "At most so many of the last lines")),
+    responses((status = 200, body = api::Logs), (status = "4XX", body = api::ErrorBody)))]
+pub(super) async fn logs(
+    State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
+    Job(id): Job,
+    uri: Uri,
+) -> Result<Json<api::Logs>, Problem> {
+    let params = Params::of(&uri, &["attempt", "lines"])?;
+    let attempt = params.value::<u32>("attempt", "the number of an attempt, from 1")?.map(Attempt);
+    let lines = params.value::<usize>("lines", "a whole number")?;
+    let _turn = plane.bounds.log(&caller).await?;
+    let found = logs::last_lines(&plane, &id, attempt, LOG_END).await?;
+    let (mut truncated, mut text) = (found.is_truncated(), found.text);
+    if let Some(from) = lines.and_then(|lines| start_of_last(&text, lines)) {
+        truncated = true;
+        text.drain(..from);
+    }
+    Ok(Json(api::Logs {
+        id: id.to_string(),
+        attempt: found.run.as_ref().map(|run| run.attempt.0),
+        cluster: found.run.as_ref().map(|run| run.cluster.to_string()),
+        text,
+        truncated,
+        source: found.source.as_str().to_owned(),
+    }))
+}
+
+/// Where the last lines begin, if there are more than so many.
+fn start_of_last(text: &str, lines: usize) -> Option<usize> {
+    if lines == 0 {
+        return (!text.is_empty()).then_some(text.len());
+    }
+    let whole = text.strip_suffix('\n').unwrap_or(text);
+    whole.rmatch_indices('\n').nth(lines - 1).map(|(at, _)| at + 1)
+}
+
+/// Wait until a job has ended
+///
+/// Answers as soon as it has, or with the job as it is when the time is up.
+#[utoipa::path(get, path = "/v1/jobs/{id}/wait", tag = "jobs", operation_id = "wait_for_job",
+    params(("id" = String, Path),
+        ("timeout" = Option<String>, Query, description = "How long, such as 20s; 30s if not said, 60s at most")),
+    responses((status = 200, body = api::Job), (status = "4XX", body = api::ErrorBody)))]
+pub(super) async fn wait(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    Job(id): Job,
+    uri: Uri,
+) -> Result<Json<api::Job>, Problem> {
+    let params = Params::of(&uri, &["timeout"])?;
+    let patience = params.wait("timeout", Duration::from_secs(30), LONGEST_WAIT)?;
+    let (_place, patience) = api.plane.bounds.wait_or_look(&caller, patience).await;
+    let ended = |turn: &mut Turn, id: &JobId, _| {
+        let job = turn.core().job(id).ok_or_else(|| Refusal::UnknownJob { job: id.clone() })?;
+        Ok(job.state().is_terminal())
+    };
+    api.waiters.until(&api.plane, &id, patience, ended, |ended| *ended).await?;
+    shown(&api.plane, id).await
+}
+
+async fn shown(plane: &Plane, id: JobId) -> Result<Json<api::Job>, Problem> {
+    let asked = id.clone();
+    let stored = plane.stored(move |store| store.job(&asked)).await?;
+    let stored = stored.ok_or(Failure::Refused(Refusal::UnknownJob { job: id }))?;
+    Ok(Json(views::job(&stored.record, stored.payload.as_ref())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::start_of_last;
+
+    #[test]
+    fn the_last_lines_are_counted_from_the_end() {
+        let text = "a\nb\nc\n";
+        assert_eq!(start_of_last(text, 2).map(|at| &text[at..]), Some("b\nc\n"));
+        assert_eq!(start_of_last(text, 3), None);
+        assert_eq!(start_of_last("a\nb", 1), Some(2));
+        assert_eq!(start_of_last(text, 0), Some(6));
+        assert_eq!(start_of_last("", 0), None);
+    }
+}

@@ -1,0 +1,107 @@
+//! The control plane itself: queues, settings, reload, version.
+
+use axum::{Extension, Json, extract::State, http::Uri};
+use multicluster_api::{self as api, codes};
+use multicluster_core::Core;
+use multicluster_types::{Settings, Span};
+
+use super::{
+    policies,
+    request::{Language, Params},
+    views,
+};
+use crate::{
+    front::{access::Caller, plane::Plane, reload::ReloadError},
+    problem::Problem,
+};
+
+/// Of each queue this many heads are shown.
+const HEADS: usize = 20;
+/// How far back samples are kept.
+pub(super) const MOST_MINUTES: usize = 60;
+
+/// Show what waits, queue by queue
+///
+/// With those whose turn is next, and why they wait.
+#[utoipa::path(get, path = "/v1/queue", tag = "plane", operation_id = "get_queue",
+    responses((status = 200, body = api::Queues)))]
+pub(super) async fn queue(
+    State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
+    Language(lang): Language,
+) -> Result<Json<api::Queues>, Problem> {
+    let look = |core: &Core| (core.queue_views(HEADS), core.settings().max_queue);
+    let (mut queues, limit) = plane.driver.read(look).await?;
+    for queue in &mut queues {
+        let all = queue.heads.len();
+        queue.heads.retain(|head| caller.may_see(head.work.owner.as_ref()));
+        queue.more_heads += u32::try_from(all - queue.heads.len()).unwrap_or(u32::MAX);
+    }
+    let items: Vec<_> = queues.into_iter().map(|queue| views::queue(queue, limit, lang)).collect();
+    Ok(Json(api::Queues { waiting: items.iter().map(|queue| u64::from(queue.waiting)).sum(), items }))
+}
+
+/// Show how things stood over the last hour
+///
+/// One sample every 15 s, in memory only: it begins with the control plane.
+#[utoipa::path(get, path = "/v1/history", tag = "plane", operation_id = "get_history",
+    params(("minutes" = Option<u64>, Query, description = "How far back, 1 to 60; 60 if not said")),
+    responses((status = 200, body = api::History), (status = 400, body = api::ErrorBody)))]
+pub(super) async fn history(State(plane): State<Plane>, uri: Uri) -> Result<Json<api::History>, Problem> {
+    let minutes = Params::of(&uri, &["minutes"])?.number("minutes", MOST_MINUTES, MOST_MINUTES)?;
+    Ok(Json(plane.samples.last(Span::seconds(minutes as u64 * 60))))
+}
+
+/// Show the settings in force
+#[utoipa::path(get, path = "/v1/settings", tag = "plane", operation_id = "get_settings",
+    responses((status = 200, body = api::Settings)))]
+pub(super) async fn settings(State(plane): State<Plane>) -> Result<Json<api::Settings>, Problem> {
+    let look = |core: &Core| (core.settings().clone(), policies::in_force(core));
+    let (settings, policies) = plane.driver.read(look).await?;
+    let items = Settings::DEFINITIONS.iter().map(|definition| api::Setting {
+        name: definition.name.to_owned(),
+        value: settings.show(definition.name).unwrap_or_default(),
+        default: definition.default.to_owned(),
+        env: format!("SCHEDULER_{}", definition.name.to_ascii_uppercase()),
+        doc: definition.doc.split_whitespace().collect::<Vec<_>>().join(" "),
+    });
+    Ok(Json(api::Settings { items: items.collect(), policies }))
+}
+
+/// Read the configuration file again
+///
+/// It is put into force as a whole, or everything stays as it is.
+#[utoipa::path(post, path = "/v1/config/reload", tag = "plane", operation_id = "reload",
+    responses((status = 200, body = api::Reloaded), (status = 422, body = api::ErrorBody)))]
+pub(super) async fn reload(State(plane): State<Plane>) -> Result<Json<api::Reloaded>, Problem> {
+    let reloaded = plane.reloader.reload().await.map_err(not_reloaded)?;
+    Ok(Json(api::Reloaded { clusters: reloaded.clusters, warnings: reloaded.warnings }))
+}
+
+/// The file is at fault, unless the control plane says so of itself.
+fn not_reloaded(error: ReloadError) -> Problem {
+    match error {
+        ReloadError::Config(error) if error.is_about_policies() => {
+            Problem::new(codes::BAD_POLICY, error.to_string())
+        }
+        ReloadError::Failed { path, failure } => Problem::from(failure).about(path.display()),
+        error => Problem::new(codes::BAD_CONFIG, error.to_string()),
+    }
+}
+
+/// Show who answers, and who asks
+#[utoipa::path(get, path = "/v1/version", tag = "plane", operation_id = "get_version",
+    responses((status = 200, body = api::Version)))]
+pub(super) async fn version(
+    State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
+) -> Json<api::Version> {
+    Json(api::Version {
+        role: caller.owner.is_some().then(|| caller.role.as_str().to_owned()),
+        owner: caller.owner.map(|owner| owner.to_string()),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        api: "v1".to_owned(),
+        plane: plane.id.to_string(),
+        started_at: plane.started_at.0,
+    })
+}

@@ -1,0 +1,136 @@
+use std::time::Duration;
+
+use axum::body::{Body, BodyDataStream};
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+use tower::Service;
+
+use super::{World, request};
+
+/// Reads a stream of events as a client would.
+struct Client {
+    chunks: BodyDataStream,
+    text: String,
+}
+
+impl Client {
+    async fn open(world: &World, path: &str, last: Option<u64>) -> Self {
+        let mut request = request("GET", path, Body::empty());
+        if let Some(last) = last {
+            request.headers_mut().insert("last-event-id", last.into());
+        }
+        let response = world.router.clone().call(request).await.unwrap();
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        Self { chunks: response.into_body().into_data_stream(), text: String::new() }
+    }
+
+    async fn next(&mut self) -> (u64, Value) {
+        loop {
+            if let Some((event, rest)) = self.text.split_once("\n\n") {
+                let field =
+                    |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+                let parsed = field("id:").map(|id| (id.parse().unwrap(), field("data:").unwrap().to_owned()));
+                self.text = rest.to_owned();
+                if let Some((id, data)) = parsed {
+                    return (id, serde_json::from_str(&data).unwrap());
+                }
+                continue;
+            }
+            let chunk = tokio::time::timeout(Duration::from_secs(10), self.chunks.next()).await;
+            let chunk = chunk.expect("an event in time").expect("more events").unwrap();
+            self.text += std::str::from_utf8(&chunk).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_tells_what_happens_and_resumes_where_it_ended() {
+    let world = World::new().await;
+    let mut live = Client::open(&world, "/v1/events", None).await;
+    world.queued(json!({"id": "a", "entrypoint": "x"})).await;
+    let (first, event) = live.next().await;
+    assert_eq!(
+        (&event["job"], &event["state"], event["seq"].as_u64()),
+        (&json!("a"), &json!("queued"), Some(first))
+    );
+    world.post("/v1/jobs/a/stop", json!({})).await.expect(202);
+    world.post("/v1/clusters/mac/cordon", json!({})).await.expect(200);
+    let (second, event) = live.next().await;
+    assert_eq!((second, &event["state"]), (first + 1, &json!("stopped")));
+
+    let mut resumed = Client::open(&world, "/v1/events", Some(first)).await;
+    assert_eq!(resumed.next().await, (second, event));
+    assert_eq!(resumed.next().await.1["change"], "cordoned");
+    let mut all = Client::open(&world, "/v1/events?after=0", None).await;
+    assert_eq!(all.next().await.1["type"], "cluster");
+    let mut one = Client::open(&world, "/v1/events?after=0&job=a", None).await;
+    assert_eq!((one.next().await.0, one.next().await.0), (first, second));
+    world.queued(json!({"id": "b", "entrypoint": "x"})).await;
+    world.post("/v1/jobs/a/rerun", json!({})).await.expect(202);
+    assert_eq!(one.next().await.1["state"], "queued");
+
+    let listed = world.get("/v1/jobs/a/events?limit=2").await.expect(200);
+    assert_eq!(listed["items"].as_array().unwrap().len(), 2);
+    assert_eq!(listed["last_seq"], second);
+    let rest = world.get(&format!("/v1/jobs/a/events?after={second}")).await.expect(200);
+    assert_eq!(rest["items"][0]["state"], "queued");
+}
+
+#[tokio::test]
+async fn a_stream_of_some_jobs_tells_of_no_other() {
+    let world = World::new().await;
+    for id in ["a", "b", "c"] {
+        world.queued(json!({"id": id, "entrypoint": "x"})).await;
+    }
+    let mut some = Client::open(&world, "/v1/events?after=0&job=c&job=a&job=later,a", None).await;
+    let mut live = Client::open(&world, "/v1/events?job=c&job=later", None).await;
+    world.queued(json!({"id": "later", "entrypoint": "x"})).await;
+    world.post("/v1/clusters/mac/cordon", json!({})).await.expect(200);
+    world.post("/v1/jobs/b/stop", json!({})).await.expect(202);
+    world.post("/v1/jobs/c/stop", json!({})).await.expect(202);
+    for (job, state) in [("a", "queued"), ("c", "queued"), ("later", "queued"), ("c", "stopped")] {
+        let (_, event) = some.next().await;
+        assert_eq!((&event["job"], &event["state"]), (&json!(job), &json!(state)));
+    }
+    let mut told = Vec::new();
+    while told.last() != Some(&json!(["c", "stopped"])) {
+        let (_, event) = live.next().await;
+        told.push(json!([event["job"], event["state"]]));
+    }
+    // Callers are answered before watchers are told: of c's first it may be told, too.
+    told.retain(|event| *event != json!(["c", "queued"]));
+    assert_eq!(told, [json!(["later", "queued"]), json!(["c", "stopped"])]);
+
+    let naming = |count: usize| (0..count).map(|n| format!("job=j{n}")).collect::<Vec<_>>().join("&");
+    Client::open(&world, &format!("/v1/events?{}", naming(1000)), None).await;
+    let problem = world.get(&format!("/v1/events?{}", naming(1001))).await.refused(400, "bad_query");
+    assert_eq!(problem["message"], "1001 jobs given");
+    world.get("/v1/events?job=a&job=../b").await.refused(400, "bad_query");
+}
+
+/// More than is kept in memory happens while the client does not read.
+#[tokio::test]
+async fn a_slow_watcher_misses_nothing() {
+    let world = World::new().await;
+    let mut from_now = Client::open(&world, "/v1/events", None).await;
+    let mut from_start = Client::open(&world, "/v1/events?after=0", None).await;
+    for round in 0..3 {
+        let jobs: Vec<_> =
+            (0..4000).map(|n| json!({"id": format!("j{round}-{n}"), "entrypoint": "x"})).collect();
+        assert_eq!(world.post("/v1/jobs/batch", json!({"jobs": jobs})).await.expect(200)["accepted"], 4000);
+    }
+    let mut last = 0;
+    for number in 0..12_000 {
+        let (seq, event) = from_now.next().await;
+        assert_eq!(event["job"], format!("j{}-{}", number / 4000, number % 4000));
+        assert!(last == 0 || seq == last + 1, "{last} {seq}");
+        last = seq;
+    }
+    let mut before = from_start.next().await.0;
+    while before < last {
+        let (seq, _) = from_start.next().await;
+        assert_eq!(seq, before + 1);
+        before = seq;
+    }
+}

@@ -1,0 +1,167 @@
+//! Each way of saying no, as a caller meets it.
+
+use std::{collections::BTreeSet, io};
+
+use axum::{body::Body, http::Request};
+use futures_util::stream;
+use multicluster_api::codes;
+use serde_json::{Value, json};
+
+use super::{CLUSTERS, Heard, World, request, send};
+
+fn host(host: &str, origin: Option<&str>) -> Request<Body> {
+    let builder = Request::builder().uri("/v1/version").header("host", host);
+    origin
+        .into_iter()
+        .fold(builder, |builder, origin| builder.header("origin", origin))
+        .body(Body::empty())
+        .unwrap()
+}
+
+fn a_job(more: Value) -> Value {
+    let mut job = json!({"entrypoint": "x"});
+    let Value::Object(more) = more else { unreachable!("fields") };
+    job.as_object_mut().unwrap().extend(more);
+    job
+}
+
+#[tokio::test]
+async fn every_code_can_be_met_and_comes_with_a_hint() {
+    let world = World::new().await;
+    world.queued(json!({"id": "j", "entrypoint": "x"})).await;
+    let mut met = BTreeSet::new();
+    let mut check = |answer: Heard, code: &str| {
+        let status = codes::find(code).unwrap().status;
+        answer.refused(status, code);
+        met.insert(code.to_owned());
+    };
+    check(world.raw(request("POST", "/v1/jobs", "{".into())).await, "bad_json");
+    check(world.post("/v1/jobs", a_job(json!({"entrypont": 1}))).await, "bad_body");
+    check(world.get("/v1/jobs?stat=x").await, "bad_query");
+    check(world.get("/v1/jobs/a%2Fb").await, "bad_id");
+    check(world.post("/v1/jobs", a_job(json!({"entrypoint_num_cpus": -1}))).await, "bad_job");
+    check(world.post("/v1/jobs", a_job(json!({"metadata": {"multicluster.tag": "x"}}))).await, "bad_hint");
+    let missing = json!({"runtime_env": {"working_dir": "gcs://a.zip"}});
+    check(world.post("/v1/jobs", a_job(missing)).await, "missing_package");
+    check(world.post("/v1/clusters", json!({"name": "x"})).await, "bad_cluster");
+    check(world.raw(host("evil.example", None)).await, "host_not_allowed");
+    check(world.raw(host("localhost", Some("http://evil.example"))).await, "origin_not_allowed");
+    check(world.get("/v2/jobs").await, "not_found");
+    check(world.get("/v1/jobs/none").await, "unknown_job");
+    check(world.get("/v1/clusters/none").await, "unknown_cluster");
+    check(world.delete("/v1/jobs").await, "method_not_allowed");
+    let broken = stream::iter([Ok("{"), Err(io::Error::other("reset"))]);
+    check(world.raw(request("POST", "/v1/jobs", Body::from_stream(broken))).await, "too_slow");
+    check(world.post("/v1/jobs", json!({"id": "j", "entrypoint": "other"})).await, "conflict");
+    check(world.delete("/v1/jobs/j").await, "wrong_state");
+    let inside = json!({"parent_job": "j", "parent_cluster": "mac"});
+    check(world.post("/v1/jobs", a_job(inside)).await, "not_inside");
+    let mac = json!({"name": "mac", "head_address": "127.0.0.1:2", "dashboard": "http://127.0.0.1:2"});
+    check(world.post("/v1/clusters", mac).await, "duplicate_cluster");
+    check(world.raw(request("POST", "/v1/jobs", "x".repeat((1 << 20) + 1).into())).await, "too_large");
+    check(world.post("/v1/config/reload", json!({})).await, "bad_config");
+    check(world.put("/v1/policies/mine", json!({"expression": "fre_cpu"})).await, "bad_policy");
+    check(world.delete("/v1/policies/mine").await, "unknown_policy");
+    check(world.delete("/v1/policies/score").await, "file_policy");
+    let full = World::with("  max_queue: 0\n").await.post("/v1/jobs", a_job(json!({}))).await;
+    assert_eq!(full.headers["retry-after"], "5");
+    check(full, "queue_full");
+    let picky = World::with("  infeasible: reject\n").await;
+    picky.polled("mac", 8.0).await;
+    picky.polled("centos", 8.0).await;
+    check(picky.post("/v1/jobs", a_job(json!({"entrypoint_num_cpus": 64}))).await, "infeasible");
+    for cluster in ["mac", "centos"] {
+        picky.delete(&format!("/v1/clusters/{cluster}?force")).await.expect(200);
+    }
+    check(picky.post("/v1/jobs", a_job(json!({}))).await, "no_clusters");
+    let router = world.stop().await;
+    check(send(&router, request("GET", "/v1/clusters", Body::empty())).await, "stopping");
+
+    // Those one caller cannot bring about here: tokens (see `access`), a lease that is gone, which
+    // is one of a list, a bug, a broken disk, a crowd (see `limits`).
+    let missed: Vec<_> =
+        codes::ALL.iter().map(|code| code.word).filter(|code| !met.contains(*code)).collect();
+    let tokens = ["no_token", "bad_token", "forbidden"];
+    let others = [
+        "no_lease",
+        "rate_limited",
+        "internal",
+        "store_failed",
+        "busy",
+        "overloaded",
+        "cannot_write",
+        "store_full",
+    ];
+    assert_eq!(missed, [&tokens[..], &others[..]].concat());
+}
+
+#[tokio::test]
+async fn a_reload_tells_a_bad_policy_from_a_bad_file() {
+    let file = std::env::temp_dir().join(format!("reloaded-{}.yaml", std::process::id()));
+    let world = World::of_file(&file).await;
+    let reload = async |more: &str| {
+        std::fs::write(&file, format!("{CLUSTERS}{more}")).unwrap();
+        world.post("/v1/config/reload", json!({})).await
+    };
+    for policies in
+        ["[{name: mine, expression: 'cluster.('}]", "[{name: mine, filter: '1 + 1'}]", "[{name: scoer}]", "7"]
+    {
+        let told = reload(&format!("  policies: {policies}\n")).await.refused(422, "bad_policy");
+        assert_eq!(told["hint"], codes::BAD_POLICY.hint);
+        assert!(told["message"].as_str().unwrap().contains(".yaml:"), "{told}");
+    }
+    reload("  policies: [{name: scoer}]\n  max_queue: many\n").await.refused(422, "bad_config");
+    assert_eq!(reload("  policies: [{name: score}]\n").await.expect(200)["clusters"], 2);
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[tokio::test]
+async fn a_job_that_names_an_unknown_cluster_is_itself_at_fault() {
+    let world = World::new().await;
+    let answer = world.post("/v1/jobs", a_job(json!({"preferred_cluster": "moc"}))).await;
+    let problem = answer.refused(400, "unknown_cluster");
+    assert_eq!(problem["hint"], "there are centos, mac");
+}
+
+#[tokio::test]
+async fn bad_addresses_say_what_is_meant() {
+    let world = World::new().await;
+    let problem = world.get("/v1/jobs/").await.refused(404, "not_found");
+    assert_eq!(problem["hint"], "without the slash at the end: /v1/jobs");
+    let wrong = world.put("/v1/jobs", json!({})).await;
+    assert_eq!(wrong.headers["allow"], "POST,GET,HEAD");
+    wrong.refused(405, "method_not_allowed");
+    // Ray's clients print the body as it is.
+    let ray = world.get("/api/jobs").await;
+    assert_eq!(
+        (ray.status.as_u16(), &ray.headers["content-type"]),
+        (404, &"text/plain; charset=utf-8".parse().unwrap())
+    );
+    for path in ["/v1/jobs/%ff", "/v1/jobs/..%2f..%2fetc%2fpasswd", "/v1/clusters/a%20b"] {
+        world.get(path).await.refused(400, "bad_id");
+    }
+}
+
+#[tokio::test]
+async fn bodies_are_bounded_and_wrong_ones_change_nothing() {
+    let world = World::new().await;
+    let declared = Request::builder()
+        .method("POST")
+        .uri("/v1/jobs/batch")
+        .header("host", "localhost")
+        .header("content-length", (65 << 20).to_string())
+        .body(Body::from_stream(stream::pending::<io::Result<&str>>()))
+        .unwrap();
+    world.raw(declared).await.refused(413, "too_large");
+    let many = json!({"jobs": vec![json!({"entrypoint": "x"}); 10_001]});
+    world.post("/v1/jobs/batch", many).await.refused(413, "too_large");
+    for body in ["", "null", "[]", "5", "\"x\"", "{\"jobs\": 5}", "{\"jobs\": [5]}", "\u{0}", "{\"jobs\": [}"]
+    {
+        let answer = world.raw(request("POST", "/v1/jobs/batch", body.into())).await;
+        assert_eq!(answer.status.as_u16(), 400, "{body:?}: {}", answer.text);
+        assert!(answer.json["hint"].is_string(), "{}", answer.text);
+    }
+    let not_text = request("POST", "/v1/jobs", vec![b'"', 0xff, 0xfe].into());
+    world.raw(not_text).await.refused(400, "bad_json");
+    assert_eq!(world.get("/v1/jobs").await.expect(200)["items"], json!([]));
+}

@@ -1,0 +1,265 @@
+//! How things are shown: from the core's values to the wire's. Secrets end here.
+
+use std::collections::BTreeMap;
+
+use multicluster_api as api;
+use multicluster_core::{
+    Accepted, ClusterVerdict, Duplicate, Explanation, Head, QueueView, WhatIf,
+    record::{AttemptOutcome, AttemptRecord, JobRecord, Live, Phase},
+};
+use multicluster_types::{Attempt, Decision, Lang, Message, Payload, SubmissionId, Tag, Timestamp, Verdict};
+use serde_json::Value;
+
+use crate::redact::{redact, redact_metadata, redact_text};
+
+#[expect(clippy::needless_pass_by_value, reason = "so that it can be given to map")]
+fn text(value: impl ToString) -> String {
+    value.to_string()
+}
+
+fn at(moment: Timestamp) -> u64 {
+    moment.0
+}
+
+/// A job as lists show it: of its message the line that says it.
+pub(super) fn listed(record: &JobRecord, payload: Option<&Payload>) -> api::Job {
+    let line = message(record).map(|message| message.line().into_owned());
+    api::Job { message: line, ..job(record, payload) }
+}
+
+/// A job.
+pub(super) fn job(record: &JobRecord, payload: Option<&Payload>) -> api::Job {
+    let work = &record.work;
+    let state = record.state();
+    let latest = (record.attempts > 0).then(|| SubmissionId::of(&record.id, Attempt(record.attempts)));
+    let mut job = api::Job {
+        id: text(&record.id),
+        kind: work.kind,
+        state,
+        ray_status: state.as_ray().to_owned(),
+        entrypoint: payload.map(|payload| redact_text(&payload.entrypoint)),
+        metadata: payload.map_or_else(BTreeMap::new, |payload| redact_metadata(&payload.metadata)),
+        demand: work.demand.clone(),
+        reserves: work.reserves.as_deref().cloned(),
+        tags: work.tags.iter().map(Tag::to_string).collect(),
+        preferred_cluster: work.preference.as_ref().map(|preference| text(&preference.cluster)),
+        required: work.preference.as_ref().is_some_and(|preference| preference.required),
+        priority: work.priority.0,
+        max_retries: work.retry.max_retries,
+        on_cluster_loss: work.retry.on_cluster_loss,
+        parent_job: record.parent.as_ref().map(text),
+        owner: record.work.owner.as_ref().map(text),
+        cluster: None,
+        attempts: record.attempts,
+        submission_id: latest.map(|id| id.as_str().to_owned()),
+        submitted_at: at(record.submitted_at),
+        queued_at: None,
+        not_before_at: None,
+        dispatched_at: None,
+        running_at: None,
+        unreachable_at: None,
+        ended_at: None,
+        stopping: false,
+        message: message(record).map(text),
+    };
+    match &record.phase {
+        Phase::Waiting { since, not_before } => {
+            job.queued_at = Some(at(*since));
+            job.not_before_at = not_before.map(at);
+        }
+        Phase::Live(live) => {
+            job.cluster = Some(text(&live.cluster));
+            job.dispatched_at = Some(at(live.dispatched_at));
+            job.running_at = live.running_at().map(at);
+            job.unreachable_at = live.lost_since().map(at);
+            job.stopping = live.stopping();
+        }
+        Phase::Ended(ended) => {
+            job.cluster = ended.cluster.as_ref().map(text);
+            job.ended_at = Some(at(ended.at));
+        }
+    }
+    job
+}
+
+/// How it ended; before that, what went wrong last.
+fn message(record: &JobRecord) -> Option<&Message> {
+    match &record.phase {
+        Phase::Ended(ended) => ended.message.as_ref(),
+        _ => record.troubles.as_ref()?.last_error.as_ref(),
+    }
+}
+
+/// A job with everything that is stored about it.
+pub(super) fn detail(
+    record: &JobRecord,
+    payload: Option<&Payload>,
+    attempts: &[AttemptRecord],
+    why: Option<api::Explanation>,
+) -> api::JobDetail {
+    let mut job = job(record, payload);
+    let last = attempts.last().filter(|_| record.state().is_terminal());
+    if let Some(last) = last {
+        job.dispatched_at = Some(at(last.live.dispatched_at));
+        job.running_at = last.live.running_at().map(at);
+    }
+    api::JobDetail {
+        job,
+        runtime_env: payload.map(|payload| redact(&payload.runtime_env)).unwrap_or_default(),
+        entrypoint_label_selector: payload.map(|p| p.reserve.label_selector.clone()).unwrap_or_default(),
+        packages: payload.map(|payload| payload.packages.clone()).unwrap_or_default(),
+        history: history(record, attempts),
+        why,
+    }
+}
+
+/// Every attempt, the live one last.
+pub(super) fn history(record: &JobRecord, ended: &[AttemptRecord]) -> Vec<api::Attempt> {
+    let attempt = |live: &Live| api::Attempt {
+        attempt: live.attempt.0,
+        cluster: text(&live.cluster),
+        submission_id: SubmissionId::of(&record.id, live.attempt).as_str().to_owned(),
+        outcome: None,
+        message: None,
+        dispatched_at: at(live.dispatched_at),
+        running_at: live.running_at().map(at),
+        ended_at: None,
+    };
+    let ended = ended.iter().map(|over| api::Attempt {
+        outcome: Some(outcome(over.outcome).to_owned()),
+        message: over.message.as_ref().map(text),
+        ended_at: Some(at(over.ended_at)),
+        ..attempt(&over.live)
+    });
+    ended.chain(record.live().map(attempt)).collect()
+}
+
+fn outcome(outcome: AttemptOutcome) -> &'static str {
+    match outcome {
+        AttemptOutcome::NotStarted => "not_started",
+        AttemptOutcome::Succeeded => "succeeded",
+        AttemptOutcome::Failed => "failed",
+        AttemptOutcome::Stopped => "stopped",
+        AttemptOutcome::Lost => "lost",
+    }
+}
+
+pub(super) fn accepted(accepted: &Accepted) -> api::Accepted {
+    let duplicate = accepted.duplicate.map(|duplicate| match duplicate {
+        Duplicate::SameId => api::Duplicate::SameId,
+        Duplicate::SameContent => api::Duplicate::SameContent,
+    });
+    api::Accepted { id: text(&accepted.job), duplicate, notice: accepted.notice.as_ref().map(text) }
+}
+
+pub(super) fn explanation(why: Explanation, lang: Lang) -> api::Explanation {
+    api::Explanation {
+        id: text(&why.job),
+        state: why.state,
+        at: at(why.at),
+        summary: why.summary(lang),
+        queue: why.queue.map(text),
+        ahead: why.ahead,
+        not_before_at: why.backing_off_until.map(at),
+        last_error: why.last_error.map(text),
+        cluster: why.cluster.map(text),
+        attempt: why.attempt.map(|attempt| attempt.0),
+        clusters: verdicts(why.clusters, why.at, lang),
+        inside: Vec::new(),
+    }
+}
+
+/// A queue, and those whose turn is next.
+pub(super) fn queue(queue: QueueView, limit: u32, lang: Lang) -> api::Queue {
+    api::Queue {
+        name: text(&queue.name),
+        kind: queue.name.kind,
+        cluster: queue.name.cluster.as_ref().map(text),
+        waiting: queue.waiting,
+        limit,
+        heads: queue.heads.into_iter().map(|each| head(each, lang)).collect(),
+        more_heads: queue.more_heads,
+    }
+}
+
+fn head(head: Head, lang: Lang) -> api::QueueHead {
+    let Head { work, queued_at, waiting, why } = head;
+    api::QueueHead {
+        id: text(&why.job),
+        kind: work.kind,
+        demand: work.demand.clone(),
+        reserves: work.reserves.as_deref().cloned(),
+        tags: work.tags.iter().map(Tag::to_string).collect(),
+        preferred_cluster: work.preference.as_ref().map(|preference| text(&preference.cluster)),
+        required: work.preference.as_ref().is_some_and(|preference| preference.required),
+        priority: work.priority.0,
+        queued_at: at(queued_at),
+        waiting,
+        summary: why.summary(lang),
+        clusters: verdicts(why.clusters, why.at, lang),
+    }
+}
+
+pub(super) fn what_if(what: WhatIf, lang: Lang) -> api::WhatIf {
+    api::WhatIf {
+        chosen: what.chosen.map(text),
+        refused: what.refused,
+        clusters: verdicts(what.clusters, what.at, lang),
+    }
+}
+
+pub(super) fn decision(decision: &Decision, lang: Lang) -> api::Decision {
+    api::Decision {
+        job: text(&decision.job),
+        attempt: decision.attempt.0,
+        at: at(decision.at),
+        cluster: text(&decision.cluster),
+        clusters: decision
+            .per_cluster()
+            .map(|(cluster, verdict)| {
+                verdict_of(text(cluster), verdict, verdict.describe(decision.at, lang), Vec::new())
+            })
+            .collect(),
+    }
+}
+
+fn verdicts(said: Vec<ClusterVerdict>, now: Timestamp, lang: Lang) -> Vec<api::ClusterVerdict> {
+    let said = said.into_iter();
+    said.map(|ClusterVerdict { cluster, verdict, parts }| {
+        verdict_of(text(cluster), &verdict, verdict.describe(now, lang), parts)
+    })
+    .collect()
+}
+
+fn verdict_of(
+    cluster: String,
+    verdict: &Verdict,
+    text: String,
+    parts: Vec<(Message, f64)>,
+) -> api::ClusterVerdict {
+    let (score, reason) = match verdict {
+        Verdict::Chosen { score } | Verdict::Eligible { score } => (Some(*score), None),
+        Verdict::Rejected(reason) => (None, Some(reason)),
+    };
+    // The numbers, without the word that stands beside them.
+    let details = reason.and_then(|reason| serde_json::to_value(reason).ok()).map(|value| match value {
+        Value::Object(mut fields) => {
+            fields.remove("reason");
+            fields
+        }
+        _ => serde_json::Map::new(),
+    });
+    api::ClusterVerdict {
+        cluster,
+        verdict: verdict.kind(),
+        // Through text: the nearest double of 0.7_f32 is 0.699999988….
+        score: score.and_then(|score| score.to_string().parse().ok()),
+        reason: reason.map(|reason| reason.kind().as_str().to_owned()),
+        details: details.unwrap_or_default(),
+        text,
+        parts: parts
+            .into_iter()
+            .map(|(policy, score)| api::PolicyScore { policy: policy.to_string(), score })
+            .collect(),
+    }
+}

@@ -1,0 +1,103 @@
+//! Ray's Jobs API, as its stock clients speak it: `ray job …` and `JobSubmissionClient`
+//! take the whole pool for one Ray cluster.
+//!
+//! Only 200 is success to them, most answers must have exactly their keys, and errors are
+//! plain text that they print. Where Ray answers bad input with a 500 and a traceback we
+//! say 400 and what is wrong, in Ray's words where clients look for them.
+//!
+//! - `submit` what they send · `details` what they are shown · `jobs` one, and all
+//! - `logs` what it printed, at once or followed · `packages` their files · `version`
+
+mod details;
+mod jobs;
+mod logs;
+mod packages;
+mod submit;
+#[cfg(test)]
+mod tests;
+mod version;
+
+use axum::{
+    Router,
+    http::{StatusCode, header::CONTENT_TYPE},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use multicluster_core::Refusal;
+use multicluster_types::JobId;
+
+use crate::{engine::driver::Failure, front::plane::Plane, problem::Problem};
+
+pub(crate) fn routes() -> Router<Plane> {
+    // `/api/jobs` without the slash is a 404, as in Ray.
+    Router::new()
+        .route("/api/version", get(version::version))
+        .route("/api/jobs/", get(jobs::list).post(submit::submit))
+        .route("/api/jobs/{id}", get(jobs::get).delete(jobs::delete))
+        .route("/api/jobs/{id}/stop", post(jobs::stop))
+        .route("/api/jobs/{id}/logs", get(logs::whole))
+        .route("/api/jobs/{id}/logs/tail", get(logs::tail))
+        .route("/api/packages/{protocol}/{name}", get(packages::find).put(packages::upload))
+}
+
+/// An answer that is not 200: a status and a text.
+#[derive(Debug)]
+struct Sorry(StatusCode, String);
+
+impl Sorry {
+    fn new(status: StatusCode, text: impl Into<String>) -> Self {
+        Self(status, text.into())
+    }
+
+    fn bad_request(text: impl Into<String>) -> Self {
+        Self(StatusCode::BAD_REQUEST, text.into())
+    }
+
+    /// In Ray's words, and then ours: what may have been meant.
+    fn no_such_job(id: &str) -> Self {
+        let shown: String = id.chars().take(200).collect();
+        let attempt_of =
+            |(job, number): (&str, &str)| number.parse::<u32>().is_ok_and(|n| n > 1).then(|| job.to_owned());
+        let hint = match shown.rsplit_once("-a").and_then(attempt_of) {
+            Some(job) => {
+                format!("\n  hint: if that is a later attempt of job {job}, ask for {job}")
+            }
+            None if looks_like_a_driver(id) => {
+                "\n  hint: that looks like the id of a driver, which several clusters may use: ask for the submission id".to_owned()
+            }
+            None => String::new(),
+        };
+        Self(StatusCode::NOT_FOUND, format!("Job {shown} does not exist{hint}"))
+    }
+}
+
+impl IntoResponse for Sorry {
+    fn into_response(self) -> Response {
+        (self.0, [(CONTENT_TYPE, "text/plain; charset=utf-8")], self.1).into_response()
+    }
+}
+
+impl From<Problem> for Sorry {
+    fn from(problem: Problem) -> Self {
+        Self(problem.status, problem.to_string())
+    }
+}
+
+impl From<Failure> for Sorry {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Refused(Refusal::UnknownJob { job }) => Self::no_such_job(job.as_str()),
+            failure => Problem::from(failure).into(),
+        }
+    }
+}
+
+/// The job that an address names. An id that cannot be one is the id of no job.
+fn job_id(text: &str) -> Result<JobId, Sorry> {
+    JobId::new(text).map_err(|_| Sorry::no_such_job(text))
+}
+
+/// Ray numbers drivers in eight hexadecimal digits.
+fn looks_like_a_driver(id: &str) -> bool {
+    id.len() == 8 && id.bytes().all(|b| b.is_ascii_hexdigit())
+}

@@ -1,0 +1,123 @@
+//! What a job printed: at once, or followed over a WebSocket as it is written.
+//!
+//! To Ray's client any orderly close means that the job's log is complete, and only a
+//! connection that just breaks is an error. So whatever goes wrong here ends without one.
+
+use std::time::Duration;
+
+use axum::{
+    Extension, Json,
+    extract::{
+        Path, State, WebSocketUpgrade,
+        ws::{CloseFrame, Message, WebSocket, close_code, rejection::WebSocketUpgradeRejection},
+    },
+    response::{IntoResponse, Response},
+};
+use multicluster_types::JobId;
+use serde_json::json;
+use tokio::{
+    sync::mpsc,
+    task::JoinSet,
+    time::{Instant, interval, timeout},
+};
+
+use super::{Sorry, jobs::known};
+use crate::front::{
+    access::Caller,
+    logs::{LONGEST, follow, last_lines},
+    plane::Plane,
+};
+
+/// Proxies drop a connection that is silent for a minute.
+const PING: Duration = Duration::from_secs(20);
+/// A client that does not even answer a ping is gone.
+const SILENT: Duration = Duration::from_secs(90);
+/// A client that takes nothing for so long is as good as gone.
+const STUCK: Duration = Duration::from_secs(60);
+/// Pieces on their way to one client.
+const ON_THE_WAY: usize = 4;
+/// Clients have nothing to say.
+const MAX_INCOMING: usize = 64 << 10;
+
+/// `GET …/logs`: all of it, or the end of a very long one.
+pub(super) async fn whole(
+    State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Response, Sorry> {
+    let id = known(&plane, &id).await?;
+    let _turn = plane.bounds.log(&caller).await?;
+    let lines = last_lines(&plane, &id, None, LONGEST).await?;
+    Ok(Json(json!({ "logs": lines.text })).into_response())
+}
+
+/// `GET …/logs/tail`
+pub(super) async fn tail(
+    State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, Sorry> {
+    let id = known(&plane, &id).await?;
+    let upgrade =
+        upgrade.map_err(|no| Sorry::new(no.status(), format!("{}; this is a WebSocket", no.body_text())))?;
+    let place = plane.bounds.follow(&caller, &id)?;
+    let counted = (plane.metrics.tailing(), plane.usage.enter());
+    let upgrade = upgrade.max_message_size(MAX_INCOMING).max_frame_size(MAX_INCOMING);
+    let revoked = plane.access.clone().shut_out(caller);
+    Ok(upgrade.on_upgrade(move |socket| async move {
+        tokio::select! {
+            () = serve(plane, id, socket) => {}
+            () = revoked => {}
+        }
+        drop((place, counted));
+    }))
+}
+
+async fn serve(plane: Plane, job: JobId, mut socket: WebSocket) {
+    let (sender, mut pieces) = mpsc::channel(ON_THE_WAY);
+    // Dropped with this function: whatever ends it ends the relay too.
+    let mut relay = JoinSet::new();
+    relay.spawn(follow(plane, job.clone(), sender));
+    let mut pings = interval(PING);
+    pings.reset();
+    let mut heard = Instant::now();
+    loop {
+        let message = tokio::select! {
+            piece = pieces.recv() => match piece {
+                Some(piece) => Message::text(piece.into_text()),
+                None => break,
+            },
+            said = socket.recv() => match said {
+                Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+                Some(Ok(_)) => {
+                    heard = Instant::now();
+                    continue;
+                }
+            },
+            _ = pings.tick() => {
+                if heard.elapsed() > SILENT {
+                    return;
+                }
+                Message::Ping(bytes::Bytes::new())
+            }
+        };
+        if !matches!(timeout(STUCK, socket.send(message)).await, Ok(Ok(()))) {
+            return;
+        }
+    }
+    match relay.join_next().await {
+        Some(Ok(Ok(()))) => {
+            let close = Message::Close(Some(CloseFrame { code: close_code::NORMAL, reason: "".into() }));
+            if let Ok(Ok(())) = timeout(STUCK, socket.send(close)).await {
+                // The client's own close: without it the connection might break before ours
+                // has arrived.
+                let last = async { while let Some(Ok(_)) = socket.recv().await {} };
+                drop(timeout(Duration::from_secs(5), last).await);
+            }
+        }
+        Some(Ok(Err(ended))) => tracing::debug!(%job, %ended, "stopped following a log"),
+        Some(Err(panic)) => tracing::error!(%job, %panic, "stopped following a log"),
+        None => {}
+    }
+}

@@ -1,0 +1,177 @@
+//! Logs, at once and followed.
+
+use multicluster_testkit::{Endpoint as At, Fault};
+use serde_json::json;
+
+use super::*;
+
+async fn tail(stage: &Stage, id: &str) -> LogTail {
+    stage.ray.tail(id).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn a_log_is_followed_from_the_queue_to_its_end() {
+    let fake = a_fake("mac").await;
+    let stage = Stage::with(&[&fake], &[("max_running_jobs", "1")]).await;
+    stage.submit("first", "forever").await;
+    stage.wait_for("first", JobStatus::Running).await;
+    stage.submit("second", "lines 25; sleep 0.5; echo end").await;
+    let following = tokio::spawn(read_all(tail(&stage, "second").await));
+    assert_eq!(stage.details("second").await.status, JobStatus::Pending);
+    fake.finish("first", multicluster_testkit::JobStatus::Succeeded);
+    let all = following.await.unwrap().unwrap();
+    let expected: String = (1..=25).map(|i| format!("line {i}\n")).chain(["end\n".to_owned()]).collect();
+    assert_eq!(all, expected);
+    assert_eq!(
+        stage.details("second").await.status,
+        JobStatus::Succeeded,
+        "it closes when the job has ended"
+    );
+    assert_eq!(read_all(tail(&stage, "second").await).await.unwrap(), expected, "afterwards too");
+}
+
+#[tokio::test]
+async fn a_stream_that_closes_early_or_breaks_is_taken_up_again() {
+    for fault in [Fault::TailEarlyClose(1), Fault::TailBreak(2), Fault::Status(500, "oh".into())] {
+        let fake = a_fake("mac").await;
+        let stage = Stage::over(&[&fake]).await;
+        fake.fault_next(At::Tail, fault.clone(), 2);
+        stage.submit("j", "lines 40; sleep 1; lines 3").await;
+        let expected: String = (1..=40).chain(1..=3).map(|i| format!("line {i}\n")).collect();
+        assert_eq!(read_all(tail(&stage, "j").await).await.unwrap(), expected, "{fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_stream_never_brings_comes_from_the_log_itself() {
+    let fake = a_fake("mac").await;
+    let stage = Stage::over(&[&fake]).await;
+    fake.fault(At::Tail, Fault::TailEarlyClose(1));
+    stage.submit("j", "lines 40; sleep 0.3").await;
+    let expected: String = (1..=40).map(|i| format!("line {i}\n")).collect();
+    assert_eq!(read_all(tail(&stage, "j").await).await.unwrap(), expected);
+}
+
+#[tokio::test]
+async fn the_log_of_a_job_outlives_its_cluster() {
+    let fake = a_fake("mac").await;
+    let stage = Stage::over(&[&fake]).await;
+    stage.submit("j", "echo kept").await;
+    stage.wait_for("j", JobStatus::Succeeded).await;
+    let has_copy = async || stage.plane.stored(|s| s.logs(&an_id("j"), None)).await.unwrap().is_some();
+    stage.until("a copy", has_copy).await;
+    fake.down().await;
+    assert_eq!(stage.logs("j").await, "kept\n");
+    assert_eq!(read_all(tail(&stage, "j").await).await.unwrap(), "kept\n");
+}
+
+#[tokio::test]
+async fn a_log_that_ray_cannot_serve_is_read_from_its_file() {
+    let fake = a_fake("mac").await;
+    let stage = Stage::over(&[&fake]).await;
+    fake.fault(At::Logs, Fault::Status(500, "UnicodeDecodeError".into()));
+    stage.submit("j", "echo binary").await;
+    stage.wait_for("j", JobStatus::Succeeded).await;
+    assert_eq!(stage.logs("j").await, "binary\n");
+}
+
+#[tokio::test]
+async fn a_job_that_is_run_again_elsewhere_is_followed_there() {
+    let (a, b) = (a_fake("a").await, a_fake("b").await);
+    let stage = Stage::over(&[&a, &b]).await;
+    let body = json!({"entrypoint": "echo try; sleep 0.3; exit 1", "submission_id": "j",
+                      "metadata": {"multicluster.max_retries": "1"}});
+    assert_eq!(stage.post(body.to_string()).await.0, 200);
+    let all = read_all(tail(&stage, "j").await).await.unwrap();
+    assert_eq!(all.matches("try\n").count(), 2, "{all}");
+    assert!(all.contains("[ray-multicluster] attempt 1 on cluster"), "{all}");
+    assert_eq!(stage.details("j").await.status, JobStatus::Failed);
+}
+
+#[tokio::test]
+async fn a_job_whose_cluster_is_lost_is_followed_to_the_next() {
+    let (a, b) = (a_fake("a").await, a_fake("b").await);
+    let stage = Stage::with(&[&a, &b], &[("unhealthy_after", "1"), ("loss_grace", "300ms")]).await;
+    let body = json!({"entrypoint": "echo here; sleep 2", "submission_id": "j", "metadata":
+        {"multicluster.preferred_cluster": "a", "multicluster.on_cluster_loss": "requeue"}});
+    assert_eq!(stage.post(body.to_string()).await.0, 200);
+    stage.wait_for("j", JobStatus::Running).await;
+    let following = tokio::spawn(read_all(tail(&stage, "j").await));
+    a.down().await;
+    let all = following.await.unwrap().unwrap();
+    assert!(all.contains("attempt 1 on cluster a ended; attempt 2 on cluster b:\n"), "{all}");
+    assert!(all.ends_with("here\n"), "{all}");
+    assert_eq!(stage.details("j").await.status, JobStatus::Succeeded);
+}
+
+#[tokio::test]
+async fn a_follower_waits_for_a_cluster_that_is_gone_for_a_while() {
+    let fake = a_fake("mac").await;
+    let stage = Stage::with(&[&fake], &[("unhealthy_after", "1")]).await;
+    stage.submit("j", "forever").await;
+    stage.wait_for("j", JobStatus::Running).await;
+    fake.write_log("j", "before\n");
+    let mut following = tail(&stage, "j").await;
+    let mut seen = String::new();
+    while !seen.ends_with("before\n") {
+        seen += &following.next().await.unwrap().unwrap();
+    }
+    fake.down().await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    fake.up().await;
+    fake.write_log("j", "after\n");
+    let piece = tokio::time::timeout(SOON, following.next()).await.unwrap();
+    assert_eq!(piece.unwrap().unwrap(), "after\n");
+    fake.finish("j", multicluster_testkit::JobStatus::Succeeded);
+    assert_eq!(read_all(following).await.unwrap(), "");
+}
+
+#[tokio::test]
+async fn who_leaves_is_not_followed_for_and_a_stopped_plane_breaks_off() {
+    let fake = a_fake("mac").await;
+    let stage = Stage::over(&[&fake]).await;
+    stage.submit("j", "forever").await;
+    stage.wait_for("j", JobStatus::Running).await;
+    let followers = async || {
+        let page = stage.get("/metrics").await.1;
+        page.lines()
+            .find_map(|line| line.strip_prefix("multicluster_log_followers "))
+            .unwrap_or("?")
+            .to_owned()
+    };
+    let leaving = tail(&stage, "j").await;
+    stage.until("one follower", async || followers().await == "1.0").await;
+    drop(leaving);
+    stage.until("no follower", async || followers().await == "0.0").await;
+
+    let following = tail(&stage, "j").await;
+    let Stage { _started, _serving, .. } = stage;
+    _started.stop().await.unwrap();
+    let error = read_all(following).await.unwrap_err();
+    assert!(error.contains("broke") || error.contains("1006"), "{error}");
+}
+
+/// The same log over the native API.
+#[tokio::test]
+async fn a_log_is_followed_as_events_too() {
+    let fake = a_fake("mac").await;
+    let stage = Stage::over(&[&fake]).await;
+    fake.fault_next(At::Tail, Fault::TailBreak(2), 1);
+    stage.submit("j", "lines 30; sleep 0.5; echo end").await;
+    let (status, told) = stage.get("/v1/jobs/j/logs/follow").await;
+    assert_eq!(status, 200);
+    let (mut text, mut kinds) = (String::new(), Vec::new());
+    for event in told.split("\n\n").filter(|event| !event.is_empty() && !event.starts_with(':')) {
+        let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        let data: serde_json::Value = serde_json::from_str(field("data: ")).unwrap();
+        kinds.push(field("event: ").to_owned());
+        if kinds.last().unwrap() == "log" {
+            assert_eq!((&data["attempt"], &data["cluster"]), (&json!(1), &json!("mac")));
+            assert_eq!(data["from"], json!(text.len()), "each piece says where it belongs");
+            text += data["text"].as_str().unwrap();
+        }
+    }
+    let expected: String = (1..=30).map(|i| format!("line {i}\n")).chain(["end\n".to_owned()]).collect();
+    assert_eq!(printed(&text), expected);
+    assert_eq!(kinds.last().unwrap(), "end", "the log is complete");
+}

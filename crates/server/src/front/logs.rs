@@ -1,0 +1,223 @@
+//! What a job printed: from its cluster while that answers, from our own copy (its last
+//! lines) otherwise.
+//!
+//! - here: the log as it is now
+//! - `follow` the log as it is written, over attempts and clusters
+//! - `seam` where the one continues the other
+
+mod follow;
+mod seam;
+
+use std::time::Duration;
+
+use multicluster_core::{
+    Core, Refusal,
+    record::{AttemptOutcome, JobRecord, Phase},
+};
+use multicluster_ray::{Kind as Failed, RayClient};
+use multicluster_types::{Attempt, ClusterName, JobId, Kind, SubmissionId};
+
+pub(crate) use follow::{Piece, follow};
+
+use crate::{engine::driver::Failure, front::plane::Plane};
+
+/// The longest log that is served in one piece; of a longer one, the end.
+pub(crate) const LONGEST: usize = 16 << 20;
+/// How long a cluster may take to send a log before our copy is served instead.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// More lines than fit into [`LONGEST`] in practice.
+const ALL_LINES: u32 = 1_000_000;
+
+/// A log, or its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Lines {
+    pub(crate) text: String,
+    /// How many bytes before it were left out; `None` if nobody knows.
+    pub(crate) skipped: Option<u64>,
+    pub(crate) source: Source,
+    /// Whose it is; `None` if no attempt was made yet.
+    pub(crate) run: Option<Run>,
+}
+
+impl Lines {
+    fn nothing(run: Option<Run>) -> Self {
+        Self { text: String::new(), skipped: Some(0), source: Source::Nowhere, run }
+    }
+
+    /// The beginning was left out.
+    pub(crate) fn is_truncated(&self) -> bool {
+        self.skipped != Some(0)
+    }
+}
+
+/// Where a log was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// Nowhere: nothing has run, or what it printed is lost.
+    Nowhere,
+    /// On its cluster.
+    Cluster,
+    /// In our store.
+    Copy,
+}
+
+impl Source {
+    /// A stable word.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Source::Nowhere => "none",
+            Source::Cluster => "cluster",
+            Source::Copy => "copy",
+        }
+    }
+}
+
+/// One attempt on one cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) attempt: Attempt,
+    pub(crate) cluster: ClusterName,
+}
+
+/// The last `keep` bytes that a job printed, in its latest attempt or in a given one.
+///
+/// # Errors
+/// When there is no such job; a cluster that does not answer is no error.
+pub(crate) async fn last_lines(
+    plane: &Plane,
+    job: &JobId,
+    attempt: Option<Attempt>,
+    keep: usize,
+) -> Result<Lines, Failure> {
+    let Some(run) = find_run(plane, job, attempt).await? else { return Ok(Lines::nothing(None)) };
+    read(plane, job, run, keep).await
+}
+
+/// What one attempt printed.
+async fn read(plane: &Plane, job: &JobId, run: Run, keep: usize) -> Result<Lines, Failure> {
+    // A run that did not get there is somebody else's, if its id is there.
+    if let Some(client) = plane.lanes.client(&run.cluster)
+        && has_begun(plane, job, run.attempt).await?
+    {
+        let id = SubmissionId::of(job, run.attempt);
+        if let Some((text, skipped)) = from_cluster(&client, id.as_str(), keep).await {
+            return Ok(Lines { text, skipped, source: Source::Cluster, run: Some(run) });
+        }
+    }
+    let (job, attempt) = (job.clone(), run.attempt);
+    let copy = plane.stored(move |store| store.logs(&job, Some(attempt))).await?;
+    Ok(match copy {
+        Some(copy) => {
+            let text = as_text(copy.text);
+            let from = text.ceil_char_boundary(text.len().saturating_sub(keep));
+            Lines {
+                skipped: (!copy.truncated).then_some(from as u64),
+                text: text[from..].to_owned(),
+                source: Source::Copy,
+                run: Some(run),
+            }
+        }
+        None => Lines::nothing(Some(run)),
+    })
+}
+
+/// Has this attempt been seen on its cluster, as ours?
+async fn has_begun(plane: &Plane, job: &JobId, attempt: Attempt) -> Result<bool, Failure> {
+    let id = job.clone();
+    let place = plane.driver.read(move |core| place(core, &id)).await?;
+    if let Some(Whereabouts::On { run, arrived }) = place
+        && run.attempt == attempt
+    {
+        return Ok(arrived);
+    }
+    let id = job.clone();
+    let attempts = plane.stored(move |store| store.attempts(&id)).await?;
+    let record = attempts.into_iter().find(|record| record.live.attempt == attempt);
+    Ok(record.is_some_and(|record| record.outcome != AttemptOutcome::NotStarted))
+}
+
+/// Ray's own answer first: it is what its users know. Ray cannot answer for a log that is
+/// not UTF-8, or takes too long for a huge one; the end of the file is there even then.
+async fn from_cluster(client: &RayClient, id: &str, keep: usize) -> Option<(String, Option<u64>)> {
+    match tokio::time::timeout(PATIENCE, client.logs(id, keep)).await {
+        Ok(Ok(Some(logs))) => return Some((logs.text, Some(logs.skipped))),
+        Ok(Ok(None)) => return None,
+        Ok(Err(error)) if error.kind == Failed::Unreachable => return None,
+        Ok(Err(error)) => tracing::debug!(%error, "reading the driver's file instead"),
+        Err(_) => tracing::debug!(id, "reading the driver's file instead: it takes too long"),
+    }
+    let file = async {
+        let node = client.job(id).await.ok()??.driver_node_id?;
+        client.driver_log(id, &node, ALL_LINES, keep).await.ok()?
+    };
+    let bytes = tokio::time::timeout(PATIENCE, file).await.ok()??;
+    let skipped = (bytes.len() < keep).then_some(0);
+    Some((as_text(String::from_utf8_lossy(&bytes).into_owned()), skipped))
+}
+
+/// A file's content as Ray shows it: Python reads every line end as `\n`, and progress bars
+/// write `\r`.
+fn as_text(content: String) -> String {
+    if content.contains('\r') { content.replace("\r\n", "\n").replace('\r', "\n") } else { content }
+}
+
+/// The attempt that is meant, and where it is or was.
+async fn find_run(plane: &Plane, job: &JobId, attempt: Option<Attempt>) -> Result<Option<Run>, Failure> {
+    let id = job.clone();
+    let place = plane.driver.read(move |core| place(core, &id)).await?;
+    let latest = match place {
+        None => return Err(Refusal::UnknownJob { job: job.clone() }.into()),
+        Some(Whereabouts::On { run, .. } | Whereabouts::Ended { run: Some(run) }) => Some(run),
+        Some(Whereabouts::Waiting | Whereabouts::Ended { run: None }) => None,
+    };
+    if let Some(run) = latest.filter(|run| attempt.is_none_or(|wanted| wanted == run.attempt)) {
+        return Ok(Some(run));
+    }
+    let id = job.clone();
+    let ended = plane.stored(move |store| store.attempts(&id)).await?;
+    let mut runs = ended.into_iter().map(|a| Run { attempt: a.live.attempt, cluster: a.live.cluster });
+    Ok(match attempt {
+        Some(wanted) => runs.find(|run| run.attempt == wanted),
+        None => runs.last(),
+    })
+}
+
+/// Where a job is, as far as its log is concerned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Whereabouts {
+    /// In a queue.
+    Waiting,
+    /// On a cluster, or on the way there.
+    On { run: Run, arrived: bool },
+    /// Over. No run: stopped while it waited.
+    Ended { run: Option<Run> },
+}
+
+/// `None`: no such job, or one that prints to its caller.
+fn place(core: &Core, job: &JobId) -> Option<Whereabouts> {
+    core.job(job).filter(|record| record.work.kind == Kind::Job).map(place_of)
+}
+
+fn place_of(record: &JobRecord) -> Whereabouts {
+    match &record.phase {
+        Phase::Waiting { .. } => Whereabouts::Waiting,
+        Phase::Live(live) => Whereabouts::On {
+            run: Run { attempt: live.attempt, cluster: live.cluster.clone() },
+            arrived: live.has_arrived(),
+        },
+        Phase::Ended(ended) => Whereabouts::Ended {
+            run: ended.cluster.clone().map(|cluster| Run { attempt: Attempt(record.attempts), cluster }),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_shown_as_ray_shows_it() {
+        assert_eq!(as_text("1%\r2%\r\ndone\n".to_owned()), "1%\n2%\ndone\n");
+        assert_eq!(as_text("plain\n".to_owned()), "plain\n");
+    }
+}

@@ -1,0 +1,255 @@
+//! A job's log as it is written: while the job waits, over a cluster that cannot be
+//! reached for a while, over attempts on several clusters, to its end.
+
+use std::time::Duration;
+
+use multicluster_ray::LogTail;
+use multicluster_types::{JobId, SubmissionId};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep, timeout},
+};
+
+use super::{
+    LONGEST, Lines, Run, Source, Whereabouts, place, read,
+    seam::{Rest, Sent, Skip},
+};
+use crate::{engine::driver::Failure, front::plane::Plane};
+
+/// How often is looked where the job is. The driver answers in microseconds.
+const LOOK: Duration = Duration::from_millis(500);
+/// Between two tries to reach a cluster that has nothing new to say: doubled each time.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+/// Ray closes a log about 3 s after the job's end.
+const CLOSES_WITHIN: Duration = Duration::from_secs(8);
+/// Well below the 4 MiB that Ray's client takes.
+const LONGEST_PIECE: usize = 1 << 20;
+
+/// Why a log is no longer followed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Ended {
+    /// The control plane is stopping, or cannot read its store.
+    #[error(transparent)]
+    Failed(#[from] Failure),
+    /// Nobody listens any more.
+    #[error("the client is gone")]
+    Unheard,
+}
+
+/// Some of a log, as it is passed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// Of what an attempt printed, `from` this many bytes on.
+    Log { run: Run, from: u64, text: String },
+    /// A word of our own: whole lines.
+    Note(String),
+}
+
+impl Piece {
+    /// As it is printed.
+    pub(crate) fn into_text(self) -> String {
+        match self {
+            Self::Log { text, .. } | Self::Note(text) => text,
+        }
+    }
+}
+
+/// Passes a job's log on as it is written, until the job has ended and everything it
+/// printed was passed on, or the job is forgotten.
+///
+/// # Errors
+/// When it cannot go on; a cluster that does not answer is waited for.
+pub(crate) async fn follow(plane: Plane, job: JobId, out: mpsc::Sender<Piece>) -> Result<(), Ended> {
+    let (sent, pause) = (Sent::default(), SHORTEST_PAUSE);
+    let mut follower = Follower { plane, job, out, run: None, sent, closed: false, crowded: false, pause };
+    loop {
+        match follower.look().await? {
+            None | Some(Whereabouts::Ended { run: None }) => return follower.leave().await,
+            Some(Whereabouts::Ended { run: Some(run) }) => {
+                follower.enter(run).await?;
+                return follower.leave().await;
+            }
+            Some(Whereabouts::On { run, arrived: true }) => {
+                follower.enter(run.clone()).await?;
+                follower.relay(&run).await?;
+                follower.rest_a_while(&run).await?;
+            }
+            Some(Whereabouts::Waiting | Whereabouts::On { arrived: false, .. }) => follower.idle().await?,
+        }
+    }
+}
+
+struct Follower {
+    plane: Plane,
+    job: JobId,
+    out: mpsc::Sender<Piece>,
+    /// The attempt that is being passed on.
+    run: Option<Run>,
+    /// What of it was.
+    sent: Sent,
+    /// Ray itself said that there is no more of it.
+    closed: bool,
+    /// It was told that too many logs of the cluster are followed.
+    crowded: bool,
+    pause: Duration,
+}
+
+impl Follower {
+    async fn look(&self) -> Result<Option<Whereabouts>, Ended> {
+        let job = self.job.clone();
+        Ok(self.plane.driver.see(move |core| place(core, &job)).await?)
+    }
+
+    async fn idle(&self) -> Result<(), Ended> {
+        tokio::select! {
+            () = sleep(LOOK) => Ok(()),
+            () = self.out.closed() => Err(Ended::Unheard),
+        }
+    }
+
+    /// Another attempt begins: what is left of the one before comes first.
+    async fn enter(&mut self, run: Run) -> Result<(), Ended> {
+        if self.run.as_ref().is_some_and(|current| current.attempt == run.attempt) {
+            return Ok(());
+        }
+        if let Some(before) = self.run.clone() {
+            self.leave().await?;
+            let note = format!(
+                "[ray-multicluster] attempt {} on cluster {} ended; attempt {} on cluster {}:\n",
+                before.attempt, before.cluster, run.attempt, run.cluster
+            );
+            self.tell(&note).await?;
+        }
+        (self.run, self.sent, self.closed, self.pause) = (Some(run), Sent::default(), false, SHORTEST_PAUSE);
+        self.crowded = false;
+        Ok(())
+    }
+
+    /// Passes on what the cluster sends, until it closes, breaks, or the attempt is over.
+    async fn relay(&mut self, run: &Run) -> Result<(), Ended> {
+        let Some(client) = self.plane.lanes.client(&run.cluster) else { return Ok(()) };
+        // Whoever has to wait misses nothing: Ray's tail begins at the first byte, and once the
+        // attempt is over its log is read in one piece.
+        let Some(_place) = self.plane.bounds.tail(&run.cluster) else {
+            if !std::mem::replace(&mut self.crowded, true) {
+                let note = format!(
+                    "[ray-multicluster] too many logs of cluster {} are being followed; this one continues when another ends\n",
+                    run.cluster
+                );
+                self.tell(&note).await?;
+            }
+            return Ok(());
+        };
+        let id = SubmissionId::of(&self.job, run.attempt);
+        let mut tail: LogTail = match client.tail(id.as_str()).await {
+            Ok(Some(tail)) => tail,
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                tracing::debug!(job = %self.job, cluster = %run.cluster, %error, "cannot follow; trying again");
+                return Ok(());
+            }
+        };
+        self.closed = false;
+        let mut skip = Skip::new(&self.sent);
+        let mut over_since: Option<Instant> = None;
+        loop {
+            tokio::select! {
+                piece = tail.next() => match piece {
+                    Some(Ok(text)) => self.pass(skip.pass(&text)).await?,
+                    Some(Err(error)) => {
+                        tracing::debug!(job = %self.job, cluster = %run.cluster, %error, "the log broke off");
+                        return Ok(());
+                    }
+                    None => {
+                        self.closed = true;
+                        return Ok(());
+                    }
+                },
+                () = sleep(LOOK) => {
+                    if self.is_on(run).await? {
+                        over_since = None;
+                    } else if over_since.get_or_insert_with(Instant::now).elapsed() > CLOSES_WITHIN {
+                        return Ok(());
+                    }
+                }
+                () = self.out.closed() => return Err(Ended::Unheard),
+            }
+        }
+    }
+
+    async fn is_on(&self, run: &Run) -> Result<bool, Ended> {
+        Ok(matches!(self.look().await?, Some(Whereabouts::On { run: current, .. }) if current == *run))
+    }
+
+    /// Before the cluster is asked again, unless the attempt is over. A log that Ray closed
+    /// most often means that we are about to learn of the end.
+    async fn rest_a_while(&mut self, run: &Run) -> Result<(), Ended> {
+        let until = Instant::now() + self.pause;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        while Instant::now() < until && self.is_on(run).await? {
+            self.idle().await?;
+        }
+        Ok(())
+    }
+
+    /// The attempt is over: what the stream left out is read from wherever it can be.
+    async fn leave(&mut self) -> Result<(), Ended> {
+        let Some(run) = self.run.clone() else { return Ok(()) };
+        // A huge log that Ray has closed in good order is not read a second time.
+        if self.closed && self.sent.bytes() > LONGEST as u64 {
+            return Ok(());
+        }
+        let reading = async {
+            let _turn = self.plane.bounds.rest_of_log().await;
+            timeout(CLOSES_WITHIN * 2, read(&self.plane, &self.job, run.clone(), LONGEST)).await
+        };
+        let lines = tokio::select! {
+            lines = reading => lines,
+            () = self.out.closed() => return Err(Ended::Unheard),
+        };
+        let Ok(lines) = lines else { return self.tell_loss(&run).await };
+        let Lines { text, skipped, source, .. } = lines?;
+        if source == Source::Nowhere {
+            return if self.closed { Ok(()) } else { self.tell_loss(&run).await };
+        }
+        match self.sent.rest(&text, skipped) {
+            Rest::Continues(rest) => {
+                let rest = rest.to_owned();
+                self.pass(&rest).await
+            }
+            Rest::AfterGap(rest) => {
+                let rest = rest.to_owned();
+                self.tell("[ray-multicluster] some lines are missing here\n").await?;
+                self.pass(&rest).await
+            }
+        }
+    }
+
+    async fn tell_loss(&mut self, run: &Run) -> Result<(), Ended> {
+        let note = format!(
+            "[ray-multicluster] the end of the log is lost: cluster {} does not answer, and no copy was made\n",
+            run.cluster
+        );
+        self.tell(&note).await
+    }
+
+    /// A word of our own, on a line of its own.
+    async fn tell(&mut self, note: &str) -> Result<(), Ended> {
+        self.out.send(Piece::Note(note.to_owned())).await.map_err(|_| Ended::Unheard)
+    }
+
+    async fn pass(&mut self, text: &str) -> Result<(), Ended> {
+        let Some(run) = self.run.clone() else { return Ok(()) };
+        let mut left = text;
+        while !left.is_empty() {
+            let (text, rest) = left.split_at(left.floor_char_boundary(LONGEST_PIECE));
+            let piece = Piece::Log { run: run.clone(), from: self.sent.bytes(), text: text.to_owned() };
+            self.out.send(piece).await.map_err(|_| Ended::Unheard)?;
+            self.sent.add(text);
+            self.pause = SHORTEST_PAUSE;
+            left = rest;
+        }
+        Ok(())
+    }
+}

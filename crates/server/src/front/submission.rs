@@ -1,0 +1,293 @@
+//! What a caller asked for, checked: whatever Ray would accept and then fail is refused
+//! here, with a reason.
+//!
+//! Both APIs end up here. [`JobRequest::check`] is for one job; [`check_all`] for many
+//! looks at all of them without waiting, and asks for all their packages at once.
+
+mod folders;
+mod hints;
+mod runtime_env;
+mod wishes;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use multicluster_api::codes;
+use multicluster_core::Parent;
+use multicluster_types::{
+    EntrypointResources, JobId, MAX_HOME, Payload, Quantity, Resources, RuntimeEnv, Work,
+};
+
+pub(crate) use wishes::{Wishes, parent_names, selector};
+
+use crate::{
+    engine::{driver::NewJob, off_thread::off_thread},
+    front::{access::Caller, plane::Plane},
+    problem::Problem,
+};
+
+/// The longest entrypoint.
+const MAX_ENTRYPOINT: usize = 64 << 10;
+/// The largest job, as JSON.
+const MAX_PAYLOAD: usize = 1 << 20;
+/// The most keys in the metadata, and in the label selector.
+const MAX_METADATA: usize = 128;
+const MAX_METADATA_KEY: usize = 256;
+const MAX_METADATA_VALUE: usize = 16 << 10;
+
+/// Everything a caller may say about a job, before it is checked.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct JobRequest {
+    pub(crate) id: Option<String>,
+    pub(crate) entrypoint: String,
+    pub(crate) runtime_env: RuntimeEnv,
+    /// Folders of the submitter's machine, and the package that stands for each.
+    pub(crate) folders: BTreeMap<String, String>,
+    /// The package of the SDK that submits it.
+    pub(crate) sdk: Option<String>,
+    pub(crate) metadata: BTreeMap<String, String>,
+    /// What it needs of its cluster.
+    pub(crate) needs: Resources,
+    /// Ray's `entrypoint_*`.
+    pub(crate) reserve: EntrypointResources,
+    /// The submitter's home directory.
+    pub(crate) home: Option<String>,
+    pub(crate) wishes: Wishes,
+    /// Without an id it is a new job, even if an identical one is still queued.
+    pub(crate) always_new: bool,
+}
+
+/// Right in itself; its packages are not looked up yet.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    id: Option<JobId>,
+    work: Work,
+    parent: Option<Parent>,
+    payload: Payload,
+    /// The `gcs://` URIs of its runtime_env, and those that stand for folders.
+    uris: Vec<String>,
+    always_new: bool,
+}
+
+/// Package URI → SHA-256 of what is stored under it.
+type FoundPackages = BTreeMap<String, String>;
+
+impl JobRequest {
+    /// Checks all of it, its packages included.
+    pub(crate) async fn check(self, plane: &Plane, caller: &Caller) -> Result<NewJob, Problem> {
+        let checked = self.check_alone()?;
+        let found = find(plane, caller, checked.uris.iter().cloned().collect()).await?;
+        Ok(checked.finish(&found)?.owned_by(caller.owner.clone()))
+    }
+
+    /// Checks all that can be checked without asking anybody.
+    pub(crate) fn check_alone(mut self) -> Result<Checked, Problem> {
+        hints::fill(&mut self)?;
+        let JobRequest {
+            id,
+            entrypoint,
+            runtime_env,
+            folders,
+            sdk,
+            metadata,
+            needs,
+            reserve,
+            home,
+            wishes,
+            always_new,
+        } = self;
+        let id = id.map(JobId::new).transpose().map_err(|error| Problem::told(codes::BAD_JOB, &error))?;
+        check_entrypoint(&entrypoint)?;
+        check_texts("metadata", &metadata)?;
+        check_texts("entrypoint_label_selector", &reserve.label_selector)?;
+        check_home(home.as_deref())?;
+        let folders = folders::check(folders)?;
+        let size = runtime_env::check(&runtime_env, &folders)?;
+        let mut uris = runtime_env::packages(&runtime_env)?;
+        uris.extend(folders.values().cloned());
+        if let Some(uri) = &sdk {
+            check_sdk(uri)?;
+            uris.push(uri.clone());
+        }
+        let labels = selector("entrypoint_label_selector", reserve.label_selector.clone())?;
+        let (work, parent) = wishes.check(Work { labels, ..Work::job(&needs, reserved(&reserve)?) })?;
+        let packages = BTreeMap::new();
+        let payload = Payload { entrypoint, runtime_env, metadata, reserve, home, folders, packages, sdk };
+        check_size(size, &payload)?;
+        Ok(Checked { id, work, parent, payload, uris, always_new })
+    }
+}
+
+impl Checked {
+    /// What it needs, and the job it comes from: enough to ask what would become of it.
+    pub(crate) fn into_work(self) -> (Work, Option<Parent>) {
+        (self.work, self.parent)
+    }
+
+    fn finish(self, found: &FoundPackages) -> Result<NewJob, Problem> {
+        let Checked { id, work, parent, mut payload, uris, always_new } = self;
+        for uri in uris {
+            let Some(sha256) = found.get(&uri) else { return Err(missing_package(&uri)) };
+            payload.packages.insert(uri, sha256.clone());
+        }
+        let job = NewJob::job(id, work, payload, parent);
+        Ok(if always_new { job.always_new() } else { job })
+    }
+}
+
+/// Many at once, each on its own, in order. Nothing is waited for unless one of them
+/// names a package.
+pub(crate) async fn check_all(
+    plane: &Plane,
+    caller: &Caller,
+    checked: Vec<Result<Checked, Problem>>,
+) -> Result<Vec<Result<NewJob, Problem>>, Problem> {
+    let uris: BTreeSet<_> = checked.iter().flatten().flat_map(|job| job.uris.iter().cloned()).collect();
+    let found = find(plane, caller, uris).await?;
+    let finish = |job: Checked| Ok(job.finish(&found)?.owned_by(caller.owner.clone()));
+    Ok(checked.into_iter().map(|job| job.and_then(finish)).collect())
+}
+
+/// Those of these packages that we have of this caller.
+async fn find(plane: &Plane, caller: &Caller, uris: BTreeSet<String>) -> Result<FoundPackages, Problem> {
+    if uris.is_empty() {
+        return Ok(FoundPackages::new());
+    }
+    let (packages, caller) = (Arc::clone(&plane.packages), caller.clone());
+    let looked = off_thread(move || {
+        let mut found = FoundPackages::new();
+        for uri in uris {
+            if let Some(package) = packages.find(&caller.package(runtime_env::package_name(&uri)))? {
+                found.insert(uri, package.sha256);
+            }
+        }
+        Ok::<_, Problem>(found)
+    });
+    looked.await?
+}
+
+fn missing_package(uri: &str) -> Problem {
+    let hint = format!(
+        "upload it first: PUT /api/packages/gcs/{} (`ray job submit --working-dir` does it by itself)",
+        runtime_env::package_name(uri)
+    );
+    Problem::new(codes::MISSING_PACKAGE, format!("package {uri} was not uploaded")).hint(hint)
+}
+
+fn check_entrypoint(entrypoint: &str) -> Result<(), Problem> {
+    if entrypoint.trim().is_empty() {
+        let problem = Problem::new(codes::BAD_JOB, "entrypoint is empty");
+        return Err(problem.hint("give the shell command to run, such as \"python train.py\""));
+    }
+    if entrypoint.contains('\0') {
+        let problem = Problem::new(codes::BAD_JOB, "entrypoint contains a NUL character");
+        return Err(problem.hint("shells do not accept it"));
+    }
+    if entrypoint.len() > MAX_ENTRYPOINT {
+        let message =
+            format!("entrypoint has {} bytes, at most {MAX_ENTRYPOINT} are allowed", entrypoint.len());
+        return Err(Problem::new(codes::BAD_JOB, message).hint("put long scripts into working_dir"));
+    }
+    Ok(())
+}
+
+fn check_sdk(uri: &str) -> Result<(), Problem> {
+    if !uri.starts_with(runtime_env::PACKAGE) || !uri.ends_with(".zip") {
+        let start: String = uri.chars().take(80).collect();
+        let problem = Problem::new(codes::BAD_JOB, format!("sdk {start:?} is not a package"));
+        return Err(
+            problem.hint("upload the folder of the Python package as a zip, and write gcs://NAME.zip")
+        );
+    }
+    runtime_env::check_package_name(uri)
+}
+
+fn check_texts(what: &str, texts: &BTreeMap<String, String>) -> Result<(), Problem> {
+    if texts.len() > MAX_METADATA {
+        let message = format!("{what} has {} keys, at most {MAX_METADATA} are allowed", texts.len());
+        return Err(Problem::new(codes::BAD_JOB, message).hint("put larger data into working_dir"));
+    }
+    for (key, value) in texts {
+        if key.len() > MAX_METADATA_KEY || value.len() > MAX_METADATA_VALUE {
+            let key: String = key.chars().take(40).collect();
+            let message = format!("{what} {key:?} is too long");
+            let hint = format!("keys have up to {MAX_METADATA_KEY} bytes, values up to {MAX_METADATA_VALUE}");
+            return Err(Problem::new(codes::BAD_JOB, message).hint(hint));
+        }
+    }
+    Ok(())
+}
+
+fn check_home(home: Option<&str>) -> Result<(), Problem> {
+    let Some(home) = home else { return Ok(()) };
+    if !home.starts_with('/') || home.len() > MAX_HOME || home.contains(char::is_control) {
+        let start: String = home.chars().take(40).collect();
+        let problem = Problem::new(
+            codes::BAD_JOB,
+            format!("home {start:?} is not an absolute path of up to {MAX_HOME} bytes"),
+        );
+        return Err(problem.hint("give the submitter's home directory, such as /home/zorro, or leave it out"));
+    }
+    Ok(())
+}
+
+/// What Ray sets aside for the entrypoint.
+fn reserved(reserve: &EntrypointResources) -> Result<Resources, Problem> {
+    let amount = |name: &str, value: Result<Quantity, _>| {
+        value.map_err(|error| Problem::told(codes::BAD_JOB, &error).about(name))
+    };
+    let mut reserved = Resources::default();
+    if let Some(cpus) = reserve.num_cpus {
+        reserved.cpu = amount("entrypoint_num_cpus", Quantity::from_f64(cpus))?;
+    }
+    if let Some(gpus) = reserve.num_gpus {
+        reserved.gpu = amount("entrypoint_num_gpus", Quantity::from_f64(gpus))?;
+    }
+    if let Some(memory) = reserve.memory {
+        reserved.memory = amount("entrypoint_memory", Quantity::whole(memory))?;
+    }
+    for (name, value) in &reserve.resources {
+        if let Some(field) = own_field(name) {
+            let problem = Problem::new(codes::BAD_JOB, format!("entrypoint_resources contains {name}"));
+            return Err(problem.hint(format!("use {field} for it: Ray fails such a job after accepting it")));
+        }
+        let shown: String = name.chars().take(40).collect();
+        let value = amount(&format!("entrypoint_resources {shown:?}"), Quantity::from_f64(*value))?;
+        reserved
+            .set(name, value)
+            .map_err(|error| Problem::told(codes::BAD_JOB, &error).about("entrypoint_resources"))?;
+    }
+    Ok(reserved)
+}
+
+fn own_field(name: &str) -> Option<&'static str> {
+    match name {
+        "CPU" => Some("entrypoint_num_cpus"),
+        "GPU" => Some("entrypoint_num_gpus"),
+        "memory" => Some("entrypoint_memory"),
+        _ => None,
+    }
+}
+
+/// Writing it out only to measure it would cost more than all other checks together, so
+/// that is done where a cheap estimate says that it might be too large.
+fn check_size(estimate: usize, payload: &Payload) -> Result<(), Problem> {
+    let texts =
+        |texts: &BTreeMap<String, String>| texts.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>();
+    let estimate = estimate + payload.entrypoint.len() + texts(&payload.metadata) + texts(&payload.folders);
+    // One byte may become six: \u0000.
+    if estimate < MAX_PAYLOAD / 8 {
+        return Ok(());
+    }
+    let size = serde_json::to_vec(payload).map_or(usize::MAX, |json| json.len());
+    if size > MAX_PAYLOAD {
+        let message = format!("the job has {size} bytes as JSON, at most {MAX_PAYLOAD} are allowed");
+        return Err(Problem::new(codes::TOO_LARGE, message).hint("put large data into working_dir"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

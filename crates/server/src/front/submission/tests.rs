@@ -1,0 +1,226 @@
+use multicluster_types::{OnClusterLoss, Tag};
+use serde_json::json;
+
+use super::*;
+
+fn a_job() -> JobRequest {
+    JobRequest { entrypoint: "python x.py".into(), ..JobRequest::default() }
+}
+
+fn with_env(env: serde_json::Value) -> JobRequest {
+    JobRequest { runtime_env: serde_json::from_value(env).unwrap(), ..a_job() }
+}
+
+fn with_hints(hints: &[(&str, &str)]) -> JobRequest {
+    let metadata = hints.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    JobRequest { metadata, ..a_job() }
+}
+
+fn refused(job: JobRequest) -> Problem {
+    job.check_alone().unwrap_err()
+}
+
+#[test]
+fn hints_in_the_metadata_say_what_the_fields_leave_out() {
+    let job = with_hints(&[
+        ("a", "b"),
+        ("multicluster.arch", "aarch64"),
+        ("multicluster.home", "/home/zorro"),
+        ("multicluster.max_retries", "2"),
+        ("multicluster.needs", "cpu=16,memory=32GiB"),
+        ("multicluster.on_cluster_loss", "requeue"),
+        ("multicluster.parent_cluster", "mac"),
+        ("multicluster.parent_job", "outer"),
+        ("multicluster.preferred_cluster", "mac"),
+        ("multicluster.priority", "-7"),
+        ("multicluster.required", "true"),
+        ("multicluster.tags", "linux, x86_64,"),
+        ("zzz", "c"),
+    ]);
+    let checked = job.clone().check_alone().unwrap();
+    let work = &checked.work;
+    assert_eq!(work.preference.as_ref().map(|p| (p.cluster.as_str(), p.required)), Some(("mac", true)));
+    assert_eq!(work.tags.iter().map(Tag::as_str).collect::<Vec<_>>(), ["linux", "x86_64"]);
+    assert_eq!((work.priority.0, work.retry.max_retries), (-7, 2));
+    assert_eq!(work.platform.as_ref().unwrap().to_string(), "arm64");
+    assert_eq!(work.demand.to_string(), "CPU 16, memory 32 GiB");
+    assert!(work.on_one_node().is_empty() && work.burdens_head(), "its driver reserves none of it");
+    assert_eq!(work.retry.on_cluster_loss, OnClusterLoss::Requeue);
+    assert_eq!(checked.parent.as_ref().map(|p| p.job.as_str()), Some("outer"));
+    assert_eq!(checked.payload.home.as_deref(), Some("/home/zorro"));
+    assert_eq!(checked.payload.metadata.len(), 13, "the metadata stays as it was");
+
+    let wishes = Wishes { priority: Some(3), preferred_cluster: Some("centos".into()), ..Wishes::default() };
+    let job = JobRequest { wishes, ..job };
+    let checked = job.check_alone().unwrap();
+    assert_eq!(checked.work.priority.0, 3, "a field goes before a hint");
+    assert_eq!(checked.work.preference.unwrap().cluster.as_str(), "centos");
+}
+
+#[test]
+fn a_hint_that_cannot_be_used_is_named_with_what_can() {
+    let problem = refused(with_hints(&[("multicluster.prefered_cluster", "mac")]));
+    assert_eq!(problem.code, "bad_hint");
+    let hint = problem.hint.unwrap();
+    assert!(
+        hint.starts_with("did you mean multicluster.preferred_cluster? known names: multicluster."),
+        "{hint}"
+    );
+    for (name, value) in [
+        ("multicluster.required", "yes"),
+        ("multicluster.priority", "high"),
+        ("multicluster.priority", "99999999999"),
+        ("multicluster.max_retries", "-1"),
+        ("multicluster.on_cluster_loss", "panic"),
+        ("multicluster.dedup", "never"),
+        ("multicluster.needs", "16"),
+        ("multicluster.needs", "cpu=much"),
+        ("multicluster.parent_job", "alone"),
+        ("multicluster.", ""),
+    ] {
+        let problem = refused(with_hints(&[(name, value)]));
+        assert_eq!(problem.code, "bad_hint", "{name}={value}: {problem}");
+    }
+    let problem = refused(with_hints(&[("multicluster.required", "true")]));
+    assert!(problem.message.contains("no preferred_cluster"), "{problem}");
+}
+
+#[test]
+fn what_the_entrypoint_reserves_is_the_demand() {
+    let reserve = EntrypointResources {
+        num_cpus: Some(0.5),
+        num_gpus: Some(1.0),
+        memory: Some(1 << 30),
+        resources: [("tpu".to_owned(), 2.0)].into(),
+        ..EntrypointResources::default()
+    };
+    let demand = reserved(&reserve).unwrap();
+    assert_eq!(demand.to_string(), "CPU 0.5, GPU 1, memory 1 GiB, tpu 2");
+}
+
+#[test]
+fn amounts_that_ray_accepts_and_fails_are_refused() {
+    let reserve = EntrypointResources::default;
+    let custom =
+        |name: &str, value| EntrypointResources { resources: [(name.to_owned(), value)].into(), ..reserve() };
+    for (reserve, said) in [
+        (EntrypointResources { num_cpus: Some(-1.0), ..reserve() }, "entrypoint_num_cpus: -1 is negative"),
+        (EntrypointResources { num_gpus: Some(f64::NAN), ..reserve() }, "entrypoint_num_gpus: \"NaN\""),
+        (
+            EntrypointResources { memory: Some(10u64.pow(15)), ..reserve() },
+            "entrypoint_memory: 1e15 is too large",
+        ),
+        (custom("CPU", 1.0), "entrypoint_resources contains CPU"),
+        (custom("GPU", 1.0), "entrypoint_resources contains GPU"),
+        (custom("memory", 1.0), "entrypoint_resources contains memory"),
+        (custom("gpu", 1.0), "entrypoint_resources: unknown resource \"gpu\""),
+        (custom("a b", 1.0), "entrypoint_resources: resource name"),
+        (custom("x", -2.0), "entrypoint_resources \"x\": -2 is negative"),
+    ] {
+        let problem = refused(JobRequest { reserve, ..a_job() });
+        assert!(problem.message.starts_with(said), "{problem}");
+        assert!(problem.hint.is_some());
+    }
+}
+
+#[test]
+fn a_runtime_env_that_ray_accepts_and_fails_is_refused() {
+    let deep = (0..40).fold(json!(1), |inner, _| json!([inner]));
+    for (env, said) in [
+        (json!({"env_vars": {"A": 1}}), "runtime_env.env_vars \"A\" is a number, not text"),
+        (json!({"env_vars": ["A"]}), "runtime_env.env_vars is a list"),
+        (json!({"working_dir": "."}), "runtime_env.working_dir \".\" is a path on your machine"),
+        (json!({"working_dir": "src/x"}), "runtime_env.working_dir"),
+        (json!({"working_dir": "C:\\x"}), "runtime_env.working_dir"),
+        (json!({"working_dir": 5}), "runtime_env.working_dir holds a number"),
+        (json!({"py_modules": "x"}), "runtime_env.py_modules is text, not a list"),
+        (json!({"py_modules": ["./m"]}), "runtime_env.py_modules \"./m\" is a path on your machine"),
+        (json!({"working_dir": "gcs://../../etc/passwd"}), "\"gcs://../../etc/passwd\" cannot be"),
+        (json!({"working_dir": "gcs://"}), "\"gcs://\" cannot be"),
+        (json!({"working_dir": "gcs://.."}), "\"gcs://..\" cannot be"),
+        (json!({"x": deep}), "runtime_env is nested"),
+    ] {
+        let problem = refused(with_env(env));
+        assert!(problem.message.starts_with(said), "{problem}");
+    }
+    for fine in [
+        json!({"working_dir": "/data/project", "env_vars": {"A": "1"}, "conda": "ts"}),
+        json!({"working_dir": "https://h/x.zip", "py_modules": null, "env_vars": null}),
+    ] {
+        assert!(with_env(fine).check_alone().unwrap().uris.is_empty());
+    }
+    let uris = with_env(json!({"working_dir": "gcs://a.zip", "py_modules": ["gcs://b.zip", "s3://c"]}));
+    assert_eq!(uris.check_alone().unwrap().uris, ["gcs://a.zip", "gcs://b.zip"]);
+}
+
+#[test]
+fn the_sdk_of_a_job_is_a_package_that_was_uploaded() {
+    let with = |uri: &str| JobRequest { sdk: Some(uri.to_owned()), ..a_job() };
+    let checked = with("gcs://_ray_pkg_0123456789abcdef.zip").check_alone().unwrap();
+    assert_eq!(checked.uris, ["gcs://_ray_pkg_0123456789abcdef.zip"]);
+    assert_eq!(checked.payload.sdk, Some(checked.uris[0].clone()));
+    for (uri, said) in [
+        ("", "sdk \"\" is not a package"),
+        ("s3://bucket/sdk.zip", "sdk \"s3://bucket/sdk.zip\" is not a package"),
+        ("gcs://sdk.whl", "sdk \"gcs://sdk.whl\" is not a package"),
+        ("gcs://../sdk.zip", "\"gcs://../sdk.zip\" cannot be the URI of a package"),
+    ] {
+        let problem = refused(with(uri));
+        assert_eq!(problem.code, "bad_job");
+        assert!(problem.message.starts_with(said), "{problem}");
+    }
+}
+
+#[test]
+fn packages_stand_for_folders() {
+    let with = |env: serde_json::Value, packages: serde_json::Value| JobRequest {
+        folders: serde_json::from_value(packages).unwrap(),
+        ..with_env(env)
+    };
+    let packages = json!({"/a/b/": "gcs://a.zip", "/a/b": "gcs://a.zip", "./m": "gcs://m.zip"});
+    let env = json!({"working_dir": "gcs://w.zip", "py_modules": ["./m/", "/c"]});
+    let checked = with(env, packages).check_alone().unwrap();
+    assert_eq!(checked.uris, ["gcs://w.zip", "gcs://m.zip", "gcs://a.zip"]);
+    let folders = json!({"./m": "gcs://m.zip", "/a/b": "gcs://a.zip"});
+    assert_eq!(serde_json::to_value(&checked.payload.folders).unwrap(), folders);
+
+    let many: BTreeMap<_, _> = (0..65).map(|n| (format!("/{n}"), "gcs://a.zip")).collect();
+    for (packages, said) in [
+        (json!({"": "gcs://a.zip"}), "packages: \"\" is not a folder"),
+        (json!({"/": "gcs://a.zip"}), "packages: \"/\" is not a folder"),
+        (json!({"s3://a": "gcs://a.zip"}), "packages: \"s3://a\" is not a folder"),
+        (json!({"x".repeat(5000): "gcs://a.zip"}), "packages: \"xxx"),
+        (json!({"/a": "s3://a.zip"}), "packages: \"s3://a.zip\" stands for \"/a\" and is no package"),
+        (json!({"/a": "/b"}), "packages: \"/b\" stands for"),
+        (json!({"/a": "gcs://../x"}), "\"gcs://../x\" cannot be the URI of a package"),
+        (json!({"/a": "gcs://a.zip", "/a/": "gcs://b.zip"}), "packages: two stand for \"/a\""),
+        (json!(many), "packages has 65 entries"),
+    ] {
+        let problem = refused(with(json!({}), packages));
+        assert_eq!(problem.code, "bad_job");
+        assert!(problem.message.starts_with(said), "{problem}");
+    }
+    let other = with(json!({"working_dir": "./n"}), json!({"./m": "gcs://m.zip"}));
+    assert!(refused(other).message.contains("is a path on your machine"));
+}
+
+#[test]
+fn a_job_is_bounded() {
+    for entrypoint in ["", "  ", "a\0b", &"x".repeat(MAX_ENTRYPOINT + 1)] {
+        assert_eq!(refused(JobRequest { entrypoint: entrypoint.to_owned(), ..a_job() }).code, "bad_job");
+    }
+    let many = (0..1000).map(|i| (i.to_string(), String::new())).collect();
+    assert_eq!(refused(JobRequest { metadata: many, ..a_job() }).code, "bad_job");
+    assert_eq!(refused(with_hints(&[("k", &"v".repeat(20_000))])).code, "bad_job");
+    let big = with_env(json!({"x": "y".repeat(2 << 20)}));
+    assert_eq!(refused(big).status.as_u16(), 413);
+    for (id, said) in [("../x", "contains '/'"), ("", "is empty")] {
+        let problem = refused(JobRequest { id: Some(id.into()), ..a_job() });
+        assert!(problem.message.contains(said), "{problem}");
+    }
+    for home in ["home", "~", ""] {
+        assert_eq!(refused(JobRequest { home: Some(home.into()), ..a_job() }).code, "bad_job");
+    }
+    let wishes = Wishes { max_retries: Some(5000), ..Wishes::default() };
+    assert!(refused(JobRequest { wishes, ..a_job() }).message.contains("at most 1000"));
+}

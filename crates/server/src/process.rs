@@ -1,0 +1,301 @@
+//! Start, reload, stop.
+
+mod connections;
+mod descriptors;
+mod idle;
+mod listen;
+mod logging;
+mod notice;
+mod patience;
+mod reload;
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod soak;
+mod tls;
+
+use std::{
+    io::Write,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail};
+use multicluster_config::Config;
+use multicluster_core::{Core, Input};
+use multicluster_store::{Opened, StoreError};
+use multicluster_types::Span;
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+};
+
+pub use logging::{LogFormat, start_logging};
+pub use tls::TlsFiles;
+
+use self::notice::Notice;
+use crate::{
+    clock::Clock,
+    clusters::lanes::{Lanes, Shared},
+    engine::{
+        driver::{self, Command, Driver, Parts, Running},
+        events::Events,
+        samples::Samples,
+    },
+    front::{
+        access::Access,
+        bounds::Bounds,
+        http,
+        plane::Plane,
+        reload::{self as configuration, Reloader},
+        usage::Usage,
+    },
+    metrics::Metrics,
+};
+
+/// How to serve.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// `cluster.yaml`.
+    pub config: PathBuf,
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// Where everything durable is.
+    pub state_dir: PathBuf,
+    /// Names under which it is asked, besides the address itself; none: under any, unless the
+    /// address is of loopback.
+    pub names: Vec<String>,
+    /// Speak TLS with this certificate.
+    pub tls: Option<TlsFiles>,
+    /// The file of tokens.
+    pub tokens: PathBuf,
+    /// There must be some.
+    pub needs_tokens: bool,
+    /// Let anybody who can reach the address do anything.
+    pub insecure: bool,
+    /// End when nobody needed us for so long.
+    pub exit_when_idle: Option<Span>,
+}
+
+/// A control plane that runs, without a listener.
+pub struct Started {
+    /// What routes see.
+    pub plane: Plane,
+    running: Running,
+}
+
+/// Starts everything but the listener: the driver, and a lane for each cluster.
+///
+/// # Errors
+/// When the state cannot be read, or a policy cannot be used.
+pub fn start(config: Config, opened: Opened, config_path: Option<PathBuf>) -> anyhow::Result<Started> {
+    let Assembled { plane, parts, commands, inputs } = assemble(config, opened, config_path)?;
+    let running = driver::start(parts, commands, inputs)?;
+    Ok(Started { plane, running })
+}
+
+/// Everything there is to start.
+pub(crate) struct Assembled {
+    pub(crate) plane: Plane,
+    pub(crate) parts: Parts,
+    pub(crate) commands: mpsc::Receiver<Command>,
+    /// What the driver is told first.
+    pub(crate) inputs: Vec<Input>,
+}
+
+/// Puts the parts together; nothing happens before the driver is started.
+pub(crate) fn assemble(
+    config: Config,
+    mut opened: Opened,
+    config_path: Option<PathBuf>,
+) -> anyhow::Result<Assembled> {
+    let loaded = opened.store.load()?;
+    let clock = Clock::new();
+    let core = Core::rebuild(clock.now(), config.settings.clone(), loaded.durable)?;
+    let (metrics, events) = (Metrics::default(), Events::new());
+    let (driver, commands) = Driver::new(metrics.clone());
+    let bounds = Bounds::new(descriptors::connections(), &config.settings, metrics.clone());
+    let id: Arc<str> = loaded.plane.into();
+    let lanes = Lanes::new(Shared {
+        engine: Arc::new(driver.clone()),
+        reader: opened.own_reader,
+        packages: Arc::clone(&opened.packages),
+        clock: clock.clone(),
+        metrics: metrics.clone(),
+        plane: Arc::clone(&id),
+    });
+    let plane = Plane {
+        reloader: Reloader::new(config_path, driver.clone(), bounds.clone()),
+        driver,
+        lanes: lanes.clone(),
+        events: events.clone(),
+        metrics: metrics.clone(),
+        packages: opened.packages,
+        id,
+        started_at: clock.now(),
+        samples: Samples::default(),
+        access: Access::open(),
+        bounds,
+        usage: Usage::new(),
+        reader: opened.reader,
+    };
+    let parts = Parts {
+        core,
+        store: opened.store,
+        disk: plane.driver.disk.clone(),
+        clock: clock.clone(),
+        next_event: loaded.next_event,
+        lanes,
+        events,
+        metrics,
+    };
+    let configured = Input::Reload { settings: Box::new(config.settings), clusters: config.clusters };
+    plane.samples.keep_taking(plane.driver.clone(), plane.metrics.clone(), clock);
+    Ok(Assembled { plane, parts, commands, inputs: vec![configured] })
+}
+
+impl Started {
+    /// Commits what there is and ends. Jobs on the clusters go on.
+    ///
+    /// # Errors
+    /// When the last commit failed.
+    pub async fn stop(self) -> Result<(), StoreError> {
+        self.plane.lanes.close();
+        drop(self.plane.driver.send(Command::Stop).await);
+        let running = self.running;
+        let joined = tokio::task::spawn_blocking(move || running.join()).await;
+        joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+    }
+}
+
+/// Serves until a signal says to stop, or nobody needs us any more.
+///
+/// # Errors
+/// When it cannot start, or the store fails for good.
+pub async fn serve(options: Options) -> anyhow::Result<()> {
+    let config = configuration::read(&options.config)?;
+    let access = Access::by_file(&options.tokens, options.tls.is_some())?;
+    if options.needs_tokens && !access.is_on() {
+        bail!(
+            "there is no token in {}\n  hint: create one with ray-multicluster token create --tokens {}",
+            options.tokens.display(),
+            options.tokens.display()
+        );
+    }
+    check_protected(&options, &access)?;
+    let tls = options.tls.as_ref().map(TlsFiles::acceptor).transpose()?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let listener = TcpListener::bind(options.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}", options.listen))?;
+    let address = listener.local_addr()?;
+    let opened = open_state(&options.state_dir)?;
+    Notice::take_down_old(&options.state_dir)?;
+    let notice = Notice::of(&url(scheme, address, &options), &options.config)?.write(&options.state_dir)?;
+    config.warnings.iter().for_each(|warning| tracing::warn!(%warning, "configuration"));
+    let clusters = counted(config.clusters.len(), "cluster");
+    let mut started = start(config, opened, Some(options.config.clone()))?;
+    started.plane.access = access;
+    let plane = started.plane.clone();
+    let jobs = counted(plane.driver.read(Core::job_count).await?, "job");
+    let _watch = reload::watch(&options.config, plane.reloader.clone());
+    let signal = stop_signal();
+    let notice = notice.put_up()?;
+    // Whoever reads our output may have gone: that is no reason to stop.
+    drop(writeln!(
+        std::io::stdout(),
+        "ray-multicluster is ready at {scheme}://{address} ({clusters}, {jobs}, state in {})",
+        options.state_dir.display()
+    ));
+    let stop = async {
+        end(&plane, signal, options.exit_when_idle).await;
+        // Before the listener closes: who finds the notice finds us.
+        notice.take_down();
+    };
+    tokio::select! {
+        () = listen::serve(listener, tls, http::router(plane.clone(), address, &options.names), &plane.bounds, stop) => {}
+        () = failed(&started.running) => notice.take_down(),
+    }
+    started.stop().await.context("requests without an answer are lost; everything that was answered is kept")
+}
+
+/// Who can reach the address can run anything on the clusters, unless tokens say who may.
+fn check_protected(options: &Options, access: &Access) -> anyhow::Result<()> {
+    if options.listen.ip().is_loopback() || access.is_on() {
+        return Ok(());
+    }
+    if !options.insecure {
+        bail!(
+            "{} can be reached from other machines, and anyone there could run anything on your clusters\n  \
+             hint: create a token (ray-multicluster token create --owner NAME --role admin), listen on \
+             127.0.0.1, or pass --insecure if the network is yours alone",
+            options.listen
+        );
+    }
+    tracing::warn!(listen = %options.listen, "--insecure: anyone who can reach this address can run anything on the clusters");
+    Ok(())
+}
+
+/// Where programs on this machine find us. A certificate is for a name.
+fn url(scheme: &str, address: SocketAddr, options: &Options) -> String {
+    match options.names.first().filter(|_| options.tls.is_some()) {
+        Some(name) => format!("{scheme}://{name}:{}", address.port()),
+        None => format!("{scheme}://{}", notice::reachable(address)),
+    }
+}
+
+/// One control plane per directory; a second one is told where the first is.
+fn open_state(dir: &Path) -> anyhow::Result<Opened> {
+    let opened = multicluster_store::sqlite::open(dir, multicluster_store::Options::default());
+    if let (Err(StoreError::InUse { path }), Some(Notice { address, pid, .. })) = (&opened, Notice::read(dir))
+    {
+        bail!(
+            "{} is in use by the control plane at {address}, process {pid}\n  \
+             hint: use that one, stop it, or choose another --state-dir",
+            path.display()
+        );
+    }
+    opened.with_context(|| format!("cannot use the state directory {}", dir.display()))
+}
+
+/// Comes to an end when we should.
+async fn end(plane: &Plane, signal: impl Future<Output = ()>, exit_when_idle: Option<Span>) {
+    let unused = async {
+        match exit_when_idle {
+            Some(span) => idle::unused_for(plane, Duration::from_millis(span.0)).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = signal => tracing::info!("shutting down; jobs on the clusters keep running"),
+        () = unused => {
+            let idle = exit_when_idle.unwrap_or_default();
+            tracing::info!("shutting down: idle for {idle}");
+        }
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Comes to an end when the driver does by itself.
+async fn failed(running: &Running) {
+    while !running.has_ended() {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// Signals are ours to take from the moment this returns; the future ends with the first.
+fn stop_signal() -> impl Future<Output = ()> {
+    let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    async {
+        let (Ok(mut terminate), Ok(mut interrupt)) = signals else { return std::future::pending().await };
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    }
+}

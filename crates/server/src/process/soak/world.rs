@@ -1,0 +1,140 @@
+//! The control plane and its clusters, on a clock that jumps.
+
+use std::{fs, path::PathBuf, sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    http::{Request, StatusCode},
+    response::Response,
+};
+use multicluster_core::Core;
+use multicluster_testkit::{FakeOptions, FakeRay};
+use serde_json::Value;
+use tokio::time::sleep;
+use tower::Service;
+
+use super::{A_DAY, AN_HOUR};
+use crate::{
+    engine::driver,
+    front::{http, plane::Plane},
+    process::{Assembled, assemble},
+};
+
+/// How far the clock jumps at most, and so what an answer over a socket takes: a held clock also
+/// jumps while bytes are on their way.
+const TICK: Duration = Duration::from_millis(10);
+const CLUSTERS: [(&str, f64); 3] = [("centos", 64.0), ("mac", 32.0), ("spot", 32.0)];
+
+pub(super) struct World {
+    router: Router,
+    pub(super) plane: Plane,
+    pub(super) fakes: Vec<FakeRay>,
+    pub(super) state: PathBuf,
+}
+
+impl World {
+    /// A day keeps what is kept by default, and an hour a 24th of that.
+    pub(super) async fn start(seconds: u64) -> Arc<Self> {
+        tokio::spawn(async {
+            loop {
+                sleep(TICK).await;
+            }
+        });
+        let mut fakes = Vec::new();
+        for (name, cpus) in CLUSTERS {
+            fakes.push(FakeRay::start(FakeOptions::new(name).cpus(cpus).memory(64e9)).await);
+        }
+        let of_a_day = |kept: u64| (kept * seconds / A_DAY).max(1);
+        let options = multicluster_store::Options {
+            events: of_a_day(100_000),
+            decisions: of_a_day(100_000),
+            ..multicluster_store::Options::default()
+        };
+        let state = folder();
+        let opened = multicluster_store::sqlite::open(&state, options).unwrap();
+        let config =
+            multicluster_config::parse(&file(&fakes, of_a_day(10_000), of_a_day(AN_HOUR)), "soak", [])
+                .unwrap();
+        let Assembled { plane, parts, commands, inputs } = assemble(config, opened, None).unwrap();
+        driver::start_here(parts, commands, inputs);
+        let router = http::router(plane.clone(), "127.0.0.1:8700".parse().unwrap(), &[]);
+        Arc::new(Self { router, plane, fakes, state })
+    }
+
+    /// Asks over the API, without a socket in between.
+    pub(super) async fn ask(&self, method: &str, path: &str, body: Option<Value>) -> (StatusCode, Value) {
+        let response = self.open(method, path, body).await;
+        let status = response.status();
+        let bytes = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        (status, serde_json::from_slice(&bytes).unwrap_or_default())
+    }
+
+    /// The same, for answers without an end.
+    pub(super) async fn open(&self, method: &str, path: &str, body: Option<Value>) -> Response {
+        let request = Request::builder().method(method).uri(path).header("host", "localhost:8700");
+        let body = body.map_or_else(Body::empty, |json| json.to_string().into());
+        self.router.clone().call(request.body(body).unwrap()).await.unwrap()
+    }
+
+    /// Every hour one cluster is out of reach for three minutes and another head starts anew.
+    pub(super) async fn have_accidents(&self, second: u64) {
+        let (hour, minute) = (usize::try_from(second / AN_HOUR).unwrap(), second % AN_HOUR / 60);
+        let fake = |n: usize| &self.fakes[n % self.fakes.len()];
+        match (minute, second % 60) {
+            (5, 0) => fake(hour).down().await,
+            (8, 0) => fake(hour).up().await,
+            (20, 0) => fake(hour + 1).restart(),
+            _ => {}
+        }
+    }
+
+    /// Until nothing waits and nothing runs.
+    pub(super) async fn wait_until_idle(&self) {
+        for _ in 0..AN_HOUR {
+            if !self.plane.driver.read(Core::has_work).await.unwrap() {
+                return;
+            }
+            sleep(Duration::from_secs(1)).await;
+        }
+        let live = |core: &Core| {
+            let live = core.jobs().filter(|job| !job.state().is_terminal());
+            live.map(|job| format!("{} is {:?}", job.id, job.state())).take(20).collect::<Vec<_>>()
+        };
+        panic!("an hour later there is still work: {:#?}", self.plane.driver.read(live).await.unwrap());
+    }
+
+    /// What began has ended, once.
+    pub(super) async fn check_ends(&self) {
+        let totals = self.plane.metrics.totals();
+        assert_eq!(totals.submitted, totals.succeeded + totals.failed + totals.stopped, "{totals:?}");
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.state));
+    }
+}
+
+/// In memory, where there is such a place: nobody pulls the plug here, so nothing is learnt from
+/// waiting for a disk.
+fn folder() -> PathBuf {
+    let memory = PathBuf::from("/dev/shm");
+    let parent = if memory.is_dir() { memory } else { std::env::temp_dir() };
+    parent.join(format!("ray-multicluster-soak-{}", std::process::id()))
+}
+
+fn file(fakes: &[FakeRay], retained: u64, clean_up_after: u64) -> String {
+    let clusters: String = fakes
+        .iter()
+        .map(|fake| {
+            let (name, url) = (fake.name(), fake.url());
+            format!("  - {{ name: {name}, head_address: \"127.0.0.1:1\", dashboard: \"{url}\", tags: [{name}] }}\n")
+        })
+        .collect();
+    format!(
+        "clusters:\n{clusters}scheduler: {{ submission_interval: 0s, retain_finished: {retained}, retain_for: 12h, \
+         clean_up_after: {clean_up_after}s }}\n"
+    )
+}
