@@ -37,7 +37,7 @@ export function App() {
   );
 }
 
-/** The hash is the router's, so the way to the content is walked by hand. */
+/** The router owns the hash, so the link cannot jump there. */
 function skip(event: Event): void {
   event.preventDefault();
   document.getElementById('main')?.focus();
@@ -51,8 +51,8 @@ function CurrentPage() {
   useLayoutEffect(() => {
     document.title = `${title} · Ray multicluster`;
   }, [title]);
-  // Who reads with a keyboard or by ear begins at the top of the new page. At once: a moment
-  // later the focus may be where somebody has begun to type.
+  // Keyboard and screen reader users start at the top of the new page. In the layout effect: a
+  // moment later the user may already be typing.
   useLayoutEffect(() => {
     const main = document.getElementById('main');
     if (!first.current) main?.focus({ preventScroll: true });
@@ -87,13 +87,15 @@ function CurrentPage() {
   }
 }
 
-/** The control plane is away: what is on the screen is as it was. */
+/** The control plane is not responding: the page shows old data. */
 function Banner() {
   if (connection.value !== 'away') return null;
   return (
     <div class="banner" role="status">
       <span class="spinner" aria-hidden="true" />
-      <b>{t('away')}</b>
+      <b>
+        {t('away')} {t('status.away')}
+      </b>
       {awaySince.value !== undefined && (
         <span class="num">{t('away.since', { time: duration(now.value - awaySince.value) })}</span>
       )}

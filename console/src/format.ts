@@ -10,7 +10,7 @@ export function number(value: number, digits = 0): string {
   return value.toLocaleString(locale(), { maximumFractionDigits: digits });
 }
 
-/** `37 %`; what is unknown is a dash. */
+/** `37 %`; a dash if unknown. */
 export function percent(share: number | null | undefined): string {
   return share === null || share === undefined ? '–' : `${Math.round(share * 100)} %`;
 }
@@ -93,7 +93,7 @@ export function resources(given: Resources): string {
 const AROUND = /^(Traceback \(most recent call last\)|During handling of the above|The above exception was)/;
 const FRAME = /^\s*File ".*, line /;
 
-/** The last line of a failure's text that says something; as `Message::line` of the control plane. */
+/** The last line of an error that says something; as `Message::line` of the control plane. */
 export function lastLine(text: string): string {
   const lines = text.split('\n');
   const says = (line: string, at: number): boolean => {

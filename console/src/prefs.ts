@@ -1,4 +1,4 @@
-// What this browser remembers: language and theme.
+// Language and theme, remembered by the browser.
 
 import { effect, signal } from '@preact/signals';
 
@@ -19,7 +19,7 @@ function preferredLanguage(): Language {
   return navigator.language.startsWith('zh') ? 'zh' : 'en';
 }
 
-/** A choice that outlives the page; a browser that keeps nothing is no reason to fail. */
+/** A choice that is kept in the browser, if it allows that. */
 function remembered<T extends string>(name: string, choices: readonly T[], otherwise: T) {
   const key = `ray-multicluster.${name}`;
   let kept: string | null = null;

@@ -11,7 +11,7 @@ addEventListener('hashchange', () => (hash.value = location.hash));
 
 /** Where we are. */
 export const route = computed(() => parse(hash.value));
-/** What stands after the `?`. */
+/** The query after the `?`. */
 export const params = computed(() => new URLSearchParams(hash.value.split('?')[1]));
 
 export const link = {
@@ -29,7 +29,7 @@ export function go(to: string): void {
   location.hash = to;
 }
 
-/** Changes what stands after the `?`, without a step in the history for each key pressed. */
+/** Changes the query without a history entry for each key pressed. */
 export function setParams(next: URLSearchParams): void {
   const query = next.toString();
   history.replaceState(null, '', location.hash.split('?')[0] + (query && `?${query}`));

@@ -13,7 +13,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-test('a refusal says what happened and what to do', async () => {
+test('an error says what happened and what to do', async () => {
   answers(404, '{"code": "unknown_job", "message": "there is no job x", "hint": "look again"}');
   await expect(get('/v1/jobs/x')).rejects.toMatchObject({
     status: 404,
@@ -24,12 +24,12 @@ test('a refusal says what happened and what to do', async () => {
   expect(assign).not.toHaveBeenCalled();
 });
 
-test('what stands in between may answer with something else', async () => {
+test('a proxy may answer with something else', async () => {
   answers(502, '<html>Bad gateway</html>');
   await expect(get('/v1/jobs')).rejects.toEqual(new ApiError(502, 'http', 'HTTP 502'));
 });
 
-test('who is not let in any more is led to the page that asks for a token', async () => {
+test('without a valid token the login page opens', async () => {
   answers(401, '{"code": "no_token", "message": "a token is needed"}');
   await expect(get('/v1/version')).rejects.toMatchObject({ code: 'no_token' });
   expect(assign).toHaveBeenCalledWith('/login');
@@ -58,7 +58,7 @@ function hangs(): void {
   });
 }
 
-test('who does not answer in time does not answer', async () => {
+test('an answer that is too late is no answer', async () => {
   hangs();
   const patience = new AbortController();
   const timeout = vi.spyOn(AbortSignal, 'timeout').mockReturnValue(patience.signal);
@@ -69,7 +69,7 @@ test('who does not answer in time does not answer', async () => {
   expect(timeout.mock.calls).toEqual([[20_000], [30_000]]);
 });
 
-test('who does not want the answer any more is not told that none came', async () => {
+test('an aborted request is not reported as unanswered', async () => {
   hangs();
   const own = new AbortController();
   const answer = get('/v1/pool', {}, own.signal);

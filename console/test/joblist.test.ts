@@ -7,6 +7,7 @@ function job(id: string, submitted_at: number, more: Partial<Job> = {}): Job {
     id,
     kind: 'job',
     state: 'queued',
+    ray_status: 'PENDING',
     demand: {},
     priority: 0,
     max_retries: 0,

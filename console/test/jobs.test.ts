@@ -36,7 +36,7 @@ test('forgotten jobs do not stay for as long as the page is open', async () => {
   for (const kept of [2 * half, 3 * half, half]) {
     replace(half);
     batch.value = [{ type: 'job', seq: accepted, at: 0, job: known[0]!.id, state: 'queued' }];
-    // The newest are asked for within a second; a list that begins anew takes some pages more.
+    // The newest are asked for within a second; loading the list again takes some more pages.
     await vi.advanceTimersByTimeAsync(2000);
     await vi.waitFor(() => expect(jobs.value).toHaveLength(kept));
   }

@@ -65,7 +65,7 @@ test('a hidden page gives its connection back, and goes on where it was', async 
   expect(told).toEqual(['one\n', 'two\n']);
 });
 
-test('a stream that broke off stays away while nobody looks', async () => {
+test('a stream that broke stays closed while the page is hidden', async () => {
   await look(true, REST_AFTER_MS - 1);
   latest().say('error');
   await vi.advanceTimersByTimeAsync(10 * COME_BACK_MS);

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { Event } from '../src/api/types';
 import { FLUSH_MS, PROOF_MS, Stream, type Connection, type Source } from '../src/store/stream';
 
-/** A control plane in small: it can go away, come back, and begin its numbers anew. */
+/** A small control plane: it can go away, come back, and start its numbers over. */
 class Plane {
   up = true;
   plane = 'first';
@@ -15,7 +15,7 @@ class Plane {
   }
   async version() {
     if (!this.up) throw new Error('refused');
-    return { version: '0.1.0', plane: this.plane, started_at: 0 };
+    return { version: '0.1.0', api: 'v1', plane: this.plane, started_at: 0 };
   }
   beginning = async () => 7;
   say(...seqs: number[]): void {
@@ -113,7 +113,7 @@ test('another control plane at the same address voids it too', async () => {
   expect(plane.opened).toEqual([7, 7]);
 });
 
-test('a page that nobody sees leaves its connection to others', async () => {
+test('a hidden page leaves its connection to others', async () => {
   stream.connect();
   await plane.accept();
   stream.rest();

@@ -1,9 +1,11 @@
 // Requests to the control plane this page came from.
 
+import { t } from '../i18n';
 import { language } from '../prefs';
 import { heard } from '../store/clock';
+import type { ErrorBody } from './types';
 
-/** How the control plane says no, or that it did not answer. */
+/** An error from the control plane, or no answer at all. */
 export class ApiError extends Error {
   constructor(
     /** The HTTP status; 0: no answer. */
@@ -16,7 +18,7 @@ export class ApiError extends Error {
   }
 }
 
-/** A connection that broke unnoticed never answers; who changes something waits a little longer. */
+/** A connection that broke unnoticed never answers. Changes may take a little longer. */
 const PATIENCE_MS = { GET: 20_000, POST: 30_000 };
 
 type Query = Record<string, string | number | string[] | undefined>;
@@ -57,7 +59,7 @@ async function request<T>(
     body: body === undefined ? null : JSON.stringify(body),
   }).catch((error: unknown) => {
     if (signal?.aborted) throw error;
-    throw new ApiError(0, 'no_answer', 'The control plane does not answer.');
+    throw new ApiError(0, 'no_answer', t('away'));
   });
   heard(answer.headers.get('date'));
   if (answer.ok) return (text ? JSON.parse(text) : undefined) as T;
@@ -66,19 +68,19 @@ async function request<T>(
   throw problem;
 }
 
-/** The whole answer: it may also break off, or stop coming, after its head. */
+/** Reads the body too: an answer may break off after its headers. */
 async function exchange(path: string, init: RequestInit): Promise<{ answer: Response; text: string }> {
   const answer = await fetch(path, init);
   return { answer, text: await answer.text() };
 }
 
-/** The token has expired or was revoked, or one is asked for now: the server has a page for that. */
+/** The token is missing, expired or revoked: the server has a login page. */
 const NOT_LET_IN = ['no_token', 'bad_token'];
 
-/** The body of a refusal; whatever stands in between may answer with something else. */
+/** The body of an error. A proxy in between may answer with something else. */
 function refusal(status: number, text: string): ApiError {
   try {
-    const { code, message, hint } = JSON.parse(text) as { code: string; message: string; hint?: string };
+    const { code, message, hint } = JSON.parse(text) as ErrorBody;
     return new ApiError(status, code, message, hint);
   } catch {
     return new ApiError(status, 'http', `HTTP ${status}`);

@@ -1,5 +1,5 @@
-// Texts in the language that was chosen. The server gives its explanations in it too; its
-// stable words (states, reasons, changes) have a label here. Errors stay as they are.
+// Texts in the chosen language. The control plane sends its explanations in it too; its stable words
+// (states, reasons, changes) have a label here. Its errors are shown as they are.
 
 import { number } from '../format';
 import { language } from '../prefs';
@@ -21,10 +21,8 @@ export function t(key: Key, values: Values = {}): string {
   });
 }
 
-type Group = 'state' | 'kind' | 'reason' | 'verdict' | 'change' | 'outcome' | 'breaker' | 'health';
-
-/** The label of a stable word; one that a newer server made up is shown as it is. */
-export function word(group: Group, name: string): string {
+/** The label of a stable word; one from a newer control plane is shown as it is. */
+export function word(group: 'state' | 'kind' | 'is', name: string): string {
   const key = `${group}.${name}`;
   return key in en ? t(key as Key) : name.replaceAll('_', ' ');
 }

@@ -1,4 +1,4 @@
-// One cluster: how full it was and is, what holds on it, what runs there, and the operator's verbs.
+// One cluster: its utilization, limits, facts and jobs, and what an operator can do with it.
 
 import { Fragment } from 'preact';
 import { get, post, segment } from '../api/client';
@@ -19,18 +19,14 @@ import { Ago } from '../ui/time';
 
 const path = (name: string): string => `/v1/clusters/${segment(name)}`;
 
-/** What is there now comes first, then the latest that was. */
+/** Live jobs first, then the latest that ended. */
 const jobsOf = (name: string) =>
   new Resource(
     async (signal) => {
       const query = { cluster: name, limit: 20 };
-      const live = get<Page<Job>>(
-        '/v1/jobs',
-        { ...query, state: 'dispatching,pending,running,unknown' },
-        signal,
-      );
-      const ended = get<Page<Job>>('/v1/jobs', { ...query, state: 'succeeded,failed,stopped' }, signal);
-      return [...(await live).items, ...(await ended).items].slice(0, 20);
+      const states = ['dispatching,pending,running,unknown', 'succeeded,failed,stopped'];
+      const pages = states.map((state) => get<Page<Job>>('/v1/jobs', { ...query, state }, signal));
+      return (await Promise.all(pages)).flatMap((page) => page.items).slice(0, 20);
     },
     { concerns: (event: Event) => event.type === 'job' && event.cluster === name },
   );
@@ -72,7 +68,7 @@ function Shown({ cluster }: { cluster: Cluster }) {
       </header>
       {cluster.cordoned !== undefined && (
         <p class="message" data-note>
-          {word('health', cluster.draining ? 'draining' : 'cordoned')}
+          {word('is', cluster.draining ? 'draining' : 'cordoned')}
           {cluster.cordoned && `: ${cluster.cordoned}`}
         </p>
       )}
@@ -168,7 +164,7 @@ function Charts({ cluster }: { cluster: Cluster }) {
         show={(value) => (value === null || value === undefined ? '–' : number(value, 1))}
         lines={[
           { name: t('overview.running'), values: mine.live, colour: 1 },
-          { name: t('overview.waiting'), values: mine.waiting, colour: 3 },
+          { name: t('overview.queued'), values: mine.waiting, colour: 3 },
         ]}
       />
     </>
@@ -216,7 +212,7 @@ function Facts({ cluster }: { cluster: Cluster }) {
     ([name]) => !['CPU', 'GPU', 'memory'].includes(name),
   );
   return (
-    <section class="panel" aria-label={t('facts')}>
+    <section class="panel" aria-label={t('details')}>
       <dl class="facts">
         <dt>{t('cluster.next')}</dt>
         <dd class="num">
@@ -232,7 +228,7 @@ function Facts({ cluster }: { cluster: Cluster }) {
           {limits.max_running_jobs !== undefined && ` / ${number(limits.max_running_jobs)}`}
         </dd>
         <dt>{t('cluster.circuit')}</dt>
-        <dd>{word('breaker', cluster.breaker.state)}</dd>
+        <dd>{word('is', `breaker_${cluster.breaker.state}`)}</dd>
         <dt>{t('weight')}</dt>
         <dd class="num">
           {number(cluster.weight, 2)}

@@ -1,4 +1,4 @@
-// Everything as it happens.
+// Events as they happen.
 
 import { computed, useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
@@ -18,7 +18,7 @@ type About = 'all' | 'job' | 'cluster';
 export function EventsPage() {
   const about = useSignal<About>('all');
   const text = useSignal('');
-  /** What is shown while it is paused. */
+  /** The events shown while the page is paused. */
   const frozen = useSignal<Event[] | undefined>(undefined);
   const shown = useMemo(
     () =>
@@ -102,7 +102,7 @@ function row(event: Event) {
         {isJob ? (
           <StateBadge state={event.state} />
         ) : (
-          <span class={`chip chip-${tone(event.change)}`}>{word('change', event.change)}</span>
+          <span class={`chip chip-${tone(event.change)}`}>{word('is', event.change)}</span>
         )}
       </Cell>
       <Cell class="c-who">

@@ -1,8 +1,8 @@
-// One job: where it is, why, what it printed, and what can be done about it.
+// One job: its state, log, decisions and timeline; stop it or run it again.
 
 import { Fragment } from 'preact';
 import { get, post, segment } from '../api/client';
-import type { Decision, Event, JobDetail, Page, Resolved } from '../api/types';
+import type { Decision, Event, JobDetail, Page, ResolvedJob } from '../api/types';
 import { lastLine, resources } from '../format';
 import { t, word } from '../i18n';
 import { link } from '../router';
@@ -20,7 +20,7 @@ import { Verdicts } from '../ui/verdicts';
 const about = (id: string) => (event: Event) => event.type === 'job' && event.job === id;
 const path = (id: string): string => `/v1/jobs/${segment(id)}`;
 
-/** Why it waits changes with the clusters, so a job that waits is asked about often. */
+/** The reasons change with the clusters, so a queued job is fetched often. */
 const detailOf = (id: string) =>
   new Resource((signal) => get<JobDetail>(path(id), {}, signal), {
     every: 2000,
@@ -33,7 +33,7 @@ const decisionsOf = (id: string) =>
     concerns: about(id),
   });
 const resolvedOf = (id: string) =>
-  new Resource((signal) => get<Resolved>(`${path(id)}/resolved`, {}, signal), { concerns: about(id) });
+  new Resource((signal) => get<ResolvedJob>(`${path(id)}/resolved`, {}, signal), { concerns: about(id) });
 
 export function JobPage({ id }: { id: string }) {
   const detail = useOwn(id, detailOf);
@@ -86,7 +86,7 @@ export function JobPage({ id }: { id: string }) {
   );
 }
 
-/** Ray's messages carry tracebacks and the end of the log: one line says it, all is there on request. */
+/** Ray's messages carry tracebacks and the end of the log: show the line that matters, the rest on request. */
 function Message({ text, bad }: { text: string; bad: boolean }) {
   const line = lastLine(text);
   const look = bad ? 'message message-bad' : 'message';
@@ -150,7 +150,7 @@ function Actions({ job, refresh }: { job: JobDetail; refresh: () => void }) {
   );
 }
 
-/** Why it is where it is; of one that waits, cluster by cluster. */
+/** Why a queued job does not start, cluster by cluster. */
 function Why({ job }: { job: JobDetail }) {
   return (
     <section class="panel" aria-labelledby="why-title" data-why>
@@ -187,13 +187,13 @@ function Decisions({ id }: { id: string }) {
   );
 }
 
-/** What its cluster is sent. */
+/** What the job's cluster is sent. */
 function ResolvedPanel({ job }: { job: JobDetail }) {
   return <Sent job={job} resolved={useOwn(job.id, resolvedOf).data.value} />;
 }
 
-/** Until a cluster is chosen, what was submitted. */
-function Sent({ job, resolved }: { job: JobDetail; resolved?: Resolved | undefined }) {
+/** Without `resolved`, which needs a cluster: the job as submitted. */
+function Sent({ job, resolved }: { job: JobDetail; resolved?: ResolvedJob | undefined }) {
   const environment = resolved?.runtime_env ?? job.runtime_env ?? {};
   return (
     <section class="panel" aria-labelledby="resolved-title" data-resolved={resolved?.cluster ?? ''}>
@@ -221,7 +221,7 @@ function Sent({ job, resolved }: { job: JobDetail; resolved?: Resolved | undefin
 function Facts({ job }: { job: JobDetail }) {
   const metadata = Object.entries(job.metadata ?? {});
   return (
-    <section class="panel" aria-label={t('facts')}>
+    <section class="panel" aria-label={t('details')}>
       <dl class="facts">
         <dt>{t('cluster')}</dt>
         <dd>{job.cluster ? <a href={link.cluster(job.cluster)}>{job.cluster}</a> : t('none')}</dd>

@@ -38,7 +38,7 @@ function read(query: URLSearchParams, words: string): Filter {
 
 export function JobsPage() {
   useEffect(want, []);
-  // At once: a moment later somebody may have begun to type.
+  // In the layout effect: a moment later the user may already be typing.
   useLayoutEffect(keepTextInAddress, []);
   useEffect(askForOlder, []);
   const isFiltered = isSet(filter.value);
@@ -146,14 +146,14 @@ function row(job: Job) {
   );
 }
 
-/** How long it has been in what it does: waiting, running; of an ended job, how long it ran. */
+/** How long the job has been queued or running; of an ended job, how long it ran. */
 function Took({ job }: { job: Job }) {
   const from = job.running_at ?? job.queued_at ?? job.submitted_at;
   if (job.ended_at !== undefined && job.running_at === undefined) return <span class="muted">–</span>;
   return <Span from={Math.min(from, now.peek())} to={job.ended_at} />;
 }
 
-/** How many are in each state, and only those on request. */
+/** The number of jobs in each state; a click shows only those. */
 function States() {
   const chosen = filter.value.states;
   const toggle = (state: State): void => {
@@ -206,7 +206,7 @@ interface ChoiceProps {
 }
 
 function Choice({ name, all, value, choices, show }: ChoiceProps) {
-  // One that is in the address but not (yet) among the choices is still chosen.
+  // A value from the address stays chosen even if it is not among the choices.
   const offered = value && !choices.includes(value) ? [value, ...choices] : choices;
   return (
     <select
@@ -241,13 +241,13 @@ function isSet({ states, kind, cluster, tag, text: words }: Filter): boolean {
   return states.length > 0 || Boolean(kind ?? cluster ?? tag) || words.trim() !== '';
 }
 
-/** What is searched for comes from the address at first, and goes there when it changes. */
+/** The search text starts from the address and is written back to it. */
 function keepTextInAddress(): () => void {
   text.value = params.peek().get('q') ?? '';
   return effect(() => set('q', text.value));
 }
 
-/** While older jobs are not loaded, the control plane looks among those too. */
+/** While older jobs are not loaded, the control plane searches those too. */
 function askForOlder(): () => void {
   let soon: ReturnType<typeof setTimeout>;
   const forget = effect(() => {

@@ -1,6 +1,6 @@
 // The pool at a glance.
 
-import type { Cluster, Decision, History, Series, Verdict } from '../api/types';
+import type { Cluster, Decision, History, Series, ClusterVerdict } from '../api/types';
 import { duration, number } from '../format';
 import { t, word } from '../i18n';
 import { link } from '../router';
@@ -50,7 +50,7 @@ function Summary() {
   return (
     <dl class="summary">
       <Figure name={t('overview.running')} value={all ? number(all.live) : '–'} />
-      <Figure name={t('overview.waiting')} value={all ? number(all.waiting) : '–'} />
+      <Figure name={t('overview.queued')} value={all ? number(all.waiting) : '–'} />
       <Figure name={t('overview.available')} value={all ? `${all.available} / ${all.clusters}` : '–'} />
       <div class="figure figure-wide">
         <dt>{t('overview.throughput')}</dt>
@@ -73,7 +73,7 @@ function Figure({ name, value }: { name: string; value: string }) {
   );
 }
 
-/** What ended per minute over the hour, and in the last ten minutes. */
+/** Ended jobs per minute over the last hour, and in the last ten minutes. */
 function throughput(past: History): { good: number[]; bad: number[]; lastTen: number } {
   const steps = Math.max(1, Math.round(60 / past.step_seconds));
   const good = perMinute(past.pool.succeeded, steps);
@@ -130,7 +130,7 @@ function ClusterCard({ cluster }: { cluster: Cluster }) {
         <span class="muted">
           {t('weight')} <span class="num">{number(cluster.weight, 2)}</span>
           {cluster.prefer && ` · ${t('prefer')}`}
-          {cluster.breaker.state !== 'closed' && ` · ${word('breaker', cluster.breaker.state)}`}
+          {cluster.breaker.state !== 'closed' && ` · ${word('is', `breaker_${cluster.breaker.state}`)}`}
         </span>
         <span class="grow" />
         {condition(cluster).name === 'healthy' && <Next cluster={cluster} />}
@@ -226,13 +226,13 @@ function DecisionsPanel() {
   );
 }
 
-/** Why it went there, the best of several or the only one that could, and why not elsewhere. */
+/** Why the job went to this cluster, and the reasons of the others. */
 function inWords({ clusters: verdicts, cluster }: Decision): string {
   const others = verdicts.filter((each) => each.cluster !== cluster);
   return [whyThere(verdicts, cluster), reasonsInShort(others)].filter(Boolean).join(' · ');
 }
 
-function whyThere(verdicts: Verdict[], cluster: string): string {
+function whyThere(verdicts: ClusterVerdict[], cluster: string): string {
   const score = verdicts.find((each) => each.cluster === cluster)?.score ?? 0;
   const rivals = verdicts.filter((each) => each.cluster !== cluster && each.verdict !== 'rejected');
   if (verdicts.length === 1) return t('decisions.one');

@@ -1,4 +1,4 @@
-// What waits and why: one entry for each shape of work, the one that is next of it.
+// Queued work and its reasons: one entry for all work with the same requirements, the next of it.
 
 import type { Queue, QueueHead } from '../api/types';
 import { number, resources } from '../format';
@@ -39,7 +39,7 @@ export function QueuePage() {
 
 function QueuePanel({ queue }: { queue: Queue }) {
   return (
-    <section class="panel queue" aria-label={queue.name} data-queue={queue.name}>
+    <section class="panel" aria-label={queue.name} data-queue={queue.name}>
       <header>
         <h2>
           {queue.cluster ? t(`queue.${queue.kind}Of`, { cluster: queue.cluster }) : t(`queue.${queue.kind}`)}
@@ -58,7 +58,7 @@ function QueuePanel({ queue }: { queue: Queue }) {
   );
 }
 
-/** The first is open: it is next. The others say it in one line. */
+/** The first entry is open, because it is next. The others are one line. */
 function HeadEntry({ head, open }: { head: QueueHead; open: boolean }) {
   const needs = resources(head.demand);
   return (

@@ -1,5 +1,5 @@
-// From what was typed to what is sent. That a number is one is the browser's business, all
-// else the control plane's: it says best what is wrong.
+// From the form to the request. The browser checks that numbers are numbers; the control plane
+// checks everything else and has the better messages.
 
 import type { JobRequest, Resources } from '../api/types';
 
@@ -30,7 +30,7 @@ export function request(fields: Fields): JobRequest {
   });
 }
 
-/** For what it starts: its own driver reserves nothing. */
+/** What the job's own tasks need: its driver reserves nothing. */
 function needs(fields: Fields): Resources | undefined {
   const memory = number(fields.memory);
   const given = {
@@ -46,7 +46,7 @@ function number(text: string): number | undefined {
   return text.trim() === '' ? undefined : Number(text);
 }
 
-/** What was not filled in is not sent. */
+/** Empty fields are not sent. */
 function clean(given: { [K in keyof JobRequest]: JobRequest[K] | undefined }): JobRequest {
   return Object.fromEntries(
     Object.entries(given).filter(([, value]) => value !== undefined),

@@ -1,9 +1,9 @@
-// A job by hand, and where it would go before it is sent.
+// Submit a job from a form, with a preview of where it would go.
 
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { ApiError, post } from '../api/client';
-import type { JobRequest, WhatIf } from '../api/types';
+import type { Accepted, JobRequest, WhatIf } from '../api/types';
 import { t } from '../i18n';
 import { go, link } from '../router';
 import { clusters } from '../store/pool';
@@ -44,10 +44,7 @@ export function SubmitPage() {
     busy.value = true;
     error.value = undefined;
     try {
-      const { id, duplicate, notice } = await post<{ id: string; duplicate?: string; notice?: string }>(
-        '/v1/jobs',
-        request(fields.value),
-      );
+      const { id, duplicate, notice } = await post<Accepted>('/v1/jobs', request(fields.value));
       if (duplicate) toast(t('submit.same'));
       if (notice) toast(notice);
       go(link.job(id));
@@ -86,7 +83,7 @@ export function SubmitPage() {
     </label>
   );
   return (
-    <div class="page page-submit">
+    <div class="page">
       <header class="page-head">
         <h1>{t('submit')}</h1>
       </header>
@@ -106,7 +103,7 @@ export function SubmitPage() {
             />
           </label>
           <div class="field-row">
-            {number('cpus', t('submit.cpus'))}
+            {number('cpus', 'CPU')}
             {number('gpus', 'GPU')}
             {number('memory', t('submit.memory'))}
           </div>
@@ -114,7 +111,7 @@ export function SubmitPage() {
             <label class="field">
               <span>{t('submit.cluster')}</span>
               <select name="cluster" value={fields.value.cluster} onChange={change}>
-                <option value="">{t('submit.anywhere')}</option>
+                <option value="">{t('jobs.anyCluster')}</option>
                 {clusters.data.value?.map((each) => (
                   <option value={each.name} key={each.name}>
                     {each.name}
@@ -138,7 +135,7 @@ export function SubmitPage() {
             {number('priority', t('job.priority'))}
             {number('retries', t('submit.retries'))}
           </div>
-          {text('id', t('submit.id'), t('submit.idHint'))}
+          {text('id', t('job.id'), t('submit.idHint'))}
           {error.value && <Problem error={error.value} />}
           <div class="actions">
             <button type="submit" class="primary" disabled={busy.value}>
@@ -152,10 +149,10 @@ export function SubmitPage() {
   );
 }
 
-/** Where it would go now: asked again when the form changes, and every now and then. */
+/** Where the job would go now: updated when the form changes, and every two seconds. */
 function Preview({ job }: { job: JobRequest }) {
   const answer = useSignal<WhatIf | ApiError | undefined>(undefined);
-  // The question does not depend on the command, and there may be none yet.
+  // The answer does not depend on the command, which may still be empty.
   const { id: _, ...shape } = { ...job, entrypoint: 'true' };
   const question = JSON.stringify(shape);
   useEffect(() => {

@@ -1,4 +1,4 @@
-// The control plane's time, ticking: what counts down on the screen counts by its clock.
+// The control plane's clock: countdowns on the screen use it.
 
 import { signal } from '@preact/signals';
 import type { Cluster } from '../api/types';
@@ -18,12 +18,12 @@ setInterval(() => {
 }, 1000);
 document.addEventListener('visibilitychange', () => (now.value = current()));
 
-/** How long a cluster takes no further top-level submission, in whole seconds; 0: not at all. */
+/** The time until a cluster accepts the next top-level submission, in whole seconds; 0: now. */
 export function untilNext({ next_submission_at }: Cluster): number {
   return Math.max(0, Math.ceil(((next_submission_at ?? 0) - now.value) / 1000) * 1000);
 }
 
-/** What the control plane said when it answered: the `Date` header, whole seconds. */
+/** The `Date` header of an answer, in whole seconds. */
 export function heard(date: string | null): void {
   const seen = date === null ? Number.NaN : Date.parse(date) + 500 - Date.now();
   if (Math.abs(seen - ahead) > TOLERANCE_MS) ahead = seen;

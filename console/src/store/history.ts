@@ -8,7 +8,7 @@ const HOUR_S = 3600;
 export function wholeHour(past: History): History {
   const step = past.step_seconds;
   const missing = Math.max(0, Math.round(HOUR_S / step) - past.moments.length);
-  const first = past.moments[0] ?? past.at;
+  const first = past.moments[0] ?? Date.now();
   const earlier = Array.from({ length: missing }, (_, index) => first - (missing - index) * step * 1000);
   const blank = Array<null>(missing).fill(null);
   const widen = (series: Series): Series => [...blank, ...series];

@@ -1,11 +1,11 @@
-// What happened to one job, oldest first.
+// The events of one job, oldest first.
 
 import { get, segment } from '../api/client';
 import type { EventList, JobEvent } from '../api/types';
 
 /** What one request may ask for. */
 const PAGE = 1000;
-/** So many are asked for: a job that was tried a thousand times has about as many events. */
+/** Enough for a job with a thousand attempts. */
 const MOST_PAGES = 5;
 
 export async function eventsOfJob(id: string, signal: AbortSignal): Promise<JobEvent[]> {

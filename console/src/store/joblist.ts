@@ -1,6 +1,6 @@
-// The list of jobs as pure functions: pages that arrive, events that happen, filters.
+// The list of jobs as pure functions: merging pages, applying events, filtering.
 
-import type { Job, JobEvent, Kind, State } from '../api/types';
+import { STATES, type Job, type JobEvent, type Kind, type State } from '../api/types';
 
 export interface Filter {
   states: State[];
@@ -51,7 +51,7 @@ function comesBefore(added: Job, kept: Job, place: 'above' | 'below'): boolean {
   return place === 'above';
 }
 
-/** What the events changed, and whether any was about a job that is not in the list. */
+/** The list after these events, and whether any is about a job that is not in it. */
 export function apply(list: Job[], events: JobEvent[]): { list: Job[]; missing: boolean } {
   const told = new Map<string, JobEvent[]>();
   for (const event of events) {
@@ -103,16 +103,7 @@ export function after(job: Job, event: JobEvent): Job {
 
 /** How many of each state. */
 export function count(list: Job[]): Record<State, number> {
-  const counts: Record<State, number> = {
-    queued: 0,
-    dispatching: 0,
-    pending: 0,
-    running: 0,
-    unknown: 0,
-    succeeded: 0,
-    failed: 0,
-    stopped: 0,
-  };
+  const counts = Object.fromEntries(STATES.map((state) => [state, 0])) as Record<State, number>;
   for (const job of list) counts[job.state] += 1;
   return counts;
 }

@@ -1,4 +1,4 @@
-// The jobs this page knows: loaded page by page once somebody looks, then kept by events.
+// The list of jobs: loaded page by page when it is first shown, then updated by events.
 
 import { effect, signal, untracked } from '@preact/signals';
 import { ApiError, get } from '../api/client';
@@ -9,8 +9,8 @@ import { batch, epoch, suspect } from './live';
 /** What one request may ask for. */
 const PAGE = 1000;
 /**
- * So many are loaded by themselves; older ones on request, or when a filter asks for them.
- * After as many new ones the list begins anew: nobody tells which jobs were forgotten.
+ * Up to this many are loaded automatically; older ones on request, or when a filter needs them.
+ * After as many new ones the list is loaded again: no event tells that a job was forgotten.
  */
 export const LOADED_BY_ITSELF = 20_000;
 const AT_MOST_EVERY_MS = 1000;
@@ -28,7 +28,7 @@ let turn = 0;
 let arrived = 0;
 let newestSoon: ReturnType<typeof setTimeout> | undefined;
 
-/** From now on the list is loaded and kept. */
+/** Loads the list and keeps it up to date from now on. */
 export function want(): void {
   if (wanted) return;
   wanted = true;
@@ -45,7 +45,7 @@ export function want(): void {
   });
 }
 
-/** Everything anew. What is shown stays in its place, and goes at the end if it is no more. */
+/** Loads everything again. The rows stay; those of jobs that are gone are removed at the end. */
 export async function reload(): Promise<void> {
   arrived = 0;
   const seen = await loadPages(undefined, LOADED_BY_ITSELF);

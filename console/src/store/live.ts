@@ -8,7 +8,7 @@ import { Stream, type Connection } from './stream';
 import { whenUnseen } from './unseen';
 
 export const connection = signal<Connection>('connecting');
-/** Since when nobody answers, by the control plane's clock. */
+/** Since when the control plane has not responded, by its own clock. */
 export const awaySince = signal<number | undefined>(undefined);
 export const version = signal<Version | undefined>(undefined);
 /** The events of the latest flush. */

@@ -1,15 +1,9 @@
-// A job's log as it is written. A stream that breaks off begins again from the start of the
-// log; what is there already is skipped by attempt and byte.
+// A job's log, live. A stream that broke starts again from the start of the log; text that is
+// already shown is skipped by attempt and byte.
 
 import { ApiError, get, segment } from '../api/client';
+import type { LogPiece } from '../api/types';
 import { whenUnseen } from './unseen';
-
-export interface LogPiece {
-  attempt: number;
-  cluster: string;
-  from: number;
-  text: string;
-}
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -18,7 +12,7 @@ const decoder = new TextDecoder();
 export class LogPosition {
   private readonly bytes = new Map<number, number>();
 
-  /** What of this piece is new. */
+  /** The part of this piece that is new. */
   advance({ attempt, from, text }: LogPiece): string {
     const have = this.bytes.get(attempt) ?? 0;
     const raw = encoder.encode(text);
@@ -29,7 +23,7 @@ export class LogPosition {
   }
 }
 
-/** Colours and cursor movements of terminals are left out. */
+/** Without terminal colours and cursor movements. */
 export function plain(text: string): string {
   // oxlint-disable-next-line no-control-regex
   return text.replace(/\u001b\[[0-9;?]*[A-Za-z]/g, '').replace(/[^\n]*\r(?!\n)/g, '');
@@ -77,7 +71,7 @@ export function follow(id: string, listener: LogListener): () => void {
   const comeBackSoon = (): void => {
     retry = setTimeout(() => void comeBack(), COME_BACK_MS);
   };
-  /** A stream does not say why it was refused. The job does, and leads to the login if need be. */
+  /** A stream does not say why it was refused. A request for the job does, and leads to the login if needed. */
   const comeBack = async (): Promise<void> => {
     const { signal } = (asking = new AbortController());
     try {

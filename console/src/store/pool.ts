@@ -1,15 +1,15 @@
 // Clusters, queues, decisions and the last hour: shared by the pages that show them.
 
 import { get } from '../api/client';
-import type { Cluster, Decision, History, Page, Pool, Queues } from '../api/types';
+import type { ClusterList, Decision, History, Page, Pool, Queues } from '../api/types';
 import { wholeHour } from './history';
 import { Resource } from './resource';
 
-/** Facts change without an event, so they are asked for as often as clusters are polled. */
+/** Facts change without an event, so they are fetched as often as clusters are polled. */
 const FACTS_MS = 2000;
 
 export const clusters = new Resource(
-  async (signal) => (await get<{ items: Cluster[] }>('/v1/clusters', {}, signal)).items,
+  async (signal) => (await get<ClusterList>('/v1/clusters', {}, signal)).items,
   { every: FACTS_MS, concerns: () => true },
 );
 
@@ -18,7 +18,7 @@ export const pool = new Resource((signal) => get<Pool>('/v1/pool', {}, signal), 
   concerns: () => true,
 });
 
-/** With why each waits, so it is asked for only where that is shown. */
+/** Includes the reasons, so it is fetched only where they are shown. */
 export const queues = new Resource((signal) => get<Queues>('/v1/queue', {}, signal), {
   every: FACTS_MS,
   concerns: () => true,

@@ -1,4 +1,4 @@
-// Something that is asked for while somebody looks at it, and again when it may have changed.
+// Data that is fetched while it is on the screen, and again when it may have changed.
 
 import { effect, signal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
@@ -8,15 +8,15 @@ import { language } from '../prefs';
 import { batch, connection, epoch, suspect } from './live';
 
 interface Options<T> {
-  /** Asked anew this often, for what changes without an event. */
+  /** Fetch again this often: for data that changes without an event. */
   every?: number;
-  /** Not any more once this holds. */
+  /** Stop once this holds. */
   until?: (data: T) => boolean;
-  /** Which events change it; none unless said. */
+  /** Events that change it; default: none. */
   concerns?: (event: Event) => boolean;
 }
 
-/** However much happens, asked at most this often because of it. */
+/** Events lead to at most one request in this time. */
 const AT_MOST_EVERY_MS = 1000;
 
 export class Resource<T> {
@@ -28,7 +28,7 @@ export class Resource<T> {
   private soon: ReturnType<typeof setTimeout> | undefined;
   /** Of the request that is under way. */
   private abort: AbortController | undefined;
-  /** Something changed since that left. */
+  /** Something changed since that request was sent. */
   private stale = false;
 
   constructor(
@@ -36,7 +36,7 @@ export class Resource<T> {
     private readonly options: Options<T> = {},
   ) {}
 
-  /** Now, whatever is under way. */
+  /** Fetches now; aborts a request that is under way. */
   async refresh(): Promise<void> {
     clearTimeout(this.soon);
     this.soon = undefined;
@@ -81,7 +81,7 @@ export class Resource<T> {
       }, every);
     const forgetEpoch = effect(() => {
       void epoch.value;
-      // What is said comes in another language then.
+      // Explanations come in the chosen language.
       void language.value;
       void this.refresh();
     });
@@ -100,7 +100,7 @@ export class Resource<T> {
   }
 
   private refreshSoon(): void {
-    // A slow answer is waited for: who asks again and again gets none.
+    // Wait for a slow answer: asking again would abort it, and none would ever arrive.
     if (this.abort) {
       this.stale = true;
       return;

@@ -1,8 +1,8 @@
-// The one connection over which the control plane tells what happens.
+// The one connection over which the control plane reports events.
 //
-// It comes back by itself. Coming back, it asks for the last event it had *again*: if that
-// arrives, nothing was missed and the numbers go on. If it does not, the numbers began anew
-// (another state directory, a restored backup), and everything known is void.
+// It reconnects automatically, and then requests the last event it had *again*. If that event
+// arrives, none was missed. If it does not, the numbers started over (another state directory, a
+// restored backup), and everything known is void.
 
 import type { Event, Version } from '../api/types';
 
@@ -25,9 +25,9 @@ export interface Listener {
   connection(now: Connection): void;
   events(batch: Event[]): void;
   version(version: Version): void;
-  /** It was away and is back: ask for everything that is on the screen. */
+  /** Connected again: fetch everything that is on the screen. */
   returned(): void;
-  /** What was known is of another life: forget it. */
+  /** Another control plane: forget everything. */
   reset(): void;
 }
 
@@ -61,7 +61,7 @@ export class Stream {
     this.open(turn).catch(() => turn === this.connects && this.lost());
   }
 
-  /** Nobody looks: the connection is left to other pages of this browser. */
+  /** The page is hidden: leave the connection to other pages of this browser. */
   rest(): void {
     this.connects += 1;
     this.close();
@@ -69,7 +69,7 @@ export class Stream {
     this.listener.connection('resting');
   }
 
-  /** The connection is gone, or somebody found that nobody answers. */
+  /** The connection broke, or a request got no answer. */
   lost(): void {
     this.connects += 1;
     this.close();

@@ -1,9 +1,8 @@
-// A page that nobody looks at gives its connections back: browsers allow six per host, over
-// all tabs.
+// A hidden page closes its connections: browsers allow six per host, over all tabs.
 
 export const REST_AFTER_MS = 30_000;
 
-/** Calls `rest` when the page has been hidden for a while, then `wake` when somebody looks again. */
+/** Calls `rest` when the page has been hidden for a while, then `wake` when it is visible again. */
 export function whenUnseen(rest: () => void, wake: () => void): () => void {
   let timer: ReturnType<typeof setTimeout>;
   let resting = false;

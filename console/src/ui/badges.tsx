@@ -1,4 +1,4 @@
-// States and conditions: a shape, a colour and a word, so that none has to carry it alone.
+// States and conditions: never told by colour alone, always by shape and word too.
 
 import type { Cluster, State } from '../api/types';
 import { word } from '../i18n';
@@ -26,14 +26,14 @@ export function StateBadge({ state, stopping }: { state: State; stopping?: boole
   );
 }
 
-/** How a cluster is, in one word: what keeps work from it comes first. */
+/** The condition of a cluster in one word: what keeps work from it comes first. */
 export function condition(cluster: Cluster): { name: string; tone: 'good' | 'warn' | 'bad' | 'idle' } {
   if (cluster.health.state === 'unhealthy') return { name: 'unhealthy', tone: 'bad' };
   if (cluster.health.state === 'never_seen') return { name: 'never_seen', tone: 'idle' };
   if (cluster.leaving) return { name: 'leaving', tone: 'warn' };
   if (cluster.draining) return { name: 'draining', tone: 'warn' };
   if (cluster.cordoned !== undefined) return { name: 'cordoned', tone: 'warn' };
-  if (cluster.breaker.state !== 'closed') return { name: 'circuit', tone: 'bad' };
+  if (cluster.breaker.state !== 'closed') return { name: `breaker_${cluster.breaker.state}`, tone: 'bad' };
   return { name: 'healthy', tone: 'good' };
 }
 
@@ -42,7 +42,7 @@ export function ConditionBadge({ cluster }: { cluster: Cluster }) {
   return (
     <span class={`chip chip-${tone}`} data-condition={name}>
       <span class="dot" />
-      {word('health', name)}
+      {word('is', name)}
     </span>
   );
 }

@@ -6,7 +6,7 @@ import { clock } from '../format';
 import { t } from '../i18n';
 import { now } from '../store/clock';
 
-/** The line through what is known, broken where nothing is. Width and height are the box. */
+/** The line through the known values, with gaps. Width and height are the box. */
 export function path(values: Series, max: number, width: number, height: number): string {
   const step = width / Math.max(1, values.length - 1);
   let pen = 'M';
@@ -83,7 +83,7 @@ interface ChartProps {
   title: string;
   moments: Moment[];
   lines: Line[];
-  /** The top; unless said, a little above the highest value. */
+  /** The top; default: a little above the highest value. */
   max?: number;
   threshold?: number;
   show: (value: number | null | undefined) => string;

@@ -9,13 +9,13 @@ interface Question {
   text: string;
   action: string;
   danger?: boolean;
-  /** Asks for a line of text too. */
+  /** The label of a text field, if the dialog has one. */
   note?: string;
 }
 
 const asked = signal<(Question & { answer: (note: string | undefined) => void }) | undefined>(undefined);
 
-/** Gives the note (empty if none was asked for), or nothing if the answer is no. */
+/** Resolves to the note (empty if there is no field for one), or to undefined on cancel. */
 export function confirm(question: Question): Promise<string | undefined> {
   return new Promise((answer) => (asked.value = { ...question, answer }));
 }

@@ -1,4 +1,4 @@
-// What a page shows when there is nothing, not yet anything, or something went wrong.
+// Empty states, placeholders while loading, errors and toasts.
 
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
@@ -15,7 +15,7 @@ export function Empty({ title, children }: { title: string; children?: Component
   );
 }
 
-/** Lines in the place of what is on its way. */
+/** Grey lines until the data is there. */
 export function Loading({ lines = 3 }: { lines?: number }) {
   return (
     <div class="loading" role="status" aria-label={t('loading')}>
@@ -52,14 +52,14 @@ interface Toast {
 const toasts = signal<Toast[]>([]);
 let count = 0;
 
-/** Says shortly what was done, or why not. */
+/** A short message about what was done or what went wrong. */
 export function toast(text: string, bad = false): void {
   const id = ++count;
   toasts.value = [...toasts.value, { id, text, bad }];
   setTimeout(() => dismiss(id), bad ? 10_000 : 4000);
 }
 
-/** Does it, and says how it went. True: it was done. */
+/** Runs an action and shows its outcome as a toast. True: it succeeded. */
 export async function attempt(doing: () => Promise<unknown>, done: string): Promise<boolean> {
   try {
     await doing();

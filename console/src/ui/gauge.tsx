@@ -1,4 +1,4 @@
-// How full one resource of a cluster is, and where it stops taking work.
+// The utilization of a cluster's resources, with its threshold.
 
 import type { Cluster } from '../api/types';
 import { part, percent } from '../format';
@@ -19,12 +19,12 @@ export function Gauges({ cluster }: { cluster: Cluster }) {
       {GAUGES.filter(({ resource }) => resource !== 'GPU' || total[resource]).map(({ share, resource }) => {
         const full = cluster.logical[share];
         const all = total[resource];
-        // What is nought is left out of the facts.
+        // Amounts of zero are left out of the facts.
         const taken = (cluster.used?.[resource] ?? 0) + (cluster.promised[resource] ?? 0);
         const label = resource === 'memory' ? t('memory') : resource;
         return (
           <div class="gauge" key={share}>
-            <span class="gauge-label">{label}</span>
+            <span>{label}</span>
             <Meter label={label} share={full} threshold={threshold} />
             <span class="gauge-share num">{percent(full)}</span>
             <span class="gauge-amount num muted">{all !== undefined && part(resource, taken, all)}</span>

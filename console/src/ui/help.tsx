@@ -1,4 +1,4 @@
-// Shortcuts, and the sheet that lists them.
+// Keyboard shortcuts, and the dialog that lists them.
 
 import { signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
@@ -15,7 +15,7 @@ const PLACES: Record<string, { to: string; label: Key }> = {
   e: { to: link.events, label: 'events' },
   s: { to: link.submit, label: 'submit' },
 };
-/** How long a `g` waits for what follows. */
+/** How long a `g` waits for the second key. */
 const PAIR_MS = 1200;
 
 export function toggleHelp(): void {

@@ -1,17 +1,17 @@
-// The end of a job's log, growing. Written into the document directly: a log of thousands of
-// lines a second is no matter for a virtual tree.
+// The end of a job's log, live. Written into the document directly: a virtual tree would be too slow
+// for thousands of lines a second.
 
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { t } from '../i18n';
 import { follow } from '../store/log';
 
-/** The oldest text goes when there is more. */
+/** The oldest text is dropped when there is more. */
 const KEPT_CHARACTERS = 400_000;
 
 type Status = 'live' | 'broken' | 'ended';
 
-/** A further attempt goes on in the same stream; a job that had ended and lives again needs a new one. */
+/** A retry continues in the same stream; a job that is run again after its end needs a new one. */
 export function LogTail({ id, lives }: { id: string; lives: boolean }) {
   const box = useRef<HTMLPreElement>(null);
   const following = useSignal(true);
@@ -41,7 +41,7 @@ export function LogTail({ id, lives }: { id: string; lives: boolean }) {
       while (size > KEPT_CHARACTERS && element.firstChild) {
         const oldest = element.firstChild;
         const over = size - KEPT_CHARACTERS;
-        // A piece may be longer than all that is kept: its end stays.
+        // A piece may be longer than the limit: keep its end.
         if (oldest instanceof Text && oldest.length > over) {
           oldest.deleteData(0, over);
           size -= over;
@@ -58,7 +58,7 @@ export function LogTail({ id, lives }: { id: string; lives: boolean }) {
       size += node.textContent?.length ?? 0;
       empty.value = false;
       frame ||= requestAnimationFrame(draw);
-      // A hidden page has no frames, and would keep everything.
+      // A hidden page draws no frames and would keep everything.
       if (size > 2 * KEPT_CHARACTERS) draw();
     };
     const stop = follow(id, {
@@ -81,7 +81,7 @@ export function LogTail({ id, lives }: { id: string; lives: boolean }) {
     };
   }, [id, life.value]);
 
-  /** Who scrolls up wants to read; who comes back to the end wants to follow. */
+  /** Scrolling up pauses the log, scrolling back to the end follows it again. */
   const scrolled = ({ currentTarget: element }: { currentTarget: HTMLElement }): void => {
     following.value = element.scrollHeight - element.scrollTop - element.clientHeight < 24;
   };

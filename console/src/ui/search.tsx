@@ -1,4 +1,4 @@
-// The search field of a page; `/` leads to it, the arrow down from it to what it found.
+// The search field of a page: `/` focuses it, arrow down goes to the first row.
 
 import type { Signal } from '@preact/signals';
 import { SearchIcon } from './icons';

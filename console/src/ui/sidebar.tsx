@@ -1,4 +1,4 @@
-// Where one can go. On a phone it is a bar at the bottom.
+// Navigation. On a phone it is a bar at the bottom.
 
 import type { FunctionComponent } from 'preact';
 import { logOut } from '../api/client';
@@ -67,7 +67,7 @@ export function Sidebar() {
           <ThemeSwitch />
           <button
             type="button"
-            class="plain language"
+            class="plain"
             lang={language.value === 'zh' ? 'en' : 'zh-CN'}
             aria-label={language.value === 'zh' ? 'Switch to English' : '切换到简体中文'}
             onClick={() => (language.value = language.value === 'zh' ? 'en' : 'zh')}
@@ -117,11 +117,11 @@ function ClusterLinks() {
               <a
                 href={link.cluster(cluster.name)}
                 aria-current={current ? 'page' : undefined}
-                title={word('health', name)}
+                title={word('is', name)}
               >
                 <span class={`dot dot-${tone}`} />
                 <span class="cut">{cluster.name}</span>
-                <span class="sr-only">{word('health', name)}</span>
+                <span class="sr-only">{word('is', name)}</span>
               </a>
             </li>
           );
@@ -147,7 +147,7 @@ function Status() {
   );
 }
 
-/** Where there are tokens: whose this is, and the way out. */
+/** With tokens: the owner of this one, and the logout. */
 function Account() {
   const { owner, role } = version.value ?? {};
   if (!owner || !role) return null;
@@ -174,7 +174,7 @@ function ThemeSwitch() {
   return (
     <button
       type="button"
-      class="plain theme"
+      class="plain"
       data-theme-switch={theme.value}
       aria-label={t(label)}
       title={t(label)}

@@ -1,4 +1,4 @@
-// Moments that move on by themselves.
+// Moments and lengths of time that keep ticking.
 
 import type { Moment } from '../api/types';
 import { clock, duration, fullMoment, roughly } from '../format';

@@ -1,4 +1,4 @@
-// A job's life: how its time divides, and every state it was in.
+// A job's states over time, and its attempts.
 
 import type { Attempt, JobEvent, Moment, State } from '../api/types';
 import { duration, lastLine } from '../format';
@@ -70,7 +70,7 @@ export function Timeline({ events, attempts }: { events: JobEvent[]; attempts: A
           {attempts.map((each) => (
             <li key={each.attempt}>
               <b>{t('attempt', { n: each.attempt })}</b> {each.cluster}{' '}
-              <span class="muted">{each.outcome ? word('outcome', each.outcome) : t('attempt.lives')}</span>
+              <span class="muted">{each.outcome ? word('is', each.outcome) : t('attempt.live')}</span>
               <span class="row-second muted mono">{each.submission_id}</span>
               {each.message && <Line text={each.message} />}
             </li>
@@ -81,7 +81,7 @@ export function Timeline({ events, attempts }: { events: JobEvent[]; attempts: A
   );
 }
 
-/** The line of a message that says it; all of it in the title. */
+/** The line of a message that matters; the whole message in the title. */
 function Line({ text }: { text: string }) {
   return (
     <span class="row-second muted clamp" title={text}>

@@ -1,11 +1,11 @@
-// What every cluster said to a piece of work: scores policy by policy, or why not.
+// The verdict of each cluster: its score, policy by policy, or the reason against it.
 
-import type { Verdict } from '../api/types';
+import type { ClusterVerdict } from '../api/types';
 import { number } from '../format';
 import { t, word } from '../i18n';
 import { link } from '../router';
 
-export function Verdicts({ verdicts }: { verdicts: Verdict[] }) {
+export function Verdicts({ verdicts }: { verdicts: ClusterVerdict[] }) {
   const policies = [...new Set(verdicts.flatMap((each) => each.parts?.map((part) => part.policy) ?? []))];
   const scored = verdicts.some((each) => each.score !== undefined);
   return (
@@ -15,7 +15,7 @@ export function Verdicts({ verdicts }: { verdicts: Verdict[] }) {
           <tr>
             <th scope="col">{t('cluster')}</th>
             <th scope="col">{t('verdict')}</th>
-            <th scope="col">{t('verdict.words')}</th>
+            <th scope="col">{t('verdict.text')}</th>
             {policies.map((policy) => (
               <th scope="col" class="right" key={policy}>
                 {policy}
@@ -30,17 +30,17 @@ export function Verdicts({ verdicts }: { verdicts: Verdict[] }) {
         </thead>
         <tbody>
           {verdicts.map((each) => (
-            <tr key={each.cluster} class={`verdict-${each.verdict}`}>
+            <tr key={each.cluster}>
               <th scope="row">
                 <a href={link.cluster(each.cluster)}>{each.cluster}</a>
               </th>
               <td>
                 <span class={`chip chip-${tone(each)}`} data-reason={each.reason}>
-                  {each.reason ? word('reason', each.reason) : word('verdict', each.verdict)}
+                  {word('is', each.reason ?? each.verdict)}
                 </span>
               </td>
               <td class="muted" title={each.text}>
-                {/* Of those that could, the score says it all. */}
+                {/* For the others, the score is the explanation. */}
                 {each.score === undefined && <span class="clamp">{each.text}</span>}
               </td>
               {policies.map((policy) => (
@@ -59,14 +59,14 @@ export function Verdicts({ verdicts }: { verdicts: Verdict[] }) {
 
 const score = (value: number | undefined): string => (value === undefined ? '' : number(value, 3));
 
-function tone({ verdict }: Verdict): string {
+function tone({ verdict }: ClusterVerdict): string {
   return verdict === 'chosen' ? 'good' : verdict === 'eligible' ? 'accent' : 'idle';
 }
 
 /** The same in one line: `centos: too soon · mac: over its threshold`. */
-export function reasonsInShort(verdicts: Verdict[]): string {
+export function reasonsInShort(verdicts: ClusterVerdict[]): string {
   return verdicts
     .filter((each) => each.reason)
-    .map((each) => `${each.cluster}: ${word('reason', each.reason!)}`)
+    .map((each) => `${each.cluster}: ${word('is', each.reason!)}`)
     .join(' · ');
 }

@@ -1,4 +1,4 @@
-// A list of any length of which only what is on the screen is in the document.
+// A list of any length: only the visible rows are in the document.
 
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
@@ -80,7 +80,7 @@ export function VirtualList<T>({ label, items, row, header, rowHeight, class: na
           <div
             class="virtual-row"
             role="row"
-            // By place, not by item: what scrolls out is used again for what scrolls in.
+            // By place, not by item: rows that scroll out are reused for rows that scroll in.
             key={(start + offset) % shown.value}
             data-index={start + offset}
             aria-rowindex={start + offset + 1}

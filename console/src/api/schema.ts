@@ -1,0 +1,515 @@
+// Made from the OpenAPI document: UPDATE_DOCS=1 cargo test -p multicluster-server typescript
+
+export type Accepted = {
+  duplicate?: Duplicate;
+  id: string;
+  notice?: string;
+};
+
+export type Attempt = {
+  attempt: number;
+  cluster: string;
+  dispatched_at: number;
+  ended_at?: number;
+  message?: string;
+  outcome?: 'not_started' | 'succeeded' | 'failed' | 'stopped' | 'lost';
+  running_at?: number;
+  submission_id: string;
+};
+
+export type BatchAnswer = {
+  accepted: number;
+  refused: number;
+  results: Array<BatchItem>;
+};
+
+export type BatchItem = Accepted | {
+  error: ErrorBody;
+};
+
+export type BatchRequest = {
+  jobs: Array<JobRequest>;
+};
+
+export type Breaker = {
+  state: 'closed' | 'open' | 'half_open';
+  until_at?: number;
+};
+
+export type Cluster = {
+  arch?: string;
+  breaker: Breaker;
+  claimed: Record<string, number>;
+  connection: ConnectionView;
+  cordoned?: string;
+  dashboard: string;
+  draining: boolean;
+  free?: Record<string, number>;
+  head_address: string;
+  health: Health;
+  home_dir?: string;
+  inject_sdk?: boolean;
+  leaving: boolean;
+  limits: LimitsView;
+  live: number;
+  logical: Utilization;
+  name: string;
+  next_submission_at?: number;
+  nodes?: number;
+  os?: string;
+  physical: Utilization;
+  plane_address?: string;
+  prefer: boolean;
+  promised: Record<string, number>;
+  python_version?: string;
+  ray_version?: string;
+  reserved_for?: string;
+  runtime_env: Record<string, unknown>;
+  snapshot_age_seconds?: number;
+  snapshot_at?: number;
+  source: 'file' | 'api';
+  tags: Array<string>;
+  top_level_jobs: number;
+  total?: Record<string, number>;
+  used?: Record<string, number>;
+  weight: number;
+};
+
+export type ClusterConnection = {
+  head_address: string;
+  home_dir?: string;
+  incarnation?: string;
+  name: string;
+  plane_address?: string;
+  python_version?: string;
+  ray_version?: string;
+  runtime_env: Record<string, unknown>;
+  token?: string;
+};
+
+export type ClusterHistory = {
+  cpu: Array<number | null>;
+  gpu: Array<number | null>;
+  healthy: Array<boolean | null>;
+  live: Array<number | null>;
+  memory: Array<number | null>;
+  waiting: Array<number | null>;
+};
+
+export type ClusterList = {
+  items: Array<Cluster>;
+};
+
+export type ClusterRequest = Record<string, unknown> & {
+  dashboard: string;
+  head_address: string;
+  name?: string;
+};
+
+export type ClusterVerdict = {
+  cluster: string;
+  details?: Record<string, unknown>;
+  parts?: Array<PolicyScore>;
+  reason?: 'cordoned' | 'draining' | 'never_seen' | 'unhealthy' | 'no_nodes' | 'breaker_open' | 'breaker_probing' | 'other_cluster' | 'missing_tags' | 'other_versions' | 'other_platform' | 'no_such_node' | 'infeasible' | 'node_too_small' | 'policy' | 'policy_failed' | 'over_threshold' | 'too_soon' | 'at_limit' | 'head_full' | 'starting' | 'no_room' | 'no_room_on_node' | 'reserved';
+  score?: number;
+  text: string;
+  verdict: 'chosen' | 'eligible' | 'rejected';
+};
+
+export type ConnectionView = {
+  ca_file?: string;
+  has_token: boolean;
+  headers?: Array<string>;
+  insecure_tls: boolean;
+};
+
+export type Decision = {
+  at: number;
+  attempt: number;
+  cluster: string;
+  clusters: Array<ClusterVerdict>;
+  job: string;
+};
+
+export type Duplicate = 'same_id' | 'same_content';
+
+export type ErrorBody = {
+  code: 'bad_json' | 'bad_body' | 'bad_query' | 'bad_id' | 'bad_job' | 'bad_hint' | 'missing_package' | 'bad_cluster' | 'no_token' | 'bad_token' | 'forbidden' | 'host_not_allowed' | 'origin_not_allowed' | 'not_found' | 'unknown_job' | 'unknown_cluster' | 'unknown_policy' | 'method_not_allowed' | 'too_slow' | 'conflict' | 'wrong_state' | 'not_inside' | 'no_lease' | 'duplicate_cluster' | 'file_policy' | 'too_large' | 'bad_config' | 'bad_policy' | 'infeasible' | 'queue_full' | 'rate_limited' | 'internal' | 'store_failed' | 'no_clusters' | 'busy' | 'overloaded' | 'stopping' | 'cannot_write' | 'store_full';
+  hint?: string;
+  message: string;
+};
+
+export type EventList = {
+  items: Array<Record<string, unknown>>;
+  last_seq: number;
+};
+
+export type Explanation = {
+  ahead?: number;
+  at: number;
+  attempt?: number;
+  cluster?: string;
+  clusters: Array<ClusterVerdict>;
+  id: string;
+  inside?: Array<InsideWork>;
+  last_error?: string;
+  not_before_at?: number;
+  queue?: string;
+  state: 'queued' | 'dispatching' | 'pending' | 'running' | 'unknown' | 'succeeded' | 'failed' | 'stopped';
+  summary: string;
+};
+
+export type Granted = {
+  attempt: number;
+  cluster: string;
+  head_address?: string;
+  lease_seconds: number;
+  reuse_seconds: number;
+  stopping: boolean;
+};
+
+export type Health = {
+  error?: string;
+  since_at?: number;
+  state: 'healthy' | 'unhealthy' | 'never_seen';
+};
+
+export type History = {
+  at?: number;
+  clusters: Record<string, ClusterHistory>;
+  moments: Array<number>;
+  pool: PoolHistory;
+  step_seconds: number;
+};
+
+export type InsideWork = {
+  asks: Record<string, number>;
+  count: number;
+  kind: string;
+  names: Array<string>;
+  text: string;
+};
+
+export type Job = {
+  attempts: number;
+  cluster?: string;
+  demand: Record<string, number>;
+  dispatched_at?: number;
+  ended_at?: number;
+  entrypoint?: string;
+  id: string;
+  kind: 'job' | 'task' | 'actor';
+  max_retries: number;
+  message?: string;
+  metadata?: Record<string, string>;
+  not_before_at?: number;
+  on_cluster_loss: 'wait' | 'requeue';
+  owner?: string;
+  parent_job?: string;
+  preferred_cluster?: string;
+  priority: number;
+  queued_at?: number;
+  ray_status: string;
+  required?: boolean;
+  reserves?: Record<string, number>;
+  running_at?: number;
+  state: 'queued' | 'dispatching' | 'pending' | 'running' | 'unknown' | 'succeeded' | 'failed' | 'stopped';
+  stopping?: boolean;
+  submission_id?: string;
+  submitted_at: number;
+  tags?: Array<string>;
+  unreachable_at?: number;
+};
+
+export type JobDetail = Job & {
+  entrypoint_label_selector?: Record<string, string>;
+  history: Array<Attempt>;
+  packages?: Record<string, string>;
+  runtime_env?: Record<string, unknown>;
+  why?: Explanation;
+};
+
+export type JobRequest = {
+  arch?: string;
+  entrypoint: string;
+  entrypoint_label_selector?: Record<string, string>;
+  entrypoint_memory?: number;
+  entrypoint_num_cpus?: number;
+  entrypoint_num_gpus?: number;
+  entrypoint_resources?: Record<string, number>;
+  home?: string;
+  id?: string;
+  max_retries?: number;
+  metadata?: Record<string, string>;
+  needs?: Record<string, number>;
+  on_cluster_loss?: 'wait' | 'requeue';
+  os?: string;
+  packages?: Record<string, string>;
+  parent_cluster?: string;
+  parent_job?: string;
+  preferred_cluster?: string;
+  priority?: number;
+  required?: boolean;
+  runtime_env?: Record<string, unknown>;
+  sdk?: string;
+  tags?: Array<string>;
+};
+
+export type LeaseAnswer = {
+  attempt?: number;
+  id: string;
+  status: LeaseStatus;
+};
+
+export type LeaseAnswers = {
+  leases: Array<LeaseAnswer>;
+};
+
+export type LeaseBeat = {
+  attempt?: number;
+  id: string;
+};
+
+export type LeaseBeats = {
+  leases: Array<LeaseBeat>;
+};
+
+export type LeaseRelease = {
+  attempt?: number;
+  id: string;
+  message?: string;
+  outcome: Released;
+};
+
+export type LeaseReleases = {
+  leases: Array<LeaseRelease>;
+};
+
+export type LeaseStatus = 'alive' | 'stopping' | 'queued' | 'granted' | 'released' | 'gone';
+
+export type LimitsView = {
+  max_drivers?: number;
+  max_running_jobs?: number;
+  max_starting?: number;
+  resource_threshold: number;
+  submission_interval_seconds: number;
+};
+
+export type Logs = {
+  attempt?: number;
+  cluster?: string;
+  id: string;
+  source: string;
+  text: string;
+  truncated: boolean;
+};
+
+export type NoteRequest = {
+  note?: string;
+};
+
+export type Placement = {
+  granted?: Granted;
+  id: string;
+  kind: 'task' | 'actor';
+  message?: string;
+  state: 'queued' | 'dispatching' | 'pending' | 'running' | 'unknown' | 'succeeded' | 'failed' | 'stopped';
+  status: PlacementState;
+  why?: Explanation;
+};
+
+export type PlacementAnswer = {
+  placement: Placement;
+} | {
+  error: ErrorBody;
+};
+
+export type PlacementAnswers = {
+  accepted: number;
+  refused: number;
+  results: Array<PlacementAnswer>;
+};
+
+export type PlacementBatch = {
+  placements: Array<PlacementRequest>;
+};
+
+export type PlacementIds = {
+  ids: Array<string>;
+};
+
+export type PlacementRequest = {
+  arch?: string;
+  demand?: Record<string, number>;
+  id?: string;
+  kind: 'task' | 'actor';
+  label_selector?: Record<string, string>;
+  on_cluster_loss?: 'wait' | 'requeue';
+  os?: string;
+  parent_cluster?: string;
+  parent_job?: string;
+  preferred_cluster?: string;
+  priority?: number;
+  python_version?: string;
+  ray_version?: string;
+  required?: boolean;
+  tags?: Array<string>;
+};
+
+export type PlacementState = 'queued' | 'granted' | 'ended';
+
+export type Policy = {
+  expression?: string;
+  kind: string;
+  name: string;
+  source: 'file' | 'api';
+  weight?: number;
+};
+
+export type PolicyList = {
+  items: Array<Policy>;
+};
+
+export type PolicyRequest = {
+  expression?: string;
+  filter?: string;
+  weight?: number;
+};
+
+export type PolicyScore = {
+  policy: string;
+  score: number;
+};
+
+export type PolicyTrial = {
+  decisions?: number;
+  job?: JobRequest;
+  job_id?: string;
+  name: string;
+  policy?: PolicyRequest;
+};
+
+export type PolicyTried = {
+  at: number;
+  differ: number;
+  items: Array<TriedWork>;
+  left_out: number;
+};
+
+export type Pool = {
+  available: number;
+  claimed: Record<string, number>;
+  clusters: number;
+  free: Record<string, number>;
+  health: Record<string, number>;
+  live: number;
+  logical: Utilization;
+  nodes: number;
+  promised: Record<string, number>;
+  total: Record<string, number>;
+  used: Record<string, number>;
+  waiting: number;
+};
+
+export type PoolHistory = {
+  failed: Array<number>;
+  live: Array<number>;
+  started: Array<number>;
+  stopped: Array<number>;
+  submitted: Array<number>;
+  succeeded: Array<number>;
+  waiting: Array<number>;
+};
+
+export type Queue = {
+  cluster?: string;
+  heads: Array<QueueHead>;
+  kind: 'jobs' | 'tasks';
+  limit: number;
+  more_heads?: number;
+  name: string;
+  waiting: number;
+};
+
+export type QueueHead = {
+  clusters: Array<ClusterVerdict>;
+  demand: Record<string, number>;
+  id: string;
+  kind: 'job' | 'task' | 'actor';
+  preferred_cluster?: string;
+  priority: number;
+  queued_at: number;
+  required?: boolean;
+  reserves?: Record<string, number>;
+  summary: string;
+  tags?: Array<string>;
+  waiting: number;
+};
+
+export type Queues = {
+  items: Array<Queue>;
+  waiting: number;
+};
+
+export type Released = 'succeeded' | 'failed' | 'unreachable' | 'stopped';
+
+export type Reloaded = {
+  clusters: number;
+  warnings: Array<string>;
+};
+
+export type Removed = {
+  live: number;
+  name: string;
+  removed: boolean;
+};
+
+export type ResolvedJob = {
+  as_of: string;
+  cluster: string;
+  entrypoint: string;
+  runtime_env: Record<string, unknown>;
+};
+
+export type Setting = {
+  default: string;
+  doc: string;
+  env: string;
+  name: string;
+  value: string;
+};
+
+export type Settings = {
+  items: Array<Setting>;
+  policies: Array<Policy>;
+};
+
+export type TriedWork = {
+  decided?: string;
+  decided_at?: number;
+  differs: boolean;
+  job?: string;
+  now: WhatIf;
+  then: WhatIf;
+};
+
+export type Utilization = {
+  cpu?: number;
+  gpu?: number;
+  memory?: number;
+};
+
+export type Version = {
+  api: string;
+  owner?: string;
+  plane: string;
+  role?: 'read' | 'submit' | 'admin';
+  started_at: number;
+  version: string;
+};
+
+export type WhatIf = {
+  chosen?: string;
+  clusters: Array<ClusterVerdict>;
+  refused?: string;
+};
