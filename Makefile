@@ -5,37 +5,55 @@ SECONDS ?= 600
 HOURS ?= 24
 SEEDS ?=
 PROFILE ?= dist
+# pytest workers beside each other, such as 2: each has two Ray clusters of its own, about 1.2 GB.
+WORKERS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build console test rust-test console-test ray-test fakes lint wheels bench load head chaos soak worlds simulate fmt
+.PHONY: help demo build program page env console test rust-test console-test ray-test fakes lint wheels bench load head chaos soak worlds simulate fmt
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-demo: build ## Two Ray clusters on this machine, the users' program on both, and why it ran where
+demo: ## Two Ray clusters on this machine, the users' program on both, and why it ran where
+	@echo "[1/2] build the control plane and its console, install Ray (minutes on a fresh clone)"
+	@$(MAKE) --no-print-directory -j3 program page env
+	@echo "[2/2] the demo"
 	@scripts/python-env python examples/demo.py
 
-build: ## Build the control plane with its console (target/debug/ray-multicluster)
+build: program page ## Build the control plane with its console (target/debug/ray-multicluster)
+
+program:
+	$(CARGO) build -p multicluster-cli
+
+page:
 	@if command -v npm >/dev/null; then scripts/console; else echo "no npm: without the web console" >&2; fi
-	$(CARGO) build --quiet -p multicluster-cli
+
+env:
+	@scripts/python-env
 
 console: ## Only the web console (console/dist); the control plane takes it from there
 	@scripts/console
 
-test: rust-test console-test ray-test ## Run every test (SEEDS=n for more simulated worlds)
+test: ## Run every test (SEEDS=n for more simulated worlds)
+	@echo "[1/3] Rust: unit tests, the seeded simulation, every benchmark for seconds"
+	@$(MAKE) --no-print-directory rust-test
+	@echo "[2/3] the console's own tests"
+	@$(MAKE) --no-print-directory console-test
+	@echo "[3/3] two real Ray clusters, the SDK, the command line, a browser"
+	@$(MAKE) --no-print-directory ray-test
 
 rust-test: ## Only the tests in Rust, the seeded simulation included
-	$(if $(SEEDS),SIM_SEEDS=$(SEEDS)) $(CARGO) test --workspace --lib --tests --examples
+	$(if $(SEEDS),SIM_SEEDS=$(SEEDS)) $(CARGO) test --workspace --lib --bins --tests --examples --benches
 	$(CARGO) test --quiet --doc -p multicluster-ray -p multicluster-testkit
 
 console-test: ## Only the console's own tests, without a browser
 	@scripts/console test
 
 ray-test: build fakes ## Only the tests on two real Ray clusters, the console's in a browser among them
-	E2E_PATIENCE=$${E2E_PATIENCE:-2} scripts/python-env pytest tests
+	E2E_PATIENCE=$${E2E_PATIENCE:-2} scripts/python-env pytest tests -n $(WORKERS)
 
 fakes:
-	$(CARGO) build --quiet -p multicluster-testkit --example fake_ray
+	$(CARGO) build -p multicluster-testkit --example fake_ray
 
 chaos: build fakes ## Break everything under 1,000 jobs for ten minutes; writes the table in docs/reliability.md
 	CHAOS_JOBS=$${CHAOS_JOBS:-1000} CHAOS_ROUNDS=$${CHAOS_ROUNDS:-3} CHAOS_REPORT=docs/reliability.md \
@@ -53,15 +71,11 @@ wheels: console ## Build both wheels into target/wheels (PROFILE=dev: quick, not
 	scripts/python-env maturin build --locked --profile $(PROFILE) --strip --out target/wheels
 	cd python && ../scripts/python-env hatchling build --target wheel --directory ../target/wheels
 
-bench: ## Measure core, store, server and SDK; writes target/bench/*.json
-	$(CARGO) bench -p multicluster-core --bench core
-	$(CARGO) bench -p multicluster-store --bench store
-	$(CARGO) bench -p multicluster-cli --bench server
-	RAY_MULTICLUSTER_BIN=target/release/ray-multicluster scripts/python-env python tests/bench_ray.py
-	RAY_MULTICLUSTER_BIN=target/release/ray-multicluster scripts/python-env python tests/bench_sdk.py
+bench: ## Measure everything beside what people use instead; writes docs/benchmarks.md (PARTS="core tasks")
+	PYTHONPATH=tests:python scripts/python-env python -m benchmarks $(PARTS)
 
 head: build ## 500 jobs to one small Ray head, directly and through us: forty minutes, as root
-	scripts/python-env python tests/bench_head.py
+	PYTHONPATH=tests:python scripts/python-env python -m benchmarks.head
 
 simulate: ## A simulated morning on two clusters, and what other settings would have changed
 	@$(CARGO) run --quiet -p multicluster-simulator --example simulate -- \

@@ -41,6 +41,7 @@ from ._calls import (
 from ._context import JobContext, cluster_context, current_cluster, current_context
 from ._jobs.info import JobInfo
 from ._jobs.interrupts import graceful_shutdown_on_keyboard_interrupt
+from ._plane.wire import Cluster
 from ._policies import Policy, PolicyTrial, TriedWork
 from ._scheduler import (
     Scheduler,
@@ -52,6 +53,7 @@ from ._version import __version__
 from .errors import *  # noqa: F403
 
 __all__ = [
+    "Cluster",
     "JobContext",
     "JobInfo",
     "Policy",

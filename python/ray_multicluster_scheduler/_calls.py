@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any, Callable, TypeVar, cast
+from typing import TYPE_CHECKING, Callable, TypeVar
 
 from ._scheduler import Scheduler, current_scheduler
 
-F = TypeVar("F", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from typing_extensions import Concatenate, ParamSpec
+
+    P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def _of_current(method: F) -> F:
-    """With the method's own signature and text, and without `self`."""
+def _of_current(method: Callable[Concatenate[Scheduler, P], R]) -> Callable[P, R]:
+    """The method's own signature and docstring, without `self`."""
     name = method.__name__
 
     @functools.wraps(method)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return getattr(current_scheduler(), name)(*args, **kwargs)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        found: R = getattr(current_scheduler(), name)(*args, **kwargs)
+        return found
 
     # Found by this name, in this module: functions are pickled so.
     call.__module__, call.__qualname__ = __name__, name
@@ -25,7 +30,7 @@ def _of_current(method: F) -> F:
     call.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=list(signature.parameters.values())[1:]
     )
-    return cast(F, call)
+    return call
 
 
 submit_job = _of_current(Scheduler.submit_job)

@@ -14,6 +14,8 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from . import _env
+
 _thread = threading.local()
 
 
@@ -21,34 +23,34 @@ _thread = threading.local()
 class JobContext:
     """Where the work that this process belongs to was placed."""
 
-    #: None for a task or an actor that was placed by itself.
+    #: None for a task or an actor that belongs to no job.
     job_id: str | None
     cluster: str
     attempt: int
     #: Where the control plane can be reached from this cluster, if it can.
     address: str | None
-    #: The control plane's version; None for a task or an actor that was placed by itself.
+    #: The control plane's version; None for a task or an actor that belongs to no job.
     plane_version: str | None = None
 
 
 def current_context(env: Mapping[str, str] | None = None) -> JobContext | None:
     """The scheduled work this process runs in; ``None`` outside of any."""
     env = os.environ if env is None else env
-    cluster = env.get("RAY_MULTICLUSTER_CURRENT_CLUSTER")
+    cluster = env.get(_env.CURRENT_CLUSTER)
     if not cluster:
         return None
     return JobContext(
-        job_id=env.get("RAY_MULTICLUSTER_JOB_ID") or None,
+        job_id=env.get(_env.JOB_ID) or None,
         cluster=cluster,
-        attempt=int(env.get("RAY_MULTICLUSTER_ATTEMPT", "1")),
-        address=env.get("RAY_MULTICLUSTER_ADDRESS") or None,
-        plane_version=env.get("RAY_MULTICLUSTER_VERSION") or None,
+        attempt=int(env.get(_env.ATTEMPT, "1")),
+        address=env.get(_env.ADDRESS) or None,
+        plane_version=env.get(_env.VERSION) or None,
     )
 
 
 @contextlib.contextmanager
 def cluster_context(cluster: str | None) -> Iterator[None]:
-    """What this thread submits within goes to this cluster, unless a call says otherwise."""
+    """Inside the block, work of this thread goes to this cluster, unless a call names another."""
     before = chosen_cluster()
     choose_cluster(cluster)
     try:
@@ -68,7 +70,7 @@ def chosen_cluster() -> str | None:
 
 
 def current_cluster() -> str | None:
-    """Where work of this thread goes if nothing else is said."""
+    """Where work of this thread goes by default."""
     chosen = chosen_cluster()
     if chosen is not None:
         return chosen

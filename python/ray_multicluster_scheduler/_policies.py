@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ._plane import wire
 from ._plane.client import ControlPlane, segment
 from .errors import ConfigurationError
 
@@ -29,13 +30,13 @@ class Policy:
 class TriedWork:
     """Where one piece of work would go, now and with the change."""
 
-    #: Would the choice differ?
+    #: Whether the choice would differ.
     differs: bool
     #: The cluster it would go to under the policies in force; None: it would wait.
     now: str | None
     #: The same with the change.
     then: str | None
-    #: Whose work it is, if it was ever submitted.
+    #: The job, if it was ever submitted.
     job: str | None = None
     #: Where it really went, of a decision.
     decided: str | None = None
@@ -50,7 +51,7 @@ class PolicyTrial:
     #: How many of the items would.
     differ: int
     items: tuple[TriedWork, ...]
-    #: Of how many decisions the work is forgotten, or somebody else's.
+    #: How many decisions were left out: their work is forgotten, or belongs to another owner.
     left_out: int = 0
 
 
@@ -71,7 +72,7 @@ def unregister(plane: ControlPlane, name: str) -> None:
 
 def attempt(plane: ControlPlane, trial: dict[str, Any]) -> PolicyTrial:
     """How choices would differ; nothing changes."""
-    found = plane.post("/v1/policies/try", trial)
+    found: wire.PolicyTried = plane.post("/v1/policies/try", trial)
     return PolicyTrial(
         differ=found["differ"],
         items=tuple(_tried(item) for item in found["items"]),
@@ -96,17 +97,17 @@ def work_of(job_id: str | None, decisions: int | None) -> dict[str, Any]:
     return {key: value for key, value in given.items() if value is not None}
 
 
-def _policy(found: Mapping[str, Any]) -> Policy:
+def _policy(found: wire.Policy) -> Policy:
     return Policy(
         name=found["name"],
         kind=found["kind"],
-        source=found["source"],
+        source=found.get("source", "file"),
         weight=found.get("weight"),
         expression=found.get("expression"),
     )
 
 
-def _tried(found: Mapping[str, Any]) -> TriedWork:
+def _tried(found: wire.TriedWork) -> TriedWork:
     return TriedWork(
         differs=found["differs"],
         now=found["now"].get("chosen"),

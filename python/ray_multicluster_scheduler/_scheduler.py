@@ -10,9 +10,9 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any
 
-from . import _policies
+from . import _env, _policies
 from ._context import JobContext, current_context
 from ._jobs.jobs import JobInfo, Jobs
 from ._keywords import also_as
@@ -22,10 +22,13 @@ from ._policies import Policy, PolicyTrial
 from ._settings import ACTOR_READY_TIMEOUT, settings
 from ._work.known import Entry, Known
 from ._work.leases import new_id
-from ._work.work import Wishes, Work
+from ._work.submission import Plan, Submission, waits, without_waiting
+from ._work.wishes import Wishes
+from ._work.work import Work
 from .errors import ConfigurationError, ControlPlaneError
 
 if TYPE_CHECKING:
+    from ._plane.wire import Cluster, ClusterConnection
     from ._ray import ClusterAddress
 
 Requirements = Mapping[str, Any]
@@ -37,8 +40,8 @@ LOOK = 2.0
 class Scheduler:
     """What :func:`initialize_scheduler_environment` returns. Safe to use from any thread.
 
-    ``stop()`` closes this program's connections, and with them ends its tasks and actors. Jobs
-    go on. It is a context manager, which stops at the end.
+    ``stop()`` closes this program's connections, which ends its tasks and actors. Jobs keep
+    running. As a context manager, it stops at the end.
     """
 
     def __init__(self, config_file_path: str | os.PathLike[str] | None = None) -> None:
@@ -74,11 +77,11 @@ class Scheduler:
         os: str | None = None,
         arch: str | None = None,
     ) -> str:
-        """Queues a job and returns its id for life. Durable when it returns.
+        """Queues a job and returns its id. The job is stored durably when this returns.
 
-        `resource_requirements` is what the job needs of its cluster: for the tasks and actors that
-        it starts. `driver_resources` is what Ray sets aside for the entrypoint itself, and what the
-        job's own tasks and actors cannot have. `os` and `arch` choose clusters by what they run on
+        `resource_requirements` is what the job needs on its cluster, for the tasks and actors that
+        it starts. `driver_resources` is what Ray reserves for the entrypoint itself; the job's own
+        tasks and actors cannot use it. `os` and `arch` select clusters by platform
         (`arch="arm64"`). `job_id` is Ray's earlier name for `submission_id`.
         """
         return self._on_jobs().submit(
@@ -103,15 +106,15 @@ class Scheduler:
         return self._on_jobs().status(submission_id)
 
     def get_job_info(self, submission_id: str, cluster_name: str | None = None) -> JobInfo:
-        """Everything known of a job."""
+        """Everything known about a job."""
         return self._on_jobs().info(submission_id)
 
     def get_job_logs(self, submission_id: str, lines: int | None = None) -> str:
-        """What it printed, or the last lines of it."""
+        """What the job printed, or its last lines."""
         return self._on_jobs().logs(submission_id, lines=lines)
 
     def tail_job_logs(self, submission_id: str) -> Iterator[str]:
-        """What it prints, as it prints it, to its end."""
+        """Yields what the job prints, until it ends."""
         return self._on_jobs().tail(submission_id)
 
     def list_jobs(
@@ -121,11 +124,11 @@ class Scheduler:
         tags: Sequence[str] | None = None,
         limit: int = 100,
     ) -> list[JobInfo]:
-        """Jobs of the whole pool, the latest first."""
+        """Jobs on all clusters, the latest first."""
         return self._on_jobs().list(state=state, cluster=cluster, tags=tags, limit=limit)
 
     def stop_job(self, submission_id: str, cluster_name: str | None = None) -> bool:
-        """Stops a job, queued or running; False if it had ended."""
+        """Stops a queued or running job; False if it had already ended."""
         return self._on_jobs().stop(submission_id)
 
     def wait_for_all_jobs(
@@ -134,20 +137,22 @@ class Scheduler:
         check_interval: float = 5,
         timeout: float | None = None,
     ) -> bool:
-        """Waits until all have succeeded, and shows how they stand.
+        """Waits until all have succeeded, and shows their progress.
 
         Raises:
-            JobFailedError: one failed or was stopped.
-            TimeoutError: not all ended in time; they go on.
-            KeyboardInterrupt: Ctrl-C; what this program submitted is stopped.
+            JobFailedError: a job failed or was stopped.
+            TimeoutError: not all finished in time; they keep running.
+            KeyboardInterrupt: Ctrl-C; the jobs of this program are stopped.
         """
         return self._on_jobs().wait(submission_ids, check_interval=check_interval, timeout=timeout)
 
     # -- tasks and actors
 
     @also_as("fn", "func")
+    @waits
     def submit_task(
         self,
+        /,
         func: Any,
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
@@ -156,42 +161,29 @@ class Scheduler:
         name: str = "",
         preferred_cluster: str | None = None,
         **more: Any,
-    ) -> tuple[str, Any]:
+    ) -> Plan:
         """Runs a function on the cluster that suits it best: its id, and a reference for `ray.get`.
 
-        Waits until a cluster takes it; at most `timeout` seconds, if that is among `more`. So may
-        be `required` (the preferred cluster and no other), `priority`, and Ray's own options:
+        Waits until a cluster accepts it. `more` may have `timeout` (seconds to wait at most),
+        `required` (no other cluster than the preferred one), `priority`, and Ray's own options:
         `num_returns`, `max_retries` (on its cluster, as in Ray), `runtime_env`, ….
-        With `on_cluster_loss="requeue"` it may run again on another cluster when its own is lost:
-        the reference, futures of it and :meth:`get_task_result` follow it there. Without, what
-        may have started is never sent again.
+        With `on_cluster_loss="requeue"` the task may run again on another cluster when its own is
+        lost: the reference, its futures and :meth:`get_task_result` follow it there. Without, a
+        task that may have started is never sent again.
 
         Raises:
-            PlacementTimeoutError: no cluster took it in time.
-            NoHealthyClusterError: likewise, because no cluster is healthy.
+            PlacementTimeoutError: no cluster accepted it in time.
+            NoHealthyClusterError: the same, because no cluster is healthy.
         """
         wishes = Wishes.of(resource_requirements, tags, name, preferred_cluster, more)
-        return self._task(new_id("task"), func, args, kwargs, wishes)
+        call = (func, tuple(args), dict(kwargs or {}), wishes)
+        return Plan(new_id("task"), self._tasks, lambda id: self._task(id, *call))
 
-    @also_as("fn", "func")
-    def submit_task_async(
-        self,
-        func: Any,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-        resource_requirements: Requirements | None = None,
-        tags: Sequence[str] | None = None,
-        name: str = "",
-        preferred_cluster: str | None = None,
-        **more: Any,
-    ) -> Submission:
-        """The same without waiting: a future of what :meth:`submit_task` returns."""
-        wishes = Wishes.of(resource_requirements, tags, name, preferred_cluster, more)
-        id = new_id("task")
-        return self._later(id, self._tasks, lambda: self._task(id, func, args, kwargs, wishes))
+    submit_task_async = without_waiting(submit_task, "fn")
 
     def submit_tasks(
         self,
+        /,
         func: Any,
         args_list: Iterable[Any],
         kwargs: Mapping[str, Any] | None = None,
@@ -204,8 +196,8 @@ class Scheduler:
         """Calls a function many times: ids and references, in the order of `args_list`.
 
         Each item is a tuple of arguments, or one argument that is not a tuple; `kwargs` go to
-        every call. The batch is one submission under the 40-second rule. It is shared out over
-        the clusters by the room they have now, and Ray queues it there.
+        every call. The batch counts as one submission under the 40-second rule. It is distributed
+        over the clusters by the room they have now, and Ray queues it there.
         """
         wishes = Wishes.of(resource_requirements, tags, name, preferred_cluster, more)
         common = dict(kwargs or {})
@@ -213,17 +205,19 @@ class Scheduler:
         return self._on_work().tasks(func, calls, wishes)
 
     def submit_tasks_async(
-        self, func: Any, args_list: Iterable[Any], *args: Any, **more: Any
+        self, /, func: Any, args_list: Iterable[Any], *args: Any, **more: Any
     ) -> Future[list[tuple[str, Any]]]:
-        """The same without waiting: a future of what :meth:`submit_tasks` returns."""
+        """Does not wait: returns a future of what :meth:`submit_tasks` returns."""
         calls = list(args_list)
         future: Future[list[tuple[str, Any]]] = Future()
         self._on_work().later(lambda: self.submit_tasks(func, calls, *args, **more), future)
         return future
 
     @also_as("cls", "actor_class")
+    @waits
     def submit_actor(
         self,
+        /,
         actor_class: Any,
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
@@ -233,48 +227,33 @@ class Scheduler:
         preferred_cluster: str | None = None,
         timeout: float | None = ACTOR_READY_TIMEOUT,
         **more: Any,
-    ) -> tuple[str, Any]:
+    ) -> Plan:
         """Starts an actor on the cluster that suits it best: its id, and its handle.
 
         `more` may have `required`, `priority`, and Ray's own options: `lifetime`, `namespace`,
         `max_restarts`, `max_concurrency`, ….
 
         Raises:
-            ActorNameTakenError: there is one of that name on that cluster.
-            PlacementTimeoutError: no cluster took it within `timeout` seconds. Inside a job: Ray
-                has no room for it there; without a `timeout` of its own the call does not wait.
+            ActorNameTakenError: an actor of that name exists on that cluster.
+            PlacementTimeoutError: no cluster accepted it within `timeout` seconds. Inside a job:
+                Ray has no room for it there; there the call waits only if `timeout` is given.
         """
         more["timeout"] = timeout
         wishes = Wishes.of(resource_requirements, tags, name, preferred_cluster, more)
-        return self._actor(new_id("actor"), actor_class, args, kwargs, wishes)
+        call = (actor_class, tuple(args), dict(kwargs or {}), wishes)
+        return Plan(new_id("actor"), self._actors, lambda id: self._actor(id, *call))
 
-    @also_as("cls", "actor_class")
-    def submit_actor_async(
-        self,
-        actor_class: Any,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-        resource_requirements: Requirements | None = None,
-        tags: Sequence[str] | None = None,
-        name: str = "",
-        preferred_cluster: str | None = None,
-        **more: Any,
-    ) -> Submission:
-        """The same without waiting: a future of what :meth:`submit_actor` returns."""
-        wishes = Wishes.of(resource_requirements, tags, name, preferred_cluster, more)
-        id = new_id("actor")
-        return self._later(
-            id, self._actors, lambda: self._actor(id, actor_class, args, kwargs, wishes)
-        )
+    # Many may be queued at once, so there is no limit unless one is given.
+    submit_actor_async = without_waiting(submit_actor, "cls", timeout=None)
 
     def get_task_result(self, task_id: str, timeout: float | None = None) -> Any:
-        """What the task returned; what it raised is raised."""
+        """What the task returned; raises what it raised."""
         import ray
 
         return ray.get(_placed(task_id, self._tasks.get(task_id)), timeout=timeout)
 
     def get_task_status(self, task_id: str) -> str:
-        """PENDING (it waits for a place), RUNNING (Ray has it), SUCCEEDED or FAILED."""
+        """PENDING (queued), RUNNING (sent to Ray), SUCCEEDED or FAILED."""
         import ray
 
         entry = self._tasks.get(task_id)
@@ -301,11 +280,11 @@ class Scheduler:
         return outcome
 
     def get_actor_handle(self, actor_id: str) -> Any:
-        """The handle, while somebody has it."""
+        """The handle, as long as the program keeps it."""
         return _placed(actor_id, self._actors.get(actor_id))
 
     def get_actor_status(self, actor_id: str) -> str:
-        """PENDING (it waits for a place), STARTING (Ray has it), ALIVE or DEAD."""
+        """PENDING (queued), STARTING (sent to Ray), ALIVE or DEAD."""
         entry = self._actors.get(actor_id)
         if entry.error is not None:
             return "DEAD"
@@ -317,14 +296,14 @@ class Scheduler:
 
     # -- the pool
 
-    def list_clusters(self) -> list[dict[str, Any]]:
-        """All clusters as they stand: health, resources, weight, tags, circuit."""
+    def list_clusters(self) -> list[Cluster]:
+        """All clusters as they are now: health, resources, weight, tags, circuit breaker."""
         return self.plane.get("/v1/clusters")["items"]
 
     # -- policies
 
     def policies(self) -> list[Policy]:
-        """The policies in force: those of the settings, and those that were registered."""
+        """The policies in force: from the settings, and registered ones."""
         return _policies.policies(self.plane)
 
     def register_policy(
@@ -335,11 +314,11 @@ class Scheduler:
         filter: str | None = None,
         weight: float | None = None,
     ) -> Policy:
-        """Puts a policy of your own into force, at once and for good, beside those of the settings.
+        """Registers your own policy, in force at once and kept, beside those of the settings.
 
-        `expression` is a CEL expression that scores a cluster 0..1; `filter` one that must be
-        true for a cluster to take the work. One of the two, unless the name is that of a built-in
-        score. A registered one of the same name is replaced.
+        `expression` is a CEL expression that scores a cluster from 0 to 1; `filter` is one that
+        must be true for a cluster to run the work. Give one of the two, unless the name is that of
+        a built-in score. A registered policy of the same name is replaced.
 
         Raises:
             PolicyEvaluationError: the expression cannot be used; the text says why.
@@ -348,10 +327,10 @@ class Scheduler:
         return _policies.register(self.plane, name, _policies.rule_of(expression, filter, weight))
 
     def unregister_policy(self, name: str) -> None:
-        """Takes a registered policy away.
+        """Removes a registered policy.
 
         Raises:
-            ConfigurationError: there is none of this name, or it is one of the settings.
+            ConfigurationError: there is no such policy, or it belongs to the settings.
         """
         _policies.unregister(self.plane, name)
 
@@ -366,10 +345,10 @@ class Scheduler:
         job_id: str | None = None,
         decisions: int | None = None,
     ) -> PolicyTrial:
-        """How choices would differ with this policy, or without it (`remove`). Nothing changes.
+        """Shows how choices would differ with this policy, or without it (`remove`).
 
-        Looked at is the work of one job (`job_id`), or of the last `decisions`, 20 by default, on
-        the clusters as they are now.
+        Nothing changes. It judges the work of one job (`job_id`), or of the last `decisions` (20 by
+        default), on the clusters as they are now.
 
         Raises:
             PolicyEvaluationError: the expression cannot be used; the text says why.
@@ -389,17 +368,17 @@ class Scheduler:
         if self._plane is None:
             raise ControlPlaneError(
                 "this job cannot reach the control plane",
-                hint="give its cluster a `plane_address` in cluster.yaml",
+                hint="set `plane_address` for its cluster in cluster.yaml",
                 cluster=self._context.cluster if self._context else None,
             )
         return self._plane
 
     def start(self) -> Scheduler:
-        """Nothing is left to do: it has started. Kept for programs of the earlier prototype."""
+        """Does nothing. Kept for programs of the earlier prototype."""
         return self
 
     def stop(self) -> None:
-        """Closes this program's connections; its tasks and actors end, its jobs go on."""
+        """Closes this program's connections. Its tasks and actors end; its jobs keep running."""
         _leave(self)
         with self._lock:
             work, self._work = self._work, None
@@ -411,13 +390,13 @@ class Scheduler:
             self._plane.close()
 
     def warn_of_settings(self) -> None:
-        """The environment may say what the control plane does not do."""
+        """Warns of settings in the environment that the control plane does not use."""
         if self._plane is not None and self._context is None:
             warn_of_settings_not_in_force(self._plane)
 
     def was_asked_for(self, config_file_path: str | os.PathLike[str] | None) -> bool:
-        """Would the same be found again? Not by its address: a control plane in the background
-        ends when it is idle, and has another one afterwards.
+        """Whether the same would be found again. Not by its address: a background control plane
+        exits when it is idle, and has another address afterwards.
         """
         return self._asked_for == (wanted(config_file_path), current_context())
 
@@ -456,12 +435,13 @@ class Scheduler:
     def _describe(self, cluster: str) -> ClusterAddress:
         from ._ray import ClusterAddress
 
-        found = self.plane.get(f"/v1/clusters/{segment(cluster)}/connection")
+        found: ClusterConnection = self.plane.get(f"/v1/clusters/{segment(cluster)}/connection")
         runtime_env = dict(found.get("runtime_env") or {})
         # So that what a task or an actor submits itself stays on its cluster.
-        inherited = {"RAY_MULTICLUSTER_CURRENT_CLUSTER": cluster}
-        if found.get("plane_address"):
-            inherited["RAY_MULTICLUSTER_ADDRESS"] = found["plane_address"]
+        inherited = {_env.CURRENT_CLUSTER: cluster}
+        plane_address = found.get("plane_address")
+        if plane_address:
+            inherited[_env.ADDRESS] = plane_address
         runtime_env["env_vars"] = {**runtime_env.get("env_vars", {}), **inherited}
         return ClusterAddress(
             name=cluster,
@@ -473,51 +453,34 @@ class Scheduler:
             incarnation=found.get("incarnation"),
         )
 
-    def _task(self, id: str, func: Any, args: Any, kwargs: Any, wishes: Wishes) -> tuple[str, Any]:
-        return id, self._on_work().task(id, func, tuple(args), dict(kwargs or {}), wishes)
+    def _task(self, id: str, *call: Any) -> tuple[str, Any]:
+        return id, self._on_work().task(id, *call)
 
-    def _actor(self, id: str, cls: Any, args: Any, kwargs: Any, wishes: Wishes) -> tuple[str, Any]:
-        handle, cluster = self._on_work().actor(id, cls, tuple(args), dict(kwargs or {}), wishes)
+    def _actor(self, id: str, *call: Any) -> tuple[str, Any]:
+        handle, cluster = self._on_work().actor(id, *call)
         self._actors.put(id, Entry(cluster, weak=weakref.ref(handle)))
         return id, handle
 
-    def _later(self, id: str, known: Known, submit: Callable[[], tuple[str, Any]]) -> Submission:
-        known.put(id, Entry())
+    def _later(self, plan: Plan) -> Submission:
+        plan.known.put(plan.id, Entry())
 
         def kept() -> tuple[str, Any]:
             try:
-                return submit()
+                return plan.submit(plan.id)
             except BaseException as error:
-                known.put(id, Entry(error=error))
+                plan.known.put(plan.id, Entry(error=error))
                 raise
 
-        future = Submission(id)
+        future = Submission(plan.id)
         self._on_work().later(kept, future)
         return future
-
-
-class Submission(Future):
-    """A future of an id and what `ray.get` takes, or a handle.
-
-    ``id, handle = submit_actor_async(…)`` waits, as it did in the earlier prototype.
-    """
-
-    def __init__(self, id: str) -> None:
-        super().__init__()
-        #: The same id, from the start.
-        self.id = id
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.result())
 
 
 def _placed(id: str, entry: Entry) -> Any:
     if entry.error is not None:
         raise entry.error
     if entry.value is None:
-        raise ConfigurationError(
-            f"{id} still waits for a place", hint="take the result of its future first"
-        )
+        raise ConfigurationError(f"{id} is still queued", hint="wait for its future first")
     return entry.value
 
 
@@ -536,14 +499,14 @@ os.register_at_fork(after_in_child=_after_fork)
 
 @atexit.register
 def _stop_at_exit() -> None:
-    """A program that stopped nothing gives its places back all the same."""
+    """A program that does not stop the scheduler still gives its places back."""
     if _current is not None:
         with contextlib.suppress(Exception):
             _current.stop()
 
 
 def _leave(scheduler: Scheduler) -> None:
-    """One that was stopped is not the program's any more."""
+    """A stopped scheduler is no longer the program's."""
     global _current
     with _current_lock:
         if _current is scheduler:
@@ -555,11 +518,11 @@ def initialize_scheduler_environment(
 ) -> Scheduler:
     """Finds the control plane, or starts this user's own, and makes it this program's.
 
-    In this order: ``RAY_MULTICLUSTER_ADDRESS``; inside a scheduled job, what that was told;
-    the control plane of this user for that configuration, started in the background if none
-    runs. Asked again for the same control plane it returns the same scheduler, so that a library
-    may call it too; it is stopped by ``stop()``, or at the end of the outermost ``with``. Another
-    one takes its place, and the first is stopped.
+    In this order: ``RAY_MULTICLUSTER_ADDRESS``; inside a scheduled job, the address the job was
+    given; this user's control plane for that configuration, started in the background if none
+    runs. A second call for the same control plane returns the same scheduler, so a library may call
+    it too. It is stopped by ``stop()``, or at the end of the outermost ``with``. A call for another
+    control plane replaces the scheduler and stops the first one.
     """
     before = attached()
     if before is not None and before.was_asked_for(config_file_path):
@@ -573,18 +536,18 @@ def initialize_scheduler_environment(
 
 
 def current_scheduler() -> Scheduler:
-    """This program's; found with the defaults at first use."""
+    """This program's scheduler; created with the defaults at first use."""
     with _current_lock:
         return _current if _current is not None else initialize_scheduler_environment()
 
 
 def attached() -> Scheduler | None:
-    """This program's, if it has one."""
+    """This program's scheduler, if it has one."""
     return _current
 
 
 def use_scheduler(scheduler: Scheduler) -> None:
-    """Makes it this program's."""
+    """Makes it this program's scheduler."""
     global _current
     with _current_lock:
         _current = scheduler

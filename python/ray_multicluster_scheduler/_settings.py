@@ -1,7 +1,7 @@
 """The settings of the SDK, and what became of the earlier prototype's.
 
 Most settings are the control plane's (docs/configuration.md). Those below are about this
-program: how long it waits for whom. All are read as ``SCHEDULER_<NAME>`` from the environment,
+program: how long it waits. All are read as ``SCHEDULER_<NAME>`` from the environment,
 else from ``~/.ray_scheduler/settings.yaml`` as the prototype had it.
 """
 
@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from ._plane.wire import Setting
 from .errors import ConfigurationError
 
 PREFIX = "SCHEDULER_"
@@ -31,10 +32,10 @@ class Settings:
     """All in seconds. Each is declared once, here."""
 
     call_timeout: float = _seconds(
-        15.0, "How long a call to a cluster that does not answer any more may take."
+        15.0, "How long a call to a cluster that has stopped answering may take."
     )
     actor_ready_timeout: float = _seconds(
-        300.0, "How long submit_actor waits for a cluster, where the call does not say."
+        300.0, "How long submit_actor waits for a cluster, unless the call says."
     )
 
 
@@ -48,14 +49,17 @@ RENAMED = {
     "backoff_time": "retry_backoff_max",
 }
 
-#: The prototype's settings that mean nothing any more: its default, and what to do instead.
+#: The prototype's settings without a meaning now: the default, and what to do instead.
 RETIRED = {
     "job_completion_timeout": (600, "pass `timeout` to wait_for_all_jobs"),
     "task_completion_timeout": (600, "pass `timeout` to ray.get"),
     "default_task_timeout": (300, "pass `timeout` to ray.get"),
-    "connection_timeout": (300, "set SCHEDULER_CALL_TIMEOUT: a cluster may take that to answer"),
+    "connection_timeout": (
+        300,
+        "set SCHEDULER_CALL_TIMEOUT, the time that a cluster has to answer",
+    ),
     "job_client_timeout": (300, "nothing: a request to the control plane takes 30 s at most"),
-    "job_status_check_interval": (15, "nothing: the end of a job is told, not asked for"),
+    "job_status_check_interval": (15, "nothing: the control plane reports the end of a job"),
     "health_check_interval": (30, "set poll_interval and unhealthy_after in cluster.yaml"),
     "cache_timeout": (5, "set snapshot_max_age in cluster.yaml"),
     "retry_sleep": (0.5, "set retry_backoff in cluster.yaml"),
@@ -110,29 +114,29 @@ def plane_environment(given: Mapping[str, str]) -> dict[str, str]:
     return {key: text for key, text in given.items() if key not in ours | gone}
 
 
-def warn(given: Mapping[str, str], in_force: Iterable[Mapping[str, str]] = ()) -> None:
+def warn(given: Mapping[str, str], in_force: Iterable[Setting] = ()) -> None:
     """Says once which settings have no effect; `in_force` is the control plane's own list."""
     for line in notices(given, in_force):
         _say_once(line)
 
 
-def notices(given: Mapping[str, str], in_force: Iterable[Mapping[str, str]] = ()) -> list[str]:
+def notices(given: Mapping[str, str], in_force: Iterable[Setting] = ()) -> list[str]:
     """One line for each setting that was made and does nothing.
 
-    A control plane that runs already has the settings it was started with, and other programs
-    use it too: this program's cannot change them.
+    A running control plane keeps the settings it was started with, and other programs use it too:
+    this program's settings cannot change them.
     """
     lines = []
     values = {setting["name"]: setting["value"] for setting in in_force}
     for key, text in sorted(given.items()):
         name = key[len(PREFIX) :].lower()
         if name in RETIRED:
-            lines.append(f"{key} has no effect any more; hint: {RETIRED[name][1]}")
+            lines.append(f"{key} no longer has any effect; hint: {RETIRED[name][1]}")
             continue
         name = RENAMED.get(name, name)
         if name in values and not _same(text, values[name]):
             lines.append(
-                f"{key}={text} is not in force: the control plane runs with {name} "
+                f"{key}={text} has no effect: the control plane runs with {name} "
                 f"{values[name]}; hint: set it under `scheduler:` in cluster.yaml"
             )
     return lines
@@ -156,7 +160,7 @@ def _positive(name: str, text: str) -> float:
     value = seconds(text)
     if not value:
         raise ConfigurationError(
-            f"{name}: {text[:40]!r} is not usable",
+            f"{name}: {text[:40]!r} is not valid",
             hint="expected a length of time such as 40s, 500ms, 5m, or a number of seconds",
         )
     return value
@@ -187,7 +191,7 @@ def _from_file(path: Path) -> dict[str, str]:
         if match:
             found[variable(match[1])] = match[2]
         else:
-            _say_once(f"{path}:{number} is no setting; hint: write `NAME: value`")
+            _say_once(f"{path}:{number} is not a setting; hint: write `NAME: value`")
     return found
 
 

@@ -1,28 +1,30 @@
-"""Everything that can go wrong, as one tree.
+"""Every error of this package, as one tree.
 
     SchedulerError
     ├── ConfigurationError           the configuration, a setting or an argument cannot be used
     ├── ControlPlaneError            the control plane cannot be started or reached
     ├── PolicyEvaluationError        a placement policy cannot be used
-    ├── QueueFullError               too much waits already: submit later
-    ├── RateLimitedError             this token submits too fast, for longer than is waited
+    ├── QueueFullError               too many jobs are queued: submit later
+    ├── RateLimitedError             this token submits too fast, even after waiting
     ├── TaskSubmissionError          a job, task or actor was refused
     │   ├── IdConflictError          the id belongs to other work
     │   └── ActorNameTakenError      an actor of that name lives on the chosen cluster
-    ├── AccessError                  a token is wanted, or one of another role
-    ├── UnknownJobError              there is no such job (any more)
+    ├── AccessError                  a token is needed, or one of another role
+    ├── UnknownJobError              there is no such job, or it was forgotten
     ├── JobFailedError               a job that was waited for failed or was stopped
-    ├── JobTimeoutError              jobs have not ended in time; also a TimeoutError
+    ├── JobTimeoutError              jobs did not finish in time; also a TimeoutError
     ├── ClusterConnectionError       a cluster cannot be reached; also a ConnectionError
     │   └── VersionMismatchError     Ray or Python differ between here and the cluster
     ├── ForeignHandleError           an actor handle was sent to another cluster than its own
-    └── PlacementTimeoutError        no cluster took the work in time; also a TimeoutError
+    └── PlacementTimeoutError        no cluster accepted the work in time; also a TimeoutError
         └── NoHealthyClusterError    because none is healthy
 
-Each names the job and the cluster where there is one, and says what to do (``hint``).
+Each names the job and the cluster if there is one, and says what to do (``hint``).
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 __all__ = [
     "AccessError",
@@ -47,7 +49,7 @@ __all__ = [
 
 
 class SchedulerError(Exception):
-    """What every error of this package is."""
+    """The base of every error of this package."""
 
     def __init__(
         self,
@@ -74,12 +76,12 @@ class SchedulerError(Exception):
         text = f"{self.message} ({', '.join(unnamed)})" if unnamed else self.message
         return f"{text}\n  hint: {self.hint}" if self.hint else text
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         # Errors cross processes when a task raises them; the default forgets keywords.
         return (_rebuild, (type(self), self.message, dict(self.__dict__)))
 
 
-def _rebuild(kind: type[SchedulerError], message: str, state: dict) -> SchedulerError:
+def _rebuild(kind: type[SchedulerError], message: str, state: dict[str, Any]) -> SchedulerError:
     error = kind.__new__(kind, message)
     Exception.__init__(error, message)
     error.__dict__.update(state)
@@ -99,11 +101,11 @@ class PolicyEvaluationError(SchedulerError):
 
 
 class QueueFullError(SchedulerError):
-    """Too much waits already: submit later."""
+    """Too many jobs are queued: submit later."""
 
 
 class RateLimitedError(SchedulerError):
-    """This token submits more than it may a second; waiting for some time did not help."""
+    """This token submits more per second than it may, even after waiting."""
 
 
 class TaskSubmissionError(SchedulerError):
@@ -119,7 +121,7 @@ class ActorNameTakenError(TaskSubmissionError):
 
 
 class AccessError(SchedulerError):
-    """The control plane wants a token, another one, or one of another role."""
+    """The control plane needs a token, another one, or one of another role."""
 
 
 class UnknownJobError(SchedulerError):
@@ -147,7 +149,7 @@ class JobFailedError(SchedulerError, RuntimeError):
 
 
 class JobTimeoutError(SchedulerError, TimeoutError):
-    """Jobs that were waited for have not ended in time. They go on."""
+    """Jobs that were waited for did not finish in time. They keep running."""
 
 
 class ClusterConnectionError(SchedulerError, ConnectionError):
@@ -166,8 +168,8 @@ class ForeignHandleError(SchedulerError, ValueError):
 
 
 class PlacementTimeoutError(SchedulerError, TimeoutError):
-    """No cluster took the work in time."""
+    """No cluster accepted the work in time."""
 
 
 class NoHealthyClusterError(PlacementTimeoutError):
-    """No cluster is healthy, and the caller does not want to wait (any longer) for one."""
+    """No cluster is healthy, and the time to wait for one is over."""

@@ -1,6 +1,6 @@
 """A process that keeps a control plane for this user's programs, as the earlier prototype's did.
 
-Deprecated: the SDK starts a control plane by itself; ``ray-multicluster serve`` is one that others
+Deprecated: the SDK starts a control plane itself; ``ray-multicluster serve`` starts one that others
 can use too.
 """
 
@@ -19,7 +19,7 @@ from .errors import SchedulerError
 
 __all__ = ["main", "shutdown_scheduler", "signal_handler"]
 
-#: A control plane that nobody asks anything ends after a while, so it is asked this often.
+#: An idle control plane exits after a while, so it gets a request this often.
 PAUSE = 30.0
 
 _log = logging.getLogger("ray_multicluster_scheduler")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
+from .._plane.wire import JobDetail
 from ..errors import ConfigurationError
 
 PENDING = "PENDING"
@@ -74,9 +75,9 @@ class JobInfo:
         return self.state in ENDED
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> JobInfo:
+    def of(cls, told: JobDetail) -> JobInfo:
         """From a job of the native API."""
-        state = told["state"]
+        state, why = told["state"], told.get("why")
         return cls(
             id=told["id"],
             # A state of a newer control plane: it knows Ray's word for it.
@@ -85,7 +86,7 @@ class JobInfo:
             cluster=told.get("cluster"),
             attempt=told.get("attempts", 0),
             message=told.get("message"),
-            why=(told.get("why") or {}).get("summary"),
+            why=why["summary"] if why else None,
             ray_submission_id=told.get("submission_id"),
             entrypoint=told.get("entrypoint"),
             metadata=dict(told.get("metadata") or {}),
@@ -112,7 +113,7 @@ def native_states(wanted: str | Iterable[str]) -> list[str]:
         of_ray = [state for state, status in RAY_STATUS.items() if status == word]
         if not of_ray and word.lower() not in RAY_STATUS:
             known = ", ".join([*dict.fromkeys(RAY_STATUS.values()), *RAY_STATUS])
-            raise ConfigurationError(f"{word!r} is not a state of a job", hint=f"use {known}")
+            raise ConfigurationError(f"{word!r} is not a job state", hint=f"use {known}")
         states += of_ray or [word.lower()]
     return states
 

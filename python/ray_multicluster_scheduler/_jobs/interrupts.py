@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Callable, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, TypeVar, overload
 
 from ..errors import SchedulerError, UnknownJobError
 from .progress import say
@@ -45,11 +45,20 @@ def remember(jobs: Jobs) -> None:
     _all.append(jobs)
 
 
-def graceful_shutdown_on_keyboard_interrupt(function: F | None = None, **_: Any) -> Any:
-    """For a program's main function: Ctrl-C and SIGTERM stop the jobs it has submitted.
+@overload
+def graceful_shutdown_on_keyboard_interrupt(function: F, **_: Any) -> F: ...
 
-    Both ``@graceful_shutdown_on_keyboard_interrupt`` and ``@…()`` work. While a program waits for
-    jobs, the same happens without it.
+
+@overload
+def graceful_shutdown_on_keyboard_interrupt(
+    function: None = None, **_: Any
+) -> Callable[[F], F]: ...
+
+
+def graceful_shutdown_on_keyboard_interrupt(function: F | None = None, **_: Any) -> Any:
+    """Decorates a main function: Ctrl-C and SIGTERM stop the jobs that the program submitted.
+
+    Use it with or without ``()``. `wait_for_all_jobs` does the same while it waits.
     """
     if function is None:
         return graceful_shutdown_on_keyboard_interrupt
@@ -72,7 +81,7 @@ def stopping_on_interrupt() -> Iterator[None]:
         yield
         return
     before = signal.getsignal(signal.SIGTERM)
-    # Somebody wants it ignored, or has installed something that Python cannot call.
+    # The program ignores it, or has a handler that Python cannot call.
     hears_it = before is not signal.SIG_IGN and before is not None
     if hears_it:
         signal.signal(signal.SIGTERM, _terminate)
@@ -101,7 +110,7 @@ def stop_what_was_submitted() -> None:
     if not left:
         return
     count = "1 job" if len(left) == 1 else f"{len(left)} jobs"
-    say(f"interrupted: stopping {count} of this program (once more: leave them running)")
+    say(f"interrupted: stopping {count} of this program (press Ctrl-C again to leave them running)")
     todo: queue.SimpleQueue[_Job] = queue.SimpleQueue()
     done: queue.SimpleQueue[tuple[_Job, str]] = queue.SimpleQueue()
     for job in left:
@@ -118,7 +127,7 @@ def stop_what_was_submitted() -> None:
     finally:
         if left:
             ids = ", ".join(sorted(job_id for _, job_id in left))
-            say(f"not stopped, and perhaps still running: {ids}")
+            say(f"not stopped, may still be running: {ids}")
 
 
 def _stop_each(todo: queue.SimpleQueue[_Job], done: queue.SimpleQueue[tuple[_Job, str]]) -> None:
@@ -129,7 +138,7 @@ def _stop_each(todo: queue.SimpleQueue[_Job], done: queue.SimpleQueue[tuple[_Job
             try:
                 what = _words(jobs.ask_to_stop(job_id, timeout=PATIENCE / 2))
             except UnknownJobError:
-                what = "is not there any more"
+                what = "no longer exists"
             except SchedulerError as error:
                 what = f"NOT stopped: {error.message}"
             done.put((job, what))
@@ -137,8 +146,8 @@ def _stop_each(todo: queue.SimpleQueue[_Job], done: queue.SimpleQueue[tuple[_Job
 
 def _words(job: JobInfo | None) -> str:
     if job is None:
-        return "had ended already"
-    return "stopped" if job.has_ended else f"is being stopped on {job.cluster}"
+        return "had already ended"
+    return "stopped" if job.has_ended else f"stopping on {job.cluster}"
 
 
 def _terminate(number: int, frame: object) -> None:

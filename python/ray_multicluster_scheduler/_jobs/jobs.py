@@ -1,4 +1,4 @@
-"""Jobs: what a program says to the control plane about them."""
+"""Jobs: submit, show, follow, stop, wait."""
 
 from __future__ import annotations
 
@@ -158,10 +158,10 @@ class Jobs:
         check_interval: float = 5,
         timeout: float | None = None,
     ) -> bool:
-        """Until all have succeeded.
+        """Waits until all have succeeded.
 
-        Their ends are told as they happen; `check_interval` is how often is looked besides, should
-        that fail. Ctrl-C and SIGTERM stop what this program has submitted.
+        The control plane reports their ends; every `check_interval` seconds they are also checked.
+        Ctrl-C and SIGTERM stop what this program has submitted.
 
         Raises:
             JobFailedError: one failed or was stopped; also a RuntimeError. The others go on.
@@ -204,5 +204,5 @@ class Jobs:
 
 def _path(job_id: str) -> str:
     if not isinstance(job_id, str) or not job_id:
-        raise ConfigurationError(f"{job_id!r:.80} is not the id of a job")
+        raise ConfigurationError(f"{job_id!r:.80} is not a job id")
     return "/v1/jobs/" + segment(job_id)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from .._plane.wire import Cluster
 from .packages import Packages
 from .progress import say
 
@@ -37,19 +38,19 @@ class OwnPackage:
 _told: set[str] = set()
 
 
-def warn_of_other_copies(clusters: Iterable[Mapping[str, Any]]) -> None:
+def warn_of_other_copies(clusters: Iterable[Cluster]) -> None:
     """Says once which clusters have another copy on the `PYTHONPATH` of their `runtime_env`."""
     for cluster in clusters:
         is_hidden = cluster.get("inject_sdk") is not False
         effect = (
-            "jobs of this program import its own copy instead"
+            "jobs of this program use their own copy"
             if is_hidden
-            else "jobs there import that one, because of `inject_sdk: false`"
+            else "jobs there use that copy, because of `inject_sdk: false`"
         )
         for entry in other_copies(cluster.get("runtime_env")):
             line = (
-                f"the PYTHONPATH of cluster {cluster.get('name')} names another copy of this "
-                f"package, {entry}: {effect}"
+                f"cluster {cluster.get('name')} has another copy of this package on its "
+                f"PYTHONPATH, {entry}: {effect}"
             )
             if line not in _told:
                 _told.add(line)

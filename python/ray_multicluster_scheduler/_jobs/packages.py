@@ -60,7 +60,7 @@ class Packages:
         if path.endswith((".whl", *ARCHIVES)):
             return self._file(path)
         raise ConfigurationError(
-            f"py_modules holds {path}, which cannot be imported",
+            f"py_modules names {path}, which cannot be imported",
             hint="give the folder of a package, a .py file, a .whl or a .zip",
         )
 
@@ -171,7 +171,7 @@ def _file_uri(path: str, digest: str) -> str:
     parts = name[: -len(".whl")].split("-")
     if len(parts) not in (5, 6):
         raise ConfigurationError(
-            f"{path} is not named as wheels are",
+            f"{path} does not have the name of a wheel",
             hint="keep the name it was built with, such as mine-1.0-py3-none-any.whl",
         )
     build = parts.pop(2) + "_" if len(parts) == 6 else "0_"

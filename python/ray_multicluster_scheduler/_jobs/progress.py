@@ -31,13 +31,13 @@ def _order(word: str) -> int:
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
-    """A line of our own, where the program's results are not."""
+    """A message on stderr, apart from the program's results."""
     stream = stream or sys.stderr
     try:
         stream.write(f"ray-multicluster: {text}\n")
         stream.flush()
     except (AttributeError, OSError, ValueError):
-        # Nobody listens, or there is no stderr. That must not end what we are doing.
+        # There is no stderr, or its reader has gone. That must not end what we are doing.
         return
 
 

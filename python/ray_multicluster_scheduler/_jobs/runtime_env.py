@@ -56,7 +56,7 @@ def portable(env: Mapping[str, Any] | None, packages: Packages) -> dict[str, Any
         json.dumps(sent)
     except (TypeError, ValueError) as error:
         raise ConfigurationError(
-            f"runtime_env cannot be sent: {error}", hint="use texts, numbers, lists and dicts"
+            f"runtime_env cannot be sent: {error}", hint="use strings, numbers, lists and dicts"
         ) from error
     return sent
 
@@ -71,19 +71,16 @@ class OfClusters:
     def __init__(self, plane: ControlPlane, packages: Packages) -> None:
         self._plane = plane
         self._packages = packages
-        self._takes_packages: bool | None = None
         self._clusters: tuple[float, list[tuple[str, Any]]] | None = None
 
     def packages(self, of_job: Mapping[str, Any], only: str | None = None) -> dict[str, str]:
         """By path, their URIs. A job that has a working_dir of its own needs no cluster's.
 
-        `only` is the one cluster that may run it, if there is but one.
+        `only` is the one cluster that may run it, if there is only one.
 
         Raises:
             ConfigurationError: what every cluster that may run it names cannot be packed.
         """
-        if not self._are_taken():
-            return {}
         found: dict[str, str] = {}
         clusters = [(name, env) for name, env in self._runtime_envs() if only in (None, name)]
         problems: list[ConfigurationError] = []
@@ -117,12 +114,6 @@ class OfClusters:
             own_package.warn_of_other_copies(items)
             self._clusters = known
         return known[1]
-
-    def _are_taken(self) -> bool:
-        if self._takes_packages is None:
-            schemas = self._plane.get("/v1/openapi.json")["components"]["schemas"]
-            self._takes_packages = "packages" in schemas["JobRequest"]["properties"]
-        return self._takes_packages
 
 
 def _working_dir(given: Any, excludes: list[str], packages: Packages) -> str:
@@ -184,7 +175,7 @@ def _text(field: str, path: str) -> str:
     except OSError as error:
         raise ConfigurationError(
             f"{field} names the file {path}, which cannot be read: {error.strerror}",
-            hint=f"it is looked for in {os.getcwd()}; a list can be given too",
+            hint=f"paths are relative to {os.getcwd()}; you can also give a list",
         ) from error
 
 

@@ -13,6 +13,7 @@ import urllib3
 from .. import _context
 from .._plane.client import ControlPlane
 from .._plane.events import may_pass
+from .._plane.wire import Accepted
 from ..errors import ConfigurationError, ControlPlaneError, SchedulerError
 from .progress import say
 
@@ -65,21 +66,21 @@ def send(plane: ControlPlane, job: Mapping[str, Any]) -> tuple[str, bool]:
     """The job's id, and whether it is new.
 
     With an id, a job may be sent again until there is an answer: it is one job. Without one,
-    nobody could tell whether the first was heard.
+    it would be unknown whether the first arrived.
     """
     deadline = time.monotonic() + PATIENCE
     pause, was_lost = 0.2, False
     while True:
         try:
-            accepted = plane.post("/v1/jobs", dict(job))
+            accepted: Accepted = plane.post("/v1/jobs", dict(job))
             break
         except SchedulerError as error:
             lost = _is_lost(error)
             if lost and "id" not in job:
                 raise ControlPlaneError(
-                    f"it is not known whether the job was accepted: {error.message}",
-                    hint="look for it with list_jobs(); "
-                    "a job with a submission_id is sent again by itself, and never runs twice",
+                    f"the job may or may not have been accepted: {error.message}",
+                    hint="check list_jobs(); "
+                    "a job with a submission_id is retried automatically and never runs twice",
                 ) from error
             if not may_pass(error) or time.monotonic() > deadline:
                 raise
@@ -90,8 +91,8 @@ def send(plane: ControlPlane, job: Mapping[str, Any]) -> tuple[str, bool]:
     duplicate = accepted.get("duplicate")
     if duplicate == "same_content":
         logger.warning(
-            "an identical job still waits, so none was added: %s "
-            "(give a submission_id to run it once more)",
+            "an identical job is already queued, so none was added: %s "
+            "(set a submission_id to run it again)",
             job_id,
         )
     if accepted.get("notice"):
@@ -116,7 +117,7 @@ def _id(given: object) -> str | None:
     if given is None or isinstance(given, str):
         # An empty one is as good as none.
         return given or None
-    raise ConfigurationError(f"submission_id is {given!r:.80}", hint="write it as text")
+    raise ConfigurationError(f"submission_id is {given!r:.80}", hint="use a string")
 
 
 def _entrypoint(given: object) -> str:
@@ -125,7 +126,7 @@ def _entrypoint(given: object) -> str:
     shown = "empty" if isinstance(given, str) else f"{given!r:.80}"
     hint = 'give the shell command to run, such as "python train.py"'
     if isinstance(given, (list, tuple)):
-        hint = 'give one text, such as shlex.join(["python", "train.py"])'
+        hint = 'give one string, such as shlex.join(["python", "train.py"])'
     raise ConfigurationError(f"the entrypoint is {shown}", hint=hint)
 
 
@@ -138,8 +139,8 @@ def _metadata(given: Mapping[str, Any] | None) -> dict[str, str]:
     for key, value in given.items():
         if not isinstance(key, str) or not isinstance(value, (str, int, float)):
             raise ConfigurationError(
-                f"metadata {key!r} is {value!r:.80}: names and values are texts",
-                hint="json.dumps(…) makes a text of anything",
+                f"metadata {key!r} is {value!r:.80}: names and values must be strings",
+                hint="json.dumps(…) turns a value into a string",
             )
         texts[key] = value if isinstance(value, str) else str(value)
     return texts

@@ -1,8 +1,8 @@
 """Waiting for jobs.
 
-The end of a job is told by the control plane as it happens. What is told can be missed, when a
-connection breaks or the control plane is restarted; so the jobs are looked at whenever the
-connection is there again, and a few of them every `check_interval` anyhow.
+The control plane sends an event when a job ends. Events can be missed when a connection breaks or
+the control plane restarts, so the jobs are also read after each reconnect, and a few of them every
+`check_interval`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from typing import Callable
+from typing import Callable, cast
 
 from .._plane.client import ControlPlane, segment
 from .._plane.events import CONNECTED, Event, EventStream, may_pass
+from .._plane.wire import JobEvent
 from ..errors import (
     ConfigurationError,
     JobFailedError,
@@ -31,7 +32,7 @@ from .watched import Watched
 
 logger = logging.getLogger(__name__)
 
-#: Up to so many jobs are named to the control plane, which then tells of nothing else.
+#: Up to so many jobs are named to the control plane, which then sends only their events.
 MOST_NAMED = 200
 
 #: So many are looked at every `check_interval`, the one that was not looked at the longest first.
@@ -40,7 +41,7 @@ LOOKED_AT = 50
 #: A look takes milliseconds, or the control plane is away.
 LOOK_TIMEOUT = 10.0
 
-#: A control plane that is away for longer is worth a word.
+#: If the control plane is away for longer, the user is told.
 WORTH_TELLING = 10.0
 
 LAST_LINES = 20
@@ -66,7 +67,7 @@ def wait(
     jobs = {job_id: Watched(job_id) for job_id in job_ids}
     for job_id in jobs:
         if not isinstance(job_id, str) or not job_id:
-            raise ConfigurationError(f"{job_id!r:.80} is not the id of a job")
+            raise ConfigurationError(f"{job_id!r:.80} is not a job id")
     if not jobs:
         return
     deadline = None if timeout is None else time.monotonic() + timeout
@@ -98,7 +99,7 @@ class Waiting:
         self._told_away = False
 
     def run(self, check_interval: float) -> None:
-        # What happens from the connection on is told, so the first look is after it. Without one
+        # Events arrive from the connection on, so the first look is after it. Without one
         # (it is tried again in the background) there is still the look.
         with contextlib.suppress(queue.Empty):
             self._take(self._news.get(timeout=3.0))
@@ -141,7 +142,7 @@ class Waiting:
         job = self._live.get(news.data.get("job", ""))
         if job is None:
             return {}
-        job.hear(news.data)
+        job.hear(cast(JobEvent, news.data))
         # Only a look says what it waits for.
         return {job.id: job} if job.state == "queued" else {}
 
@@ -158,7 +159,7 @@ class Waiting:
             self._away_since = self._away_since or now
             if now - self._away_since > WORTH_TELLING and not self._told_away:
                 self._told_away = True
-                say(f"{error.message}; the jobs go on, and so does waiting")
+                say(f"{error.message}; the jobs keep running, still waiting")
         else:
             self._away_since, self._told_away = None, False
 
@@ -181,7 +182,7 @@ class Waiting:
 
     def _failed(self, failed: list[Watched]) -> JobFailedError:
         job = failed[0]
-        # Events tell a line of the message.
+        # Events carry one line of the message.
         with contextlib.suppress(SchedulerError):
             self._look(job, LOOK_TIMEOUT)
         where = f" on {job.cluster}" if job.cluster else ""
@@ -191,13 +192,15 @@ class Waiting:
         text = f"job {job.id} {verb}{where}" + (f": {status}" if status else "")
         lines = self._last_lines(job)
         if lines:
-            text += "\n  the end of its log:\n" + "\n".join(f"    {x}" for x in lines.splitlines())
-        for others, words in ((failed[1:], "failed too"), (self._live.values(), "not ended yet")):
+            text += "\n  last lines of its log:\n" + "\n".join(
+                f"    {x}" for x in lines.splitlines()
+            )
+        for others, words in ((failed[1:], "also failed"), (self._live.values(), "not finished")):
             if others:
                 text += f"\n  {words}: {_listed(others)}"
         return JobFailedError(
             text,
-            hint=f"get_job_logs({job.id!r}) has all it printed",
+            hint=f"get_job_logs({job.id!r}) returns the whole log",
             status="FAILED" if job.state == "failed" else "STOPPED",
             status_message=job.message,
             last_lines=lines,
@@ -206,7 +209,7 @@ class Waiting:
         )
 
     def _last_lines(self, job: Watched) -> str:
-        """Nothing, if they cannot be had: the failure itself matters more."""
+        """Empty if they cannot be read: the failure itself matters more."""
         if not job.cluster:
             return ""
         with contextlib.suppress(SchedulerError):
@@ -217,10 +220,10 @@ class Waiting:
     def _timed_out(self) -> JobTimeoutError:
         jobs = list(self._live.values())
         return JobTimeoutError(
-            f"{len(jobs)} of {len(self._jobs)} jobs have not ended in time\n"
+            f"{len(jobs)} of {len(self._jobs)} jobs did not finish in time\n"
             + "\n".join(f"  {_told(job)}" for job in jobs[:LOOKED_AT])
             + (f"\n  … and {len(jobs) - LOOKED_AT} more" if len(jobs) > LOOKED_AT else ""),
-            hint="they go on: wait again, or stop them with stop_job(…)",
+            hint="they keep running: wait again, or stop them with stop_job(…)",
             job_id=jobs[0].id,
             cluster=jobs[0].cluster,
         )
@@ -228,31 +231,26 @@ class Waiting:
 
 @contextlib.contextmanager
 def _news(plane: ControlPlane, ids: list[str]) -> Iterator[queue.Queue[Event]]:
-    """What is told of these jobs, read in the background."""
-    # If naming them is refused (older ones take a single name), everything is listened to.
-    streams = [EventStream(plane, "/v1/events", job=ids)] if len(ids) <= MOST_NAMED else []
-    streams.append(EventStream(plane, "/v1/events"))
+    """The events of these jobs, read in the background."""
+    stream = EventStream(plane, "/v1/events", job=ids if len(ids) <= MOST_NAMED else None)
     news: queue.Queue[Event] = queue.Queue()
     wanted = {None, *ids}
 
     def read() -> None:
-        for stream in streams:
-            try:
-                for event in stream:
-                    if event.data.get("job") in wanted:
-                        news.put(event)
-            except SchedulerError as error:
-                logger.debug("the control plane does not tell what happens: %s", error)
-        # There is still the look every `check_interval`.
+        try:
+            for event in stream:
+                if event.data.get("job") in wanted:
+                    news.put(event)
+        except SchedulerError as error:
+            # The jobs are still looked at every `check_interval`.
+            logger.debug("the control plane sends no events: %s", error)
         news.put(Event("silence"))
 
     threading.Thread(target=read, name="ray-multicluster-events", daemon=True).start()
     try:
         yield news
     finally:
-        # The last first, so that it is not begun when the one before ends.
-        for stream in reversed(streams):
-            stream.close()
+        stream.close()
 
 
 def _listed(jobs: Iterable[Watched]) -> str:

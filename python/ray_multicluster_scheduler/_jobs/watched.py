@@ -1,15 +1,14 @@
-"""A job that is waited for, as far as it is known."""
+"""What is known about a job that is waited for."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from .._plane.wire import Job, JobDetail, JobEvent
 from .info import ENDED
 
-#: Two states are one to those who wait: it has a cluster and does not run yet.
+#: Shown as one word: it has a cluster and does not run yet.
 _WORDS = {"dispatching": "starting", "pending": "starting", "unknown": "unreachable"}
 
 
@@ -42,27 +41,28 @@ class Watched:
         """Seconds in its present state; of a job that has ended, those that it ran."""
         return (self.ended or time.time()) - self.began
 
-    def look(self, told: Mapping[str, Any]) -> None:
+    def look(self, told: JobDetail) -> None:
         """Takes over a job of the native API."""
         self.is_known = True
         self.state = told["state"]
         self.cluster = told.get("cluster")
         self.attempt = told.get("attempts", 0)
         self.message = told.get("message")
-        why = told.get("why") or {}
-        verdicts = why.get("clusters") or []
+        why = told.get("why")
+        summary = why["summary"] if why else None
+        verdicts = why["clusters"] if why else []
         self.why, self.reasons = None, ()
         if self.state == "queued":
             self.cluster = None
-            self.reasons = tuple((each["cluster"], each.get("reason", "")) for each in verdicts)
+            self.reasons = tuple((each["cluster"], each.get("reason") or "") for each in verdicts)
             self.why = "; ".join(f"{each['cluster']}: {each['text']}" for each in verdicts)
-            self.why = self.why or why.get("summary")
+            self.why = self.why or summary
         elif self.state == "unknown":
-            self.why = why.get("summary")
+            self.why = summary
         self._times(told)
 
-    def hear(self, event: Mapping[str, Any]) -> None:
-        """Takes over a change, as it is told."""
+    def hear(self, event: JobEvent) -> None:
+        """Takes over an event."""
         self.state = event["state"]
         self.cluster = event.get("cluster")
         self.attempt = event.get("attempt") or self.attempt
@@ -74,14 +74,13 @@ class Watched:
         else:
             self.began, self.ended = at, None
 
-    def _times(self, told: Mapping[str, Any]) -> None:
-        def seconds(*names: str) -> float | None:
-            found = (told[name] for name in names if told.get(name) is not None)
-            return next((moment / 1000 for moment in found), None)
-
-        begin = {
-            "queued": ("queued_at", "submitted_at"),
-            "unknown": ("unreachable_at", "submitted_at"),
-        }.get(self.state, ("running_at", "dispatched_at", "submitted_at"))
-        self.began = seconds(*begin) or time.time()
-        self.ended = seconds("ended_at") if self.has_ended else None
+    def _times(self, told: Job) -> None:
+        if self.state == "queued":
+            began = told.get("queued_at")
+        elif self.state == "unknown":
+            began = told.get("unreachable_at")
+        else:
+            began = told.get("running_at") or told.get("dispatched_at")
+        began, ended = began or told.get("submitted_at"), told.get("ended_at")
+        self.began = began / 1000 if began else time.time()
+        self.ended = ended / 1000 if ended and self.has_ended else None

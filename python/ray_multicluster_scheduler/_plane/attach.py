@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from .. import _settings
+from .. import _env, _settings
 from .._context import JobContext, current_context
 from .._jobs.progress import say
 from .._version import __version__
@@ -21,21 +21,19 @@ from . import config
 from .client import ControlPlane
 from .probe import who_answers
 
-VARIABLE = "RAY_MULTICLUSTER_ADDRESS"
-
 
 def attach(config_file_path: str | os.PathLike[str] | None = None) -> ControlPlane | None:
     """The control plane to use; ``None`` inside a job that was given none."""
-    given = os.environ.get(VARIABLE)
+    given = os.environ.get(_env.ADDRESS)
     context = current_context()
     if context is not None:
         _warn_of_another_version(context)
-        # What a job starts on its own cluster needs no control plane, so none is asked yet.
+        # What a job starts on its own cluster needs no control plane, so it is not contacted here.
         return ControlPlane(_address(given)) if given else None
     if given:
         plane = ControlPlane(_checked(given))
     else:
-        # Not needed by those who name an address; needs a Unix.
+        # Not needed with an address; needs a Unix.
         from . import local
 
         file = config.find(config_file_path)
@@ -46,7 +44,7 @@ def attach(config_file_path: str | os.PathLike[str] | None = None) -> ControlPla
 
 def wanted(config_file_path: str | os.PathLike[str] | None = None) -> str | None:
     """What `attach` would look for: an address, or a configuration; ``None`` for none."""
-    given = os.environ.get(VARIABLE)
+    given = os.environ.get(_env.ADDRESS)
     if given:
         return _address(given)
     if current_context() is not None:
@@ -70,7 +68,7 @@ def _address(given: str) -> str:
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigurationError(
-            f"{VARIABLE}={given} is not the address of a control plane",
+            f"{_env.ADDRESS}={given} is not the address of a control plane",
             hint="write http://host:port",
         )
     return address
@@ -83,14 +81,14 @@ def _checked(given: str) -> str:
     except OSError as error:
         raise ControlPlaneError(
             f"no control plane answers at {address}: {error}",
-            hint=f"is it running, and can it be reached from here? {VARIABLE} names it; "
-            "unset it to use this machine's own",
+            hint="check that it runs and that this machine can reach it; unset "
+            f"{_env.ADDRESS} to use this machine's own",
         ) from None
     except ValueError as error:
         raise ControlPlaneError(
-            f"what answers at {address} is not a control plane: {error}",
-            hint=f"{VARIABLE} names the control plane, not a Ray cluster: correct it, or unset it "
-            "to use this machine's own",
+            f"{address} is not a control plane: {error}",
+            hint=f"{_env.ADDRESS} names the control plane, not a Ray cluster: correct it, or unset "
+            "it to use this machine's own",
         ) from None
     return address
 

@@ -11,23 +11,23 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
+from .. import _env
 from ..errors import ControlPlaneError
 
 NAME = "ray-multicluster"
-VARIABLE = "RAY_MULTICLUSTER_BIN"
 
 
 def find() -> Path:
     """``$RAY_MULTICLUSTER_BIN``; else what was installed with this package; else on ``PATH``."""
-    named = os.environ.get(VARIABLE)
+    named = os.environ.get(_env.BIN)
     if named:
         if is_program(Path(named)):
             return Path(named).absolute()
         raise ControlPlaneError(
             f"{named} is not the {NAME} program",
-            hint=f"${VARIABLE} names it: correct it, or unset it",
+            hint=f"${_env.BIN} names it: correct it, or unset it",
         )
-    tried = [f"${VARIABLE} (not set)"]
+    tried = [f"${_env.BIN} (not set)"]
     for folder in _installed():
         if is_program(folder / NAME):
             return folder / NAME
@@ -38,9 +38,9 @@ def find() -> Path:
     tried.append("every folder of $PATH")
     places = "\n    ".join(tried)
     raise ControlPlaneError(
-        f"the control plane's program {NAME} is not on this machine",
+        f"the control plane's program {NAME} was not found",
         hint="install the wheel for this platform (`make wheels` builds it),\n  or use a control "
-        f"plane that runs elsewhere: set RAY_MULTICLUSTER_ADDRESS; looked at\n    {places}",
+        f"plane that runs elsewhere: set {_env.ADDRESS}; looked at\n    {places}",
     )
 
 

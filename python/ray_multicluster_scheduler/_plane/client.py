@@ -10,18 +10,19 @@ from urllib.parse import quote, urlencode
 
 import urllib3
 
-from .. import errors
+from .. import _env, errors
 from . import proof
+from .wire import ErrorBody
 
 #: For requests that the control plane answers at once.
 TIMEOUT = 30.0
 
-#: Refusals that pass, and that say when. A full queue is none of them: that is for the caller.
+#: Refusals that pass, and that say when. Not a full queue: the caller decides about that.
 WAITED_FOR = ("rate_limited", "overloaded")
-#: For so long they are waited for, by a request that has this long.
+#: For how long they are waited for.
 PATIENCE = 60.0
 
-#: Exceptions by the control plane's error codes; others are SchedulerError.
+#: Exceptions by the control plane's error codes (crates/api/src/error.rs).
 BY_CODE: dict[str, type[errors.SchedulerError]] = {
     "bad_job": errors.TaskSubmissionError,
     "bad_hint": errors.TaskSubmissionError,
@@ -35,23 +36,34 @@ BY_CODE: dict[str, type[errors.SchedulerError]] = {
     "unknown_cluster": errors.ConfigurationError,
     "bad_config": errors.ConfigurationError,
     "bad_cluster": errors.ConfigurationError,
+    "duplicate_cluster": errors.ConfigurationError,
     "bad_policy": errors.PolicyEvaluationError,
     "unknown_policy": errors.ConfigurationError,
     "file_policy": errors.ConfigurationError,
     "no_token": errors.AccessError,
     "bad_token": errors.AccessError,
     "forbidden": errors.AccessError,
+    "host_not_allowed": errors.AccessError,
+    "origin_not_allowed": errors.AccessError,
     "unknown_job": errors.UnknownJobError,
     "queue_full": errors.QueueFullError,
     "rate_limited": errors.RateLimitedError,
     "no_clusters": errors.NoHealthyClusterError,
+    "busy": errors.ControlPlaneError,
     "overloaded": errors.ControlPlaneError,
+    "too_slow": errors.ControlPlaneError,
     "stopping": errors.ControlPlaneError,
     "cannot_write": errors.ControlPlaneError,
     "store_failed": errors.ControlPlaneError,
     "store_full": errors.ControlPlaneError,
     "internal": errors.ControlPlaneError,
 }
+
+#: Codes that stay SchedulerError: a request that the SDK should not have made, or one whose
+#: caller goes by the code (``wrong_state``, ``no_lease``).
+GENERAL = frozenset(
+    {"bad_json", "bad_query", "not_found", "method_not_allowed", "wrong_state", "no_lease"}
+)
 
 #: JSON, or bytes as they are; a file is sent from where it stands, with a Content-Length.
 Body = Union[None, dict[str, Any], list[Any], bytes, BinaryIO]
@@ -60,8 +72,8 @@ Body = Union[None, dict[str, Any], list[Any], bytes, BinaryIO]
 class ControlPlane:
     """Safe to use from any thread.
 
-    `reattach` is asked for the address when nothing answers any more: a control plane that
-    this user's programs share ends when it is idle, and is replaced by a newer one.
+    `reattach` gives the address again when nothing answers: a control plane that this user's
+    programs share exits when it is idle, and is replaced by a newer version.
     """
 
     def __init__(self, address: str, reattach: Callable[[], str] | None = None) -> None:
@@ -116,10 +128,10 @@ class ControlPlane:
     ) -> urllib3.BaseHTTPResponse:
         """The answer itself; with `stream`, its body is still to be read and released.
 
-        Whoever submits too fast is made to wait as long as the control plane says, for up to
-        `patience`; those who ask again by themselves have none. What was
-        certainly not heard is asked again after `reattach`, and a GET that broke off too. Anything
-        else may have been heard: those who may ask twice do so themselves.
+        A request that comes too fast waits as long as the control plane says, up to `patience`;
+        callers with their own retries pass 0. A request that certainly did not arrive is sent again
+        after `reattach`, and so is a GET that broke off. Any other may have arrived: callers that
+        may ask twice retry themselves.
         """
         given = {key: value for key, value in (query or {}).items() if value is not None}
         target = path + ("?" + urlencode(given, doseq=True) if given else "")
@@ -161,7 +173,7 @@ class ControlPlane:
                 if is_last or not self._may_ask_again(method, error):
                     raise errors.ControlPlaneError(
                         f"the control plane at {address} does not answer: {error}",
-                        hint="is it running? RAY_MULTICLUSTER_ADDRESS names the one to use",
+                        hint=f"is it running? {_env.ADDRESS} names the one to use",
                     ) from error
             else:
                 if answer.status < 300:
@@ -198,7 +210,7 @@ class ControlPlane:
         except (ValueError, KeyError, TypeError):
             return errors.ControlPlaneError(
                 f"{self.address} answered {answer.status}: {text[:500].strip()}",
-                hint="is that the address of a control plane?",
+                hint="check that this is the address of a control plane",
                 code=f"http_{answer.status}",
             )
 
@@ -215,7 +227,7 @@ def _asked_to_wait(answer: urllib3.BaseHTTPResponse) -> float | None:
     return max(seconds, 0.1) if passes else None
 
 
-def refusal(said: dict[str, Any]) -> errors.SchedulerError:
+def refusal(said: ErrorBody) -> errors.SchedulerError:
     """The control plane's error as an exception."""
     kind = BY_CODE.get(said["code"], errors.SchedulerError)
     return kind(said["message"], hint=said.get("hint"), code=said["code"])

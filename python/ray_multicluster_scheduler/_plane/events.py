@@ -14,15 +14,15 @@ import urllib3
 from ..errors import SchedulerError
 from .client import ControlPlane
 
-#: The control plane says something every 15 s, if only that it is there.
+#: The control plane sends something every 15 s.
 SILENCE = 45.0
 
 #: Between tries to connect: doubled each time.
 SHORTEST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 
-#: What :class:`EventStream` says itself, each time it is connected: what happened before is
-#: to be looked up, what happens from now on will be told.
+#: The event of :class:`EventStream` itself, each time it connects: what happened before must be
+#: looked up, what happens from now on will arrive.
 CONNECTED = "connected"
 
 
@@ -35,8 +35,8 @@ class Event:
 class EventStream:
     """``for event in stream``: without an end, until :meth:`close` is called by any thread.
 
-    A control plane that goes away and comes back is connected to again. With `resume`, it is
-    told the number of the last event and goes on from there.
+    It reconnects when the control plane goes away and comes back. With `resume`, it asks for the
+    events after the last one.
 
     Raises:
         SchedulerError: the control plane refuses; asking again would not help.

@@ -6,10 +6,9 @@
         start.lock                     held by the program that starts or replaces it
         state.db, packages/, …         its own: docs/operating.md
 
-It is nobody's child: it outlives the program that started it, and ends by itself when it was
-idle for a while. The next request starts it again and finds everything as it was. It has the
-environment of the program that started it, `SCHEDULER_*` settings and token variables
-included, until it ends.
+It outlives the program that started it, and exits when it has been idle for a while. The next
+request starts it again, with everything as it was. Until it exits it keeps the environment of the
+program that started it, with its `SCHEDULER_*` settings and token variables.
 """
 
 from __future__ import annotations
@@ -28,18 +27,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import _settings
+from .. import _env, _settings
 from .._version import __version__
 from ..errors import ConfigurationError, ControlPlaneError, SchedulerError
 from . import binary, config
 from .probe import who_answers
-
-#: Names the folder of the folders, by default ``~/.ray_scheduler/planes``. A local disk.
-ROOT_VARIABLE = "RAY_MULTICLUSTER_PLANES_DIR"
-#: After how long with nothing to do it ends; by default 10 minutes.
-IDLE_VARIABLE = "RAY_MULTICLUSTER_EXIT_WHEN_IDLE"
-#: What `ray-multicluster serve` goes by; see docs/operating.md.
-SERVED_VARIABLE = "RAY_MULTICLUSTER_STATE_DIR"
 
 IDLE = "10m"
 START_TIMEOUT = 60.0
@@ -84,7 +76,7 @@ class LocalPlane:
 
     def _served_by_hand(self) -> Running | None:
         """`ray-multicluster serve` for the same file. Not ours to replace."""
-        given = os.environ.get(SERVED_VARIABLE)
+        given = os.environ.get(_env.STATE_DIR)
         found = running(Path(given) if given else _home() / "state", only_for=self.file)
         if found is None:
             return None
@@ -106,7 +98,7 @@ class LocalPlane:
         program = binary.find()
         self._make_folder()
         with self._starting():
-            # Another program may have been quicker.
+            # Another program may have been faster.
             found = running(self.folder)
             if found is not None and not self._is_outdated(found):
                 return found
@@ -123,7 +115,7 @@ class LocalPlane:
         except OSError as error:
             raise ControlPlaneError(
                 f"cannot make {self.folder} for the control plane's state: {error.strerror}",
-                hint=f"set {ROOT_VARIABLE} to a folder on a local disk that you may write to",
+                hint=f"set {_env.PLANES_DIR} to a folder on a local disk that you may write to",
             ) from error
 
     @contextlib.contextmanager
@@ -139,7 +131,7 @@ class LocalPlane:
                     if time.monotonic() > deadline:
                         raise ControlPlaneError(
                             f"another program is starting the control plane for {self.file}, and "
-                            "does not come to an end",
+                            "has not finished",
                             hint=f"its log: {self.log}; `fuser {lock.name}` names the program",
                         ) from None
                     time.sleep(0.05)
@@ -181,7 +173,7 @@ class LocalPlane:
                 self.log.replace(self.log.with_name("plane.log.1"))
         command = [str(program), "serve", "--config", str(self.file)]
         command += ["--listen", "127.0.0.1:0", "--state-dir", str(self.folder)]
-        command += ["--exit-when-idle", os.environ.get(IDLE_VARIABLE) or IDLE]
+        command += ["--exit-when-idle", os.environ.get(_env.EXIT_WHEN_IDLE) or IDLE]
         others = {k: v for k, v in os.environ.items() if not k.startswith(_settings.PREFIX)}
         with self.log.open("ab") as log:
             begin = log.tell()
@@ -189,7 +181,7 @@ class LocalPlane:
                 process = subprocess.Popen(
                     command,
                     env={**others, **_settings.plane_environment(_settings.given())},
-                    # No folder that somebody wants to unmount, no terminal, no share in Ctrl-C.
+                    # No folder that could be unmounted, no terminal, no share in Ctrl-C.
                     cwd="/",
                     stdin=subprocess.DEVNULL,
                     stdout=log,
@@ -214,8 +206,8 @@ class LocalPlane:
             return ConfigurationError(said[len("error: ") :])
         return ControlPlaneError(
             f"the control plane for {self.file} could not be started (exit code {code}); it "
-            f"said:\n{_indented(said)}",
-            hint=f"its log: {self.log}; {ROOT_VARIABLE} moves its state elsewhere",
+            f"printed:\n{_indented(said)}",
+            hint=f"its log: {self.log}; {_env.PLANES_DIR} moves its state elsewhere",
         )
 
     def _end(self, found: Running) -> None:
@@ -250,7 +242,7 @@ def running(folder: Path, only_for: Path | None = None) -> Running | None:
         )
         if only_for is not None and config.identity(found.config) != only_for:
             return None
-        # One that was killed leaves its plane.json; the port may be somebody else's by now.
+        # One that was killed leaves its plane.json; another program may have the port by now.
         os.kill(found.pid, 0)
         answer = who_answers(found.address, ANSWER_TIMEOUT)
     except (OSError, ValueError, KeyError, TypeError):
@@ -259,7 +251,7 @@ def running(folder: Path, only_for: Path | None = None) -> Running | None:
 
 
 def _root() -> Path:
-    given = os.environ.get(ROOT_VARIABLE)
+    given = os.environ.get(_env.PLANES_DIR)
     return Path(given).absolute() if given else _home() / "planes"
 
 
@@ -280,7 +272,7 @@ def _command_line(pid: int) -> str:
 
 
 def _reap(process: subprocess.Popen[bytes]) -> None:
-    """Somebody must hear of the end of a child, or it stays as a zombie."""
+    """A child that is not waited for stays as a zombie."""
     threading.Thread(target=process.wait, name="control plane", daemon=True).start()
 
 

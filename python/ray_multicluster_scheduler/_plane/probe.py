@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import cast
 
 import urllib3
 
+from .. import _env
 from ..errors import AccessError
 from . import proof
+from .wire import Version
 
 
-def who_answers(address: str, timeout: float = 10.0) -> dict[str, Any]:
+def who_answers(address: str, timeout: float = 10.0) -> Version:
     """``/v1/version`` of a control plane.
 
     OSError: nothing answers there. ValueError: something else does. AccessError: it wants a
@@ -29,9 +31,9 @@ def who_answers(address: str, timeout: float = 10.0) -> dict[str, Any]:
         )
     except urllib3.exceptions.SSLError as error:
         raise AccessError(
-            f"what answers at {address} cannot be trusted: {_plain(error)}",
-            hint=f"set {proof.CA_FILE} to the authority of its certificate, and "
-            "RAY_MULTICLUSTER_ADDRESS to a name that is in it",
+            f"cannot trust the server at {address}: {_plain(error)}",
+            hint=f"set {_env.CA_FILE} to the authority of its certificate, and "
+            f"{_env.ADDRESS} to a name that is in it",
         ) from error
     except urllib3.exceptions.HTTPError as error:
         raise OSError(_plain(error)) from error
@@ -44,12 +46,12 @@ def who_answers(address: str, timeout: float = 10.0) -> dict[str, Any]:
     if answer.status in (401, 403) and isinstance(said, dict) and "message" in said:
         raise AccessError(
             f"the control plane at {address} answered: {said['message']}",
-            hint=f"set {proof.TOKEN} to a token that `ray-multicluster token create` made there",
+            hint=f"set {_env.TOKEN} to a token that `ray-multicluster token create` made there",
             code=said.get("code"),
         )
     if answer.status != 200 or not isinstance(said, dict) or not {"version", "plane"} <= set(said):
         raise ValueError(f"its answer to GET /v1/version is {answer.status} {answer.data[:40]!r}")
-    return said
+    return cast(Version, said)
 
 
 def _plain(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""How this program shows who it is, and knows whom it speaks to."""
+"""The token and certificates of this program."""
 
 from __future__ import annotations
 
@@ -7,26 +7,22 @@ from typing import Any
 
 import urllib3
 
+from .. import _env
 from ..errors import ConfigurationError
-
-#: A token that `ray-multicluster token create` made.
-TOKEN = "RAY_MULTICLUSTER_TOKEN"
-#: Authorities to trust besides none other: for a control plane with a certificate of its own.
-CA_FILE = "RAY_MULTICLUSTER_CA_FILE"
 
 
 def headers() -> dict[str, str]:
     """Sent with every request."""
-    token = os.environ.get(TOKEN, "").strip()
+    token = os.environ.get(_env.TOKEN, "").strip()
     if not all("!" <= letter <= "~" for letter in token):
         # Without the token: errors end up in logs.
         raise ConfigurationError(
-            f"{TOKEN} has something in it that no token has",
-            hint="it is one word, as `ray-multicluster token create` showed it",
+            f"{_env.TOKEN} contains characters that no token has",
+            hint="use it exactly as `ray-multicluster token create` printed it",
         )
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 
 def connections(**more: Any) -> urllib3.PoolManager:
     """For requests with ``redirect=False``: what we send is for one address alone."""
-    return urllib3.PoolManager(retries=False, ca_certs=os.environ.get(CA_FILE) or None, **more)
+    return urllib3.PoolManager(retries=False, ca_certs=os.environ.get(_env.CA_FILE) or None, **more)

@@ -1,4 +1,4 @@
-"""How an actor is."""
+"""The state of an actor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PING, _RAN = "_multicluster_ping", "_multicluster_ran"
 def state(handle: Any) -> str:
     """STARTING, ALIVE (also if it is busy) or DEAD."""
     known = handle.__dict__
-    # One that was not answered yet will do: they shall not pile up at a busy actor.
+    # One without an answer is used again: they must not pile up at a busy actor.
     ping = known.pop(_PING, None) or internals.ping(handle)
     try:
         ray.get(ping, timeout=PATIENCE)

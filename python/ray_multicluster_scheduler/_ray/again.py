@@ -83,7 +83,7 @@ def _successor(ref: Any, error: ClusterConnectionError, deadline: float | None) 
         return again(error).result(left)[number]
     except NotInTime:
         raise GetTimeoutError(
-            f"Get timed out: {error.message}; the task is run again, and no cluster has it yet"
+            f"Get timed out: {error.message}; the task will run again, and is still queued"
         ) from error
 
 

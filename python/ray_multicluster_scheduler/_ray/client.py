@@ -37,7 +37,7 @@ class ClientConnection(Connection):
         self.address = address
         self.job_id: str | None = None
         self.session: str | None = None
-        #: When nothing is to be expected of it any more, and when all of it is over.
+        #: Set when it no longer answers, and when all of it is over.
         self.ended, self.over = threading.Event(), threading.Event()
         self._why: str | None = None
         self._stubs: OrderedDict[tuple[int, int], tuple[Any, Any, Any]] = OrderedDict()
@@ -60,7 +60,7 @@ class ClientConnection(Connection):
             with self.worker.answering():
                 internals.actor_id(handle)
         except ClusterConnectionError as error:
-            # The request has left: nobody else may be asked for the same.
+            # The request was sent: no other cluster may be asked for the same.
             error.may_have_started = True
             raise
         except Exception as error:
@@ -136,8 +136,8 @@ class ClientConnection(Connection):
         detail = f": {_first_line(cause)}" if cause is not None and self._why is None else ""
         return ClusterConnectionError(
             f"the connection to cluster {self.name!r} at {self.address} {ended}{detail}",
-            hint="its objects and actors are not reachable any more; submit the work again: "
-            "the next submit connects anew, and other clusters are not affected",
+            hint="its objects and actors are gone for this program; submit the work again: "
+            "the next submission reconnects. Other clusters are not affected",
             cluster=self.name,
         )
 
@@ -217,8 +217,8 @@ def check_kind(is_actor: bool, body: Any) -> None:
         wanted = "submit_actor takes a class" if is_actor else "submit_task takes a function"
         raise TaskSubmissionError(
             f"{wanted}, not {body!r}",
-            hint="plain or decorated with @ray.remote; anything else that can be called goes "
-            "into a function or lambda of its own",
+            hint="plain or decorated with @ray.remote; wrap anything else that can be called in a "
+            "function or lambda",
         )
 
 

@@ -158,7 +158,7 @@ class Connections:
                 connection.close()
                 raise ClusterConnectionError(
                     f"the connection to cluster {name!r} was closed while it was being opened",
-                    hint="the scheduler was stopped meanwhile: initialise it again",
+                    hint="the scheduler was stopped meanwhile: initialize it again",
                     cluster=name,
                 )
         except BaseException as error:

@@ -236,7 +236,7 @@ def session(worker: Worker, timeout: float) -> tuple[str, str | None]:
 
 
 def abort(worker: Worker) -> None:
-    """Gives a connection up at once: whoever waits on it gets an error."""
+    """Gives a connection up at once: what waits on it gets an error."""
     worker._in_shutdown = True
     worker.closed = True
     channel = worker.channel
@@ -264,7 +264,7 @@ def actor_id(handle: ClientActorHandle) -> bytes:
 
 
 def callee(stub: Any) -> Worker | None:
-    """The worker that something with `.remote()` belongs to, if it does yet."""
+    """The worker that something with `.remote()` belongs to, if it has one."""
     if isinstance(stub, OptionWrapper):
         stub = stub._remote_stub
     if isinstance(stub, ClientRemoteMethod):

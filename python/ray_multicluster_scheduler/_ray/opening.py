@@ -46,7 +46,7 @@ FLAKY = (
 SLOW = "ray client connection timeout"
 
 #: Heads on one host choose ports from the same range for our server processes, and may choose
-#: the same. So one at a time there, but nobody waits for another longer than this.
+#: the same. So one at a time there, but none waits for another longer than this.
 HOST_PATIENCE = 10.0
 
 _hosts: dict[str, threading.Lock] = {}
@@ -109,14 +109,14 @@ def check_versions(cluster: str, ray_version: str | None, python_version: str | 
         f"but this program has Ray {ray.__version__} with Python "
         f"{'.'.join(map(str, sys.version_info[:3]))}: tasks and actors need the same version of "
         "Ray and the same Python 3.x on both sides",
-        hint="submit it as a job (submit_job), for which versions may differ, or run this "
-        f"program in an environment with ray=={ray_version or ray.__version__} and Python {there}",
+        hint="submit it as a job (submit_job), whose versions may differ, or run this program "
+        f"with ray=={ray_version or ray.__version__} and Python {there}",
         cluster=cluster,
     )
 
 
 def _reach(address: ClusterAddress, call_timeout: float) -> None:
-    """A port where nobody listens says so at once, unlike Ray Client."""
+    """A closed port fails at once, unlike Ray Client."""
     host, port = _host_and_port(address)
     try:
         socket.create_connection((host, port), timeout=call_timeout / 3).close()
@@ -184,7 +184,7 @@ def _start(
         raise ClusterConnectionError(
             f"cluster {address.name!r} at {connection.address} did not start a server for this "
             f"program: {error}",
-            hint="is its runtime_env right? ray_client_server*.err on its head tells more",
+            hint="check its runtime_env; see ray_client_server*.err on its head",
             cluster=address.name,
         ) from error
     check_versions(address.name, info["ray_version"], info["python_version"])

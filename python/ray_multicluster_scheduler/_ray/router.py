@@ -30,7 +30,7 @@ class Router:
     def __init__(self) -> None:
         #: `worker`: of this thread's last call. `connecting`: the user's own ray.init() runs.
         self.thread = threading.local()
-        #: Functions and classes that Ray has asked about; they go when nobody else has them.
+        #: Functions and classes that Ray has asked about; they go with the last reference to them.
         self.converted: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
         self._lock = threading.RLock()
         self._connections: list[ClientConnection] = []
@@ -38,7 +38,7 @@ class Router:
         self._own: dict[internals.Worker, ClientConnection] = {}
 
     def own(self, owner: Connections) -> None:
-        """Whom to ask for a cluster that a thread has chosen and that is not connected yet."""
+        """Opens a cluster that a thread has chosen and that is not connected."""
         with self._lock:
             self._owners.add(owner)
 
@@ -112,9 +112,9 @@ class Router:
         for connection in self.connected():
             return connection
         raise ClusterConnectionError(
-            f"no Ray cluster is connected, so {what} has nowhere to go",
-            hint="submit_task and submit_actor connect by themselves; "
-            "for a Ray of your own call ray.init() first",
+            f"no Ray cluster is connected, so {what} has no cluster to run on",
+            hint="submit_task and submit_actor connect automatically; "
+            "to use your own Ray, call ray.init() first",
         )
 
     def is_native(self) -> bool:

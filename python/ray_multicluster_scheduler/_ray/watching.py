@@ -1,4 +1,4 @@
-"""Notices a cluster that does not answer any more, and ends the waiting for it."""
+"""Notices a cluster that has stopped answering, and ends the waiting for it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ CLOSE_TIMEOUT = 5.0
 def watch(connection: ClientConnection, call_timeout: float) -> None:
     """From now on until the connection ends.
 
-    Ray Client itself waits for minutes when a head hangs or its machine is gone. A head that
-    answers anything at all, be it that a result is not there yet, is asked nothing.
+    Ray Client itself waits for minutes when a head hangs or its machine is gone. A head that has
+    answered anything recently is not asked.
     """
     thread = threading.Thread(
         target=_watch,
@@ -52,6 +52,6 @@ def _watch(connection: ClientConnection, pause: float) -> None:
                 connection.lose(f"it did not answer for {time.monotonic() - worker.heard:.0f} s")
         # One that refuses says so at once; it gets as much time as one that is silent.
         rest = max(0.0, pause - (time.monotonic() - asked))
-    # A polite end waits for the cluster's answer, for ever if need be.
+    # A polite end waits for the cluster's answer, without a limit.
     if not connection.over.wait(CLOSE_TIMEOUT):
         connection.abort()

@@ -105,7 +105,7 @@ class ClusterWorker(internals.Worker):
             try:
                 values = super()._get(ref, timeout)
             except RayError:
-                # Not there yet, or an error of the task: an answer all the same.
+                # Not ready, or an error of the task: still an answer.
                 self.heard = time.monotonic()
                 raise
             self.heard = time.monotonic()
@@ -147,14 +147,14 @@ class ClusterWorker(internals.Worker):
         except Exception as error:
             broken = isinstance(error, (ConnectionError, grpc.RpcError))
             if broken and FORGOTTEN in str(error):
-                self.connection.lose("its head does not know this program any more")
+                self.connection.lose("its head no longer knows this program")
             if broken or not self.is_connected():
                 raise self.connection.gone(error) from error
             raise
 
 
 class ClusterDataClient(internals.DataClient):
-    """The stream below a worker: its losses are its own, and told by the cluster's name."""
+    """The stream below a worker: its loss affects no other, and names the cluster."""
 
     client_worker: ClusterWorker
 
@@ -172,7 +172,7 @@ class ClusterDataClient(internals.DataClient):
 
     def _shutdown(self) -> None:
         super()._shutdown()
-        # Ray would notice with the next request only, and repeat the present ones for ever.
+        # Ray would notice with the next request only, and repeat the present ones forever.
         error = self._last_exception
         why = error.details() if isinstance(error, grpc.RpcError) else error
         self.client_worker.connection.lose(f"the stream ended: {why or 'by the head'}")
@@ -205,7 +205,7 @@ class ClusterDataClient(internals.DataClient):
 
 
 class ClusterLogClient(internals.LogstreamClient):
-    """What the server on the head logs, as far as it means something here."""
+    """What the server on the head logs, without what means nothing here."""
 
     def log(self, level: int, msg: str) -> None:
         if HARMLESS not in msg:

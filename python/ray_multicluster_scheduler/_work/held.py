@@ -1,4 +1,4 @@
-"""The places that this program holds: kept alive by heartbeats, given back in few requests."""
+"""The leases of this program: kept alive by heartbeats, given back in few requests."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any, Callable, cast
 
 from .._plane.client import ControlPlane
 from .._plane.events import may_pass
+from .._plane.wire import Granted, LeaseAnswer, Placement
 from ..errors import SchedulerError
 
 log = logging.getLogger("ray_multicluster_scheduler")
@@ -25,7 +26,7 @@ SPARE = 0.05
 PAUSE = 1.0
 #: Items of one request.
 MOST_BEATS, MOST_RETURNED = 10_000, 1000
-#: Of a message. What a task raised is its own business: its kind is all that is told.
+#: Of a message. What a task raised is private: only its type is sent.
 LONGEST_MESSAGE = 200
 
 
@@ -41,7 +42,7 @@ class Lease:
 class Held:
     """Safe to use from any thread.
 
-    `asked_to_stop` is called, in a thread of ours, for a place that somebody wants back.
+    `asked_to_stop` is called, in a thread of ours, for a lease that is to be given back.
     """
 
     def __init__(self, plane: ControlPlane, asked_to_stop: Callable[[Lease], None]) -> None:
@@ -64,19 +65,19 @@ class Held:
         self._keeper: threading.Thread | None = None
         self._closed = False
 
-    def hold(self, placement: dict[str, Any], shape: str | None = None) -> Lease:
+    def hold(self, placement: Placement, shape: str | None = None) -> Lease:
         """Keeps a place that was granted, from now on.
 
         With a `shape` it may serve further tasks of that shape, for as long as the control plane
         allows it: not at all where it spaces submissions.
         """
-        granted = placement["granted"]
+        granted = cast(Granted, placement["granted"])
         lease = Lease(placement["id"], granted["attempt"], granted["cluster"])
         with self._changed:
             if self._closed:
                 raise SchedulerError(
                     f"the scheduler was stopped while {lease.id} was submitted",
-                    hint="initialise it again, and submit it then",
+                    hint="initialize the scheduler again, then submit it",
                     job_id=lease.id,
                     cluster=lease.cluster,
                 )
@@ -111,9 +112,9 @@ class Held:
         *,
         is_free: bool = True,
     ) -> None:
-        """Says that the work is over; at once for the caller, soon for the control plane.
+        """The work is over. Returns at once; the control plane hears of it soon.
 
-        `is_free`: nothing of it runs in the place any more.
+        `is_free`: nothing of it still runs in the place.
         """
         with self._changed:
             if lease not in self._held:
@@ -132,7 +133,7 @@ class Held:
             self._changed.notify_all()
 
     def is_asking(self) -> bool:
-        """Does anything of this program ask for a place?"""
+        """Whether anything of this program asks for a place."""
         return False
 
     def return_spare(self) -> None:
@@ -144,7 +145,7 @@ class Held:
         self._try(self._tell_returned)
 
     def forget(self, lease: Lease) -> None:
-        """It is not held any more, and nobody need be told."""
+        """It is no longer held, and the control plane knows."""
         with self._changed:
             self._forget(lease)
 
@@ -187,7 +188,7 @@ class Held:
         """Until there is something to do; True if it is the last."""
         with self._changed:
             while not self._returned and not self._closed and time.monotonic() < next_beat:
-                # While there was something spare, so soon again: nobody need wake us for it.
+                # While there was something spare, look again soon without being woken.
                 self._looks_at_spare = bool(self._spare)
                 pause = SPARE if self._spare else LOOK_FOR_DROPPED
                 self._changed.wait(min(pause, next_beat - time.monotonic()))
@@ -204,10 +205,10 @@ class Held:
         try:
             tell()
         except SchedulerError as error:
-            log.info("the control plane was not told: %s", error.message)
+            log.info("cannot reach the control plane, will retry: %s", error.message)
             return False
         except Exception:
-            log.exception("keeping places alive failed; going on")
+            log.exception("renewing leases failed, will retry")
             return False
         return True
 
@@ -221,10 +222,12 @@ class Held:
                 try:
                     self._plane.post("/v1/placements/release", {"leases": batch}, patience=0)
                 except SchedulerError as error:
-                    # What is not told expires; what is refused would be refused again.
+                    # Leases that stay expire; what was refused would be refused again.
                     if may_pass(error):
                         raise
-                    log.warning("%d places were not given back: %s", count, error.message)
+                    log.warning(
+                        "the control plane did not take %d leases back: %s", count, error.message
+                    )
                 for _ in range(count):
                     self._returned.popleft()
                 left -= count
@@ -235,8 +238,9 @@ class Held:
         for start in range(0, len(held), MOST_BEATS):
             some = held[start : start + MOST_BEATS]
             said = [{"id": lease.id, "attempt": lease.attempt} for lease in some]
-            # Who waits here in vain says nothing for the others meanwhile: soon there is another.
+            # No patience: while one request waits, the other leases get no heartbeat.
             answer = self._plane.post("/v1/placements/heartbeat", {"leases": said}, patience=0)
+            about: LeaseAnswer
             for lease, about in zip(some, answer["leases"]):
                 if about["status"] == "stopping":
                     # Whatever runs there is meant, and nothing follows it.
@@ -247,12 +251,12 @@ class Held:
                             self._returned.append(returned(lease, "stopped"))
                     self._asked_to_stop(lease)
                 elif about["status"] == "gone":
-                    # We were not heard for too long. The work goes on, but nobody counts it.
-                    log.info("the place %s on %s has expired", lease.id, lease.cluster)
+                    # No heartbeat arrived for too long. The work goes on, but is not counted.
+                    log.info("the lease of %s on %s has expired", lease.id, lease.cluster)
                     self.forget(lease)
 
 
 def returned(lease: Lease, outcome: str, message: str | None = None) -> dict[str, Any]:
-    """As the control plane is told."""
+    """As the control plane takes it."""
     about = {"id": lease.id, "attempt": lease.attempt, "outcome": outcome}
     return {**about, "message": message[:LONGEST_MESSAGE]} if message else about

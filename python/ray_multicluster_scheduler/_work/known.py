@@ -23,7 +23,7 @@ class Entry:
     #: A reference, several, or a handle; None while it waits for a place.
     value: Any = None
     error: BaseException | None = None
-    #: SUCCEEDED or FAILED, once somebody has asked.
+    #: SUCCEEDED or FAILED, once it was asked for.
     outcome: str | None = None
     #: The same, if it is the caller's to keep.
     weak: weakref.ref[Any] | None = None
@@ -58,9 +58,9 @@ class Known:
             entry = replace(entry, value=entry.weak()) if entry.weak() is not None else None
         if entry is None:
             raise UnknownJobError(
-                f"this program knows no {self._what} {id}",
-                hint=f"keep what submit_{self._what} returns: by the id alone the last {MOST_KEPT} "
-                "are known, until their result was fetched",
+                f"this program has no {self._what} {id}",
+                hint=f"keep what submit_{self._what} returns: only the last {MOST_KEPT} can be "
+                "found by id, until their result is fetched",
                 job_id=id,
             )
         return entry

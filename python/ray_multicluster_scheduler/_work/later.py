@@ -1,4 +1,4 @@
-"""Submissions that nobody waits for, in threads that hold up no program's end."""
+"""Submissions in the background, in threads that do not hold up the end of a program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST = 64
 
 
 class Later:
-    """Like an executor; but its threads are daemons, for a submission may wait for ever."""
+    """Like an executor with daemon threads, because a submission may wait forever."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

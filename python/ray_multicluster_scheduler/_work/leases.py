@@ -1,4 +1,4 @@
-"""Places on clusters: asked for, and waited for.
+"""Asks for places on clusters, and waits for them.
 
 The control plane decides where a task or an actor runs and counts it there for as long as this
 program says that it lives. What it runs never leaves this program.
@@ -12,10 +12,11 @@ import logging
 import time
 import uuid
 from collections.abc import Iterator
-from typing import Any, Callable
+from typing import Any, Callable, TypeVar
 
 from .._plane.client import ControlPlane, refusal, segment
 from .._plane.events import may_pass
+from .._plane.wire import ClusterVerdict, Placement
 from ..errors import (
     NoHealthyClusterError,
     PlacementTimeoutError,
@@ -26,6 +27,7 @@ from ..errors import (
 from .held import Held, Lease, returned
 
 log = logging.getLogger("ray_multicluster_scheduler")
+T = TypeVar("T")
 
 #: One request waits this long; then it is asked again.
 LONGEST_WAIT = 20.0
@@ -57,11 +59,11 @@ class Leases(Held):
         self._asking_since: dict[str, float] = {}
 
     def is_asking(self) -> bool:
-        """Does anything of this program ask for a place?"""
+        """Whether anything of this program asks for a place."""
         return bool(self._asking_since)
 
     def held_up(self) -> bool:
-        """Is there work of this program that waits for a place?"""
+        """Whether work of this program waits for a place."""
         now = time.monotonic()
         return any(now - since > AT_ONCE for since in list(self._asking_since.values()))
 
@@ -115,7 +117,7 @@ class Leases(Held):
         try:
             yield
         except BaseException:
-            # In vain, or interrupted: nobody would use the place.
+            # Failed or interrupted: the place would stay unused.
             self._withdraw(ids)
             raise
         finally:
@@ -124,7 +126,7 @@ class Leases(Held):
 
     def _granted(
         self,
-        placement: dict[str, Any],
+        placement: Placement,
         deadline: float | None,
         words: _Words,
         shape: str | None = None,
@@ -137,16 +139,14 @@ class Leases(Held):
             placement = self._look(placement["id"], deadline, words)
         if placement["status"] == "ended":
             raise TaskSubmissionError(
-                f"{placement['id']} was given up: {placement.get('message') or 'stopped'}",
-                hint="it never started; submit it again if nobody stopped it on purpose",
+                f"{placement['id']} was withdrawn: {placement.get('message') or 'stopped'}",
+                hint="it never started; submit it again unless it was stopped on purpose",
                 job_id=placement["id"],
             )
         return self.hold(placement, shape)
 
-    def _ask(
-        self, request: dict[str, Any], deadline: float | None, words: _Words
-    ) -> dict[str, Any]:
-        def ask() -> dict[str, Any]:
+    def _ask(self, request: dict[str, Any], deadline: float | None, words: _Words) -> Placement:
+        def ask() -> Placement:
             wait = min(_this_long(deadline), words.due_in())
             return self._plane.post(
                 "/v1/placements", request, wait=f"{wait:.3f}s", timeout=wait + 30
@@ -154,8 +154,8 @@ class Leases(Held):
 
         return _patiently(ask)
 
-    def _look(self, id: str, deadline: float | None, words: _Words) -> dict[str, Any]:
-        def look() -> dict[str, Any]:
+    def _look(self, id: str, deadline: float | None, words: _Words) -> Placement:
+        def look() -> Placement:
             wait = min(_this_long(deadline), words.due_in())
             path = f"/v1/placements/{segment(id)}"
             return self._plane.get(path, wait=f"{wait:.3f}s", timeout=wait + 30)
@@ -163,7 +163,7 @@ class Leases(Held):
         return _patiently(look)
 
     def _withdraw(self, ids: list[str]) -> None:
-        """Queued or just granted: nobody will use them. What is not heard expires."""
+        """Queued or just granted, and no longer wanted. If this is not heard, they expire."""
         if ids:
             given_up = [{"id": id, "outcome": "stopped"} for id in ids]
             with contextlib.suppress(SchedulerError):
@@ -171,14 +171,14 @@ class Leases(Held):
 
 
 def _shape(request: dict[str, Any]) -> str | None:
-    """What it asks for. Actors live on, so nothing comes after one in its place."""
+    """What it asks for. None for actors: they live on, so no task can follow in their place."""
     if request["kind"] != "task":
         return None
     return json.dumps({**request, "id": None}, sort_keys=True)
 
 
-def _patiently(ask: Callable[[], Any]) -> Any:
-    """Over a control plane that is being restarted. To ask twice does no harm: ids are ours."""
+def _patiently(ask: Callable[[], T]) -> T:
+    """Retries while the control plane restarts. Asking twice does no harm: the ids are ours."""
     began, pause = time.monotonic(), 0.2
     while True:
         try:
@@ -190,42 +190,42 @@ def _patiently(ask: Callable[[], Any]) -> Any:
         pause = min(pause * 2, 3.0)
 
 
-def _too_late(placement: dict[str, Any]) -> PlacementTimeoutError:
-    verdicts = (placement.get("why") or {}).get("clusters") or []
+def _too_late(placement: Placement) -> PlacementTimeoutError:
+    verdicts = _verdicts(placement)
     reasons = [one.get("reason") for one in verdicts]
     is_down = [reason in NOT_HEALTHY for reason in reasons if reason not in NEVER]
     if is_down and all(is_down):
         return NoHealthyClusterError(
-            f"{placement['id']} found no place: no cluster that may take it is healthy: "
+            f"{placement['id']} found no cluster: none that could run it is healthy: "
             f"{_why(placement)}",
             hint="see `ray-multicluster clusters`; with a longer timeout it waits for one",
             job_id=placement["id"],
         )
     return PlacementTimeoutError(
-        f"{placement['id']} found no place in time: {_why(placement)}",
+        f"{placement['id']} found no cluster in time: {_why(placement)}",
         hint="give it a longer timeout, or ask for less",
         job_id=placement["id"],
     )
 
 
-def _check_versions(placement: dict[str, Any]) -> None:
-    """Waiting does not help if every cluster that may take it runs something else."""
-    verdicts = (placement.get("why") or {}).get("clusters") or []
+def _check_versions(placement: Placement) -> None:
+    """Waiting does not help if every cluster that could run it has other versions."""
+    verdicts = _verdicts(placement)
     others = [one for one in verdicts if one.get("reason") == "other_versions"]
     if not others or any(one.get("reason") not in NEVER for one in verdicts):
         return
     told = "; ".join(f"{one['cluster']} {one['text']}" for one in others)
     raise VersionMismatchError(
-        f"{placement['id']} can run nowhere: {told}",
-        hint="submit it as a job (submit_job), for which versions may differ, or run this "
-        "program in an environment with the Ray and the Python of a cluster",
+        f"{placement['id']} cannot run on any cluster: {told}",
+        hint="submit it as a job (submit_job), whose versions may differ, or run this program "
+        "with the Ray and Python versions of a cluster",
         job_id=placement["id"],
         cluster=others[0]["cluster"],
     )
 
 
 class _Words:
-    """Tells, not too often, why something waits."""
+    """Logs, not too often, why something waits."""
 
     def __init__(self, id: str) -> None:
         self._id = id
@@ -235,16 +235,22 @@ class _Words:
     def due_in(self) -> float:
         return max(0.05, self._next - time.monotonic())
 
-    def say(self, placement: dict[str, Any]) -> None:
+    def say(self, placement: Placement) -> None:
         now = time.monotonic()
         if now >= self._next:
             self._next = now + FURTHER_WORDS
-            log.warning("%s waits for %.0f s: %s", self._id, now - self._since, _why(placement))
+            log.warning("%s queued for %.0f s: %s", self._id, now - self._since, _why(placement))
 
 
-def _why(placement: dict[str, Any]) -> str:
-    summary = (placement.get("why") or {}).get("summary")
-    return summary or placement.get("message") or "the control plane did not say why"
+def _verdicts(placement: Placement) -> list[ClusterVerdict]:
+    why = placement.get("why")
+    return why["clusters"] if why else []
+
+
+def _why(placement: Placement) -> str:
+    why = placement.get("why")
+    summary = why["summary"] if why else None
+    return summary or placement.get("message") or "the control plane gave no reason"
 
 
 def _this_long(deadline: float | None) -> float:

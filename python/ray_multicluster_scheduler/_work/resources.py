@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import ConfigurationError
 
-#: People write 16 and mean GiB: nobody reserves less than this on purpose.
+#: People write 16 and mean GiB: a smaller amount is always a mistake.
 LEAST_MEMORY = 1 << 20
 
 _NAMES = {
@@ -80,7 +80,7 @@ def parse(requirements: Mapping[str, Any] | None) -> Demand:
     if not isinstance(requirements, Mapping):
         raise ConfigurationError(
             f"resource_requirements is {_shown(requirements)}, not a dict",
-            hint='such as {"CPU": 2, "memory": "4GiB"}',
+            hint='write a dict, such as {"CPU": 2, "memory": "4GiB"}',
         )
     found: dict[str, Any] = {}
     custom: dict[str, float] = {}
@@ -88,7 +88,7 @@ def parse(requirements: Mapping[str, Any] | None) -> Demand:
         name = _NAMES.get(key)
         if name in found:
             raise ConfigurationError(
-                f"resource_requirements asks for {name} twice", hint=f"say {name!r} once"
+                f"resource_requirements asks for {name} twice", hint=f"give {name!r} once"
             )
         if name == "memory":
             found[name] = memory(value)
@@ -138,11 +138,11 @@ def _amount(name: str, value: Any) -> float:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or value < 0:
         raise ConfigurationError(
-            f"{name} is {_shown(value)}", hint="resources are numbers that are not negative"
+            f"{name} is {_shown(value)}", hint="use a number that is not negative"
         )
     if name == "GPU" and value > 1 and value != int(value):
         raise ConfigurationError(
-            f"GPU is {value}", hint="parts of a GPU are below 1; more than one are whole"
+            f"GPU is {value}", hint="use a fraction below 1, or a whole number"
         )
     return value
 
@@ -152,8 +152,8 @@ def _custom_name(key: Any) -> str:
     usual = meant.get(str(key).lower(), "memory" if str(key).lower() == "memory" else None)
     if not isinstance(key, str) or not key or usual is not None:
         raise ConfigurationError(
-            f"resource_requirements has no {key!r}",
-            hint=f"write {usual!r}" if usual else "names of resources are texts",
+            f"unknown resource {key!r} in resource_requirements",
+            hint=f"write {usual!r}" if usual else "names of resources are strings",
         )
     return key
 

@@ -1,7 +1,7 @@
 """Which tasks of this program still run, so that their places are given back when they end.
 
-Ray tells nobody that a task has ended. So whoever fetches a result tells us, and a thread asks
-Ray about the rest: often while something of this program waits for a place, seldom otherwise.
+Ray does not report that a task has ended. So fetching a result reports it, and a thread asks Ray
+about the rest: often while something of this program waits for a place, seldom otherwise.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Running:
         if share.again is None or not isinstance(error, ClusterConnectionError):
             return
         if not share.connection.alive() and not share.connection.is_closed:
-            # At once: nobody may ask for the result for hours.
+            # At once: the result may not be asked for until hours later.
             share.again(error)
 
     def of(self, lease: Lease) -> list[Any]:
@@ -108,7 +108,7 @@ class Running:
             with self._changed:
                 while not self._shares and not self._closed:
                     self._changed.wait()
-            # Most results are fetched before anybody has to ask.
+            # Most results are fetched before we have to ask.
             self._pause(least=min(took / SHARE, LONGEST))
             with self._changed:
                 if self._closed:
@@ -118,7 +118,7 @@ class Running:
             try:
                 self._look(shares)
             except Exception:
-                log.exception("looking at what still runs failed; going on")
+                log.exception("checking what still runs failed, will retry")
             took = time.monotonic() - began
 
     def _pause(self, least: float) -> None:

@@ -10,15 +10,14 @@ import platform
 import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
 from .._context import JobContext, chosen_cluster, cluster_context, current_cluster
 from .._plane.client import ControlPlane
-from .._ray import carried_options, ray_version, when_done, when_lost
+from .._ray import ray_version, when_done, when_lost
 from .._settings import ACTOR_READY_TIMEOUT, actor_timeout
 from ..errors import (
     ClusterConnectionError,
@@ -34,6 +33,7 @@ from .later import Later
 from .leases import Leases, new_id
 from .rerun import Rerun
 from .running import Running, Share
+from .wishes import Wishes, options_of
 
 if TYPE_CHECKING:
     from .._ray import Connection, Connections
@@ -44,51 +44,6 @@ T = TypeVar("T")
 #: A batch asks for at most this many places; its tasks share those it gets. Enough to see how
 #: much room each cluster has beside the others.
 MOST_PLACES = 16
-
-
-#: Keywords of a submission that are not Ray's.
-OURS = ("required", "priority", "timeout", "on_cluster_loss", "os", "arch")
-#: As for jobs: never run twice, or elsewhere again.
-ON_CLUSTER_LOSS = ("wait", "requeue")
-
-
-@dataclass(frozen=True)
-class Wishes:
-    """Where and how a task or actor should run."""
-
-    resource_requirements: Mapping[str, Any] | None = None
-    tags: Sequence[str] | None = None
-    name: str = ""
-    preferred_cluster: str | None = None
-    required: bool = False
-    priority: int | None = None
-    timeout: float | None = None
-    #: `requeue`: a task may run again elsewhere when its cluster is lost.
-    on_cluster_loss: str = "wait"
-    #: What its cluster must run on: `linux`, `arm64`.
-    os: str | None = None
-    arch: str | None = None
-    #: Ray's own: num_returns, max_restarts, lifetime, ….
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(
-        cls,
-        resource_requirements: Mapping[str, Any] | None,
-        tags: Sequence[str] | None,
-        name: str,
-        preferred_cluster: str | None,
-        more: Mapping[str, Any],
-    ) -> Wishes:
-        """Takes from `more` what is ours; the rest is for Ray."""
-        options = dict(more)
-        ours = {key: options.pop(key) for key in OURS if key in more}
-        if ours.get("on_cluster_loss", "wait") not in ON_CLUSTER_LOSS:
-            raise ConfigurationError(
-                f"on_cluster_loss is {ours['on_cluster_loss']!r}",
-                hint=f"it is one of {', '.join(ON_CLUSTER_LOSS)}",
-            )
-        return cls(resource_requirements, tags, name, preferred_cluster, options=options, **ours)
 
 
 class Work:
@@ -114,13 +69,13 @@ class Work:
 
     def task(self, id: str, function: Any, args: Any, kwargs: Any, wishes: Wishes) -> Any:
         """The reference."""
-        options, demand = _options("task", function, wishes)
+        options, demand = options_of("task", function, wishes)
 
         def hand_over(connection: Connection) -> Any:
             return connection.submit_task(function, args, kwargs, options)
 
         if wishes.on_cluster_loss == "requeue":
-            # Of this thread, whoever notices the loss.
+            # As this thread chose it, whichever thread notices the loss.
             chosen = wishes.preferred_cluster or chosen_cluster()
             wishes = replace(wishes, preferred_cluster=chosen)
         return self._run(id, id, demand, wishes, hand_over)
@@ -134,7 +89,7 @@ class Work:
         and Ray queues on each cluster what does not run at once.
         """
         _refuse_requeue("submit_tasks", wishes)
-        options, demand = _options("task", function, wishes)
+        options, demand = options_of("task", function, wishes)
         here = self._inside(wishes)
         if here is not None:
             sent = [here.submit_task(function, *call, options) for call in calls]
@@ -175,14 +130,14 @@ class Work:
     def actor(self, id: str, cls: Any, args: Any, kwargs: Any, wishes: Wishes) -> tuple[Any, str]:
         """The handle, and the cluster."""
         _refuse_requeue("submit_actor", wishes)
-        options, demand = _options("actor", cls, wishes)
+        options, demand = options_of("actor", cls, wishes)
 
         def hand_over(connection: Connection) -> Any:
             return connection.submit_actor(cls, args, kwargs, options)
 
         handle, lease, connection = self._place("actor", id, demand, wishes, hand_over)
         if lease is None:
-            # Many are started one after the other, so only who says how long waits for each.
+            # Many are started one after the other, so a call waits only if it was given a timeout.
             if wishes.timeout is not None and wishes.timeout is not ACTOR_READY_TIMEOUT:
                 from .._ray.unplaced import await_place
 
@@ -242,7 +197,7 @@ class Work:
         return self._outside().leases.obtain_some(requests, deadline)
 
     def _inside(self, wishes: Wishes) -> Connection | None:
-        """The job's own cluster: what a job starts stays there, and nobody need be asked."""
+        """The job's own cluster: what a job starts stays there, unasked."""
         if self._context is None:
             return None
         wanted = wishes.preferred_cluster or current_cluster()
@@ -269,7 +224,12 @@ class Work:
                 if error.cluster != lease.cluster or self._closed or _is_over(deadline):
                     leases.give_back(lease, "failed", type(error).__name__)
                     raise
-                log.warning("%s cannot run on %s: %s", lease.id, lease.cluster, error.message)
+                log.warning(
+                    "%s cannot start on %s, will try another cluster: %s",
+                    lease.id,
+                    lease.cluster,
+                    error.message,
+                )
                 lease = leases.obtain_elsewhere(lease, error.message, deadline)
             except BaseException as error:
                 leases.give_back(lease, "failed", type(error).__name__)
@@ -302,7 +262,7 @@ class Work:
         return asked
 
     def _versions(self) -> dict[str, str]:
-        """Ray Client works between equals only, so the others are not even thought of."""
+        """Ray Client needs equal versions, so clusters with others are not considered."""
         if "RAY_IGNORE_VERSION_MISMATCH" in os.environ:
             return {}
         return {"ray_version": ray_version(), "python_version": platform.python_version()}
@@ -316,7 +276,7 @@ class Work:
         if self._running is None:
             raise ControlPlaneError(
                 "this job cannot reach the control plane, so it can only use its own cluster",
-                hint="give its cluster a `plane_address` in cluster.yaml",
+                hint="set `plane_address` for its cluster in cluster.yaml",
                 cluster=self._context.cluster if self._context else None,
             )
         return self._running
@@ -378,7 +338,7 @@ class Work:
         def elsewhere() -> list[Any]:
             if self._closed:
                 raise lost
-            log.warning("%s runs again: %s", id, lost.message)
+            log.warning("%s will run again: %s", id, lost.message)
             try:
                 with cluster_context(None):
                     # A placement of its own: the one before it has ended.
@@ -390,7 +350,7 @@ class Work:
         self._later.do(elsewhere, future)
 
     def _asked_to_stop(self, lease: Lease) -> None:
-        """Apart from the heartbeats, which a cluster that hangs shall not hold up."""
+        """In another thread: a cluster that hangs must not hold up the heartbeats."""
         if lease not in self._stopping:
             self._stopping.add(lease)
             name = "ray-multicluster-stop"
@@ -405,31 +365,9 @@ class Work:
                 ray.kill(handle)
             _cancel(self._outside().of(lease))
         except Exception:
-            log.exception("%s on %s could not be stopped", lease.id, lease.cluster)
+            log.exception("cannot stop %s on %s", lease.id, lease.cluster)
         finally:
             self._stopping.discard(lease)
-
-
-def _options(kind: str, function: Any, wishes: Wishes) -> tuple[dict[str, Any], resources.Demand]:
-    """Ray's options for the call, and what it asks of a cluster."""
-    options = dict(wishes.options)
-    if wishes.name:
-        options["name"] = wishes.name
-    both = sorted({"num_cpus", "num_gpus", "memory", "resources"} & options.keys())
-    if both and wishes.resource_requirements:
-        raise ConfigurationError(
-            f"{both[0]} and resource_requirements are both given", hint="say it once"
-        )
-    if options.get("memory") is not None:
-        options["memory"] = resources.memory(options["memory"])
-    asked = resources.parse(wishes.resource_requirements).or_else(resources.of_options(options))
-    options.update(asked.ray_options())
-    carried = carried_options(function, is_actor=kind == "actor")
-    asked = asked.or_else(resources.of_options(carried))
-    if asked.cpus is None and kind == "task":
-        # What Ray gives a task that asks for nothing. An actor holds no CPU by default.
-        asked = asked.or_else(resources.Demand(cpus=1))
-    return options, asked
 
 
 def _several(ref: Any) -> list[Any]:
@@ -451,7 +389,7 @@ def _cancel(refs: list[Any]) -> None:
 def _refuse_requeue(call: str, wishes: Wishes) -> None:
     if wishes.on_cluster_loss == "requeue":
         raise ConfigurationError(
-            f"{call} does not take on_cluster_loss='requeue'",
+            f"{call} does not support on_cluster_loss='requeue'",
             hint="an actor's state is lost with its cluster, and a batch is not followed: submit "
             "each task with submit_task, or catch ClusterConnectionError",
         )
@@ -459,9 +397,9 @@ def _refuse_requeue(call: str, wishes: Wishes) -> None:
 
 def _unsure(lease: Lease, error: ClusterConnectionError) -> ClusterConnectionError:
     unsure = ClusterConnectionError(
-        f"{lease.id} may have started on cluster {lease.cluster}, and was not sent elsewhere: "
+        f"{lease.id} may have started on cluster {lease.cluster}, so it was not sent elsewhere: "
         f"{error.message}",
-        hint="look on that cluster before you submit it again (`ray list actors`, `ray list "
+        hint="check that cluster before you submit it again (`ray list actors`, `ray list "
         "tasks`, or ray.get_actor for one with a name)",
         job_id=lease.id,
         cluster=lease.cluster,

@@ -41,8 +41,8 @@ class ExecutionMode(str, Enum):
 class SchedulerSettings:
     """The prototype's names as attributes; lengths of time are seconds.
 
-    What the control plane decides is asked of the one in use. What means nothing any more is
-    what was set, or the prototype's default: for programs that use it themselves.
+    Settings of the control plane come from the one in use. A setting without a meaning now is what
+    was set, or the prototype's default, for programs that use it themselves.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""How the pool is, as the earlier prototype told it.
+"""The state of the pool, as the earlier prototype showed it.
 
 Deprecated: ask the control plane, ``GET /v1/clusters``, ``/v1/queue`` and ``/v1/pool``.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._plane.wire import Cluster
 from .._scheduler import Scheduler, current_scheduler
 from ..common.model import ResourceSnapshot
 from .config import metadata
@@ -19,8 +20,7 @@ MIB = 1 << 20
 class AdminAPI:
     """Deprecated: each call asks the control plane in use, or the given scheduler's.
 
-    The prototype was given parts of its insides; those are not there any more, and what else is
-    given is not looked at.
+    The prototype was given its own parts, which no longer exist; other arguments are ignored.
     """
 
     def __init__(self, *given: Any, **_named: Any) -> None:
@@ -65,7 +65,7 @@ class AdminAPI:
         return scheduler.plane.get(path)
 
 
-def _snapshot(cluster: dict[str, Any]) -> ResourceSnapshot:
+def _snapshot(cluster: Cluster) -> ResourceSnapshot:
     """All zero for a cluster that has not answered yet."""
     total, used = cluster.get("total") or {}, cluster.get("used") or {}
     cpus, memory = total.get("CPU", 0), total.get("memory", 0) / MIB
@@ -81,5 +81,5 @@ def _snapshot(cluster: dict[str, Any]) -> ResourceSnapshot:
         cluster_mem_used_gib=memory_used / 1024,
         cluster_mem_total_gib=memory / 1024,
         node_count=cluster.get("nodes") or 0,
-        timestamp=cluster.get("snapshot_at", 0) / 1000,
+        timestamp=(cluster.get("snapshot_at") or 0) / 1000,
     )

@@ -1,4 +1,4 @@
-"""The clusters of a configuration, as the earlier prototype told them.
+"""The clusters of a configuration, as the earlier prototype showed them.
 
 Deprecated: use ``ray_multicluster_scheduler.list_clusters``.
 """
@@ -10,6 +10,7 @@ import os
 from dataclasses import asdict
 from typing import Any
 
+from .._plane.wire import Cluster
 from .._scheduler import Scheduler
 from ..common.model import ClusterMetadata
 
@@ -43,7 +44,7 @@ class ConfigManager:
         return next((one for one in self.get_cluster_configs() if one.name == name), None)
 
 
-def metadata(cluster: dict[str, Any]) -> ClusterMetadata:
+def metadata(cluster: Cluster) -> ClusterMetadata:
     """From what the control plane tells of a cluster."""
     return ClusterMetadata(
         name=cluster["name"],

@@ -33,7 +33,7 @@ def initialize_actor_scheduler(lifecycle_manager: Scheduler) -> None:
 @also_as("cls", "actor_class")
 def submit_actor(
     actor_class: type,
-    args: tuple = (),
+    args: tuple[Any, ...] = (),
     kwargs: Mapping[str, Any] | None = None,
     resource_requirements: Mapping[str, Any] | None = None,
     tags: Sequence[str] | None = None,
@@ -57,7 +57,7 @@ def submit_actor(
 @also_as("cls", "actor_class")
 def submit_actor_async(
     actor_class: type,
-    args: tuple = (),
+    args: tuple[Any, ...] = (),
     kwargs: Mapping[str, Any] | None = None,
     resource_requirements: Mapping[str, Any] | None = None,
     tags: Sequence[str] | None = None,

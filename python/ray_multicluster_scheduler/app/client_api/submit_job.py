@@ -1,7 +1,7 @@
 """Jobs, as the earlier prototype had them.
 
-Deprecated: the same names are in ``ray_multicluster_scheduler``. A `cluster_name` is not needed
-any more and not looked at: an id means one job, wherever it runs.
+Deprecated: the same names are in ``ray_multicluster_scheduler``. A `cluster_name` is no longer
+needed and is ignored: an id means one job, wherever it runs.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def initialize_scheduler(lifecycle_manager: Scheduler) -> None:
 @also_as("fn", "func")
 def submit_task(
     func: Callable[..., Any],
-    args: tuple = (),
+    args: tuple[Any, ...] = (),
     kwargs: Mapping[str, Any] | None = None,
     resource_requirements: Mapping[str, Any] | None = None,
     tags: Sequence[str] | None = None,

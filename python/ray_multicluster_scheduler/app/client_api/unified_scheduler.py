@@ -34,7 +34,7 @@ unified_submit_actor = submit_actor
 
 
 class UnifiedScheduler:
-    """Deprecated: the scheduler of this program, whoever set it up."""
+    """Deprecated: the scheduler of this program."""
 
     submit_task = staticmethod(submit_task)
     submit_job = staticmethod(submit_job)

@@ -1,6 +1,6 @@
 """The earlier prototype's records: plain data for programs that build or read them.
 
-Deprecated: nothing here is sent anywhere. Clusters are told by
+Deprecated: nothing here is sent anywhere. Clusters are shown by
 ``ray_multicluster_scheduler.list_clusters``, jobs by ``get_job_info``.
 """
 
@@ -28,7 +28,7 @@ class TaskDescription:
     task_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     name: str = ""
     func_or_class: Any = None
-    args: tuple = ()
+    args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
     resource_requirements: dict[str, float] = field(default_factory=dict)
     tags: list[str] = field(default_factory=list)
