@@ -36,9 +36,23 @@ from support.ray_cli import RayCli  # noqa: E402
 from support.ray_cluster import Clusters, RayCluster  # noqa: E402
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files are shared out among the workers, each of which has two clusters of its own.
+
+    Tests that connect by Ray Client take turns in one worker: heads on one host give their
+    servers ports from the same range without telling each other. That is half of the time, so
+    they go first.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("ray_client") is None)
+    for item in items:
+        is_client = item.get_closest_marker("ray_client") is not None
+        group = "ray_client" if is_client else item.path.name
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.fixture(scope="session")
 def clusters() -> Iterator[Clusters]:
-    """`centos` and `mac`, shared by all tests. One that a test broke is its own to mend."""
+    """`centos` and `mac`, shared by a worker's tests. A test mends what it broke."""
     ray_cluster.remove_abandoned()
     both: list[RayCluster] = []
     try:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,10 @@ CHECKS = {usage.PROGRAM: usage.mistakes, "ray job": usage.ray_job_mistakes}
 # The pages that say in which file something is and which test shows it, and a column of theirs.
 HEADINGS = ("here", "在这里")
 NAMING = ("diagnosis.md", "design-map.md")
+# The pages that tell where to change what.
+MAPS = ("ARCHITECTURE.md", "CONTRIBUTING.md", "docs/design-map.md", "crates/", "python/ARCH")
+AVOIDED = re.compile(r"\b(?:whoever|anew|shall)\b", re.IGNORECASE)
+GENERATED = re.compile(r"<!-- (?:begin|metrics).*?<!-- end.*?-->", re.DOTALL)
 PAGES = [str(page.relative_to(REPOSITORY)) for page in markdown.pages()]
 
 
@@ -37,6 +43,13 @@ def test_a_chinese_page_has_the_parts_and_the_code_of_the_english_one(chinese: s
     assert markdown.named(theirs) == markdown.named(ours)
 
 
+# The page that names them, and what was written before them.
+@pytest.mark.parametrize("name", sorted({*PAGES} - {"docs/style.md", "CHANGELOG.md"}))
+def test_no_page_uses_words_that_the_style_avoids(name: str) -> None:
+    written = GENERATED.sub("", (REPOSITORY / name).read_text())
+    assert AVOIDED.findall(written) == [], "docs/style.md says what to write instead"
+
+
 def test_every_page_of_the_docs_is_in_their_index() -> None:
     docs = REPOSITORY / "docs"
     linked = markdown.links((docs / "README.md").read_text())
@@ -48,6 +61,35 @@ def test_every_page_of_the_docs_is_in_their_index() -> None:
 def test_every_file_and_test_that_a_page_names_is_there(name: str) -> None:
     text = (REPOSITORY / name).read_text()
     assert markdown.missing(text) == []
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name.startswith(MAPS)])
+def test_every_path_that_a_map_of_the_code_names_is_there(name: str) -> None:
+    assert markdown.missing_paths(REPOSITORY / name) == []
+
+
+def test_a_path_that_is_not_there_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in ("crates/core/src/ledger.rs", "crates/store/src/batch.rs", "crates/core/README.md"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    monkeypatch.setattr(markdown, "REPOSITORY", tmp_path)
+    markdown._paths.cache_clear()
+    named = {
+        "crates/core/src/ledger.rs": True,
+        "store/src/batch.rs": True,
+        "src/ledger.rs": True,
+        "ledger.rs": True,
+        "src/": True,
+        "batch.rs": False,
+        "core/src/legder.rs": False,
+        "crates/cron/": False,
+        "target/bench/core.toml": True,
+        "http::native": True,
+    }
+    page = tmp_path / "crates/core/README.md"
+    page.write_text("".join(f"`{code}` " for code in named))
+    assert markdown.missing_paths(page) == [code for code, there in named.items() if not there]
+    markdown._paths.cache_clear()
 
 
 def test_a_file_or_test_that_is_not_there_is_found() -> None:

@@ -70,7 +70,7 @@ def test_a_cluster_that_dies_with_jobs_on_it_and_comes_back(
 
     mended["mac"].restart()
     info = wait_for(client, stays, "FAILED", timeout=60)
-    assert "started anew" in (info.message or "")
+    assert "restarted and no longer knows this job" in (info.message or "")
     assert sorted(ran.read_text().split()) == ["moves", "moves", "stays"]
     assert client.get_job_logs(finished) == log_before
 

@@ -13,7 +13,7 @@ from support.pool import Pool
 from support.ray_cluster import RayCluster
 from support.waiting import wait_until
 
-TOO_LARGE = "largest node has CPU 4, 6 asked on one node"
+TOO_LARGE = "largest node has CPU 4, 6 requested on one node"
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_a_driver_that_reserves_more_than_a_node_has_is_never_sent_there(
     plane: Plane, two_nodes: RayCluster
 ) -> None:
     sent = plane.post("/v1/jobs", {"entrypoint": "true", "entrypoint_num_cpus": 6})
-    notice = "needs CPU 6 on one node, the largest node has 4: waits until one grows"
+    notice = "needs CPU 6 on one node, but the largest node has 4; queued until a node grows"
     assert sent["notice"] == notice
     assert why(plane, sent["id"]) == TOO_LARGE
     # What waits keeps nothing from others.
@@ -92,7 +92,7 @@ def test_a_job_that_selects_its_node_by_labels_runs_where_one_matches(
     assert ran["driver_node_id"] == worker
     request["entrypoint_label_selector"] = {"zone": "garden"}
     waits = plane.post("/v1/jobs", request)["id"]
-    assert why(plane, waits) == "no node carries zone=garden"
+    assert why(plane, waits) == "no node matches zone=garden"
     assert two_nodes.job(waits) is None
 
 
@@ -100,7 +100,7 @@ def test_a_task_that_selects_its_node_by_labels_waits_where_none_matches(plane: 
     request = {"kind": "task", "demand": {"CPU": 1}, "label_selector": {"zone": "garden"}}
     waits = plane.post("/v1/placements", request)
     assert [verdict["text"] for verdict in waits["why"]["clusters"]] == [
-        "no node carries zone=garden"
+        "no node matches zone=garden"
     ]
     request["label_selector"] = {"zone": "!garden"}
     assert plane.post("/v1/placements?wait=30s", request)["status"] == "granted"

@@ -68,15 +68,15 @@ def test_an_unknown_cluster_is_refused_and_the_known_ones_are_named(plane: Plane
 def test_tags_that_no_one_cluster_carries_wait_and_say_so(plane: Plane, clusters: Clusters) -> None:
     client = plane.client
     job_id = client.submit_job(entrypoint="true", metadata=hints(tags=["linux", "macos"]))
-    message = message_of(client, job_id, "centos: does not carry macos")
-    assert "mac: does not carry linux" in message
+    message = message_of(client, job_id, "centos: missing tags: macos")
+    assert "mac: missing tags: linux" in message
     stopped(client, job_id)
     assert where(clusters, job_id) == []
 
 
 def test_a_demand_larger_than_every_cluster_waits_and_says_so(plane: Plane) -> None:
     job_id = plane.client.submit_job(entrypoint="true", entrypoint_num_cpus=64)
-    message_of(plane.client, job_id, "too small: CPU 64 asked, 4 in all")
+    message_of(plane.client, job_id, "too small: CPU 64 requested, 4 in total")
     stopped(plane.client, job_id)
 
 

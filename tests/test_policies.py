@@ -128,7 +128,7 @@ def test_mac_opens_only_when_work_has_waited(make_users_plane: MakeUsersPlane) -
     plane = make_users_plane(policies=[{"name": "score"}, late])
     occupy(plane, "centos", 0.8, "CPU")
     job_id = plane.post("/v1/jobs", SMALL)["id"]
-    assert "policy mac_is_elastic says no" in plane.get(f"/v1/jobs/{job_id}/explain")["summary"]
+    assert "excluded by policy mac_is_elastic" in plane.get(f"/v1/jobs/{job_id}/explain")["summary"]
     assert wait_until(lambda: plane.native_job(job_id).get("cluster"), "it is placed") == "mac"
 
 
@@ -162,7 +162,7 @@ def test_a_policy_is_tried_before_anything_changes(sdk: Plane) -> None:
     assert (item.job, item.decided, item.now, item.then) == ("job-2", "mac", "mac", "centos")
     one = rms.try_policy("closed", filter="false", job_id="job-0").items[0]
     assert (one.differs, one.now, one.then) == (True, "mac", None)
-    assert one.raw["then"]["clusters"][0]["text"] == "policy closed says no"
+    assert one.raw["then"]["clusters"][0]["text"] == "excluded by policy closed"
     # Without the weights the Mac is no better than CentOS, which was idle all the time.
     without = rms.try_policy("weighted_preference", remove=True)
     assert [item.then for item in without.items] == ["centos"] * 3

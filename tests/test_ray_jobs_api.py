@@ -99,7 +99,7 @@ def test_a_job_that_waits_says_so_in_rays_words_and_then_why(plane: Plane) -> No
     assert "waiting for resources" in rays.message
     info = plane.client.get_job_info(job_id)
     assert info.message.startswith(f"{rays.message}\n")
-    assert "centos: too small: CPU 64 asked" in info.message
+    assert "centos: too small: CPU 64 requested" in info.message
     listed = next(job for job in plane.client.list_jobs() if job.submission_id == job_id)
     assert listed.message.startswith(rays.message)
     plane.client.stop_job(job_id)

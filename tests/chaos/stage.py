@@ -74,7 +74,11 @@ class Stage:
     def cannot_write(self) -> str:
         """The same, if it is that the state cannot be written."""
         said = self.readiness()
-        return said if said.startswith("not ready: the state cannot be written for") else ""
+        return (
+            said
+            if said.startswith("not ready: the state directory has not been writable for")
+            else ""
+        )
 
     def close(self) -> None:
         if self.keeper.is_alive():

@@ -107,7 +107,7 @@ def test_a_final_status_that_changes(shown: Shown, ledger: Ledger, witness: Witn
 def test_a_lost_head_excuses_only_those_whose_head_was_killed(
     shown: Shown, ledger: Ledger, witness: Witness
 ) -> None:
-    shown.jobs = [a_job("FAILED", "cluster mac was started anew and lost it; whether …")]
+    shown.jobs = [a_job("FAILED", "cluster mac restarted and no longer knows this job; it may …")]
     witness.look(everything=True)
     assert kinds(witness) == {WRONG}
     other = Witness(shown, [Job("a", "", "SUCCEEDED", accepted=1.0)], ledger, 1)  # type: ignore[arg-type]

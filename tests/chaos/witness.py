@@ -28,7 +28,7 @@ LIVE = "queued,dispatching,pending,running,unknown"
 LOST, TWICE, WRONG, NO_REASON = "lost", "run twice", "wrong final", "no reason"
 
 # What the rules say of a job whose head was started anew: nobody can know any more how it ended.
-HEAD_LOST = "was started anew and lost it"
+HEAD_LOST = "restarted and no longer knows this job"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A real browser. A page of it on which anything goes wrong unnoticed fails its test."""
+"""A real browser. An error on a page that the test did not expect fails the test."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def test_after_a_restart_the_page_shows_what_happened_meanwhile(
 
     with console.expecting(NOBODY_THERE):
         plane.stop()
-        banner = page.get_by_text("The control plane does not answer. Reconnecting…")
+        banner = page.get_by_text("The control plane is not responding. Reconnecting…")
         expect(banner).to_be_visible()
         console.screenshot("away-light")
         expect(row).to_be_visible()

@@ -31,7 +31,7 @@ def test_the_overview_shows_both_clusters(console: Console) -> None:
         card = page.locator(f"[data-cluster={name}]")
         expect(card.locator("[data-condition=healthy]")).to_be_visible()
         expect(card.get_by_role("meter", name="CPU")).to_be_visible()
-        expect(card).to_contain_text("takes a submission now")
+        expect(card).to_contain_text("accepts a submission now")
     expect(page.get_by_text("2 / 2")).to_be_visible()
 
 
@@ -50,9 +50,9 @@ def test_a_job_is_submitted_waits_says_why_runs_and_succeeds_without_a_reload(
         "for i in 1 2 3 4 5; do echo tick $i; sleep 1; done; echo token=$API_TOKEN"
     )
     page.get_by_label("Preferred cluster").select_option("mac")
-    page.get_by_label("Id", exact=True).fill(job_id)
+    page.get_by_label("ID", exact=True).fill(job_id)
     preview = page.locator(".preview")
-    expect(preview).to_contain_text("It would wait")
+    expect(preview).to_contain_text("It would be queued")
     expect(preview.locator("[data-reason=too_soon]")).to_be_visible()
     page.get_by_role("button", name="Submit").click()
 
@@ -121,7 +121,7 @@ def test_a_cluster_is_cordoned_with_a_note_and_uncordoned(
     console = open_console(plane)
     page = console.open("#/clusters/mac")
     page.locator("[data-action=cordon]").click()
-    page.get_by_label("Why").fill("disk swap, back at noon")
+    page.get_by_label("Reason").fill("disk swap, back at noon")
     page.get_by_role("dialog").get_by_role("button", name="Cordon").click()
     expect(page.locator("[data-condition=cordoned]")).to_be_visible()
     expect(page.locator("[data-note]")).to_contain_text("disk swap, back at noon")

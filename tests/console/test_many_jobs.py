@@ -71,13 +71,13 @@ def test_ten_thousand_jobs_scroll_without_jank_and_are_found(
     page.locator("[name=tag]").select_option("odd")
     expect(page.locator("[data-count='5000']")).to_be_visible()
     page.locator("[data-filter=running]").click()
-    expect(page.get_by_text("No job matches")).to_be_visible()
+    expect(page.get_by_text("No jobs match")).to_be_visible()
     page.get_by_role("button", name="Clear the filter").click()
     expect(page.locator("[data-count='10000']")).to_be_visible()
 
     console.go("#/queue")
-    expect(page.get_by_text("10,000 wait", exact=True)).to_be_visible()
-    expect(page.get_by_text("+ 4,999 alike").first).to_be_visible()
+    expect(page.get_by_text("10,000 queued", exact=True)).to_be_visible()
+    expect(page.get_by_text("+ 4,999 similar").first).to_be_visible()
 
 
 def submit(plane: Plane, first: int, count: int) -> None:

@@ -107,12 +107,12 @@ def test_language_and_theme_are_remembered(console: Console) -> None:
 
 def test_what_is_not_there_says_so(console: Console) -> None:
     page = console.open("#/nowhere")
-    expect(page.get_by_text("There is no such page")).to_be_visible()
+    expect(page.get_by_text("Page not found")).to_be_visible()
     console.go("#/clusters/moc")
-    expect(page.get_by_text("There is no cluster moc")).to_be_visible()
+    expect(page.get_by_text("Cluster moc not found")).to_be_visible()
     with console.expecting("404"):
         console.go("#/jobs/nobody")
-        expect(page.get_by_text("There is no job nobody")).to_be_visible()
+        expect(page.get_by_text("Job nobody not found")).to_be_visible()
     console.screenshot("unknown-job-light")
 
 
@@ -175,12 +175,12 @@ def test_an_empty_pool_is_not_an_error(make_plane: MakePlane, open_console: Open
     plane = make_plane()
     console = open_console(plane)
     page = console.open()
-    expect(page.get_by_text("Nothing waits")).to_be_visible()
-    expect(page.get_by_text("Nothing was placed yet")).to_be_visible()
+    expect(page.get_by_text("The queue is empty")).to_be_visible()
+    expect(page.get_by_text("No jobs placed yet")).to_be_visible()
     console.screenshot("overview-empty-light")
     console.go("#/jobs")
     expect(page.get_by_text("No jobs yet")).to_be_visible()
     console.screenshot("jobs-empty-light")
     console.go("#/queue")
-    expect(page.get_by_text("Nothing waits")).to_be_visible()
+    expect(page.get_by_text("The queue is empty")).to_be_visible()
     console.screenshot("queue-empty-light")

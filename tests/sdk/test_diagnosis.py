@@ -21,6 +21,8 @@ from support.pool import HOMES, Pool
 from support.ray_cluster import Clusters, where
 from support.waiting import PATIENCE, holds_for, wait_until
 
+pytestmark = pytest.mark.ray_client
+
 FLAVOURS = {"centos": "linux", "mac": "darwin"}
 SCRIPTS = "project/pycharm/Fund/Index_Markup_Forecasting"
 

@@ -226,8 +226,8 @@ def test_a_setting_that_the_control_plane_does_not_have_is_warned_about(
     monkeypatch.setenv("SCHEDULER_CACHE_TIMEOUT", "61")
     initialize_scheduler_environment().stop()
     text = caplog.text
-    assert "SCHEDULER_SUBMISSION_WAIT_TIME=61 is not in force" in text
-    assert "SCHEDULER_CACHE_TIMEOUT has no effect any more" in text
+    assert "SCHEDULER_SUBMISSION_WAIT_TIME=61 has no effect" in text
+    assert "SCHEDULER_CACHE_TIMEOUT no longer has any effect" in text
 
 
 def test_the_prototypes_file_is_honoured_by_the_control_plane_that_is_started(

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from support import program
 from support.plane import MakePlane
+
+pytestmark = pytest.mark.ray_client
 
 
 def test_a_program_of_the_prototype_runs_from_top_to_bottom(

@@ -62,13 +62,13 @@ def test_a_setting_of_the_control_plane_reaches_the_one_that_is_started(name: st
 def test_a_setting_that_is_gone_is_warned_about_and_kept_from_the_control_plane(name: str) -> None:
     given = {f"SCHEDULER_{name}": "7"}
     (line,) = _settings.notices(given)
-    assert line.startswith(f"SCHEDULER_{name} has no effect any more; hint: ")
+    assert line.startswith(f"SCHEDULER_{name} no longer has any effect; hint: ")
     assert _settings.plane_environment(given) == {}
 
 
 def test_a_setting_that_the_running_control_plane_does_not_have_is_warned_about() -> None:
     (line,) = _settings.notices({"SCHEDULER_SUBMISSION_WAIT_TIME": "60"}, IN_FORCE)
-    assert "SCHEDULER_SUBMISSION_WAIT_TIME=60 is not in force" in line
+    assert "SCHEDULER_SUBMISSION_WAIT_TIME=60 has no effect" in line
     assert "submission_interval 40s" in line
 
 
@@ -116,7 +116,7 @@ def test_a_line_of_the_file_that_is_no_setting_is_warned_about_once(
     for _ in range(2):
         assert _settings.given({}, tmp_path) == {"SCHEDULER_BACKOFF_TIME": "30"}
     (record,) = caplog.records
-    assert f"{file}:2 is no setting" in record.message
+    assert f"{file}:2 is not a setting" in record.message
 
 
 @pytest.mark.parametrize("text", ["soon", "", "-1", "0", "1 week"])

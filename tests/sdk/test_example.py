@@ -122,11 +122,11 @@ def check_the_third(jobs: list[dict[str, Any]], said: str) -> None:
     waits = [line for line in said.splitlines() if jobs[2]["id"] in line and " queued" in line]
     assert waits, said
     # Their actors fill the clusters; before they do, and after, what the jobs need is theirs.
-    full = ("busy: CPU 100 % in use", "no room: CPU 16 asked, 0 free, running jobs need 16")
+    full = ("busy: CPU 100 % in use", "no room: CPU 16 requested, 0 free, running jobs need 16")
     for line in waits:
         for cluster in USERS:
             assert any(f"{cluster}: {why}" in line for why in full), line
-        assert "small: too small: CPU 16 asked, 10 in all" in line
+        assert "small: too small: CPU 16 requested, 10 in total" in line
 
 
 def check_job(plane: Plane, cluster: RayCluster, job: dict[str, Any], home: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_program_whose_jobs_fit_on_no_cluster_says_so_at_once_and_waits(
             )
             assert program.stderr is not None
             first = program.stderr.readline()
-            notice = "needs CPU 16, the largest cluster has 10: waits until one grows"
+            notice = "needs CPU 16, but the largest cluster has 10; queued until a cluster grows"
             assert first.rstrip().endswith(notice), first
             [job] = plane.get("/v1/jobs")["items"]
             assert job["state"] == "queued"

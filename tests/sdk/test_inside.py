@@ -123,7 +123,7 @@ def test_a_job_imports_the_sdk_that_submitted_it_whatever_its_pythonpath_holds(
     # The program that submits them is told of those copies, once.
     told = capfd.readouterr().err
     for name, folder in folders.items():
-        line = f"the PYTHONPATH of cluster {name} names another copy of this package, {folder}"
+        line = f"cluster {name} has another copy of this package on its PYTHONPATH, {folder}"
         assert told.count(line) == 1, told
 
 

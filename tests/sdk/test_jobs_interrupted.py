@@ -63,7 +63,7 @@ def test_an_interrupt_stops_what_was_submitted(
         running.send_signal(number)
         output = ended(running)
     assert "queued: stopped\n" in output
-    assert "running: is being stopped on mac\n" in output
+    assert "running: stopping on mac\n" in output
     asked = {path.split("/")[3] for path in fake.asked("POST", "/v1/jobs/.*/stop")}
     assert asked - {"done"} == {"queued", "running"}
     if number is signal.SIGINT:
@@ -86,7 +86,7 @@ def test_a_second_interrupt_ends_it_at_once_and_says_what_is_left(
         output = ended(running)
         assert time.monotonic() - begun < interrupts.PATIENCE / 2
     assert "stopping 2 jobs of this program" in output
-    assert "not stopped, and perhaps still running: a, b" in output
+    assert "not stopped, may still be running: a, b" in output
     assert "KeyboardInterrupt" in output
 
 

@@ -136,7 +136,7 @@ def test_ctrl_c_and_sigterm_stop_what_a_script_submitted(
         read_until(b, f"{ids['runs_b']} running on mac")
         a.send_signal(signal.SIGINT)
         said = a.communicate(timeout=30 * PATIENCE)[0]
-        assert f"{ids['runs_a']}: is being stopped on mac" in said
+        assert f"{ids['runs_a']}: stopping on mac" in said
         assert f"{ids['waits_a']}: stopped" in said
         assert "KeyboardInterrupt" in said
         assert jobs.status(ids["waits_b"]) == "PENDING"

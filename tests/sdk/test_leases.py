@@ -73,7 +73,7 @@ def test_a_place_that_is_not_found_in_time_is_an_error_that_says_why_and_is_with
 
 
 def test_what_no_cluster_can_run_is_told_at_once(plane: MadeUpPlane, leases: Leases) -> None:
-    text = "has Ray 2.46.0 with Python 3.10.4, the caller Ray 2.60.0 with Python 3.11"
+    text = "has Ray 2.46.0 with Python 3.10.4, the caller has Ray 2.60.0 with Python 3.11"
     plane.verdicts = [
         {"cluster": "centos", "reason": "other_versions", "text": text},
         {"cluster": "mac", "reason": "other_cluster", "text": "the work asks for centos"},
@@ -236,7 +236,7 @@ def test_what_waits_long_says_why_but_not_all_the_time(
     plane.grants.extend([None] * 20 + ["mac"])
     leases.obtain(ask(), None)
     (line,) = caplog.messages
-    assert line.startswith("task-1 waits for ")
+    assert line.startswith("task-1 queued for ")
     assert line.endswith(" s: centos: over 70 % CPU")
 
 

@@ -63,14 +63,14 @@ def test_other_copies_are_told_once_with_what_comes_of_them(
     ]
     for _ in range(2):
         own_package.warn_of_other_copies(clusters)
-    names = "names another copy of this package, /once/ray_multicluster_scheduler: jobs"
+    where = "on its PYTHONPATH, /once/ray_multicluster_scheduler: jobs"
+    names = f"has another copy of this package {where}"
     hint = "  hint: remove it from the cluster's runtime_env"
     assert capsys.readouterr().err.splitlines() == [
-        "ray-multicluster: the PYTHONPATH of cluster centos "
-        f"{names} of this program import its own copy instead",
+        f"ray-multicluster: cluster centos {names} of this program use their own copy",
         hint,
-        "ray-multicluster: the PYTHONPATH of cluster mac "
-        f"{names} there import that one, because of `inject_sdk: false`",
+        "ray-multicluster: cluster mac "
+        f"{names} there use that copy, because of `inject_sdk: false`",
         hint,
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import types
@@ -20,6 +21,7 @@ from ray_multicluster_scheduler._jobs.jobs import Jobs
 from ray_multicluster_scheduler._jobs.packages import Packages
 from ray_multicluster_scheduler._plane.client import ControlPlane
 from support.fake_plane import FakePlane
+from support.plane import REPOSITORY
 
 
 @pytest.fixture
@@ -41,60 +43,52 @@ def lay_out(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
-# Each a trap of its own: patterns for folders, anchored ones, those that are taken back, ignore
-# files further down, and ones that ignore their own folder.
-TREE = {
-    "main.py": "print(1)",
-    "README.md": "",
-    ".hidden": "x",
-    "build/out.o": "",
-    "src/build/keep.o": "",
-    "src/data/a.csv": "",
-    "data/b.csv": "",
-    "logs/today.log": "",
-    "logs/keep/me.log": "",
-    "cache/.gitignore": "*\n",
-    "cache/big.bin": "",
-    "half/.gitignore": "*\n!.gitignore\n",
-    "half/x": "",
-    "deep/.rayignore": "secret*\n/only_here\n",
-    "deep/secret.txt": "",
-    "deep/only_here": "",
-    "deep/er/only_here": "",
-    "deep/er/secret/x": "",
-    "name with space.txt": "",
-    "tmp/a.tmp": "",
-    "tmp/b.keep": "",
-    ".git/config": "",
-    ".venv/bin/python": "",
-    "venv/lib": "",
-    "pkg/__pycache__/m.pyc": "",
-    "pkg/venv/x": "",
-    "pkg/m.py": "",
-    ".gitignore": "# comment\nbuild/\n/data\n*.log\n!me.log\n\ntmp/*\n!tmp/b.keep\n/\n",
-}
+# Shared with the CLI, whose tests read the same file.
+VECTORS = json.loads((REPOSITORY / "tests" / "vectors" / "packing.json").read_text())
+CASES = VECTORS["cases"]
 
 
-@pytest.mark.parametrize(
-    "excludes",
-    [
-        [],
-        ["*.md", "deep/er/"],
-        ["/src/**", "!src/data/a.csv", "name*"],
-        ["**/x", "half"],
-        ["*"],
-    ],
-)
+def lay_out_tree(root: Path, name: str) -> Path:
+    root.mkdir()
+    for path, content in VECTORS["trees"][name].items():
+        target = root / path
+        (target if content is None else target.parent).mkdir(parents=True, exist_ok=True)
+        if isinstance(content, str):
+            target.write_text(content)
+        elif content is not None and "program" in content:
+            target.write_text(content["program"])
+            target.chmod(0o755)
+        elif content is not None and "link" in content:
+            target.symlink_to(content["link"])
+        elif content is not None:
+            with target.open("wb") as file:
+                # As large as it likes without a byte on the disk.
+                file.truncate(content["bytes"])
+    return root
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c['tree']}-{c['excludes']}")
+def test_a_folder_is_packed_as_the_vectors_say(
+    case: dict[str, Any], tmp_path: Path, packages: Packages, fake: FakePlane
+) -> None:
+    tree = str(lay_out_tree(tmp_path / case.get("module", "folder"), case["tree"]))
+    pack = packages.py_module if "module" in case else packages.working_dir
+    if "refused" in case:
+        with pytest.raises(errors.ConfigurationError, match=case["refused"]):
+            pack(tree, case["excludes"])
+        return
+    assert pack(tree, case["excludes"]) == f"gcs://{case['package']}"
+    with zipfile.ZipFile(BytesIO(fake.packages[case["package"]])) as package:
+        assert package.namelist() == case["packed"]
+
+
+@pytest.mark.parametrize("excludes", [c["excludes"] for c in CASES if c["tree"] == "traps"])
 @pytest.mark.parametrize("gitignore", [True, False])
 def test_the_files_are_those_that_ray_packs(
     tmp_path: Path, excludes: list[str], gitignore: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAY_RUNTIME_ENV_IGNORE_GITIGNORE", "0" if gitignore else "1")
-    tree = lay_out(tmp_path / "tree", TREE)
-    (tree / "empty").mkdir()
-    (tree / "link.py").symlink_to("main.py")
-    (tree / "linked_folder").symlink_to("src")
-    (tree / "nowhere").symlink_to("not/there")
+    tree = lay_out_tree(tmp_path / "tree", "traps")
     patterns = [*ignores.default_excludes(), *excludes]
     of_ray = tmp_path / "ray.zip"
     packaging.create_package(str(tree), of_ray, include_gitignore=gitignore, excludes=patterns)

@@ -6,11 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import ray
 
 from support.plane import Plane
 from support.program import PROGRAMS, environment
 from support.waiting import PATIENCE
+
+pytestmark = pytest.mark.ray_client
 
 
 def test_a_program_with_tasks_and_actors_on_two_clusters_prints_no_noise(

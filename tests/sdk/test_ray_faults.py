@@ -10,6 +10,8 @@ from support.ray_cluster import Clusters
 from support.ray_program import RayProgram, facts
 from support.waiting import PATIENCE
 
+pytestmark = pytest.mark.ray_client
+
 #: The default of the SDK: a call to a cluster that does not answer takes no longer.
 BOUND = 15.0
 

@@ -12,6 +12,8 @@ from support.ray_cluster import Clusters
 from support.ray_program import RayProgram, servers
 from support.waiting import PATIENCE
 
+pytestmark = pytest.mark.ray_client
+
 
 @pytest.fixture
 def program(clusters: Clusters, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayProgram]:

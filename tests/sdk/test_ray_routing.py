@@ -11,6 +11,8 @@ from support.ray_cluster import Clusters
 from support.ray_program import RayProgram, servers
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.ray_client
+
 
 @pytest.fixture(scope="module")
 def program(clusters: Clusters, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayProgram]:

@@ -134,7 +134,7 @@ def test_an_actor_that_may_have_started_is_not_started_elsewhere(
         work.actor("actor-1", Ref, ("mac",), {}, wishes(lifetime="detached"))
     assert caught.value.may_have_started
     assert (caught.value.job_id, caught.value.cluster) == ("actor-1", "mac")
-    for word in ("actor-1", "mac", "hint: look on that cluster"):
+    for word in ("actor-1", "mac", "hint: check that cluster"):
         assert word in str(caught.value)
     assert pool.clusters["centos"].sent == 0
     wait_until(lambda: plane.given_back() == [("actor-1", "failed")], "its place is given back")

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from support import program
 from support.plane import MakePlane
 from support.pool import Pool
 from support.ray_cluster import Clusters
 from support.waiting import PATIENCE
+
+pytestmark = pytest.mark.ray_client
 
 #: Nobody listens there; it is only told.
 ADDRESS = "http://127.0.0.1:9"

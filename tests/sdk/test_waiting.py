@@ -20,7 +20,7 @@ from typing import Callable
 import pytest
 
 from ray_multicluster_scheduler import errors
-from ray_multicluster_scheduler._jobs import progress
+from ray_multicluster_scheduler._jobs import progress, waiting
 from ray_multicluster_scheduler._jobs.jobs import Jobs
 from ray_multicluster_scheduler._jobs.watched import Watched
 from support.fake_plane import FakePlane
@@ -118,8 +118,10 @@ def test_without_a_stream_the_check_interval_finds_it(fake: FakePlane, jobs: Job
         assert jobs.wait("a", check_interval=0.2, timeout=30)
 
 
-def test_a_plane_that_takes_one_name_is_listened_to_whole(fake: FakePlane, jobs: Jobs) -> None:
-    fake.most_named = 1
+def test_more_jobs_than_can_be_named_are_picked_out_of_all_events(
+    fake: FakePlane, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "MOST_NAMED", 1)
     for job_id in ("a", "b", "other"):
         fake.add(job_id, "running", cluster="mac")
 
@@ -155,7 +157,7 @@ def test_ids_in_any_form(fake: FakePlane, jobs: Jobs) -> None:
     fake.requests.clear()
     with pytest.raises(errors.UnknownJobError, match="nope"):
         jobs.wait(["a", "nope"], timeout=20)
-    with pytest.raises(errors.ConfigurationError, match="None is not the id of a job"):
+    with pytest.raises(errors.ConfigurationError, match="None is not a job id"):
         jobs.wait([None])  # type: ignore[list-item]
 
 
@@ -174,10 +176,10 @@ def test_the_first_failure_is_raised_with_all_that_helps(fake: FakePlane, jobs: 
     assert isinstance(error, errors.JobFailedError)
     assert str(error) == (
         "job bad failed on centos: Job entrypoint command failed with exit code 3\n"
-        "  the end of its log:\n"
+        "  last lines of its log:\n"
         "    line 0\n    line 1\n    line 2\n"
-        "  not ended yet: good (running on mac)\n"
-        "  hint: get_job_logs('bad') has all it printed"
+        "  not finished: good (running on mac)\n"
+        "  hint: get_job_logs('bad') returns the whole log"
     )
     assert (error.job_id, error.cluster, error.status) == ("bad", "centos", "FAILED")
     assert error.last_lines.splitlines()[-1] == "line 2"
@@ -217,7 +219,7 @@ def test_a_timeout_says_what_each_waits_for(fake: FakePlane, jobs: Jobs) -> None
         jobs.wait(["done", "waits", "runs"], check_interval=NEVER, timeout=0.3)
     assert isinstance(raised.value, errors.JobTimeoutError)
     text = str(raised.value)
-    assert "2 of 3 jobs have not ended in time" in text
+    assert "2 of 3 jobs did not finish in time" in text
     assert re.search(r"waits queued for \d+ s: mac: CPU 90 % > 70 %", text)
     assert re.search(r"runs running on mac for \d+ s", text)
 

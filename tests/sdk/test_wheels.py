@@ -191,7 +191,7 @@ def test_the_client_only_wheel_says_that_there_is_no_program(
     for script in ("ray-multicluster", "ray-multicluster-scheduler"):
         ran = client_only.run(user, script, "--version")
         assert ran.returncode == 1
-        assert "error: the control plane's program ray-multicluster is not on" in ran.stderr
+        assert "error: the control plane's program ray-multicluster was not found" in ran.stderr
         assert "install the wheel for this platform" in ran.stderr
     ran = client_only.run(user, "python", "-c", ATTACHES)
     assert f"{PACKAGE}.errors.ControlPlaneError: the control plane's program" in ran.stderr

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from support import program
 from support.plane import Plane
+
+pytestmark = pytest.mark.ray_client
 
 
 def test_tasks_from_outside(plane: Plane, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,10 @@ _FOREIGN = {"target", ".venv", "node_modules", ".git"}
 
 # Where a path of ours begins.
 _FOLDERS = ("crates/", "tests/", "docs/", "python/", "console/", "deploy/", "examples/", "scripts/")
+
+# What a page that names a path may leave out, and what looks like a path of ours.
+_ROOTS = ("", "crates", "python/ray_multicluster_scheduler")
+_PATH = re.compile(r"(?:[\w.-]+/)*[\w-]+(?:\.(?:rs|py|md|toml|ya?ml|tsx?|sql)|/)")
 
 _FENCE = re.compile(r"^ *(`{3,}|~{3,})(.*)$")
 _INLINE_CODE = re.compile(r"(`+)(.+?)\1")
@@ -101,6 +107,36 @@ def named(text: str) -> list[str]:
 def missing(text: str) -> list[str]:
     """The files and tests that a page names as `path` or `path::name`, and that are not there."""
     return [code for code in inline_code(text) if not _is_there(code)]
+
+
+def missing_paths(page: Path) -> list[str]:
+    """The paths that a page names in backquotes and that are not there: from the root, below
+    `crates/` or the SDK, or anywhere in the page's own room."""
+    return [code for code in inline_code(page.read_text()) if _is_missing(page, code)]
+
+
+def _is_missing(page: Path, code: str) -> bool:
+    if not _PATH.fullmatch(code) or code.split("/")[0] in _FOREIGN:
+        return False
+    if any((REPOSITORY / root / code).exists() for root in _ROOTS):
+        return False
+    return not any(f"/{path}".endswith(f"/{code.rstrip('/')}") for path in _paths(_room(page)))
+
+
+def _room(page: Path) -> str:
+    """`crates/core` of `crates/core/README.md`; a page at the root has all of the repository."""
+    parts = page.relative_to(REPOSITORY).parts[:-1]
+    return "/".join(parts[: 2 if parts[:1] == ("crates",) else 1])
+
+
+@functools.cache
+def _paths(room: str) -> list[str]:
+    """Every file and folder below a room, the room itself first."""
+    found = [room]
+    for folder, folders, files in os.walk(REPOSITORY / room):
+        folders[:] = sorted(set(folders) - _FOREIGN)
+        found += [str((Path(folder) / name).relative_to(REPOSITORY)) for name in folders + files]
+    return found
 
 
 def _is_there(code: str) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import os
 import re
+import shutil
 import signal
 import subprocess
 import threading
@@ -33,7 +36,20 @@ def binary() -> Path:
         f"the control plane is missing: {path}\n"
         "hint: cargo build -p multicluster-cli, or name it in RAY_MULTICLUSTER_BIN"
     )
-    return path
+    return _linked(path)
+
+
+@functools.cache
+def _linked(path: Path) -> Path:
+    """A link of this process's own: a build meanwhile, such as that of test_wheels.py in another
+    worker, replaces the file itself.
+    """
+    own = path.parent / "in-tests" / str(os.getpid()) / path.name
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.unlink(missing_ok=True)
+    os.link(path, own)
+    atexit.register(shutil.rmtree, own.parent, ignore_errors=True)
+    return own
 
 
 class Plane:

@@ -1,7 +1,6 @@
 """Processes by pid, found in /proc: nothing here can hit a process of somebody else.
 
-Several people run Ray on one machine, so `ray stop` and anything that goes by a program's name
-are out of the question. A cluster's processes are known by its own temporary directory.
+A cluster's processes, and those of a user, are known by the directory they were started for.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-PROC = Path("/proc")
+from ray_multicluster_scheduler._sandbox import processes
 
 
 def all_pids() -> list[int]:
-    return [int(entry) for entry in os.listdir(PROC) if entry.isdigit()]
+    return processes.pids()
 
 
 def command_line(pid: int) -> str:
@@ -25,15 +24,13 @@ def command_line(pid: int) -> str:
 
 
 def parent(pid: int) -> int | None:
-    # The name in parentheses may hold anything, so count from the last one.
-    fields = _read(pid, "stat").rpartition(")")[2].split()
-    return int(fields[1]) if len(fields) > 1 else None
+    seen = processes.look(pid)
+    return seen.parent if seen else None
 
 
 def is_running(pid: int) -> bool:
     """False for a zombie too: it does nothing any more and cannot be killed."""
-    fields = _read(pid, "stat").rpartition(")")[2].split()
-    return bool(fields) and fields[0] not in "ZX"
+    return processes.find(pid) is not None
 
 
 def resident_bytes(pid: int) -> int:
@@ -44,7 +41,7 @@ def resident_bytes(pid: int) -> int:
 def remote_ports(pid: int) -> set[int]:
     """The ports that a process has connections to, other than those it listens on itself."""
     with contextlib.suppress(OSError):
-        names = [os.readlink(entry.path) for entry in os.scandir(PROC / str(pid) / "fd")]
+        names = [os.readlink(entry.path) for entry in os.scandir(processes.PROC / str(pid) / "fd")]
         inodes = {name[len("socket:[") : -1] for name in names if name.startswith("socket:[")}
         rows = [
             line.split()
@@ -65,22 +62,10 @@ def belonging_to(directory: Path) -> list[int]:
     Ray's workers overwrite their command line, so it is not enough to look there: the environment
     they were started with and their log files tell too.
     """
-    needle = str(directory)
-    mine = _self_and_ancestors()
-    pids = all_pids()
-    found = {pid for pid in pids if pid not in mine and _mentions(pid, needle)}
-    children: dict[int, list[int]] = {}
-    for pid in pids:
-        ppid = parent(pid)
-        if ppid is not None:
-            children.setdefault(ppid, []).append(pid)
-    todo = list(found)
-    while todo:
-        for child in children.get(todo.pop(), []):
-            if child not in found and child not in mine:
-                found.add(child)
-                todo.append(child)
-    return sorted(pid for pid in found if is_running(pid))
+    seen = processes.everything()
+    mine = processes.self_and_ancestors(seen)
+    found = {pid for pid in seen if pid not in mine and _mentions(pid, str(directory))}
+    return sorted(processes.with_children(found, seen))
 
 
 def send(pids: Iterable[int], number: signal.Signals) -> None:
@@ -100,26 +85,16 @@ def kill_all_of(directory: Path, timeout: float = 30.0) -> None:
         time.sleep(0.05)
 
 
-def _self_and_ancestors() -> set[int]:
-    pid: int | None = os.getpid()
-    chain: set[int] = set()
-    while pid:
-        chain.add(pid)
-        pid = parent(pid)
-    return chain
-
-
 def _mentions(pid: int, needle: str) -> bool:
     if needle in _read(pid, "cmdline") or needle in _read(pid, "environ"):
         return True
     with contextlib.suppress(OSError):
         # Standard output and standard error: where Ray's workers log to.
-        return any(os.readlink(PROC / str(pid) / "fd" / n).startswith(needle) for n in "12")
+        return any(
+            os.readlink(processes.PROC / str(pid) / "fd" / n).startswith(needle) for n in "12"
+        )
     return False
 
 
 def _read(pid: int, name: str) -> str:
-    try:
-        return (PROC / str(pid) / name).read_text(errors="replace")
-    except OSError:
-        return ""
+    return processes.read(pid, name).decode(errors="replace")

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,11 +15,13 @@ from typing import Any
 
 import requests
 
+from ray_multicluster_scheduler._sandbox import cluster
+from ray_multicluster_scheduler._sandbox.ports import is_free
+
 from . import ports, processes
 from .waiting import wait_until
 
 BIN = Path(sys.executable).parent
-GIB = 1 << 30
 
 # `ray`, for a second node: without a machine's own address (see below) it would refuse one.
 JOIN = """
@@ -36,23 +37,16 @@ ROOT_PREFIX = "rmc-e2e-"
 
 def clean_environment(home: Path) -> dict[str, str]:
     """The environment for Ray and its command line: nothing of the caller's own Ray setup."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("RAY_", "SCHEDULER_"))}
-    env.update(
-        # Ray keeps a token there, and turns authentication on by itself when it finds one.
-        HOME=str(home),
-        RAY_AUTH_MODE="disabled",
-        RAY_USAGE_STATS_ENABLED="0",
-        # Entrypoints say `python` and mean the one that has Ray.
-        PATH=f"{BIN}:{os.environ['PATH']}",
-        VIRTUAL_ENV=str(BIN.parent),
-        # No proxy between processes of one machine.
-        NO_PROXY="127.0.0.1,localhost",
-        no_proxy="127.0.0.1,localhost",
-        # Lines of a job's output arrive when they are printed.
-        PYTHONUNBUFFERED="1",
-        NO_COLOR="1",
-    )
-    return env
+    proxies = {k: v for k, v in os.environ.items() if k.lower().endswith("_proxy")}
+    return {
+        **cluster.clean_environment(home, BIN),
+        # For pip, in a job's own environment; no proxy between processes of one machine.
+        **proxies,
+        "NO_PROXY": "127.0.0.1,localhost",
+        "no_proxy": "127.0.0.1,localhost",
+        "VIRTUAL_ENV": str(BIN.parent),
+        "NO_COLOR": "1",
+    }
 
 
 class RayCluster:
@@ -74,91 +68,61 @@ class RayCluster:
         (self.directory / "owner").write_text(str(os.getpid()))
         self.home = self.directory / "home"
         self.home.mkdir()
-        self._ports = ports.a_block()
+        self._block = ports.a_block()
+        self.at = cluster.Cluster(name, num_cpus, self._block.first, self.directory)
         self._incarnation = 0
 
     @property
     def dashboard(self) -> str:
-        return f"http://127.0.0.1:{self._port('dashboard')}"
+        return self.at.dashboard
 
     @property
     def head_address(self) -> str:
         """Of Ray Client. Only programs with tasks and actors of their own connect to it."""
-        return f"127.0.0.1:{self._port('client')}"
+        return self.at.head_address
 
     @property
     def gcs_address(self) -> str:
         """For drivers on this machine: what a job has in RAY_ADDRESS."""
-        return f"127.0.0.1:{self._port('gcs')}"
+        return self.at.gcs_address
 
     @property
     def pids(self) -> list[int]:
         return processes.belonging_to(self.directory)
 
     def start(self) -> RayCluster:
-        self._incarnation += 1
-        taken = [port for port in self._ports if not ports.is_free(port)]
-        assert not taken, f"ports of Ray cluster {self.name} are in use: {taken}"
-        self._ray_start(
-            "--head",
-            "--dashboard-host=127.0.0.1",
-            f"--port={self._port('gcs')}",
-            f"--dashboard-port={self._port('dashboard')}",
-            f"--ray-client-server-port={self._port('client')}",
-            f"--dashboard-agent-listen-port={self._port('agent')}",
-            f"--dashboard-agent-grpc-port={self._port('agent_grpc')}",
-            f"--runtime-env-agent-port={self._port('runtime_env')}",
-            f"--node-manager-port={self._port('node_manager')}",
-            f"--object-manager-port={self._port('object_manager')}",
-            f"--metrics-export-port={self._port('metrics')}",
-            f"--min-worker-port={self._ports[len(PORTS)]}",
-            f"--max-worker-port={self._ports[-1]}",
-            f"--num-cpus={self.num_cpus}",
-            # As the CPUs, whatever the machine has.
-            f"--memory={self.num_cpus * 2 * GIB}",
-            f"--resources={json.dumps(self.resources)}",
-            # A directory per start: nothing of the last one is taken for this one's.
-            f"--temp-dir={self.directory / str(self._incarnation)}",
-        )
-        wait_until(self.is_usable, f"Ray cluster {self.name} takes jobs", timeout=120)
+        try:
+            self._start()
+        except AssertionError:
+            # Ray gives its own processes a fixed time to come up; a busy machine needs longer.
+            self._clear()
+            self._start()
         return self
+
+    def _start(self) -> None:
+        self._incarnation += 1
+        taken = [port for port in self._block.ports if not is_free(port)]
+        assert not taken, f"ports of Ray cluster {self.name} are in use: {taken}"
+        options = {"resources": json.dumps(self.resources)}
+        # A directory per start: nothing of the last one is taken for this one's.
+        options["temp_dir"] = str(self.directory / str(self._incarnation))
+        self._ray(str(BIN / "ray"), *self.at.start_head(**options))
+        wait_until(self.is_usable, f"Ray cluster {self.name} takes jobs", timeout=120)
 
     def add_node(self, num_cpus: int, labels: dict[str, str] | None = None) -> None:
         """Another node beside the head, with ports of its own."""
-        taken = ports.a_block()
-        uses = ("dashboard-agent-listen", "dashboard-agent-grpc", "runtime-env-agent")
-        uses += ("node-manager", "object-manager", "metrics-export")
-        self._ray_start(
-            f"--address={self.gcs_address}",
-            *(f"--{use}-port={port}" for use, port in zip(uses, taken)),
-            f"--min-worker-port={taken[len(uses)]}",
-            f"--max-worker-port={taken[-1]}",
-            f"--num-cpus={num_cpus}",
-            f"--memory={num_cpus * 2 * GIB}",
-            f"--labels={','.join(f'{name}={value}' for name, value in (labels or {}).items())}",
-        )
+        told = ",".join(f"{name}={value}" for name, value in (labels or {}).items())
+        started = self.at.start_node(ports.a_block().first, num_cpus, labels=told)
+        self._ray(sys.executable, "-c", JOIN, *started)
 
-    def _ray_start(self, *options: str) -> None:
-        command = [
-            *self.launcher(),
-            *([str(BIN / "ray")] if "--head" in options else [sys.executable, "-c", JOIN]),
-            "start",
-            "--node-ip-address=127.0.0.1",
-            f"--object-store-memory={100 * 1024 * 1024}",
-            "--disable-usage-stats",
-            *options,
-        ]
-        env = {**clean_environment(self.home), **self.env}
-        # Without it Ray takes 127.0.0.1 for the machine's own address, and listens there.
-        env["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
-        env["AUTOSCALER_METRIC_PORT"] = str(self._port("autoscaler_metrics"))
-        env["DASHBOARD_METRIC_PORT"] = str(self._port("dashboard_metrics"))
+    def _ray(self, *command: str) -> None:
+        env = self.at.environment(BIN / "ray", self.home)
         log = self.directory / "start.log"
         with log.open("ab") as out:
             # Its own session: an interrupt at the keyboard is for pytest, which then cleans up.
             done = subprocess.run(
-                command,
-                env=env,
+                [*self.launcher(), *command],
+                env={**env, **clean_environment(self.home), **self.env},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
@@ -176,11 +140,7 @@ class RayCluster:
         return []
 
     def is_usable(self) -> bool:
-        """A node is alive, and both ends of the job API answer (the version alone comes early)."""
-        nodes = self.get("/api/v0/nodes")["data"]["result"]["result"]
-        alive = any(node["state"] == "ALIVE" for node in nodes)
-        with socket.create_connection(("127.0.0.1", self._port("agent")), timeout=2):
-            return alive and isinstance(self.get("/api/jobs/"), list)
+        return self.at.is_ready(timeout=20)
 
     def kill(self) -> None:
         """SIGKILL to every process of it, jobs included: the machine lost power."""
@@ -188,19 +148,15 @@ class RayCluster:
 
     def restart(self) -> None:
         """A new head on the same ports, that knows nothing of the old one's jobs."""
-        try:
-            self._start_anew()
-        except AssertionError:
-            # Ray gives its own processes a fixed time to come up; a busy machine needs longer.
-            self._start_anew()
+        self._clear()
+        self.start()
 
-    def _start_anew(self) -> None:
+    def _clear(self) -> None:
         self.kill()
         wait_until(
-            lambda: all(ports.is_free(port) for port in self._ports),
+            lambda: all(map(is_free, self._block.ports)),
             f"the ports of {self.name} are free again",
         )
-        self.start()
 
     def freeze(self) -> None:
         """It hangs: connections are taken by the kernel, and nobody ever answers."""
@@ -243,25 +199,6 @@ class RayCluster:
 
     def submission_ids(self) -> set[str]:
         return {job["submission_id"] for job in self.get("/api/jobs/") if job["submission_id"]}
-
-    def _port(self, use: str) -> int:
-        return self._ports[PORTS.index(use)]
-
-
-# The first ports of a cluster's block, by use; the workers have the rest.
-PORTS = (
-    "gcs",
-    "dashboard",
-    "client",
-    "agent",
-    "agent_grpc",
-    "runtime_env",
-    "node_manager",
-    "object_manager",
-    "metrics",
-    "autoscaler_metrics",
-    "dashboard_metrics",
-)
 
 
 Clusters = dict[str, RayCluster]

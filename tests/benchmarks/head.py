@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
 os.environ["RAY_AUTH_MODE"] = "disabled"
 
 from support import burst
@@ -28,7 +26,7 @@ MEMORY = int(os.environ.get("MEMORY", str(2 << 30)))
 SIDES = os.environ.get("SIDES", "direct,plane").split(",")
 # Half an hour more than it takes to start them one after the other.
 TIMEOUT = 1800 + JOBS
-RESULTS = Path(__file__).parent.parent / "target" / "bench" / "head.json"
+RESULTS = Path(__file__).parents[2] / "target" / "bench" / "head.json"
 
 
 def main() -> None:
