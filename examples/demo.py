@@ -1,7 +1,7 @@
 """`make demo`: two Ray clusters on this machine, the quant example on both, and why.
 
-Everything happens in target/demo, which plays the home directory of somebody's laptop, and on
-127.0.0.1. What was started is ended, also after Ctrl-C.
+Everything happens in target/demo, which plays the home directory of a laptop, and on 127.0.0.1.
+Whatever was started is ended, also after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ HOME = REPOSITORY / "target" / "demo"
 SANDBOX = HOME / ".ray_scheduler" / "sandbox"
 EXAMPLE = HOME / "project" / "quant_prediction"
 
-# Before Ray and the SDK are imported, here and in what is started: a home of its own, and
-# nothing of the user's Ray.
+# Before Ray and the SDK are imported, here and in what is started: another home, and nothing of
+# the user's Ray.
 for name in [name for name in os.environ if name.startswith(("RAY_", "SCHEDULER_"))]:
     del os.environ[name]
 os.environ.update(
     HOME=str(HOME),
     PATH=f"{BINARY.parent}:{os.environ['PATH']}",
     PYTHONPATH=str(REPOSITORY / "python"),
-    # The build packs that folder, and would do it anew.
+    # The build packs that folder, and would do it again.
     PYTHONDONTWRITEBYTECODE="1",
     CLUSTER_CONFIG_FILE=str(SANDBOX / "cluster.yaml"),
     RAY_MULTICLUSTER_BIN=str(BINARY),
@@ -55,7 +55,7 @@ def main() -> int:
         clean_up()
         shutil.rmtree(HOME)
     try:
-        say("Two Ray clusters on this machine, centos and mac, each with a home of its own")
+        say("Two Ray clusters on this machine, centos and mac, each with its own home directory")
         # The laptop's copy of the program. The clusters have theirs: --project.
         shutil.copytree(
             REPOSITORY / "examples" / "quant_prediction",
@@ -63,11 +63,11 @@ def main() -> int:
             ignore=shutil.ignore_patterns("__pycache__"),
         )
         run("ray-multicluster", "sandbox", "up", "--cpus", "16", "--project", EXAMPLE)
-        say("The users' program: it submits two jobs by their paths on the laptop, and waits")
+        say("The user's program submits two jobs by their paths on the laptop, and waits")
         run("python", EXAMPLE / "main.py")
         with initialize_scheduler_environment() as scheduler:
             show_decisions(scheduler)
-            say("Ray's own command, for the whole pool: it follows the job to its end")
+            say("Ray's own command works for the whole pool, and follows the job to its end")
             submit_with_ray(scheduler.plane.address)
     except KeyboardInterrupt:
         say("Interrupted")

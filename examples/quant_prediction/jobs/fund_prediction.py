@@ -12,7 +12,7 @@ from ray_multicluster_scheduler.app.client_api import (
     submit_actor,
 )
 
-# Inside a job nobody reads it: the job knows its cluster.
+# Not used inside a job: the job knows its cluster.
 CONFIG = "/home/zorro/project/pycharm/Fund/cluster.yaml"
 GIB = 1024 * 1024 * 1024
 
