@@ -163,7 +163,7 @@ impl Started {
     /// When the last commit failed.
     pub async fn stop(self) -> Result<(), StoreError> {
         self.plane.lanes.close();
-        drop(self.plane.driver.send(Command::Stop).await);
+        self.plane.driver.stop().await;
         let running = self.running;
         let joined = tokio::task::spawn_blocking(move || running.join()).await;
         joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))

@@ -63,18 +63,12 @@ pub(crate) enum Command {
     Stop,
 }
 
-/// A request to run something, checked by whoever took it.
+/// New work, checked: what the core is told of it, and what it runs, which the core never sees.
 #[derive(Debug, Clone)]
 pub struct NewJob {
-    /// The caller's id; made if there is none.
-    pub id: Option<JobId>,
-    /// What it needs.
-    pub work: Work,
-    /// Submitted from inside a scheduled job.
-    pub parent: Option<Parent>,
-    /// What it runs, with its fingerprint; tasks and actors keep that to themselves.
-    content: Option<(Arc<Payload>, ContentHash)>,
-    always_new: bool,
+    submission: Submission,
+    /// `None` for tasks and actors: their callers run them.
+    payload: Option<Arc<Payload>>,
 }
 
 /// Why the driver did not do something.
@@ -132,11 +126,10 @@ impl Driver {
     /// Feeds the core and waits until what came of it is durable.
     ///
     /// # Errors
-    /// The core's refusal, or [`Failure::Stopping`].
+    /// The core's refusal, [`Failure::Stopping`], [`Failure::Overloaded`].
     pub async fn act(&self, input: Input) -> Result<Reply, Failure> {
-        // Completions have no answer; callers do not make them.
         let input = Box::new(input);
-        Ok(self.turn(move |turn| turn.feed(*input).unwrap_or(Ok(Reply::Done))).await??)
+        Ok(self.turn(move |turn| turn.act(*input)).await??)
     }
 
     /// Accepts one job: durable when this returns.
@@ -144,7 +137,8 @@ impl Driver {
     /// # Errors
     /// The core's refusal, [`Failure::CannotWrite`], or [`Failure::Stopping`].
     pub async fn submit(&self, job: NewJob) -> Result<Accepted, Failure> {
-        Ok(self.take_in(move |turn| turn.submit(job)).await??)
+        self.disk.check()?;
+        Ok(self.turn(move |turn| turn.submit(job)).await??)
     }
 
     /// Accepts many at once: one transaction, one cycle, one answer for each in order.
@@ -152,20 +146,13 @@ impl Driver {
     /// # Errors
     /// [`Failure::CannotWrite`] or [`Failure::Stopping`].
     pub async fn submit_batch(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Accepted, Refusal>>, Failure> {
-        self.take_in(move |turn| turn.submit_batch(jobs)).await
-    }
-
-    /// The same as [`turn`](Self::turn), for new work: none is taken that could not be kept.
-    pub(crate) async fn take_in<T: Send + 'static>(
-        &self,
-        act: impl FnOnce(&mut Turn) -> T + Send + 'static,
-    ) -> Result<T, Failure> {
         self.disk.check()?;
-        self.turn(act).await
+        self.turn(move |turn| turn.submit_batch(jobs)).await
     }
 
-    /// Does this between two other things; returns when all that came of it, and all that it
-    /// saw, is durable. Keep it short: everything else waits.
+    /// Does several things in one turn of the driver; returns when all that came of it, and all
+    /// that it saw, is durable. Keep it short: everything else waits. Before new work, ask
+    /// [`Disk::check`].
     pub(crate) async fn turn<T: Send + 'static>(
         &self,
         act: impl FnOnce(&mut Turn) -> T + Send + 'static,
@@ -173,7 +160,7 @@ impl Driver {
         let (reply, answer) = oneshot::channel();
         let act = |turn: &mut Turn| -> Answer {
             let done = act(turn);
-            // The caller may have gone: nobody minds.
+            // The caller may have gone.
             Box::new(move || drop(reply.send(done)))
         };
         self.ask(Command::Do(Box::new(act))).await?;
@@ -194,18 +181,23 @@ impl Driver {
         answer.await.map_err(|_| Failure::Stopping)
     }
 
-    /// The same for those who look again and again, and for those who have changed something and
-    /// must be told: they wait for as long as it takes.
+    /// [`read`](Self::read) for streams and background tasks: they wait while the driver is
+    /// overloaded instead of failing.
     ///
     /// # Errors
     /// Only [`Failure::Stopping`].
-    pub(crate) async fn see<T: Send + 'static>(
+    pub(crate) async fn read_patiently<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Core) -> T + Send + 'static,
     ) -> Result<T, Failure> {
         let (command, answer) = Command::looking(look);
-        self.send(command).await?;
+        self.send(command).await.ok_or(Failure::Stopping)?;
         answer.await.map_err(|_| Failure::Stopping)
+    }
+
+    /// Ends the driver once all that arrived before is durable.
+    pub(crate) async fn stop(&self) {
+        self.send(Command::Stop).await;
     }
 
     #[cfg(test)]
@@ -213,12 +205,12 @@ impl Driver {
         self.inbox.capacity() == 0
     }
 
-    /// What must not get lost.
-    pub(crate) async fn send(&self, command: Command) -> Result<(), Failure> {
-        self.inbox.send(command).await.map_err(|_| Failure::Stopping)
+    /// Waits for as long as it takes. `None`: the driver has ended.
+    async fn send(&self, command: Command) -> Option<()> {
+        self.inbox.send(command).await.ok()
     }
 
-    /// What somebody waits for, who would rather be told to come back than wait for ever.
+    /// For callers: they would rather be told to come back than wait for ever.
     async fn ask(&self, command: Command) -> Result<(), Failure> {
         self.inbox.send_timeout(command, HELD_UP).await.map_err(|error| match error {
             SendTimeoutError::Timeout(_) => {
@@ -232,11 +224,11 @@ impl Driver {
 
 impl Engine for Driver {
     fn tell(&self, word: Word) -> BoxFuture<'_, Option<()>> {
-        Box::pin(async { self.send(Command::Lane(word)).await.ok() })
+        Box::pin(self.send(Command::Lane(word)))
     }
 
     fn see(&self, look: Box<dyn FnOnce(&Core) + Send>) -> BoxFuture<'_, Option<()>> {
-        Box::pin(async { self.send(Command::Read(look)).await.ok() })
+        Box::pin(self.send(Command::Read(look)))
     }
 }
 
@@ -255,43 +247,39 @@ impl NewJob {
     /// driver has only one.
     #[must_use]
     pub fn job(id: Option<JobId>, work: Work, mut payload: Payload, parent: Option<Parent>) -> Self {
-        let fingerprint = fingerprint(&mut payload);
-        Self { id, work, parent, content: Some((Arc::new(payload), fingerprint)), always_new: false }
+        let content = Some(fingerprint(&mut payload));
+        let submission = Submission { id: identity(id, work.kind), work, content, parent };
+        Self { submission, payload: Some(Arc::new(payload)) }
     }
 
-    /// A task or an actor: a place is all it wants.
+    /// A task or an actor, which needs only a place.
     #[must_use]
     pub fn placement(id: Option<JobId>, work: Work, parent: Option<Parent>) -> Self {
-        Self { id, work, parent, content: None, always_new: false }
+        Self { submission: Submission { id: identity(id, work.kind), work, content: None, parent }, payload: None }
     }
 
     /// The same, submitted by this owner.
     #[must_use]
     pub fn owned_by(mut self, owner: Option<Owner>) -> Self {
-        self.work.owner = owner;
+        self.submission.work.owner = owner;
         self
     }
 
-    /// The same; without an id it is another job than an identical one that is still queued.
+    /// The same; without an id of the caller's it is a new job even if an identical one is queued.
     #[must_use]
-    pub fn always_new(self) -> Self {
-        Self { always_new: true, ..self }
-    }
-
-    /// As the core wants it, and what it must not see.
-    fn into_submission(self) -> (Submission, Option<Arc<Payload>>) {
-        let id = match self.id {
-            Some(id) => Identity::Given(id),
-            None => Identity::Fresh(fresh_id(self.work.kind)),
-        };
-        let (payload, content) = self.content.unzip();
-        // What has no fingerprint is like nothing else.
-        let content = content.filter(|_| !self.always_new || matches!(id, Identity::Given(_)));
-        (Submission { id, work: self.work, content, parent: self.parent }, payload)
+    pub fn always_new(mut self) -> Self {
+        if matches!(self.submission.id, Identity::Fresh(_)) {
+            self.submission.content = None;
+        }
+        self
     }
 }
 
-/// An id nobody has used, in the order of making; jobs look as Ray's own do.
+fn identity(given: Option<JobId>, kind: Kind) -> Identity {
+    given.map_or_else(|| Identity::Fresh(fresh_id(kind)), Identity::Given)
+}
+
+/// An unused id; later ids sort later. Those of jobs look as Ray's own do.
 fn fresh_id(kind: Kind) -> JobId {
     let prefix = match kind {
         Kind::Job => "raysubmit",

@@ -40,7 +40,7 @@ impl Samples {
         tokio::spawn(async move {
             loop {
                 steps.tick().await;
-                let Ok(seen) = driver.see(Seen::of).await else { return };
+                let Ok(seen) = driver.read_patiently(Seen::of).await else { return };
                 samples.0.lock().take(clock.now(), &seen, metrics.totals());
             }
         });

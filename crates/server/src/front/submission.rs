@@ -1,7 +1,7 @@
 //! What a caller asked for, checked: whatever Ray would accept and then fail is refused
 //! here, with a reason.
 //!
-//! Both APIs end up here. [`JobRequest::check`] is for one job; [`check_all`] for many
+//! Both APIs end up here. [`check`] is for one job; [`check_all`] for many
 //! looks at all of them without waiting, and asks for all their packages at once.
 
 mod folders;
@@ -14,10 +14,10 @@ use std::{
     sync::Arc,
 };
 
-use multicluster_api::codes;
+use multicluster_api::{self as api, codes};
 use multicluster_core::Parent;
 use multicluster_types::{
-    EntrypointResources, JobId, MAX_HOME, Payload, Quantity, Resources, RuntimeEnv, Work,
+    EntrypointResources, JobId, MAX_HOME, Payload, Quantity, Resources, Work,
 };
 
 pub(crate) use wishes::{Wishes, parent_names, selector};
@@ -37,26 +37,11 @@ const MAX_METADATA: usize = 128;
 const MAX_METADATA_KEY: usize = 256;
 const MAX_METADATA_VALUE: usize = 16 << 10;
 
-/// Everything a caller may say about a job, before it is checked.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct JobRequest {
-    pub(crate) id: Option<String>,
-    pub(crate) entrypoint: String,
-    pub(crate) runtime_env: RuntimeEnv,
-    /// Folders of the submitter's machine, and the package that stands for each.
-    pub(crate) folders: BTreeMap<String, String>,
-    /// The package of the SDK that submits it.
-    pub(crate) sdk: Option<String>,
-    pub(crate) metadata: BTreeMap<String, String>,
-    /// What it needs of its cluster.
-    pub(crate) needs: Resources,
-    /// Ray's `entrypoint_*`.
-    pub(crate) reserve: EntrypointResources,
-    /// The submitter's home directory.
-    pub(crate) home: Option<String>,
-    pub(crate) wishes: Wishes,
-    /// Without an id it is a new job, even if an identical one is still queued.
-    pub(crate) always_new: bool,
+/// Without an id of the caller's: is a job the same as an identical one that is still queued?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dedup {
+    ById,
+    ByContent,
 }
 
 /// Right in itself; its packages are not looked up yet.
@@ -68,56 +53,73 @@ pub(crate) struct Checked {
     payload: Payload,
     /// The `gcs://` URIs of its runtime_env, and those that stand for folders.
     uris: Vec<String>,
-    always_new: bool,
+    dedup: Dedup,
 }
 
 /// Package URI → SHA-256 of what is stored under it.
 type FoundPackages = BTreeMap<String, String>;
 
-impl JobRequest {
-    /// Checks all of it, its packages included.
-    pub(crate) async fn check(self, plane: &Plane, caller: &Caller) -> Result<NewJob, Problem> {
-        let checked = self.check_alone()?;
-        let found = find(plane, caller, checked.uris.iter().cloned().collect()).await?;
-        Ok(checked.finish(&found)?.owned_by(caller.owner.clone()))
-    }
+/// Checks all of a job, its packages included.
+pub(crate) async fn check(
+    sent: api::JobRequest,
+    dedup: Dedup,
+    plane: &Plane,
+    caller: &Caller,
+) -> Result<NewJob, Problem> {
+    let checked = check_alone(sent, dedup)?;
+    let found = find(plane, caller, checked.uris.iter().cloned().collect()).await?;
+    Ok(checked.finish(&found)?.owned_by(caller.owner.clone()))
+}
 
-    /// Checks all that can be checked without asking anybody.
-    pub(crate) fn check_alone(mut self) -> Result<Checked, Problem> {
-        hints::fill(&mut self)?;
-        let JobRequest {
-            id,
-            entrypoint,
-            runtime_env,
-            folders,
-            sdk,
-            metadata,
-            needs,
-            reserve,
-            home,
-            wishes,
-            always_new,
-        } = self;
-        let id = id.map(JobId::new).transpose().map_err(|error| Problem::told(codes::BAD_JOB, &error))?;
-        check_entrypoint(&entrypoint)?;
-        check_texts("metadata", &metadata)?;
-        check_texts("entrypoint_label_selector", &reserve.label_selector)?;
-        check_home(home.as_deref())?;
-        let folders = folders::check(folders)?;
-        let size = runtime_env::check(&runtime_env, &folders)?;
-        let mut uris = runtime_env::packages(&runtime_env)?;
-        uris.extend(folders.values().cloned());
-        if let Some(uri) = &sdk {
-            check_sdk(uri)?;
-            uris.push(uri.clone());
-        }
-        let labels = selector("entrypoint_label_selector", reserve.label_selector.clone())?;
-        let (work, parent) = wishes.check(Work { labels, ..Work::job(&needs, reserved(&reserve)?) })?;
-        let packages = BTreeMap::new();
-        let payload = Payload { entrypoint, runtime_env, metadata, reserve, home, folders, packages, sdk };
-        check_size(size, &payload)?;
-        Ok(Checked { id, work, parent, payload, uris, always_new })
+/// Checks what can be checked without looking at the store.
+pub(crate) fn check_alone(mut sent: api::JobRequest, dedup: Dedup) -> Result<Checked, Problem> {
+    let dedup = hints::fill(&mut sent)?.unwrap_or(dedup);
+    let id = sent.id.map(JobId::new).transpose().map_err(|error| Problem::told(codes::BAD_JOB, &error))?;
+    let reserve = EntrypointResources {
+        num_cpus: sent.entrypoint_num_cpus,
+        num_gpus: sent.entrypoint_num_gpus,
+        memory: sent.entrypoint_memory,
+        resources: sent.entrypoint_resources,
+        label_selector: sent.entrypoint_label_selector,
+    };
+    check_entrypoint(&sent.entrypoint)?;
+    check_texts("metadata", &sent.metadata)?;
+    check_texts("entrypoint_label_selector", &reserve.label_selector)?;
+    check_home(sent.home.as_deref())?;
+    let folders = folders::check(sent.packages)?;
+    let size = runtime_env::check(&sent.runtime_env, &folders)?;
+    let mut uris = runtime_env::packages(&sent.runtime_env)?;
+    uris.extend(folders.values().cloned());
+    if let Some(uri) = &sent.sdk {
+        check_sdk(uri)?;
+        uris.push(uri.clone());
     }
+    let wishes = Wishes {
+        preferred_cluster: sent.preferred_cluster,
+        required: sent.required,
+        tags: sent.tags,
+        os: sent.os,
+        arch: sent.arch,
+        versions: None,
+        priority: sent.priority,
+        max_retries: sent.max_retries,
+        on_cluster_loss: sent.on_cluster_loss,
+        parent: parent_names(sent.parent_job, sent.parent_cluster),
+    };
+    let labels = selector("entrypoint_label_selector", reserve.label_selector.clone())?;
+    let (work, parent) = wishes.check(Work { labels, ..Work::job(&sent.needs, reserved(&reserve)?) })?;
+    let payload = Payload {
+        entrypoint: sent.entrypoint,
+        runtime_env: sent.runtime_env,
+        metadata: sent.metadata,
+        reserve,
+        home: sent.home,
+        folders,
+        packages: BTreeMap::new(),
+        sdk: sent.sdk,
+    };
+    check_size(size, &payload)?;
+    Ok(Checked { id, work, parent, payload, uris, dedup })
 }
 
 impl Checked {
@@ -127,13 +129,13 @@ impl Checked {
     }
 
     fn finish(self, found: &FoundPackages) -> Result<NewJob, Problem> {
-        let Checked { id, work, parent, mut payload, uris, always_new } = self;
+        let Checked { id, work, parent, mut payload, uris, dedup } = self;
         for uri in uris {
             let Some(sha256) = found.get(&uri) else { return Err(missing_package(&uri)) };
             payload.packages.insert(uri, sha256.clone());
         }
         let job = NewJob::job(id, work, payload, parent);
-        Ok(if always_new { job.always_new() } else { job })
+        Ok(if dedup == Dedup::ById { job.always_new() } else { job })
     }
 }
 

@@ -17,7 +17,9 @@ pub(super) async fn unused_for(plane: &Plane, patience: Duration) {
     let mut workless_since = None;
     loop {
         tokio::time::sleep(look).await;
-        let Ok(busy) = plane.driver.see(Core::has_work).await else { return std::future::pending().await };
+        let Ok(busy) = plane.driver.read_patiently(Core::has_work).await else {
+            return std::future::pending().await;
+        };
         workless_since = workless_since.or_else(|| Some(Instant::now())).filter(|_| !busy);
         // In this order: work that came after the look came with a request, which shows here.
         if workless_since.is_some_and(|since| since.elapsed() >= patience)

@@ -245,7 +245,7 @@ impl Turn {
     }
 
     pub(crate) fn submit(&mut self, job: NewJob) -> Result<Accepted, Refusal> {
-        let (submission, payload) = job.into_submission();
+        let NewJob { submission, payload } = job;
         let reply = self.feed(Input::Submit(submission));
         self.accepted(reply, payload)
     }
@@ -253,12 +253,12 @@ impl Turn {
     pub(crate) fn submit_batch(&mut self, mut jobs: Vec<NewJob>) -> Vec<Result<Accepted, Refusal>> {
         // A batch of tasks counts as one submission; each job counts by itself.
         let group = GroupId::new(uuid::Uuid::now_v7().simple().to_string()).ok();
-        for job in jobs.iter_mut().filter(|job| job.work.kind == Kind::Task) {
-            job.work.group.clone_from(&group);
+        for work in jobs.iter_mut().map(|job| &mut job.submission.work).filter(|work| work.kind == Kind::Task) {
+            work.group.clone_from(&group);
         }
-        let (submissions, payloads): (Vec<_>, Vec<_>) = jobs.into_iter().map(NewJob::into_submission).unzip();
-        let submissions = Input::Together(submissions.into_iter().map(Input::Submit).collect());
-        let Some(Ok(Reply::Each(replies))) = self.feed(submissions) else { return Vec::new() };
+        let (submissions, payloads): (Vec<_>, Vec<_>) =
+            jobs.into_iter().map(|job| (Input::Submit(job.submission), job.payload)).unzip();
+        let Some(Ok(Reply::Each(replies))) = self.feed(Input::Together(submissions)) else { return Vec::new() };
         let each = replies.into_iter().zip(payloads);
         each.map(|(reply, payload)| self.accepted(Some(reply), payload)).collect()
     }
@@ -297,7 +297,13 @@ impl Turn {
         }
     }
 
-    pub(crate) fn feed(&mut self, input: Input) -> Option<Result<Reply, Refusal>> {
+    /// Gives the core an order.
+    pub(crate) fn act(&mut self, input: Input) -> Result<Reply, Refusal> {
+        // What lanes report has no answer.
+        self.feed(input).unwrap_or(Ok(Reply::Done))
+    }
+
+    fn feed(&mut self, input: Input) -> Option<Result<Reply, Refusal>> {
         let now = self.clock.now();
         let output = self.core.handle(now, input);
         self.absorb(output)

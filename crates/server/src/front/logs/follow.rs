@@ -98,7 +98,7 @@ struct Follower {
 impl Follower {
     async fn look(&self) -> Result<Option<Whereabouts>, Ended> {
         let job = self.job.clone();
-        Ok(self.plane.driver.see(move |core| place(core, &job)).await?)
+        Ok(self.plane.driver.read_patiently(move |core| place(core, &job)).await?)
     }
 
     async fn idle(&self) -> Result<(), Ended> {

@@ -3,10 +3,10 @@
 
 use std::{ops::Bound, str::FromStr};
 
-use multicluster_api::codes;
+use multicluster_api::{JobRequest, codes};
 use multicluster_types::{OnClusterLoss, Resources, settings};
 
-use super::JobRequest;
+use super::Dedup;
 use crate::problem::Problem;
 
 const PREFIX: &str = "multicluster.";
@@ -29,8 +29,8 @@ pub(super) const KNOWN: [&str; 13] = [
 ];
 
 /// Fills what the request leaves out from its metadata, which stays as it is.
-pub(super) fn fill(job: &mut JobRequest) -> Result<(), Problem> {
-    let (mut parent_job, mut parent_cluster) = (None, None);
+pub(super) fn fill(job: &mut JobRequest) -> Result<Option<Dedup>, Problem> {
+    let (mut parent_job, mut parent_cluster, mut dedup) = (None, None, None);
     let from_here = (Bound::Included(PREFIX), Bound::Unbounded);
     let hints = job.metadata.range::<str, _>(from_here).map_while(|(key, value)| {
         let name = key.strip_prefix(PREFIX)?;
@@ -46,51 +46,51 @@ pub(super) fn fill(job: &mut JobRequest) -> Result<(), Problem> {
                     job.needs = needs;
                 }
             }
-            "os" => drop(job.wishes.os.get_or_insert_with(|| value.to_owned())),
-            "arch" => drop(job.wishes.arch.get_or_insert_with(|| value.to_owned())),
+            "os" => drop(job.os.get_or_insert_with(|| value.to_owned())),
+            "arch" => drop(job.arch.get_or_insert_with(|| value.to_owned())),
             "preferred_cluster" => {
-                job.wishes.preferred_cluster.get_or_insert_with(|| value.to_owned());
+                job.preferred_cluster.get_or_insert_with(|| value.to_owned());
             }
-            "required" => job.wishes.required |= flag(name, value)?,
-            "tags" if job.wishes.tags.is_empty() => {
-                job.wishes.tags =
+            "required" => job.required |= flag(name, value)?,
+            "tags" if job.tags.is_empty() => {
+                job.tags =
                     value.split(',').map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned).collect();
             }
             "tags" => {}
             "priority" => {
                 let priority = number(name, value, "a whole number; higher goes first")?;
-                job.wishes.priority.get_or_insert(priority);
+                job.priority.get_or_insert(priority);
             }
             "max_retries" => {
                 let retries = number(name, value, "a whole number from 0")?;
-                job.wishes.max_retries.get_or_insert(retries);
+                job.max_retries.get_or_insert(retries);
             }
             "on_cluster_loss" => {
                 let loss = on_cluster_loss(value).ok_or_else(|| bad(name, value, "wait or requeue"))?;
-                job.wishes.on_cluster_loss.get_or_insert(loss);
+                job.on_cluster_loss.get_or_insert(loss);
             }
             "home" => {
                 job.home.get_or_insert_with(|| value.to_owned());
             }
-            "dedup" if value == "content" => job.always_new = false,
+            "dedup" if value == "content" => dedup = Some(Dedup::ByContent),
             "dedup" => return Err(bad(name, value, "content")),
             "parent_job" => parent_job = Some(value.to_owned()),
             "parent_cluster" => parent_cluster = Some(value.to_owned()),
             _ => return Err(unknown(name)),
         }
     }
-    match (parent_job, parent_cluster) {
-        (Some(parent), Some(cluster)) => {
-            job.wishes.parent.get_or_insert((parent, cluster));
+    match (&parent_job, &parent_cluster) {
+        (Some(_), Some(_)) if job.parent_job.is_none() && job.parent_cluster.is_none() => {
+            (job.parent_job, job.parent_cluster) = (parent_job, parent_cluster);
         }
-        (None, None) => {}
+        (Some(_), Some(_)) | (None, None) => {}
         _ => {
             let message = "multicluster.parent_job and multicluster.parent_cluster belong together";
             let problem = Problem::new(codes::BAD_HINT, message);
             return Err(problem.hint("give both, or neither when submitting from outside a job"));
         }
     }
-    Ok(())
+    Ok(dedup)
 }
 
 fn on_cluster_loss(word: &str) -> Option<OnClusterLoss> {

@@ -1,4 +1,5 @@
 use multicluster_types::{OnClusterLoss, Tag};
+use multicluster_api::JobRequest;
 use serde_json::json;
 
 use super::*;
@@ -16,8 +17,12 @@ fn with_hints(hints: &[(&str, &str)]) -> JobRequest {
     JobRequest { metadata, ..a_job() }
 }
 
+fn checked_alone(job: JobRequest) -> Checked {
+    check_alone(job, Dedup::ByContent).unwrap()
+}
+
 fn refused(job: JobRequest) -> Problem {
-    job.check_alone().unwrap_err()
+    check_alone(job, Dedup::ByContent).unwrap_err()
 }
 
 #[test]
@@ -37,7 +42,7 @@ fn hints_in_the_metadata_say_what_the_fields_leave_out() {
         ("multicluster.tags", "linux, x86_64,"),
         ("zzz", "c"),
     ]);
-    let checked = job.clone().check_alone().unwrap();
+    let checked = checked_alone(job.clone());
     let work = &checked.work;
     assert_eq!(work.preference.as_ref().map(|p| (p.cluster.as_str(), p.required)), Some(("mac", true)));
     assert_eq!(work.tags.iter().map(Tag::as_str).collect::<Vec<_>>(), ["linux", "x86_64"]);
@@ -50,9 +55,8 @@ fn hints_in_the_metadata_say_what_the_fields_leave_out() {
     assert_eq!(checked.payload.home.as_deref(), Some("/home/zorro"));
     assert_eq!(checked.payload.metadata.len(), 13, "the metadata stays as it was");
 
-    let wishes = Wishes { priority: Some(3), preferred_cluster: Some("centos".into()), ..Wishes::default() };
-    let job = JobRequest { wishes, ..job };
-    let checked = job.check_alone().unwrap();
+    let checked =
+        checked_alone(JobRequest { priority: Some(3), preferred_cluster: Some("centos".into()), ..job });
     assert_eq!(checked.work.priority.0, 3, "a field goes before a hint");
     assert_eq!(checked.work.preference.unwrap().cluster.as_str(), "centos");
 }
@@ -117,7 +121,7 @@ fn amounts_that_ray_accepts_and_fails_are_refused() {
         (custom("a b", 1.0), "entrypoint_resources: resource name"),
         (custom("x", -2.0), "entrypoint_resources \"x\": -2 is negative"),
     ] {
-        let problem = refused(JobRequest { reserve, ..a_job() });
+        let problem = reserved(&reserve).unwrap_err();
         assert!(problem.message.starts_with(said), "{problem}");
         assert!(problem.hint.is_some());
     }
@@ -147,16 +151,16 @@ fn a_runtime_env_that_ray_accepts_and_fails_is_refused() {
         json!({"working_dir": "/data/project", "env_vars": {"A": "1"}, "conda": "ts"}),
         json!({"working_dir": "https://h/x.zip", "py_modules": null, "env_vars": null}),
     ] {
-        assert!(with_env(fine).check_alone().unwrap().uris.is_empty());
+        assert!(checked_alone(with_env(fine)).uris.is_empty());
     }
     let uris = with_env(json!({"working_dir": "gcs://a.zip", "py_modules": ["gcs://b.zip", "s3://c"]}));
-    assert_eq!(uris.check_alone().unwrap().uris, ["gcs://a.zip", "gcs://b.zip"]);
+    assert_eq!(checked_alone(uris).uris, ["gcs://a.zip", "gcs://b.zip"]);
 }
 
 #[test]
 fn the_sdk_of_a_job_is_a_package_that_was_uploaded() {
     let with = |uri: &str| JobRequest { sdk: Some(uri.to_owned()), ..a_job() };
-    let checked = with("gcs://_ray_pkg_0123456789abcdef.zip").check_alone().unwrap();
+    let checked = checked_alone(with("gcs://_ray_pkg_0123456789abcdef.zip"));
     assert_eq!(checked.uris, ["gcs://_ray_pkg_0123456789abcdef.zip"]);
     assert_eq!(checked.payload.sdk, Some(checked.uris[0].clone()));
     for (uri, said) in [
@@ -174,12 +178,12 @@ fn the_sdk_of_a_job_is_a_package_that_was_uploaded() {
 #[test]
 fn packages_stand_for_folders() {
     let with = |env: serde_json::Value, packages: serde_json::Value| JobRequest {
-        folders: serde_json::from_value(packages).unwrap(),
+        packages: serde_json::from_value(packages).unwrap(),
         ..with_env(env)
     };
     let packages = json!({"/a/b/": "gcs://a.zip", "/a/b": "gcs://a.zip", "./m": "gcs://m.zip"});
     let env = json!({"working_dir": "gcs://w.zip", "py_modules": ["./m/", "/c"]});
-    let checked = with(env, packages).check_alone().unwrap();
+    let checked = checked_alone(with(env, packages));
     assert_eq!(checked.uris, ["gcs://w.zip", "gcs://m.zip", "gcs://a.zip"]);
     let folders = json!({"./m": "gcs://m.zip", "/a/b": "gcs://a.zip"});
     assert_eq!(serde_json::to_value(&checked.payload.folders).unwrap(), folders);
@@ -221,6 +225,5 @@ fn a_job_is_bounded() {
     for home in ["home", "~", ""] {
         assert_eq!(refused(JobRequest { home: Some(home.into()), ..a_job() }).code, "bad_job");
     }
-    let wishes = Wishes { max_retries: Some(5000), ..Wishes::default() };
-    assert!(refused(JobRequest { wishes, ..a_job() }).message.contains("at most 1000"));
+    assert!(refused(JobRequest { max_retries: Some(5000), ..a_job() }).message.contains("at most 1000"));
 }

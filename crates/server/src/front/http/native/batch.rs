@@ -33,7 +33,7 @@ use crate::{
         access::Caller,
         bounds::{BodyRoom, Place},
         http::body::{self, Whole},
-        submission::{self, JobRequest},
+        submission::{self, Dedup},
     },
     problem::Problem,
 };
@@ -57,7 +57,7 @@ pub(super) async fn submit(
     let checked = off_thread(move || {
         let batch: api::BatchRequest = body::parse(&json)?;
         let jobs = batch.jobs.into_iter();
-        Ok::<_, Problem>(jobs.map(|job| JobRequest::from(job).check_alone()).collect::<Vec<_>>())
+        Ok::<_, Problem>(jobs.map(|job| submission::check_alone(job, Dedup::ByContent)).collect::<Vec<_>>())
     });
     let checked = checked.await??;
     drop(turn);
@@ -96,7 +96,7 @@ pub(super) async fn place(
     api.plane.driver.disk.check()?;
     let taken = api.plane.bounds.submit(&caller, checked.len())?;
     let (wanted, refused) = sort_out(checked);
-    let submitted = api.plane.driver.take_in(move |turn| {
+    let submitted = api.plane.driver.turn(move |turn| {
         let each = turn.submit_batch(wanted);
         each.into_iter().map(|result| sight(turn.core(), result?.job)).collect::<Vec<_>>()
     });
@@ -111,7 +111,7 @@ pub(super) async fn place(
             None => each.next().unwrap_or_else(|| PlacementAnswer::Error(stopping().body())),
         })
         .collect();
-    // They are accepted: whoever cannot wait here is told how they stand, and asks on.
+    // They are accepted: a caller that cannot wait here is told how they stand, and asks on.
     if let Err(problem) = wait_for_all(&api, &caller, &mut results, deadline).await {
         tracing::debug!(%problem, "answering a batch before all are placed");
     }
@@ -164,7 +164,7 @@ async fn wait_for_all(
         api.waiters.until(&api.plane, last, left.min(again), decided, |decided| *decided).await?;
         let look = |turn: &mut Turn| {
             let waits = |(_, job): &(usize, JobId)| Input::Waits { job: job.clone() };
-            drop(turn.feed(Input::Together(queued.iter().map(waits).collect())));
+            drop(turn.act(Input::Together(queued.iter().map(waits).collect())));
             let seen = |(place, id)| (place, sight(turn.core(), id));
             queued.into_iter().map(seen).collect::<Vec<_>>()
         };
@@ -174,8 +174,8 @@ async fn wait_for_all(
     }
 }
 
-/// So many at a time, for they may be large: the place is kept until they are durable. Nobody who
-/// is slow to send one holds up those whose batch is here.
+/// A bounded number at a time, because they may be large: the place is kept until they are
+/// durable. A caller that is slow to send a batch does not hold up those whose batch is here.
 async fn read(api: &Api, caller: &Caller, request: Request) -> Result<(Vec<u8>, (Place, BodyRoom)), Problem> {
     let place = api.plane.bounds.batch(caller)?;
     let Whole { bytes, room } = body::read(request, LARGEST).await?;

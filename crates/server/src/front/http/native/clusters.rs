@@ -10,12 +10,12 @@ use axum::{
 };
 use multicluster_api::{self as api, codes};
 use multicluster_core::{ClusterView, Core, Input, Refusal};
-use multicluster_types::{ClusterName, ClusterSpec, Message};
+use multicluster_types::{ClusterName, ClusterSpec, Message, Settings, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::request::{self, Cluster, OptionalJson, Params};
 use crate::{
-    engine::driver::Failure,
+    engine::driver::{Failure, Turn},
     front::{access::Caller, plane::Plane},
     problem::Problem,
 };
@@ -41,19 +41,27 @@ pub(super) async fn get(
     Extension(caller): Extension<Caller>,
     Cluster(name): Cluster,
 ) -> Result<Json<api::Cluster>, Problem> {
-    shown_to(&caller, &plane, name).await
+    let seen = plane.driver.read(move |core| look(core, name)).await?.map_err(Failure::Refused)?;
+    Ok(show(&seen, &caller))
 }
 
-/// To an administrator: nobody else changes clusters.
-async fn shown(plane: &Plane, name: ClusterName) -> Result<Json<api::Cluster>, Problem> {
-    shown_to(&Caller::ANYBODY, plane, name).await
+/// Changes a cluster, and shows it as it is then. Only administrators may, and they see all of it.
+async fn change(plane: &Plane, name: ClusterName, input: Input) -> Result<Json<api::Cluster>, Problem> {
+    let act = move |turn: &mut Turn| {
+        turn.act(input)?;
+        look(turn.core(), name)
+    };
+    let seen = plane.driver.turn(act).await?.map_err(Failure::Refused)?;
+    Ok(show(&seen, &Caller::ANYBODY))
 }
 
-async fn shown_to(caller: &Caller, plane: &Plane, name: ClusterName) -> Result<Json<api::Cluster>, Problem> {
-    let look = move |core: &Core| Ok((find(core, name)?, core.settings().clone(), core.now()));
-    // Most have just changed it, which they must hear of.
-    let (cluster, settings, now) = plane.driver.see(look).await?.map_err(Failure::Refused)?;
-    Ok(Json(view::cluster(&cluster, &settings, now, caller)))
+fn look(core: &Core, name: ClusterName) -> Result<(ClusterView, Settings, Timestamp), Refusal> {
+    Ok((find(core, name)?, core.settings().clone(), core.now()))
+}
+
+fn show(seen: &(ClusterView, Settings, Timestamp), caller: &Caller) -> Json<api::Cluster> {
+    let (cluster, settings, now) = seen;
+    Json(view::cluster(cluster, settings, *now, caller))
 }
 
 pub(super) fn find(core: &Core, cluster: ClusterName) -> Result<ClusterView, Refusal> {
@@ -63,7 +71,7 @@ pub(super) fn find(core: &Core, cluster: ClusterName) -> Result<ClusterView, Ref
 
 /// Get what it takes to connect to a cluster
 ///
-/// The one answer that carries secrets: the token, and the whole `runtime_env`. Whoever asks
+/// The one answer that carries secrets: the token, and the whole `runtime_env`. The caller
 /// is about to run code on that cluster, where both are anyhow; and Ray needs them unchanged.
 /// Everywhere else they are redacted. Do not log or keep this answer.
 #[utoipa::path(get, path = "/v1/clusters/{name}/connection", tag = "clusters", operation_id = "get_cluster_connection", params(("name" = String, Path)),
@@ -87,11 +95,11 @@ pub(super) async fn register(
 ) -> Result<(StatusCode, Json<api::Cluster>), Problem> {
     let spec = described(&sent)?;
     let name = spec.name.clone();
-    plane.driver.act(Input::Register { spec: Box::new(spec), replace: false }).await?;
-    Ok((StatusCode::CREATED, shown(&plane, name).await?))
+    let register = Input::Register { spec: Box::new(spec), replace: false };
+    Ok((StatusCode::CREATED, change(&plane, name, register).await?))
 }
 
-/// Describe a cluster anew, or register it
+/// Replace the description of a cluster, or register it
 #[utoipa::path(put, path = "/v1/clusters/{name}", tag = "clusters", operation_id = "replace_cluster",
     params(("name" = String, Path)), request_body = api::ClusterRequest,
     responses((status = 200, body = api::Cluster), (status = "4XX", body = api::ErrorBody)))]
@@ -106,8 +114,7 @@ pub(super) async fn replace(
         return Err(problem.hint("leave the name out of the body; a cluster keeps its name"));
     }
     let spec = described(&sent)?;
-    plane.driver.act(Input::Register { spec: Box::new(spec), replace: true }).await?;
-    shown(&plane, name).await
+    change(&plane, name, Input::Register { spec: Box::new(spec), replace: true }).await
 }
 
 /// A cluster is described in the API as in the file, and read by the same code: JSON is
@@ -144,9 +151,12 @@ pub(super) async fn remove(
     uri: Uri,
 ) -> Result<Json<api::Removed>, Problem> {
     let force = Params::of(&uri, &["force"])?.flag("force")?;
-    plane.driver.act(Input::Remove { cluster: name.clone(), force }).await?;
-    let asked = name.clone();
-    let left = plane.driver.see(move |core| core.cluster(&asked).map(|cluster| cluster.live)).await?;
+    let cluster = name.clone();
+    let act = move |turn: &mut Turn| {
+        turn.act(Input::Remove { cluster: cluster.clone(), force })?;
+        Ok(turn.core().cluster(&cluster).map(|cluster| cluster.live))
+    };
+    let left = plane.driver.turn(act).await?.map_err(Failure::Refused)?;
     Ok(Json(api::Removed { name: name.to_string(), removed: left.is_none(), live: left.unwrap_or_default() }))
 }
 
@@ -184,8 +194,7 @@ async fn close(
         "" => Message::new("by an operator"),
         note => Message::new(note),
     };
-    plane.driver.act(Input::Cordon { cluster: cluster.clone(), note, drain }).await?;
-    shown(plane, cluster).await
+    change(plane, cluster.clone(), Input::Cordon { cluster, note, drain }).await
 }
 
 /// Let new work onto a cluster again
@@ -195,8 +204,7 @@ pub(super) async fn uncordon(
     State(plane): State<Plane>,
     Cluster(name): Cluster,
 ) -> Result<Json<api::Cluster>, Problem> {
-    plane.driver.act(Input::Uncordon { cluster: name.clone() }).await?;
-    shown(&plane, name).await
+    change(&plane, name.clone(), Input::Uncordon { cluster: name }).await
 }
 
 /// Ask a cluster for fresh facts now
@@ -208,8 +216,8 @@ pub(super) async fn check(
     State(plane): State<Plane>,
     Cluster(name): Cluster,
 ) -> Result<(StatusCode, Json<api::Cluster>), Problem> {
-    plane.driver.act(Input::CheckNow { cluster: name.clone() }).await?;
-    Ok((StatusCode::ACCEPTED, shown(&plane, name).await?))
+    let checking = change(&plane, name.clone(), Input::CheckNow { cluster: name }).await?;
+    Ok((StatusCode::ACCEPTED, checking))
 }
 
 /// Show all clusters as one

@@ -13,7 +13,11 @@ use super::{
 };
 use crate::{
     engine::driver::Failure,
-    front::{access::Caller, plane::Plane, submission::JobRequest},
+    front::{
+        access::Caller,
+        plane::Plane,
+        submission::{self, Dedup},
+    },
     problem::Problem,
 };
 
@@ -109,7 +113,7 @@ pub(super) async fn what_if(
     Language(lang): Language,
     request::Json(sent): request::Json<api::JobRequest>,
 ) -> Result<Json<api::WhatIf>, Problem> {
-    let (mut work, parent) = JobRequest::from(sent).check_alone()?.into_work();
+    let (mut work, parent) = submission::check_alone(sent, Dedup::ByContent)?.into_work();
     work.owner = caller.owner;
     let what = plane.driver.read(move |core| core.what_if(&work, parent.as_ref())).await?;
     Ok(Json(views::what_if(what, lang)))

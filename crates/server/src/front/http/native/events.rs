@@ -161,7 +161,7 @@ impl Tail {
             };
             events.into_iter().filter(is_its).collect()
         };
-        self.plane.driver.see(look).await.ok()
+        self.plane.driver.read_patiently(look).await.ok()
     }
 
     /// `None` when there will be no more.

@@ -10,7 +10,7 @@ use axum::{
 use multicluster_api::{self as api, codes};
 use multicluster_core::{Input, Refusal};
 use multicluster_store::{JobFilter, Search, StoredJob};
-use multicluster_types::{Attempt, ClusterName, EntrypointResources, JobId, Kind, State as JobState, Tag};
+use multicluster_types::{Attempt, ClusterName, JobId, Kind, State as JobState, Tag};
 
 use super::{
     Api,
@@ -23,7 +23,7 @@ use crate::{
         access::Caller,
         logs,
         plane::Plane,
-        submission::{JobRequest, Wishes, parent_names},
+        submission::{self, Dedup},
     },
     problem::Problem,
 };
@@ -36,41 +36,6 @@ const LOG_END: usize = 1 << 20;
 const PAGE_BYTES: usize = 8 << 20;
 const READ_AT_ONCE: usize = 25;
 
-impl From<api::JobRequest> for JobRequest {
-    fn from(sent: api::JobRequest) -> Self {
-        JobRequest {
-            id: sent.id,
-            entrypoint: sent.entrypoint,
-            runtime_env: sent.runtime_env,
-            folders: sent.packages,
-            sdk: sent.sdk,
-            metadata: sent.metadata,
-            needs: sent.needs,
-            reserve: EntrypointResources {
-                num_cpus: sent.entrypoint_num_cpus,
-                num_gpus: sent.entrypoint_num_gpus,
-                memory: sent.entrypoint_memory,
-                resources: sent.entrypoint_resources,
-                label_selector: sent.entrypoint_label_selector,
-            },
-            home: sent.home,
-            always_new: false,
-            wishes: Wishes {
-                preferred_cluster: sent.preferred_cluster,
-                required: sent.required,
-                tags: sent.tags,
-                os: sent.os,
-                arch: sent.arch,
-                versions: None,
-                priority: sent.priority,
-                max_retries: sent.max_retries,
-                on_cluster_loss: sent.on_cluster_loss,
-                parent: parent_names(sent.parent_job, sent.parent_cluster),
-            },
-        }
-    }
-}
-
 /// Submit a job
 ///
 /// It is durable when this answers: 201 for a new job, 200 for one that was there already.
@@ -81,7 +46,7 @@ pub(super) async fn submit(
     Extension(caller): Extension<Caller>,
     request::Json(sent): request::Json<api::JobRequest>,
 ) -> Result<(StatusCode, Json<api::Accepted>), Problem> {
-    let job = JobRequest::from(sent).check(&plane, &caller).await?;
+    let job = submission::check(sent, Dedup::ByContent, &plane, &caller).await?;
     let accepted =
         plane.driver.submit(job).await.map_err(|failure| Problem::from(failure).in_submission())?;
     let status = if accepted.duplicate.is_some() { StatusCode::OK } else { StatusCode::CREATED };

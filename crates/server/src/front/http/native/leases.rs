@@ -120,7 +120,7 @@ fn outcome(lease: &api::LeaseRelease) -> ReleaseOutcome {
     }
 }
 
-/// Feeds them in one turn. What cannot be an id is nobody's lease.
+/// Feeds them in one turn. A text that cannot be an id names no lease.
 async fn together(
     plane: &Plane,
     caller: Caller,
@@ -134,10 +134,10 @@ async fn together(
             .map(|input| input.filter(|input| is_ours(turn.core(), &caller, input)))
             .collect();
         let meant: Vec<bool> = inputs.iter().map(Option::is_some).collect();
-        (meant, turn.feed(Input::Together(inputs.into_iter().flatten().collect())))
+        (meant, turn.act(Input::Together(inputs.into_iter().flatten().collect())))
     };
     let (meant, reply) = plane.driver.turn(act).await?;
-    let Some(Ok(Reply::Each(each))) = reply else { return Err(stopping()) };
+    let Ok(Reply::Each(each)) = reply else { return Err(stopping()) };
     let mut each = each.into_iter();
     let answer = |((id, attempt), meant): ((String, Option<u32>), bool)| {
         let reply = if meant { each.next().and_then(Result::ok) } else { None };
@@ -147,7 +147,7 @@ async fn together(
     Ok(Json(LeaseAnswers { leases: named.into_iter().zip(meant).map(answer).collect() }))
 }
 
-/// Jobs are stopped elsewhere, and what is somebody else's is nobody's here.
+/// Jobs are stopped elsewhere; another owner's lease does not exist for this caller.
 fn is_ours(core: &Core, caller: &Caller, input: &Input) -> bool {
     let (Input::Stop { job }
     | Input::Heartbeat { job, .. }

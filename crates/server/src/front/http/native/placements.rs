@@ -32,7 +32,7 @@ use crate::{
 
 /// The longest a request is kept waiting.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// Seconds: long enough that short tasks seldom ask, short enough to keep nobody waiting.
+/// Seconds: long enough that short tasks seldom ask, short enough not to keep others waiting.
 const REUSE: u64 = 1;
 
 /// Checks one request.
@@ -76,7 +76,8 @@ pub(super) async fn submit(
     let patience = patience(&uri)?;
     let placement = new_placement(sent)?.owned_by(caller.owner.clone());
     // Granted at once, it costs one turn of the driver and one commit.
-    let submitted = api.plane.driver.take_in(move |turn| {
+    api.plane.driver.disk.check()?;
+    let submitted = api.plane.driver.turn(move |turn| {
         let accepted = turn.submit(placement)?;
         let core = turn.core();
         Ok((core.job(&accepted.job).map(|job| Sight::of(core, job, patience.is_zero())), accepted))
@@ -113,10 +114,10 @@ pub(super) async fn get(
     wait_for(&api, &id, patience).await.map(Json)
 }
 
-/// The placement as soon as it is decided. Whoever waits is there, and the core hears of it.
+/// The placement as soon as it is decided. The core hears that its caller still waits.
 async fn wait_for(api: &Api, id: &JobId, patience: Duration) -> Result<api::Placement, Problem> {
     let see = |turn: &mut Turn, id: &JobId, last| {
-        drop(turn.feed(Input::Waits { job: id.clone() }));
+        drop(turn.act(Input::Waits { job: id.clone() }));
         let job = turn.core().job(id).ok_or_else(|| Refusal::UnknownJob { job: id.clone() })?;
         Ok(is_placement(job).map(|()| Sight::of(turn.core(), job, last)))
     };
@@ -208,9 +209,7 @@ pub(super) async fn stop(
 ) -> Result<(StatusCode, Json<api::Placement>), Problem> {
     let act = move |turn: &mut Turn| -> Result<_, Problem> {
         turn.core().job(&id).map_or(Ok(()), is_placement)?;
-        if let Some(Err(refusal)) = turn.feed(Input::Stop { job: id.clone() }) {
-            return Err(refusal.into());
-        }
+        turn.act(Input::Stop { job: id.clone() })?;
         let job = turn.core().job(&id).ok_or(Refusal::UnknownJob { job: id })?;
         Ok(Sight::of(turn.core(), job, true))
     };

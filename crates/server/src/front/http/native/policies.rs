@@ -16,7 +16,11 @@ use super::{
 };
 use crate::{
     engine::driver::Failure,
-    front::{access::Caller, plane::Plane, submission::JobRequest},
+    front::{
+        access::Caller,
+        plane::Plane,
+        submission::{self, Dedup},
+    },
     problem::Problem,
 };
 
@@ -57,8 +61,9 @@ pub(super) async fn remove(
     Policy(name): Policy,
 ) -> Result<Json<api::PolicyList>, Problem> {
     let remove = Input::RemovePolicy { name: name.as_str().into(), by: caller.owner };
-    plane.driver.act(remove).await.map_err(|failure| problem(&plane, failure))?;
-    Ok(Json(api::PolicyList { items: plane.driver.see(in_force).await? }))
+    let removed = plane.driver.turn(move |turn| turn.act(remove).map(|_| in_force(turn.core()))).await?;
+    let items = removed.map_err(|refusal| problem(&plane, refusal.into()))?;
+    Ok(Json(api::PolicyList { items }))
 }
 
 /// Try a policy before it is registered
@@ -82,7 +87,7 @@ pub(super) async fn attempt(
     let trial = Trial { name: name.as_str().into(), spec };
     match (sent.job, sent.job_id, sent.decisions) {
         (Some(job), None, None) => {
-            let (mut work, parent) = JobRequest::from(*job).check_alone()?.into_work();
+            let (mut work, parent) = submission::check_alone(*job, Dedup::ByContent)?.into_work();
             work.owner = caller.owner;
             let subject = Subject { work: Arc::new(work), parent, ..Subject::default() };
             tried(&plane, lang, trial, move |_| Ok((vec![subject], 0)), false).await
@@ -115,7 +120,7 @@ pub(super) async fn attempt(
     }
 }
 
-/// Of decisions, if nobody says how many.
+/// Decisions tried, unless the caller says how many.
 const USUAL_DECISIONS: u32 = 20;
 
 /// What a policy is tried on.

@@ -86,7 +86,7 @@ impl Waiters {
     }
 }
 
-/// Whoever waits for a placement is to be heard of more often than leases expire.
+/// A caller that waits for a placement is heard of more often than leases expire.
 pub(super) fn asked_again_after(core: &Core) -> Duration {
     Duration::from_millis((core.settings().lease_ttl.0 / 3).max(20))
 }

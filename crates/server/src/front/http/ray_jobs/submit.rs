@@ -8,14 +8,20 @@ use axum::{
     http::{HeaderName, StatusCode},
     response::{IntoResponse, Response},
 };
+use multicluster_api::JobRequest;
 use multicluster_core::{Duplicate, Refusal};
-use multicluster_types::{EntrypointResources, RuntimeEnv};
+use multicluster_types::RuntimeEnv;
 use serde_json::{Map, Value, json};
 
 use super::Sorry;
 use crate::{
     engine::driver::Failure,
-    front::{access::Caller, http::body, plane::Plane, submission::JobRequest},
+    front::{
+        access::Caller,
+        http::body,
+        plane::Plane,
+        submission::{self, Dedup},
+    },
     problem::Problem,
 };
 
@@ -36,8 +42,7 @@ const KEYS: [&str; 10] = [
     "entrypoint_label_selector",
 ];
 
-/// What we add when we show a job: whoever submits it again as it was shown is not asking
-/// for anything by it.
+/// What we add when we show a job: a caller that submits it again as shown asks for nothing by it.
 pub(super) const SHOWN: [&str; 3] = ["multicluster.cluster", "multicluster.state", "multicluster.attempt"];
 
 /// Tells those who look that their job is one that was there already.
@@ -57,7 +62,8 @@ pub(super) async fn submit(
     let request = parse(&body).map_err(Sorry::bad_request)?;
     drop(body);
     let given = request.id.clone();
-    let job = request.check(&plane, &caller).await?;
+    // As in Ray; `multicluster.dedup` says otherwise.
+    let job = submission::check(request, Dedup::ById, &plane, &caller).await?;
     let accepted = match plane.driver.submit(job).await {
         Ok(accepted) if accepted.duplicate == Some(Duplicate::SameId) => {
             return Err(exists(given.as_deref()));
@@ -115,15 +121,11 @@ fn parse(body: &[u8]) -> Result<JobRequest, String> {
         entrypoint,
         runtime_env: object(&mut fields, "runtime_env")?,
         metadata,
-        reserve: EntrypointResources {
-            num_cpus: number(&mut fields, "entrypoint_num_cpus")?,
-            num_gpus: number(&mut fields, "entrypoint_num_gpus")?,
-            memory: integer(&mut fields, "entrypoint_memory")?,
-            resources: numbers(&mut fields, "entrypoint_resources")?,
-            label_selector: texts(&mut fields, "entrypoint_label_selector")?,
-        },
-        // As in Ray; `multicluster.dedup` says otherwise.
-        always_new: true,
+        entrypoint_num_cpus: number(&mut fields, "entrypoint_num_cpus")?,
+        entrypoint_num_gpus: number(&mut fields, "entrypoint_num_gpus")?,
+        entrypoint_memory: integer(&mut fields, "entrypoint_memory")?,
+        entrypoint_resources: numbers(&mut fields, "entrypoint_resources")?,
+        entrypoint_label_selector: texts(&mut fields, "entrypoint_label_selector")?,
         ..JobRequest::default()
     })
 }
@@ -211,9 +213,9 @@ mod tests {
         });
         let request = parse(body.to_string().as_bytes()).unwrap();
         assert_eq!(request.id.as_deref(), Some("nightly-1"));
-        assert_eq!(request.reserve.num_cpus, Some(1.0));
-        assert_eq!(request.reserve.memory, Some(1024));
-        assert_eq!(request.reserve.resources["tpu"], 2.0);
+        assert_eq!(request.entrypoint_num_cpus, Some(1.0));
+        assert_eq!(request.entrypoint_memory, Some(1024));
+        assert_eq!(request.entrypoint_resources["tpu"], 2.0);
         assert_eq!(request.metadata.len(), 1, "what we show about a job is not asked for again");
     }
 

@@ -4,6 +4,7 @@ use axum::http::{HeaderValue, header::ACCEPT_LANGUAGE};
 use serde_json::{Value, json};
 
 use super::{World, request};
+use crate::front::submission::{self, Dedup};
 
 fn ids(page: &Value) -> Vec<&str> {
     page["items"].as_array().unwrap().iter().map(|job| job["id"].as_str().unwrap()).collect()
@@ -309,7 +310,7 @@ async fn how_fast_batches_are_accepted() {
         let jobs: Vec<_> = parsed
             .jobs
             .into_iter()
-            .map(|job| crate::front::submission::JobRequest::from(job).check_alone())
+            .map(|job| submission::check_alone(job, Dedup::ByContent))
             .collect();
         let check = started.elapsed() - parse;
         assert!(jobs.iter().all(Result::is_ok));
