@@ -173,7 +173,7 @@ fn variables(merged: Option<Value>, context: &Context<'_>) -> Result<Map<String,
             return Err(wrong_type("env_vars", &other, "a mapping", "write names and texts: {\"A\": \"x\"}"));
         }
     };
-    // These come from a cluster's description; the merge already removed the job's own.
+    // Nulls in a cluster's description; the merge already removed the job's.
     variables.retain(|_, value| !value.is_null());
     for (name, value) in &mut variables {
         match value {

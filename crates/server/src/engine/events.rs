@@ -50,7 +50,8 @@ pub(crate) fn kind(event: &StoredEvent) -> &'static str {
     }
 }
 
-/// Routine events are logged at debug level; events that an operator should see, at higher ones.
+/// Job events are logged at debug level; cluster and policy events, which an operator should see,
+/// at info or warn.
 fn log(event: &StoredEvent) {
     // Jobs may change a hundred thousand times a second: do no needless work here.
     if event.job.is_some() && !tracing::enabled!(tracing::Level::DEBUG) {

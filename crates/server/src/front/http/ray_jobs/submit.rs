@@ -1,4 +1,4 @@
-//! `POST /api/jobs/`: what Ray's clients send, read as Ray reads it.
+//! `POST /api/jobs/`: the requests of Ray's clients, read as Ray reads them.
 
 use std::collections::BTreeMap;
 
@@ -19,10 +19,10 @@ use crate::{
     problem::Problem,
 };
 
-/// The largest request: a job may have 1 MiB as we store it.
+/// The largest request: a stored job may have 1 MiB.
 const MAX_BODY: usize = 4 << 20;
 
-/// Every key there is.
+/// Every known key.
 const KEYS: [&str; 10] = [
     "entrypoint",
     "submission_id",
@@ -36,11 +36,11 @@ const KEYS: [&str; 10] = [
     "entrypoint_label_selector",
 ];
 
-/// What we add when we show a job: whoever submits it again as it was shown is not asking
-/// for anything by it.
+/// Keys that we add when we show a job. A client that submits a job again as it was shown requests
+/// nothing by them.
 pub(super) const SHOWN: [&str; 3] = ["multicluster.cluster", "multicluster.state", "multicluster.attempt"];
 
-/// Tells those who look that their job is one that was there already.
+/// Tells callers that look at it that their job existed already.
 const NOTICE: HeaderName = HeaderName::from_static("x-ray-multicluster-notice");
 
 pub(super) async fn submit(
@@ -76,8 +76,8 @@ pub(super) async fn submit(
     })
 }
 
-/// Ray's clients do not send a request twice by themselves, so an id that exists is what
-/// it is for Ray: an error. (The native API takes the same request again as the same job.)
+/// Ray's clients do not repeat a request automatically, so an id that exists is an error, as it is
+/// in Ray. (The native API accepts the same request again as the same job.)
 fn exists(id: Option<&str>) -> Sorry {
     let text = format!(
         "ValueError: Job with submission_id {} already exists. Please use a different submission_id.",
@@ -86,7 +86,7 @@ fn exists(id: Option<&str>) -> Sorry {
     Sorry::new(StatusCode::INTERNAL_SERVER_ERROR, text)
 }
 
-/// Reads a request, or says what is wrong in Ray's words.
+/// Reads a request; an error says in Ray's words what is wrong.
 fn parse(body: &[u8]) -> Result<JobRequest, String> {
     let value: Value =
         serde_json::from_slice(body).map_err(|error| format!("the body is not JSON: {error}"))?;
@@ -122,13 +122,13 @@ fn parse(body: &[u8]) -> Result<JobRequest, String> {
             resources: numbers(&mut fields, "entrypoint_resources")?,
             label_selector: texts(&mut fields, "entrypoint_label_selector")?,
         },
-        // As in Ray; `multicluster.dedup` says otherwise.
+        // As in Ray; `multicluster.dedup` changes this.
         always_new: true,
         ..JobRequest::default()
     })
 }
 
-/// An empty text is none, as in Python.
+/// An empty text counts as none, as in Python.
 fn text(fields: &mut Map<String, Value>, key: &str) -> Result<Option<String>, String> {
     match fields.remove(key) {
         None => Ok(None),
