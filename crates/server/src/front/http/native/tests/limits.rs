@@ -96,7 +96,8 @@ async fn what_is_refused_does_not_count_as_submitted() {
     assert_eq!(answer["accepted"], 3, "{answer}");
     assert_eq!(shed(&guarded.world, "submit_rate").await, 0.0);
 
-    // Six of ten are left. A job that is known already is accepted again, and counts. A few seconds
+    // Six of ten are used. A job that is known already is accepted again, and counts. A few seconds
+    // may pass in the meantime.
     // pass in the meantime.
     let mut left = 0;
     while submit("/v1/jobs", job(0)).await.status == 200 {
