@@ -269,7 +269,7 @@ impl Known {
     }
 }
 
-/// The token in the headers of a request; same order of headers as in Ray.
+/// The token in the headers of a request. The headers are tried in the same order as in Ray.
 fn bearer(headers: &HeaderMap) -> Option<String> {
     let bearer = |name: &str| {
         let text = headers.get(name)?.to_str().ok()?;

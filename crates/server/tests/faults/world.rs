@@ -105,7 +105,7 @@ impl World {
     pub(crate) async fn stop(&mut self) {
         self.started.take().expect("it runs").stop().await.unwrap();
         // A process that exits releases everything. Here, lanes that were ended release the store
-        // when they are next polled.
+        // when the runtime next runs them.
         for _ in 0..500 {
             match sqlite::open(&self.folder, Options::default()) {
                 Err(StoreError::InUse { .. }) => tokio::time::sleep(Duration::from_millis(10)).await,

@@ -185,8 +185,8 @@ impl Lane {
             Found::SomebodyElses => LookupOutcome::Taken(status::taken(&self.cluster, run)),
             // The request is under way and may arrive in a moment.
             Found::Nothing if self.is_sending(run) => LookupOutcome::NoAnswer,
-            // Read after the answer: if the head node restarted before the answer, this reads the
-            // session of the new head, as the answer did.
+            // Read after the answer: if the head node restarted before it, both the answer and this
+            // session are those of the new head.
             Found::Nothing => {
                 LookupOutcome::NotFound { incarnation: self.client.version().await?.session_name }
             }

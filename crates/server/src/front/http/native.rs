@@ -5,7 +5,7 @@
 //!   routes, by subject
 //! - `events` a live stream of events · `follow` a live stream of a log · `wait` long polls
 //! - `views` how things are shown · `request` how requests are read · `document` what the OpenAPI
-//! document says about every route
+//!   document says about every route
 
 mod batch;
 mod clusters;

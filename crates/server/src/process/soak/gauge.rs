@@ -20,7 +20,7 @@ const GAUGES: [(&str, f64, f64); 9] = [
     ("open files", 0.10, 10.0),
     ("threads", 0.5, 8.0),
     ("state.db MiB", 0.05, 2.0),
-    // The file keeps its largest size; beyond 64 MiB the writer truncates it.
+    // The file keeps its largest size; beyond 64 MiB the writer checkpoints it itself.
     ("wal MiB", 0.0, 72.0),
     ("rows", 0.05, 200.0),
     ("jobs", 0.05, 50.0),
