@@ -1,5 +1,5 @@
-//! Packs the Python SDK, so that a cluster with `inject_sdk: true` needs nothing installed; and
-//! sees to it that there is a folder for the console, so that this builds without node.
+//! Packs the Python SDK, so that a cluster with `inject_sdk: true` needs nothing installed, and
+//! makes sure that a folder for the console exists, so that this crate builds without node.
 
 use std::{
     env,
@@ -13,7 +13,7 @@ use zip::{CompressionMethod, DateTime, ZipWriter, write::SimpleFileOptions};
 
 const SDK: &str = "../../python";
 const PACKAGE: &str = "ray_multicluster_scheduler";
-/// What `make console` builds, and `src/front/http/console.rs` takes in.
+/// `make console` builds this folder; `src/front/http/console.rs` includes it.
 const CONSOLE: &str = "../../console/dist";
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -35,8 +35,8 @@ fn pack_sdk() -> Result<(), Box<dyn Error>> {
         .last_modified_time(DateTime::default())
         .unix_permissions(0o644);
     for file in files {
-        // Each by itself, for beside them every run of Python leaves a `__pycache__`. A new file
-        // alone goes unnoticed, but nothing uses it until another is changed.
+        // Each file is named, not the folder, because every run of Python leaves a `__pycache__` in
+        // it. A new file alone goes unnoticed, but nothing uses it until another file changes.
         println!("cargo::rerun-if-changed={}", file.display());
         zip.start_file(file.strip_prefix(root)?.to_string_lossy(), options)?;
         zip.write_all(&fs::read(&file)?)?;

@@ -1,4 +1,4 @@
-//! The time the core is told.
+//! The clock of the control plane.
 
 use std::{
     sync::Arc,
@@ -9,13 +9,13 @@ use multicluster_types::{Span, Timestamp};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Wall time that never stands still and never goes back. One for all: what a lane
-/// saw and what the core decided must be on the same clock.
+/// Wall time that never stands still and never goes back. Lanes and the core share one clock, so
+/// that their times can be compared.
 ///
-/// It follows the wall clock forward, also over a laptop's sleep, which a monotonic
-/// clock does not see. When the wall clock is set back it goes on at its own pace, so
-/// that no timer waits for the wall clock to catch up. Its own pace is that of the timers:
-/// where a test holds tokio's clock, it holds this one too.
+/// It follows the wall clock forward, also over a laptop's sleep, which a monotonic clock does not
+/// see. When the wall clock is set back, this clock goes on at its own pace, so that no timer waits
+/// for the wall clock to catch up. Its own pace is that of tokio's timers: a test that pauses
+/// tokio's clock pauses this one too.
 #[derive(Debug, Clone)]
 pub(crate) struct Clock(Arc<Mutex<Reading>>);
 
@@ -39,7 +39,7 @@ impl Reading {
     fn advance(&mut self, wall: Timestamp, instant: Instant) -> Timestamp {
         let own = self.time.0.saturating_add(millis(instant.duration_since(self.at)));
         let time = Timestamp(own).max(wall);
-        // Fractions of a millisecond are kept for the next time.
+        // Fractions of a millisecond are kept for the next reading.
         if time > self.time {
             *self = Reading { time, at: instant };
         }

@@ -1,7 +1,7 @@
-//! What reaches clusters.
+//! Everything that talks to Ray clusters.
 //!
 //! - `lanes` one per cluster: polls it, sends to it, watches it
-//! - `resolve` what one cluster is sent for one job
+//! - `resolve` builds the request that one cluster is sent for one job
 //! - `sdk` the Python SDK, for clusters that have not installed it
 
 pub(crate) mod lanes;

@@ -1,8 +1,8 @@
-//! The engine: one loop that feeds the core, makes what came out durable, and lets it happen.
+//! The engine: one loop that feeds the core, makes its output durable, and then performs it.
 //!
 //! - `driver` input → core → commit → effects
-//! - `off_thread` work that would hold up requests
-//! - `events` what happened, for watchers · `samples` how things stood in the last hour
+//! - `off_thread` runs work that would delay requests
+//! - `events` what happened, for watchers · `samples` the last hour
 
 pub(crate) mod driver;
 pub(crate) mod events;

@@ -1,10 +1,10 @@
-//! What callers reach: both APIs and the console, who may ask for what, and how much at once.
+//! Everything that callers reach: both APIs and the console, access control, and bounds.
 //!
 //! - `http` routes, bodies, views · `plane` the handle that routes hold
-//! - `logs` what a job printed, from its cluster or from our copy
-//! - `submission` what a caller asked for, checked
+//! - `logs` the output of a job, from its cluster or from our copy
+//! - `submission` checks submissions
 //! - `reload` the configuration, read again
-//! - `access` who may ask for what · `bounds` how much at once · `usage` whether anyone is served
+//! - `access` who may do what · `bounds` how much at once · `usage` whether anyone is served
 
 pub(crate) mod access;
 pub(crate) mod bounds;

@@ -1,11 +1,11 @@
-//! The control plane: three rooms and a porch. Imports go one way, from top to bottom;
-//! `tests/rooms.rs` checks it.
+//! The control plane in three rooms, and the process around them. Imports go one way, from top to
+//! bottom; `tests/rooms.rs` checks that.
 //!
 //! ```text
 //! process    start, reload, stop, listen
-//! front      what callers reach: HTTP, access, bounds, submission
+//! front      everything that callers reach: HTTP, access, bounds, submission
 //! engine     the one loop: input → core → commit → effects; events, logs, samples
-//! clusters   what reaches clusters: lanes, resolution
+//! clusters   everything that talks to clusters: lanes, resolution
 //! problem · redact · metrics · clock · stamp    used by all
 //! ```
 

@@ -1,12 +1,12 @@
-//! What is counted and measured.
+//! Counters and measurements.
 //!
-//! Counters and histograms are kept here and fed by those who do things; what there *is*
-//! (clusters, queues) is looked up when somebody asks. Nothing is global, and nothing is
-//! labelled by job: the number of series is bounded by clusters, routes and reasons.
+//! Counters and histograms are kept here and fed where things happen; gauges (clusters, queues) are
+//! looked up for each scrape. Nothing is global, and nothing is labelled by job: the number of
+//! series is bounded by clusters, routes and reasons.
 //!
-//! - `catalogue` every metric: name, type, help, labels; `docs/metrics.md` is made of it
-//! - `series` where the numbers are kept · `page` how they are written down
-//! - `process` what the kernel says about us
+//! - `catalogue` every metric: name, type, help, labels; `docs/metrics.md` is generated from it
+//! - `series` where the numbers are kept · `page` how they are written
+//! - `process` the kernel's figures about this process
 
 mod catalogue;
 mod page;
@@ -28,15 +28,15 @@ use prometheus_client::metrics::counter::Counter;
 
 use series::{Cluster, Series};
 
-/// Shared by everything that measures. Cheap to clone; the hooks below are on the hot
-/// path and allocate nothing for a cluster or a route that was seen before.
+/// Shared by everything that measures. Cheap to clone. The methods below are on the hot path and
+/// allocate nothing for a cluster or a route that was seen before.
 #[derive(Clone, Default)]
 pub struct Metrics {
     series: Arc<Series>,
 }
 
 impl Metrics {
-    /// A transaction of so many changes was made durable.
+    /// A transaction with this many changes was made durable.
     pub(crate) fn committed(&self, took: Duration, changes: usize) {
         self.series.commit.observe(took.as_secs_f64());
         #[expect(clippy::cast_precision_loss, reason = "a histogram; no transaction has 2^53 changes")]
@@ -48,7 +48,7 @@ impl Metrics {
         self.series.cluster(&decision.cluster, |cluster| cluster.placed.inc());
     }
 
-    /// A job or a cluster changed. `core` is as it is after that.
+    /// A job or a cluster changed. `core` is the state after that.
     pub(crate) fn happened(&self, event: &Event, core: &Core) {
         match event {
             Event::Job { job, at, state, cluster, attempt, message } => {
@@ -56,14 +56,15 @@ impl Metrics {
                 let record = core.job(job);
                 let kind = record.map_or(Kind::Job, |record| record.work.kind);
                 match state {
-                    // One that waits again says what went wrong, be it in the same moment.
+                    // A job that is queued again has a message, even if that happens in the same
+                    // millisecond.
                     State::Queued
                         if message.is_none() && record.is_some_and(|record| record.submitted_at == *at) =>
                     {
                         self.series.accepted[kind as usize].inc();
                     }
-                    // Sent again, or told again because it is being stopped: only the first
-                    // moment of the first attempt ends the wait.
+                    // The event repeats when the job is sent again or is being stopped. Only the
+                    // first event of the first attempt ends the wait.
                     State::Dispatching if *attempt == Some(Attempt::FIRST) => {
                         let Some((record, cluster)) = record.zip(cluster.as_ref()) else { return };
                         if record.live().is_some_and(|live| live.dispatched_at == *at) {
@@ -71,7 +72,8 @@ impl Metrics {
                             self.series.cluster(cluster, |cluster| cluster.waited(kind, waited));
                         }
                     }
-                    // Told again when it is found after a loss, or is being stopped.
+                    // The event repeats when the job is found again after a loss, or is being
+                    // stopped.
                     State::Running if record.and_then(|record| record.live()?.running_at()) == Some(*at) => {
                         self.series.started[kind as usize].inc();
                     }
@@ -86,7 +88,7 @@ impl Metrics {
         }
     }
 
-    /// One attempt is over. Called for every `Write::Attempt`.
+    /// One attempt ended. Called for every `Write::Attempt`.
     pub(crate) fn attempted(&self, attempt: &AttemptRecord, core: &Core) {
         if let Some(running_at) = attempt.live.running_at() {
             let kind = kind_of(&attempt.job, core);
@@ -95,12 +97,12 @@ impl Metrics {
         }
     }
 
-    /// The scheduler tried a change that a job cannot undergo.
+    /// The scheduler tried a change that is not possible for the job.
     pub(crate) fn impossible(&self) {
         self.series.impossible.inc();
     }
 
-    /// The scheduler looked at its queues.
+    /// The scheduler went through its queues.
     pub(crate) fn cycled(&self, cycle: &CycleStats) {
         let series = &self.series;
         series.cycles.inc();
@@ -112,23 +114,23 @@ impl Metrics {
         }
     }
 
-    /// A submit request to a cluster came to an end.
+    /// A submit request to a cluster ended.
     pub(crate) fn dispatched(&self, cluster: &ClusterName, outcome: &'static str, took: Duration) {
         self.series.cluster(cluster, |cluster| cluster.dispatched(outcome, took.as_secs_f64()));
     }
 
-    /// A poll of a cluster came to an end.
+    /// A poll of a cluster ended.
     pub(crate) fn polled(&self, cluster: &ClusterName, answered: bool, took: Duration) {
         self.series.cluster(cluster, |cluster| cluster.polled(answered, took.as_secs_f64()));
     }
 
-    /// A request was answered. `route` is the router's template, never a path somebody
-    /// sent; `None` if no route matched.
+    /// A request was answered. `route` is the router's template, never a path from a caller; `None`
+    /// if no route matched.
     pub(crate) fn api(&self, route: Option<&str>, method: &http::Method, status: u16, took: Duration) {
         self.series.api(route.unwrap_or("unmatched"), method, status, took.as_secs_f64());
     }
 
-    /// Somebody was turned away.
+    /// A request or connection was refused.
     pub(crate) fn shed(&self, shed: Shed) {
         self.series.shed[shed as usize].inc();
     }
@@ -139,7 +141,7 @@ impl Metrics {
         Tailing(Arc::clone(&self.series))
     }
 
-    /// What happened in all, since the control plane started.
+    /// The totals since the control plane started.
     pub(crate) fn totals(&self) -> Totals {
         let sum = |counters: &[Counter]| counters.iter().map(Counter::get).sum();
         let entered = |state: State| self.series.entered[state as usize].get();
@@ -152,7 +154,7 @@ impl Metrics {
         }
     }
 
-    /// Everything, as Prometheus reads it.
+    /// All metrics in the format of Prometheus.
     pub(crate) fn render(&self, seen: Seen) -> String {
         page::render(Arc::clone(&self.series), seen)
     }
@@ -165,7 +167,7 @@ impl Metrics {
     }
 }
 
-/// How often each of these happened, whatever the kind and wherever.
+/// How often each of these happened, over all kinds and clusters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(crate) submitted: u64,
@@ -176,7 +178,7 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// What came on top of these.
+    /// The difference to earlier totals.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             submitted: self.submitted - before.submitted,

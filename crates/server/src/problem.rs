@@ -1,5 +1,4 @@
-//! How the HTTP side says no: one value, rendered as JSON here and as text for Ray's
-//! clients.
+//! Errors of the HTTP side: one value, rendered as JSON for our API and as text for Ray's clients.
 
 use std::{fmt, time::Duration};
 
@@ -16,19 +15,19 @@ use multicluster_store::StoreError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
-    /// A stable word, of [`codes::ALL`].
+    /// A stable word from [`codes::ALL`].
     pub(crate) code: &'static str,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
-    /// When to come back, if that is known.
+    /// When to try again, if known.
     retry_after: Option<Duration>,
 }
 
-/// How our errors carry their hint.
+/// Separates a message of ours from its hint.
 pub(crate) const HINT: &str = "\n  hint: ";
 
 impl Problem {
-    /// With the hint that comes with the code.
+    /// A problem with the code's own hint.
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
         Self {
             status: StatusCode::from_u16(code.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
@@ -39,7 +38,7 @@ impl Problem {
         }
     }
 
-    /// From an error of ours, whose text says what to do after `hint:`.
+    /// From an error of ours, whose text has a hint after `hint:`.
     pub(crate) fn told(code: Code, error: &impl fmt::Display) -> Self {
         let text = error.to_string();
         match text.split_once(HINT) {
@@ -48,23 +47,22 @@ impl Problem {
         }
     }
 
-    /// With a better hint.
+    /// Replaces the hint.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// It may go well after so long.
+    /// A retry after this time may succeed.
     pub(crate) fn retry_after(self, wait: Duration) -> Self {
         Self { retry_after: Some(wait), ..self }
     }
 
-    /// Named in front: which field or which item is meant.
+    /// Puts the field or item that is meant in front of the message.
     pub(crate) fn about(self, what: impl fmt::Display) -> Self {
         Self { message: format!("{what}: {}", self.message), ..self }
     }
 
-    /// Where a name stands in the address, not knowing it is a 404; where it stands in
-    /// a job, the job is at fault.
+    /// An unknown name in the path is a 404; an unknown name in a job is an error of the job.
     pub(crate) fn in_submission(self) -> Self {
         let is_ours = self.code == codes::UNKNOWN_CLUSTER.word;
         Self { status: if is_ours { StatusCode::BAD_REQUEST } else { self.status }, ..self }
@@ -75,7 +73,7 @@ impl Problem {
         ErrorBody { code: self.code.to_owned(), message: self.message.clone(), hint: self.hint.clone() }
     }
 
-    /// As Ray's clients show it: they print the body as it is.
+    /// For Ray's clients, which print the body as it is.
     pub(crate) fn into_text_response(self) -> Response {
         let text = self.to_string();
         self.respond("text/plain; charset=utf-8", text)
@@ -87,7 +85,7 @@ impl Problem {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
         if let Some(wait) = self.retry_after {
-            // Whole seconds; who comes back too early is sent away once more.
+            // Whole seconds, rounded up; a client that comes back too early is refused again.
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             headers.insert(header::RETRY_AFTER, seconds.max(1).into());
         }
@@ -95,8 +93,8 @@ impl Problem {
     }
 }
 
-/// Whoever is turned away for now is told when to come back, whichever way it was said: a full
-/// queue empties as clusters take work; anything else takes a moment.
+/// Every refusal that is temporary says when to try again, whatever its source: a full queue
+/// empties as clusters accept work, and anything else takes a moment.
 pub(crate) fn say_when(status: StatusCode, headers: &mut HeaderMap) {
     let seconds = match status {
         StatusCode::TOO_MANY_REQUESTS => "5",

@@ -55,38 +55,38 @@ use crate::{
     metrics::Metrics,
 };
 
-/// How to serve.
+/// The options of `serve`.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// `cluster.yaml`.
     pub config: PathBuf,
-    /// Where to listen.
+    /// The address to listen on.
     pub listen: SocketAddr,
-    /// Where everything durable is.
+    /// The state directory.
     pub state_dir: PathBuf,
-    /// Names under which it is asked, besides the address itself; none: under any, unless the
-    /// address is of loopback.
+    /// Host names by which clients call this control plane, besides the address itself. If empty,
+    /// any name is accepted, unless the address is a loopback address.
     pub names: Vec<String>,
-    /// Speak TLS with this certificate.
+    /// Use TLS with this certificate.
     pub tls: Option<TlsFiles>,
     /// The file of tokens.
     pub tokens: PathBuf,
-    /// There must be some.
+    /// Refuse to start without tokens.
     pub needs_tokens: bool,
-    /// Let anybody who can reach the address do anything.
+    /// Give everyone who can reach the address full access.
     pub insecure: bool,
-    /// End when nobody needed us for so long.
+    /// Exit after being idle for this long.
     pub exit_when_idle: Option<Span>,
 }
 
-/// A control plane that runs, without a listener.
+/// A running control plane without a listener.
 pub struct Started {
-    /// What routes see.
+    /// The handle that routes use.
     pub plane: Plane,
     running: Running,
 }
 
-/// Starts everything but the listener: the driver, and a lane for each cluster.
+/// Starts everything except the listener: the driver, and a lane for each cluster.
 ///
 /// # Errors
 /// When the state cannot be read, or a policy cannot be used.
@@ -96,16 +96,16 @@ pub fn start(config: Config, opened: Opened, config_path: Option<PathBuf>) -> an
     Ok(Started { plane, running })
 }
 
-/// Everything there is to start.
+/// All parts, ready to start.
 pub(crate) struct Assembled {
     pub(crate) plane: Plane,
     pub(crate) parts: Parts,
     pub(crate) commands: mpsc::Receiver<Command>,
-    /// What the driver is told first.
+    /// The first inputs of the driver.
     pub(crate) inputs: Vec<Input>,
 }
 
-/// Puts the parts together; nothing happens before the driver is started.
+/// Puts the parts together; nothing happens until the driver is started.
 pub(crate) fn assemble(
     config: Config,
     mut opened: Opened,
@@ -157,7 +157,7 @@ pub(crate) fn assemble(
 }
 
 impl Started {
-    /// Commits what there is and ends. Jobs on the clusters go on.
+    /// Commits everything and stops. Jobs on the clusters go on.
     ///
     /// # Errors
     /// When the last commit failed.
@@ -170,10 +170,10 @@ impl Started {
     }
 }
 
-/// Serves until a signal says to stop, or nobody needs us any more.
+/// Serves until a signal arrives, or until the control plane has been idle for long enough.
 ///
 /// # Errors
-/// When it cannot start, or the store fails for good.
+/// When the control plane cannot start, or the store fails for good.
 pub async fn serve(options: Options) -> anyhow::Result<()> {
     let config = configuration::read(&options.config)?;
     let access = Access::by_file(&options.tokens, options.tls.is_some())?;
@@ -203,7 +203,7 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     let _watch = reload::watch(&options.config, plane.reloader.clone());
     let signal = stop_signal();
     let notice = notice.put_up()?;
-    // Whoever reads our output may have gone: that is no reason to stop.
+    // A reader of our output that has gone is no reason to stop.
     drop(writeln!(
         std::io::stdout(),
         "ray-multicluster is ready at {scheme}://{address} ({clusters}, {jobs}, state in {})",
@@ -211,7 +211,7 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     ));
     let stop = async {
         end(&plane, signal, options.exit_when_idle).await;
-        // Before the listener closes: who finds the notice finds us.
+        // Before the listener closes, so that a program that finds the notice can connect.
         notice.take_down();
     };
     tokio::select! {
@@ -221,7 +221,7 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     started.stop().await.context("requests without an answer are lost; everything that was answered is kept")
 }
 
-/// Who can reach the address can run anything on the clusters, unless tokens say who may.
+/// Anyone who can reach the address can run anything on the clusters, unless there are tokens.
 fn check_protected(options: &Options, access: &Access) -> anyhow::Result<()> {
     if options.listen.ip().is_loopback() || access.is_on() {
         return Ok(());
@@ -238,7 +238,7 @@ fn check_protected(options: &Options, access: &Access) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where programs on this machine find us. A certificate is for a name.
+/// The URL for programs on this machine. With TLS it has the host name of the certificate.
 fn url(scheme: &str, address: SocketAddr, options: &Options) -> String {
     match options.names.first().filter(|_| options.tls.is_some()) {
         Some(name) => format!("{scheme}://{name}:{}", address.port()),
@@ -246,7 +246,7 @@ fn url(scheme: &str, address: SocketAddr, options: &Options) -> String {
     }
 }
 
-/// One control plane per directory; a second one is told where the first is.
+/// One control plane per directory; the error of a second one names the first one's address.
 fn open_state(dir: &Path) -> anyhow::Result<Opened> {
     let opened = multicluster_store::sqlite::open(dir, multicluster_store::Options::default());
     if let (Err(StoreError::InUse { path }), Some(Notice { address, pid, .. })) = (&opened, Notice::read(dir))
@@ -260,7 +260,7 @@ fn open_state(dir: &Path) -> anyhow::Result<Opened> {
     opened.with_context(|| format!("cannot use the state directory {}", dir.display()))
 }
 
-/// Comes to an end when we should.
+/// Completes when the control plane should stop.
 async fn end(plane: &Plane, signal: impl Future<Output = ()>, exit_when_idle: Option<Span>) {
     let unused = async {
         match exit_when_idle {
@@ -281,14 +281,14 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Comes to an end when the driver does by itself.
+/// Completes when the driver ends because of a failure.
 async fn failed(running: &Running) {
     while !running.has_ended() {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }
 
-/// Signals are ours to take from the moment this returns; the future ends with the first.
+/// From the moment this returns, signals no longer end the process; the future ends with the first.
 fn stop_signal() -> impl Future<Output = ()> {
     let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
     async {

@@ -1,6 +1,6 @@
-//! What people may see of a runtime_env or a command. Every answer, log line and event
-//! goes through here. It goes by names and shapes, so it hides too much rather than too
-//! little; what is sent to Ray is never touched.
+//! Removes secrets from runtime_envs and commands. Every answer, log line and event goes through
+//! here. It decides by names and shapes, so it hides too much rather than too little. Requests to
+//! Ray are never changed.
 
 #[cfg(test)]
 mod tests;
@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 use multicluster_types::{ClusterSpec, REDACTED, RuntimeEnv, Secret};
 use serde_json::Value;
 
-/// A copy without secrets: values whose name says they are one, and credentials within
-/// URLs and `NAME=value` texts.
+/// A copy without secrets: values whose name suggests a secret, and credentials within URLs and
+/// `NAME=value` texts.
 pub(crate) fn redact(runtime_env: &RuntimeEnv) -> RuntimeEnv {
     runtime_env.iter().map(|(name, value)| (name.clone(), redact_value(name, value))).collect()
 }
 
-/// The cluster with its secret variables hidden, whatever they are called.
+/// The cluster with its secret variables hidden, whatever their names are.
 pub(crate) fn redact_cluster(spec: &ClusterSpec) -> ClusterSpec {
     let hidden = spec.secret_vars.keys().map(|name| (name.clone(), Secret::new(REDACTED)));
     ClusterSpec { secret_vars: hidden.collect(), ..spec.clone() }
@@ -30,7 +30,7 @@ pub(crate) fn redact_metadata(metadata: &BTreeMap<String, String>) -> BTreeMap<S
     metadata.iter().map(|(name, text)| (name.clone(), shown(name, text))).collect()
 }
 
-/// A command, an option, a message without secrets.
+/// A command, an option or a message without secrets.
 pub(crate) fn redact_text(text: &str) -> String {
     redact_flags(&redact_assignments(&redact_urls(&redact_entries(text))))
 }
@@ -57,7 +57,7 @@ fn redact_list(items: &[Value]) -> Vec<Value> {
     redacted.collect()
 }
 
-/// Words that make a name a secret's.
+/// Words that mark a name as that of a secret.
 const SECRET_WORDS: [&str; 29] = [
     "token",
     "tokens",
@@ -89,15 +89,15 @@ const SECRET_WORDS: [&str; 29] = [
     "jwt",
     "private",
 ];
-/// Found at the end of a word too: `PGPASSWORD`, `GITHUBTOKEN`.
+/// These also count at the end of a word: `PGPASSWORD`, `GITHUBTOKEN`.
 const SECRET_ENDINGS: [&str; 8] =
     ["password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "credentials"];
 
-/// Beside one of these a token is a piece of text: `MAX_TOKENS`, `tokens_per_step`.
+/// Beside one of these words a token is a piece of text: `MAX_TOKENS`, `tokens_per_step`.
 const COUNTS: [&str; 9] = ["max", "min", "num", "count", "limit", "size", "length", "per", "new"];
 
-/// Whether a name looks like a secret's, by its words: `HF_TOKEN`, `apiKey`, `db-password2`.
-/// `TOKENIZERS_PARALLELISM`, `MONKEY` and `PATH` are none.
+/// Whether a name looks like that of a secret, by its words: `HF_TOKEN`, `apiKey`, `db-password2`.
+/// `TOKENIZERS_PARALLELISM`, `MONKEY` and `PATH` do not.
 fn is_secret(name: &str) -> bool {
     let words = words(name);
     let alone = words.len() == 1;
@@ -133,15 +133,15 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// `scheme://user:password@host` without what is before the `@`. For http that may be a
-/// token alone; elsewhere a user without a password is no secret (`ssh://git@host`).
+/// `scheme://user:password@host` without the part before the `@`. For http that part may be a token
+/// alone; elsewhere a user without a password is no secret (`ssh://git@host`).
 fn redact_urls(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(found) = rest.find("://") {
         let (before, after) = rest.split_at(found + 3);
         result.push_str(before);
-        // Up to the next part of the URL, or its end. A password may hold an `@` itself.
+        // Up to the next part of the URL, or its end. A password may contain an `@` itself.
         let end = after
             .find(|c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '"' | '\''))
             .unwrap_or(after.len());
@@ -163,7 +163,7 @@ fn redact_urls(text: &str) -> String {
     result
 }
 
-/// Whether a text ends in `http://` or `https://`, also as in `git+https://`.
+/// Whether a text ends in `http://` or `https://`, also after a prefix as in `git+https://`.
 fn is_http(before: &str) -> bool {
     let ends = |scheme: &str| {
         let start = before.len().checked_sub(scheme.len());
@@ -172,7 +172,7 @@ fn is_http(before: &str) -> bool {
     ends("http://") || ends("https://")
 }
 
-/// `'NAME': 'value'` without the value where the name is a secret's, as Python and JSON write
+/// `'NAME': 'value'` without the value, if the name is that of a secret, as Python and JSON write
 /// it: Ray's messages repeat whole runtime_envs.
 fn redact_entries(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
@@ -201,8 +201,8 @@ fn quoted_name(text: &str) -> Option<&str> {
     Some(&text[text.rfind(quote)? + 1..])
 }
 
-/// The end of a value: of its quotes, or of the text if they were cut off; else before what
-/// comes next.
+/// The end of a value: the closing quote, or the end of the text if it was cut off; without quotes,
+/// the place before the next separator.
 fn entry_end(value: &str) -> usize {
     let slashes = value.len() - value.trim_start_matches('\\').len();
     let Some(quote) = value[slashes..].chars().next().filter(|c| matches!(c, '"' | '\'')) else {
@@ -215,7 +215,7 @@ fn entry_end(value: &str) -> usize {
     for (at, char) in value[begin..].char_indices() {
         match char {
             '\\' => before += 1,
-            // More backslashes than at the beginning: a quote within the value.
+            // With more backslashes than at the beginning, this is a quote within the value.
             _ if char == quote && before <= slashes => return begin + at + 1,
             _ => before = 0,
         }
@@ -223,7 +223,7 @@ fn entry_end(value: &str) -> usize {
     value.len()
 }
 
-/// `NAME=value` without the value where the name is a secret's: `TOKEN=… python x.py`,
+/// `NAME=value` without the value, if the name is that of a secret: `TOKEN=… python x.py`,
 /// `--password=…`, `?sig=…&x=…`.
 fn redact_assignments(text: &str) -> String {
     let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
@@ -248,7 +248,7 @@ fn redact_assignments(text: &str) -> String {
     result
 }
 
-/// The word after a flag that asks for a secret: `--token …`, and `Bearer …` of a header.
+/// Hides the word after a flag for a secret: `--token …`, and `Bearer …` of a header.
 fn redact_flags(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
@@ -274,8 +274,8 @@ fn is_secret_flag(word: &str) -> bool {
     (word.starts_with('-') && !word.contains('=') && is_secret(word)) || word.eq_ignore_ascii_case("bearer")
 }
 
-/// The end of a value as a shell, a URL or a connection string would see it. Quotes run to
-/// their end, or to the text's.
+/// The end of a value as a shell, a URL or a connection string would see it. Quotes run to their
+/// end, or to the end of the text.
 fn value_end(text: &str) -> usize {
     let mut open = None;
     let mut escaped = false;

@@ -1,5 +1,5 @@
-//! Whether a file changed. Looking now and then works on every disk, and also where a file is
-//! replaced through a link, as Kubernetes does.
+//! Whether a file changed. Polling works on every disk, and also if a file is replaced through a
+//! link, as Kubernetes does.
 
 use std::{
     fs,
@@ -8,10 +8,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Between two looks.
+/// Pause between two checks.
 pub(crate) const LOOK: Duration = Duration::from_secs(1);
 
-/// What tells that a file is another one than before; `None`: there is none.
+/// Differs if the file changed or was replaced; `None`: there is no file.
 pub(crate) type Stamp = Option<(SystemTime, u64, u64)>;
 
 pub(crate) fn stamp(path: &Path) -> Stamp {

@@ -1,4 +1,4 @@
-//! The table of bounds in `src/front/README.md` says what the constants say.
+//! The table of bounds in `src/front/README.md` agrees with the constants.
 
 use std::{fs, path::Path};
 

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// From top to bottom: a room imports itself and what is below it. `""` is everything at the root.
+/// From top to bottom: a room imports itself and the rooms below. `""` is everything at the root.
 const ROOMS: [&str; 5] = ["process", "front", "engine", "clusters", ""];
 
 #[test]
@@ -63,7 +63,7 @@ fn room(module: &[String]) -> usize {
     ROOMS.iter().position(|room| module.first().is_some_and(|first| first == room)).unwrap_or(ROOMS.len() - 1)
 }
 
-/// Every path of the crate that is named here: `crate::a::{b, c::d}` are `a::b` and `a::c::d`.
+/// Every path of the crate that is used here: `crate::a::{b, c::d}` are `a::b` and `a::c::d`.
 fn imports(text: &str, here: &[String]) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for (at, _) in text.match_indices("crate::") {
@@ -81,7 +81,7 @@ fn imports(text: &str, here: &[String]) -> Vec<Vec<String>> {
     found
 }
 
-/// Reads one tree of a `use` and returns what follows it.
+/// Reads one tree of a `use` and returns the text after it.
 fn expand<'a>(text: &'a str, base: &mut Vec<String>, found: &mut Vec<Vec<String>>) -> &'a str {
     let text = text.trim_start();
     if let Some(mut rest) = text.strip_prefix('{') {
@@ -90,7 +90,7 @@ fn expand<'a>(text: &'a str, base: &mut Vec<String>, found: &mut Vec<Vec<String>
             if let Some(rest) = rest.strip_prefix('}') {
                 return rest;
             }
-            // `as another` is of no interest.
+            // `as another` is ignored.
             rest = expand(rest, &mut base.clone(), found).trim_start_matches(|c| c != ',' && c != '}');
             assert!(!rest.is_empty(), "a tree that does not end");
         }

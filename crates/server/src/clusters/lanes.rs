@@ -1,5 +1,5 @@
 //! One lane per cluster: its own connections, timeouts, polls, dispatches and watch.
-//! A hung or slow cluster delays nobody else.
+//! A hung or slow cluster does not delay the others.
 
 mod dispatch;
 mod lane;
@@ -25,53 +25,52 @@ use tokio::{
 
 use crate::{clock::Clock, metrics::Metrics};
 
-/// The engine, as lanes know it. `None`: it has stopped.
+/// The engine, as lanes see it. `None`: the engine has stopped.
 pub(crate) trait Engine: Send + Sync {
-    /// Tells it something, which does not get lost.
+    /// Sends the engine a message, which does not get lost.
     fn tell(&self, word: Word) -> BoxFuture<'_, Option<()>>;
-    /// Looks at the core between two inputs. Keep it short: everything else waits.
+    /// Looks at the core between two inputs. Keep the look short: everything else waits.
     fn see(&self, look: Box<dyn FnOnce(&Core) + Send>) -> BoxFuture<'_, Option<()>>;
 }
 
-/// What a lane says.
+/// A message from a lane to the engine.
 pub(crate) enum Word {
-    /// What became of something. Void if the lane was replaced meanwhile.
+    /// The outcome of a poll, look or request. Void if the lane was replaced in the meantime.
     Report {
         cluster: ClusterName,
         generation: u64,
         input: Box<Input>,
-        /// What was seen of runs beside that, and had not been seen before.
+        /// New facts about runs, beside the input.
         seen: Vec<(Run, Seen)>,
     },
-    /// Keep this copy.
+    /// A copy of a log, to be stored.
     Logs(Box<LogCopy>),
 }
 
-/// A cluster came, changed or went.
+/// A cluster was added, changed or removed.
 pub(crate) enum LaneChange {
-    /// Run a lane like this; a lane of an earlier generation ends.
+    /// Run a lane for this cluster; a lane of an earlier generation ends.
     Open { spec: Arc<ClusterSpec>, generation: u64 },
-    /// End it.
     Close { cluster: ClusterName },
 }
 
-/// What it takes to perform an effect of the core.
+/// A lane needs this to perform an effect of the core.
 #[derive(Debug, Clone)]
 pub(crate) struct Means {
-    /// Home directories known to the pool.
+    /// Home directories of all clusters in the pool.
     pub(crate) homes: Arc<[Arc<str>]>,
-    /// A submission that does not leave by then does not leave at all: the core has moved on.
+    /// A submission that is not sent by then is not sent at all: the core has moved on.
     pub(crate) leave_by: Instant,
 }
 
-/// What every lane needs.
+/// Shared by all lanes.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) reader: Arc<dyn Reader>,
     pub(crate) packages: Arc<dyn Packages>,
     pub(crate) clock: Clock,
     pub(crate) metrics: Metrics,
-    /// Who we are, for the clusters.
+    /// The id of this control plane, for the marks on its runs.
     pub(crate) plane: Arc<str>,
 }
 
@@ -106,7 +105,7 @@ impl Lanes {
         Self { shared: Arc::new(shared), runtime: runtime::Handle::current(), open: Arc::default() }
     }
 
-    /// A cluster's client, to read its logs; `None` if it is not in the pool.
+    /// The client of a cluster, to read logs; `None` if the cluster is not in the pool.
     #[must_use]
     pub fn client(&self, cluster: &ClusterName) -> Option<RayClient> {
         self.lock().get(cluster)?.client.clone()
@@ -114,7 +113,7 @@ impl Lanes {
 
     pub(crate) fn perform(&self, effect: Effect, means: Means) {
         if let Some(open) = self.lock().get(effect.cluster()) {
-            // A lane that has ended was replaced; the core asks again.
+            // A lane that has ended was replaced; the core will request the effect again.
             drop(open.effects.send((effect, means)));
         }
     }

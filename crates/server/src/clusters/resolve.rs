@@ -1,8 +1,8 @@
-//! What one cluster is sent for one job.
+//! Builds the request that one cluster is sent for one job.
 //!
-//! The cluster is chosen first. Only then, from that cluster's own description and the
-//! job's own request, a fresh value is built; nothing of it is shared with another
-//! dispatch, and neither input is changed. No file, clock or network is touched here.
+//! The cluster is chosen first. Only then is a new value built from that cluster's own description
+//! and the job's own request. It shares nothing with another dispatch, and neither input is
+//! changed. No file, clock or network is touched here.
 //!
 //! ```text
 //! job's runtime_env ─ folders ─ paths translated ─┐
@@ -13,9 +13,9 @@
 //!
 //! - `folders` the packages that stand for the submitter's folders
 //! - `merge` the job's runtime_env laid on the cluster's
-//! - `paths`, `shell` home directories translated, quoting kept
-//! - `packages` names under which our packages go to the cluster
-//! - `ownership` how a run on a cluster is known to be ours
+//! - `paths`, `shell` translate home directories and keep the quoting
+//! - `packages` the names that our packages have on the cluster
+//! - `ownership` how we recognize our runs on a cluster
 //!
 //! `RAY_API_SERVER_ADDRESS` is deliberately not set: it would send a job's own
 //! `ray job` calls to the control plane instead of its cluster. A job that wants the
@@ -53,56 +53,56 @@ pub struct Context<'a> {
     pub homes: &'a [Arc<str>],
     /// The job.
     pub job: &'a JobId,
-    /// Which try.
+    /// The number of the attempt.
     pub attempt: Attempt,
-    /// Which control plane this is: several may share a cluster.
+    /// The control plane that dispatches: several may share a cluster.
     pub plane_id: &'a str,
-    /// When the job was accepted. An id may be used again once its job is forgotten; this
-    /// tells the two lives apart.
+    /// When the job was accepted. An id may be used again once its job is forgotten; this time
+    /// tells the two jobs apart.
     pub submitted_at: Timestamp,
-    /// Our own SDK, for jobs that bring none along.
+    /// Our own SDK, for jobs that bring none.
     pub sdk: Option<&'a SdkPackage>,
 }
 
-/// A request for one cluster, complete but for the packages it needs there.
+/// A complete request for one cluster. The packages it needs may still have to be pushed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resolved {
-    /// Its id on the cluster.
+    /// The run's id on the cluster.
     pub submission_id: SubmissionId,
     /// The shell command.
     pub entrypoint: String,
-    /// As Ray takes it.
+    /// As Ray accepts it.
     pub runtime_env: RuntimeEnv,
-    /// The caller's, and ours.
+    /// The caller's metadata and our mark.
     pub metadata: BTreeMap<String, String>,
-    /// What the entrypoint itself reserves.
+    /// The resources that the entrypoint itself reserves.
     pub reserve: EntrypointResources,
-    /// What must be on the cluster before the request: pushed where it is missing.
+    /// Packages that must be on the cluster before the request; missing ones are pushed.
     pub packages: Vec<PushedPackage>,
 }
 
-/// Why no request can be made of a job. It will not get better by trying again, or
-/// elsewhere: the job fails with this text. Values are not repeated: they may be secrets.
+/// Why no request can be built for a job. Neither a retry nor another cluster would help, so the
+/// job fails with this text. Values are not repeated: they may be secrets.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
-    /// Ray would refuse it, less clearly and later.
+    /// Ray would refuse it too, less clearly and later.
     #[error("runtime_env.{field} is {found}, not {expected}\n  hint: {hint}")]
     WrongType {
-        /// Which field; short.
+        /// The name of the field, shortened.
         field: String,
-        /// What it is.
+        /// The type that was found.
         found: &'static str,
-        /// What it should be.
+        /// The type that Ray expects.
         expected: &'static str,
-        /// What to write.
+        /// How to write it instead.
         hint: &'static str,
     },
-    /// No name for it on the cluster can be made.
+    /// No name for the package on the cluster can be built.
     #[error("the package {uri} has a name that Ray cannot use\n  hint: {hint}")]
     BadPackage {
         /// The start of the URI.
         uri: String,
-        /// What names are fine.
+        /// Which names can be used.
         hint: &'static str,
     },
     /// The record of the job is damaged.
@@ -121,7 +121,7 @@ pub fn homes<'a>(clusters: impl Iterator<Item = &'a ClusterSpec>) -> Arc<[Arc<st
 /// Builds the request of one attempt on one cluster.
 ///
 /// # Errors
-/// When the job's runtime_env, or its packages, cannot be made into something Ray takes.
+/// When the job's runtime_env or its packages cannot be turned into a request that Ray accepts.
 pub fn resolve(context: &Context<'_>, payload: &Payload) -> Result<Resolved, ResolveError> {
     let homes = Homes::new(
         context.cluster.home(),
@@ -136,7 +136,7 @@ pub fn resolve(context: &Context<'_>, payload: &Payload) -> Result<Resolved, Res
 
     let mut pushed = Pushed::default();
     pushed.rename(&mut runtime_env, &payload.packages)?;
-    // Ray refuses any other field beside an image, and an image can hold the SDK itself.
+    // Ray refuses any other field beside an image, and the image can contain the SDK itself.
     if let Some((uri, sha256)) = sdk(context, payload).filter(|_| !merge::has_image(&runtime_env)) {
         pushed.inject(&uri, sha256, &mut runtime_env)?;
     }
@@ -150,8 +150,8 @@ pub fn resolve(context: &Context<'_>, payload: &Payload) -> Result<Resolved, Res
     })
 }
 
-/// The SDK that the job finds on this cluster, as URI and SHA-256: the one that submitted it,
-/// else our own where the cluster's description asks for it.
+/// The SDK that the job finds on this cluster, as URI and SHA-256: the SDK that submitted the job,
+/// else our own if the cluster's description asks for it.
 fn sdk<'a>(context: &Context<'a>, payload: &'a Payload) -> Option<(Cow<'a, str>, &'a str)> {
     let asked = context.cluster.inject_sdk;
     let brought = || payload.packages.get_key_value(payload.sdk.as_deref()?);
@@ -163,8 +163,8 @@ fn sdk<'a>(context: &Context<'a>, payload: &'a Payload) -> Option<(Cow<'a, str>,
     brought.or_else(|| own().map(|sdk| (Cow::Owned(format!("gcs://{}", sdk.name)), sdk.sha256.as_str())))
 }
 
-/// `env_vars` as Ray insists on them, texts only, with the job's whereabouts: those win
-/// over values of the same names that the job was given.
+/// `env_vars` as Ray requires them, text values only, plus the variables that tell a job where it
+/// runs. These win over values of the same names that the job was given.
 fn variables(merged: Option<Value>, context: &Context<'_>) -> Result<Map<String, Value>, ResolveError> {
     let mut variables = match merged {
         None => Map::new(),
@@ -173,12 +173,12 @@ fn variables(merged: Option<Value>, context: &Context<'_>) -> Result<Map<String,
             return Err(wrong_type("env_vars", &other, "a mapping", "write names and texts: {\"A\": \"x\"}"));
         }
     };
-    // From a cluster's description; a job's are gone already.
+    // Nulls in a cluster's description; the merge already removed the job's.
     variables.retain(|_, value| !value.is_null());
     for (name, value) in &mut variables {
         match value {
             Value::String(_) => {}
-            // As YAML, Compose and Kubernetes write them, not as Python would.
+            // Written as in YAML, Compose and Kubernetes, not as Python would.
             Value::Number(_) | Value::Bool(_) => *value = Value::String(value.to_string()),
             other => {
                 let field = format!("env_vars.{}", excerpt(name));
@@ -210,7 +210,7 @@ fn wrong_type(field: &str, value: &Value, expected: &'static str, hint: &'static
     ResolveError::WrongType { field: field.to_owned(), found, expected, hint }
 }
 
-/// The start of something a caller wrote, safe to print.
+/// The start of a caller's text, safe to print.
 fn excerpt(text: &str) -> String {
     text.chars().take(80).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -12,7 +12,7 @@ use tokio::sync::broadcast;
 /// A watcher that falls further behind reads the rest from the store.
 const BACKLOG: usize = 4096;
 
-/// Tells watchers what happened, once it is durable.
+/// Sends events to watchers, once they are durable.
 #[derive(Clone)]
 pub struct Events {
     sender: broadcast::Sender<Arc<StoredEvent>>,
@@ -23,7 +23,7 @@ impl Events {
         Self { sender: broadcast::channel(BACKLOG).0 }
     }
 
-    /// Tells the events among these, now that they are durable.
+    /// Sends the events among these changes, which are durable now.
     pub(crate) fn publish(&self, committed: impl Iterator<Item = Change>) {
         for change in committed {
             let Change::Event(event) = change else { continue };
@@ -34,7 +34,7 @@ impl Events {
         }
     }
 
-    /// Everything from now on.
+    /// Subscribes to all events from now on.
     #[must_use]
     pub fn watch(&self) -> broadcast::Receiver<Arc<StoredEvent>> {
         self.sender.subscribe()
@@ -50,9 +50,10 @@ pub(crate) fn kind(event: &StoredEvent) -> &'static str {
     }
 }
 
-/// Routine is for those who ask; what an operator should see is told to everybody.
+/// Job events are logged at debug level; cluster and policy events, which an operator should see,
+/// at info or warn.
 fn log(event: &StoredEvent) {
-    // Jobs change a hundred thousand times a second at times: nothing is done in vain.
+    // Jobs may change a hundred thousand times a second: do no needless work here.
     if event.job.is_some() && !tracing::enabled!(tracing::Level::DEBUG) {
         return;
     }
@@ -72,8 +73,8 @@ fn log(event: &StoredEvent) {
     }
 }
 
-/// An event as it is served; of a message the line that says it. Written straight to text: there may be a hundred thousand
-/// a second.
+/// An event as it is served; of a message only its main line. Serialized directly to text: there
+/// may be a hundred thousand a second.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Told<'a> {

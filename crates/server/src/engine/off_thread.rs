@@ -1,8 +1,8 @@
-//! Work that would hold up other requests: disks, and milliseconds of pure work.
+//! Runs work that would delay other requests: disk access, and milliseconds of computation.
 
 use super::driver::Failure;
 
-/// Does this on a thread of its own. A panic is a bug, not a reason to ask again.
+/// Runs this on a thread of its own. A panic is a bug, not a reason to retry.
 pub(crate) async fn off_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Failure> {

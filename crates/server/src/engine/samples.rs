@@ -1,8 +1,8 @@
-//! How things stood over the last hour: one sample every 15 s, in memory only.
+//! The state of the pool over the last hour: one sample every 15 s, in memory only.
 //!
-//! What there is comes from the view that `/metrics` shows, what happened from its counters,
-//! so the two never tell different stories. A cluster is in the samples of the moments it was
-//! there: one that is removed goes with the last of them.
+//! The gauges come from the view that `/metrics` shows, the rates from its counters, so the two
+//! always agree. A cluster appears only in samples taken while it was in the pool; a removed
+//! cluster disappears with the last of them.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -23,19 +23,19 @@ use crate::{
 };
 
 const STEP: Duration = Duration::from_secs(15);
-/// An hour of them.
+/// One hour of samples.
 const KEPT: usize = 240;
 
-/// The samples there are. Cheap to clone.
+/// The samples of the last hour. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Samples(Arc<Mutex<Ring>>);
 
 impl Samples {
-    /// Takes one now and one every step, until the driver ends.
+    /// Takes a sample now and one every step, until the driver ends.
     pub(crate) fn keep_taking(&self, driver: Driver, metrics: Metrics, clock: Clock) {
         let samples = self.clone();
         let mut steps = tokio::time::interval(STEP);
-        // A machine that slept takes one when it wakes, not all it missed.
+        // A machine that slept takes one sample when it wakes, not all that it missed.
         steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
         tokio::spawn(async move {
             loop {
@@ -46,7 +46,7 @@ impl Samples {
         });
     }
 
-    /// Those of so long before the last.
+    /// The samples of this span before the latest one.
     pub(crate) fn last(&self, span: Span) -> api::History {
         self.0.lock().last(span)
     }
@@ -55,7 +55,7 @@ impl Samples {
 #[derive(Debug, Default)]
 struct Ring {
     samples: VecDeque<Sample>,
-    /// What had happened in all when the last was taken.
+    /// The counters when the latest sample was taken.
     totals: Totals,
 }
 
@@ -178,7 +178,7 @@ mod tests {
 
     use super::*;
 
-    /// A core and its samples, on a clock of the test's.
+    /// A core and its samples, on a clock that the test controls.
     struct World {
         core: Core,
         metrics: Metrics,
@@ -230,7 +230,7 @@ mod tests {
             self.feed(Input::Submit(Submission { id, work, content: None, parent: None }));
         }
 
-        /// The next sample, one step later.
+        /// Takes the next sample, one step later.
         fn step(&mut self) {
             self.now += 15_000;
             self.ring.take(Timestamp(self.now), &Seen::of(&self.core), self.metrics.totals());
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(mac.cpu, [None, None, Some(0.25), Some(0.25)]);
         assert_eq!(mac.memory, [None, None, Some(0.0), Some(0.0)]);
         assert_eq!(mac.gpu, [None; 4], "of what it has none, no share is in use");
-        // The first is sent at once; the second waits for the 40-second rule.
+        // The first job is sent at once; the second waits for the 40-second rule.
         assert_eq!(mac.live, [None, Some(0), Some(1), Some(1)]);
         assert_eq!(mac.waiting, [None, Some(1), Some(1), Some(0)]);
         assert_eq!(mac.healthy, [None, None, Some(true), Some(false)]);

@@ -1,10 +1,10 @@
-//! Who may ask for what.
+//! Who may do what.
 //!
-//! Without tokens anybody who reaches the address may do anything, which is why that is a
-//! loopback address. With tokens every request but two says who it comes from.
+//! Without tokens, anyone who can reach the address has full access, so the address is a loopback
+//! address. With tokens, every request but two has to identify its caller.
 //!
-//! - `tokens` the file they are in: who, which role, and a hash · `table` which role a route needs
-//! - `sessions` what browsers have instead of a token
+//! - `tokens` the file of tokens: owner, role and a hash · `table` which role a route needs
+//! - `sessions` what browsers use instead of a token
 
 mod sessions;
 mod table;
@@ -38,25 +38,25 @@ use crate::{
     stamp::{LOOK, Stamp, stamp},
 };
 
-/// The cookie that Ray's own dashboard has its token in.
+/// The cookie in which Ray's own dashboard keeps its token.
 const RAYS_COOKIE: &str = "ray-authentication-token";
-/// The cookie of those who logged in.
+/// The session cookie of logged-in browsers.
 pub(crate) const COOKIE: &str = "ray-multicluster-session";
 
-/// What a token is good for.
+/// What a token may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Sees everything, changes nothing.
     Read,
-    /// Submits; sees and stops what is its owner's.
+    /// Submits; sees and stops the work of its owner.
     Submit,
-    /// Everything.
+    /// May do everything.
     Admin,
 }
 
 impl Role {
-    /// As it is written.
+    /// The name of the role.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -76,34 +76,34 @@ impl FromStr for Role {
     }
 }
 
-/// Who a request comes from.
+/// The caller of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Caller {
-    /// Whose work it submits; nobody's in particular where there are no tokens.
+    /// The owner of the work it submits; `None` if there are no tokens.
     pub(crate) owner: Option<Owner>,
     pub(crate) role: Role,
-    /// Which token it showed.
+    /// The token of the request.
     token: Option<Arc<Token>>,
-    /// The session it showed in its place.
+    /// The session that was used in place of the token.
     session: Option<Sha256>,
 }
 
 impl Caller {
-    /// Where there are no tokens.
+    /// Any caller, if there are no tokens.
     pub(crate) const ANYBODY: Caller = Caller { owner: None, role: Role::Admin, token: None, session: None };
 
-    /// Which token it showed; `None` where there are none.
+    /// The token of the request; `None` if there are no tokens.
     pub(crate) fn token(&self) -> Option<&Arc<Token>> {
         self.token.as_ref()
     }
 
-    /// Whose work alone it may see; `None`: everybody's.
+    /// The only owner whose work the caller may see; `None`: it may see all work.
     pub(crate) fn sees_only(&self) -> Option<&Owner> {
         self.owner.as_ref().filter(|_| self.role == Role::Submit)
     }
 
-    /// The name under which a package of its is kept: under nobody else's name can it put
-    /// something, nor take what is there.
+    /// The name under which a package of this caller is stored. A caller can neither store nor read
+    /// a package under the name of another owner.
     pub(crate) fn package(&self, name: &str) -> String {
         match &self.owner {
             Some(owner) => format!("{}-{name}", &Sha256::of(owner.as_str()).as_str()[..16]),
@@ -111,18 +111,18 @@ impl Caller {
         }
     }
 
-    /// May it see and stop what is this owner's?
+    /// Whether the caller may see and stop the work of this owner.
     pub(crate) fn may_see(&self, owner: Option<&Owner>) -> bool {
         self.sees_only().is_none_or(|own| Some(own) == owner)
     }
 }
 
-/// The door: knows the tokens, and notices when their file changes.
+/// Knows the tokens, and notices when their file changes.
 #[derive(Clone)]
 pub(crate) struct Access(Arc<Door>);
 
 struct Door {
-    /// Cookies go over TLS only.
+    /// Cookies are sent over TLS only.
     is_secure: bool,
     path: Option<PathBuf>,
     known: Mutex<Known>,
@@ -130,16 +130,16 @@ struct Door {
 }
 
 struct Known {
-    /// `None`: there are no tokens, and anybody may do anything.
+    /// `None`: there are no tokens, and anyone has full access.
     tokens: Option<HashMap<Sha256, Arc<Token>>>,
     stamp: Stamp,
-    /// Of the file that could not be read: it is tried again and again, and told once.
+    /// The stamp of a file that could not be read: reading is retried, but logged once.
     told: Stamp,
     looked: Instant,
 }
 
 impl Access {
-    /// Lets everybody in.
+    /// Admits everyone.
     pub(crate) fn open() -> Self {
         let known = Known { tokens: None, stamp: None, told: None, looked: Instant::now() };
         Self(Arc::new(Door {
@@ -150,9 +150,8 @@ impl Access {
         }))
     }
 
-    /// With the tokens of a file, if there is one: where all were revoked, nobody gets in. Once
-    /// there was one, a file that is gone revokes all of them, and one that cannot be read changes
-    /// nothing.
+    /// Uses the tokens in a file, if there is one. If all are revoked, no one is admitted. Once the
+    /// file has existed, deleting it revokes all tokens, and an unreadable file changes nothing.
     pub(crate) fn by_file(path: &Path, is_secure: bool) -> anyhow::Result<Self> {
         let stamp = stamp(path);
         let tokens = Tokens::read(path).with_context(|| format!("cannot use {}", path.display()))?;
@@ -165,28 +164,29 @@ impl Access {
         Ok(Self(Arc::new(Door { is_secure, path, known: known.into(), sessions })))
     }
 
-    /// Is TLS spoken?
+    /// Whether connections use TLS.
     pub(crate) fn is_secure(&self) -> bool {
         self.0.is_secure
     }
 
-    /// Are there tokens?
+    /// Whether there are tokens.
     pub(crate) fn is_on(&self) -> bool {
         self.known().tokens.is_some()
     }
 
-    /// Who asks.
+    /// Identifies the caller.
     pub(crate) fn caller(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
         let known = self.known();
         let Some(tokens) = &known.tokens else { return Ok(Caller::ANYBODY) };
         let session = cookie(headers, COOKIE).map(|secret| Sha256::of(&secret));
         let by_session = || self.0.sessions.token(session.as_ref()?);
-        // Ray's cookie comes last: cookies know no ports, and it may be of a dashboard next door.
+        // Ray's cookie comes last: cookies ignore ports, so it may belong to a dashboard on the
+        // same host.
         let given = bearer(headers).map(|token| (Sha256::of(&token), None));
         let given = given.or_else(|| Some((by_session()?, session.clone())));
         let given = given.or_else(|| Some((Sha256::of(&cookie(headers, RAYS_COOKIE)?), None)));
         let Some((hash, session)) = given else {
-            // Ray's words: its clients look for them.
+            // Ray's wording: its clients look for it.
             return Err(Problem::new(codes::NO_TOKEN, "Unauthorized: Missing authentication token"));
         };
         match tokens.get(&hash).filter(|token| token.lives_at(wall())) {
@@ -200,21 +200,20 @@ impl Access {
         }
     }
 
-    /// What somebody who has this token may show in its place; `None` if it is good for nothing.
+    /// Starts a session for this token and returns its secret; `None` if the token is not valid.
     pub(crate) fn log_in(&self, token: &str) -> Option<String> {
         let (hash, known) = (Sha256::of(token), self.known());
         known.tokens.as_ref()?.get(&hash).filter(|token| token.lives_at(wall()))?;
         Some(self.0.sessions.begin(hash))
     }
 
-    /// The session of these headers is over.
+    /// Ends the session in these headers.
     pub(crate) fn log_out(&self, headers: &HeaderMap) {
         cookie(headers, COOKIE).iter().for_each(|secret| self.0.sessions.end(&Sha256::of(secret)));
     }
 
-    /// Comes to an end when the token of this caller is revoked or expires, when its session is
-    /// over, or when the first token closes the door that it came through: what streams to it
-    /// must end, too.
+    /// Completes when the caller's token is revoked or expires, when its session ends, or when the
+    /// first token is created and the caller has none: streams to that caller must end, too.
     pub(crate) async fn shut_out(self, caller: Caller) {
         while self.lets_in(&caller) {
             tokio::time::sleep(LOOK).await;
@@ -260,7 +259,7 @@ impl Known {
                     self.tokens = Some(tokens.by_hash());
                 }
             }
-            // Half written, or broken by hand: those who were known stay.
+            // Half written, or broken by hand: the known tokens stay valid.
             Err(error) if self.told != stamp => {
                 self.told = stamp;
                 tracing::error!(%error, path = %path.display(), "cannot read the tokens; the known ones stay valid");
@@ -270,7 +269,7 @@ impl Known {
     }
 }
 
-/// The token in the headers of a request, in the order in which Ray looks for it.
+/// The token in the headers of a request. The headers are tried in the same order as in Ray.
 fn bearer(headers: &HeaderMap) -> Option<String> {
     let bearer = |name: &str| {
         let text = headers.get(name)?.to_str().ok()?;
@@ -295,7 +294,7 @@ mod tests {
         HeaderMap::from_iter([(header::HeaderName::from_static(name), value.parse().unwrap())])
     }
 
-    /// A file of tokens in a folder of its own, which goes with it.
+    /// A file of tokens in a folder of its own, which is deleted with it.
     struct TokenFile(PathBuf);
 
     fn a_file(name: &str) -> TokenFile {

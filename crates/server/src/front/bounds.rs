@@ -1,8 +1,8 @@
-//! How much may be asked at once. Whoever asks for more is turned away in time, with a word
-//! when to come back, so that there is room for the others; and what is turned away is counted.
+//! How much may be requested at once. Callers that request more are refused in time and told when
+//! to come back, so that there is room for the others. Refusals are counted.
 //!
-//! - `places` so many at a time, of which one owner has a share · `rates` so many a second
-//! - `turns` so many at a time, while others wait for theirs · `bodies` so many bytes
+//! - `places` limits how many at a time, with a share for one owner · `rates` how many a second
+//! - `turns` limits how many at a time, while others wait · `bodies` how many bytes
 
 mod bodies;
 mod places;
@@ -29,39 +29,39 @@ use crate::{
     problem::Problem,
 };
 
-/// Of what is shared by all, one owner gets at most this part.
+/// One owner gets at most this part (1/SHARE) of what all callers share.
 const SHARE: usize = 2;
-/// Followers of the log of one job. Each has a stream of its own from the job's cluster: Ray's
-/// tail begins at the first byte, and what a late follower has missed is kept nowhere else.
+/// Followers of the log of one job. Each has a stream of its own from the job's cluster: Ray's tail
+/// begins at the first byte, and the beginning that a late follower needs is stored nowhere else.
 const FOLLOWERS_OF_A_JOB: usize = 32;
-/// Batches that are received at a time, and those of them that are parsed and checked.
+/// Batches that are received at a time, and how many of them are parsed and checked.
 const BATCHES_RECEIVED: usize = 32;
 const BATCHES_CHECKED: usize = 4;
-/// Bytes of requests in memory at a time, as they come in: however many are sent, and however
-/// slowly. Four of the largest batches, two of one owner.
+/// Bytes of request bodies in memory at a time, however many are sent and however slowly. Four of
+/// the largest batches, two of one owner.
 const BODIES: usize = 256 << 20;
-/// Packages uploaded at a time, each holding a megabyte.
+/// Packages uploaded at a time; each upload holds a megabyte.
 const UPLOADS: usize = 64;
-/// Answers of more than [`LARGE`] on their way at a time: what bounds their memory, however
-/// slowly they are read.
+/// Answers of more than [`LARGE`] being sent at a time. This bounds their memory, however slowly
+/// clients read them.
 const LARGE_ANSWERS: usize = 32;
 const LARGE: u64 = 1 << 20;
-/// Logs followed on one cluster at a time, whose dashboard is one process; more wait for their
-/// turn.
+/// Logs followed on one cluster at a time, because its dashboard is one process. More followers
+/// wait for their turn.
 const TAILS_OF_A_CLUSTER: usize = 128;
-/// Lists and searches, which look at thousands of jobs, read at a time: half of the store's
-/// readers, so that whoever looks at one job need not wait for them.
+/// Lists and searches, which look at thousands of jobs, being read at a time: half of the store's
+/// readers, so that requests for one job need not wait for them.
 const SEARCHES: usize = 2;
 const SEARCH_WITHIN: Duration = Duration::from_secs(15);
-/// Logs, of which all must come to find the end, read at a time.
+/// Logs being read at a time. A log has to be read completely to find its end.
 const LOGS: usize = 8;
 const LOG_WITHIN: Duration = Duration::from_secs(30);
-/// Who may wait for one of these.
+/// Callers that may wait for one of these.
 const IN_LINE: usize = 64;
-/// Before somebody is answered for whom there is no place to wait.
+/// Delay before a caller without a place to wait is answered.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// All of them. Cheap to clone.
+/// All bounds. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Bounds(Arc<Inner>);
 
@@ -85,15 +85,15 @@ struct Inner {
     logs: Turns<Owner>,
 }
 
-/// What somebody has until it is dropped.
+/// A caller's place. It is free again when this is dropped.
 pub(crate) struct Place {
     _of_owner: places::Held<Owner>,
     _of_job: Option<places::Held<JobId>>,
 }
 
 impl Bounds {
-    /// With so many connections. What waits or streams holds one for long: three quarters are for
-    /// those, and the last one is for requests that are answered at once.
+    /// For this many connections. Long polls and streams hold a connection for long: three quarters
+    /// are for them, and the last quarter is for requests that are answered at once.
     pub(crate) fn new(connections: usize, settings: &Settings, metrics: Metrics) -> Self {
         let quarter = (connections / 4).max(1);
         let own = |count: usize| (count / SHARE).max(1);
@@ -120,30 +120,30 @@ impl Bounds {
         }))
     }
 
-    /// These settings are in force now.
+    /// Applies these settings.
     pub(crate) fn set(&self, settings: &Settings) {
         self.0.submits.set(settings.submit_rate);
         *self.0.packages.lock() = (settings.package_store, settings.package_share);
     }
 
-    /// How much room there is for packages of this caller.
+    /// How much room for packages this caller has.
     pub(crate) fn room(&self, caller: &Caller) -> Room {
         let (all, share) = *self.0.packages.lock();
         let own = caller.owner.is_some().then(|| (caller.package(""), all.part(share)));
         Room { all: Some(all.0), own }
     }
 
-    /// Connections at a time.
+    /// The number of connections that may be open at a time.
     pub(crate) fn connections(&self) -> usize {
         self.0.connections
     }
 
-    /// Counts somebody who was turned away.
+    /// Counts a refusal.
     pub(crate) fn count(&self, shed: Shed) {
         self.0.metrics.shed(shed);
     }
 
-    /// This caller submits so many. Those that are not accepted do not count.
+    /// This caller submits `count` jobs, tasks or actors. Those that are not accepted do not count.
     pub(crate) fn submit(&self, caller: &Caller, count: usize) -> Result<Taken, Problem> {
         let Some(token) = caller.token() else { return Ok(Taken::default()) };
         self.0.submits.take(token, count).map_err(|over| {
@@ -160,23 +160,23 @@ impl Bounds {
         })
     }
 
-    /// A request of somebody who need not say who it is.
+    /// A request that needs no token.
     pub(crate) fn stranger(&self) -> Result<Place, Problem> {
         let what = "requests without a token are under way";
         self.enter(&self.0.strangers, &Caller::ANYBODY, Shed::Requests, what)
     }
 
-    /// A request of this caller is under way.
+    /// A place for a request of this caller.
     pub(crate) fn request(&self, caller: &Caller) -> Result<Place, Problem> {
         self.enter(&self.0.requests, caller, Shed::Requests, "requests are under way")
     }
 
-    /// This caller watches what happens.
+    /// A place for a stream of events to this caller.
     pub(crate) fn watch(&self, caller: &Caller) -> Result<Place, Problem> {
         self.last(caller, Shed::Watchers)
     }
 
-    /// This caller follows the log of this job.
+    /// A place to follow the log of this job.
     pub(crate) fn follow(&self, caller: &Caller, job: &JobId) -> Result<Place, Problem> {
         let of_job = self.0.followers_of_jobs.enter(Some(job.clone())).map_err(|_| {
             let message = format!("{FOLLOWERS_OF_A_JOB} clients already follow the log of job {job}");
@@ -186,12 +186,12 @@ impl Bounds {
         Ok(Place { _of_job: Some(of_job), ..place })
     }
 
-    /// A log is followed on this cluster; `None`: too many are, at the moment.
+    /// A place to follow a log on this cluster; `None`: too many are being followed.
     pub(crate) fn tail(&self, cluster: &ClusterName) -> Option<places::Held<ClusterName>> {
         self.0.tails.enter(Some(cluster.clone())).ok()
     }
 
-    /// This caller is kept waiting.
+    /// A place for a long poll of this caller.
     pub(crate) fn wait(&self, caller: &Caller) -> Result<Place, Problem> {
         self.last(caller, Shed::LongPolls)
     }
@@ -200,8 +200,8 @@ impl Bounds {
         self.enter(&self.0.lasting, caller, shed, "streams and waiting requests are open")
     }
 
-    /// The same, for this long. Whoever finds no place is answered with how it stands, and not at
-    /// once: those who ask again and again must not do so all the time.
+    /// A place to wait for this long. Without one, the caller is answered with the current state,
+    /// after a pause: callers that repeat the request must not do so without pause.
     pub(crate) async fn wait_or_look(
         &self,
         caller: &Caller,
@@ -219,27 +219,27 @@ impl Bounds {
         }
     }
 
-    /// This caller sends a batch.
+    /// A place for a batch of this caller.
     pub(crate) fn batch(&self, caller: &Caller) -> Result<Place, Problem> {
         self.enter(&self.0.batches, caller, Shed::Batches, "batches are being sent")
     }
 
-    /// The turn to check a batch: milliseconds of pure work.
+    /// A turn to check a batch, which takes milliseconds of computation.
     pub(crate) async fn check_batch(&self) -> SemaphorePermit<'_> {
         self.0.batches_checked.acquire().await.expect("it is never closed")
     }
 
-    /// The body of a request of this caller, to which it will be added as it comes in.
+    /// Room for the body of a request, which grows as the body comes in.
     pub(crate) fn body(&self, caller: &Caller) -> BodyRoom {
         BodyRoom::new(self, caller)
     }
 
-    /// This caller uploads a package.
+    /// A place for an upload of this caller.
     pub(crate) fn upload(&self, caller: &Caller) -> Result<Place, Problem> {
         self.enter(&self.0.uploads, caller, Shed::Uploads, "packages are being uploaded")
     }
 
-    /// This caller is sent so many bytes: a place, if that is many.
+    /// A place for an answer of this size; `None` if it is small.
     pub(crate) fn answer(&self, caller: &Caller, size: u64) -> Result<Option<Place>, Problem> {
         if size <= LARGE {
             return Ok(None);
@@ -247,29 +247,29 @@ impl Bounds {
         self.stream(caller).map(Some)
     }
 
-    /// This caller is sent more than anybody knows yet.
+    /// A place for an answer whose size is not known in advance.
     pub(crate) fn stream(&self, caller: &Caller) -> Result<Place, Problem> {
         self.enter(&self.0.answers, caller, Shed::LargeAnswers, "large answers are being sent")
     }
 
-    /// This caller looks at many jobs: its turn.
+    /// A turn to look at many jobs.
     pub(crate) async fn search(&self, caller: &Caller) -> Result<Permit, Problem> {
         let turn = self.0.searches.enter(caller.owner.clone()).await;
         turn.map_err(|full| self.full(full, caller, Shed::Searches, "lists are being read"))
     }
 
-    /// The next turn for somebody who has a place already, and is in the middle of it.
+    /// The next turn of a caller that has a place already and is in the middle of its search.
     pub(crate) async fn search_on(&self, caller: &Caller) -> Permit {
         self.0.searches.wait(caller.owner.clone()).await
     }
 
-    /// This caller reads a log: its turn.
+    /// A turn to read a log.
     pub(crate) async fn log(&self, caller: &Caller) -> Result<Permit, Problem> {
         let turn = self.0.logs.enter(caller.owner.clone()).await;
         turn.map_err(|full| self.full(full, caller, Shed::Logs, "logs are being read"))
     }
 
-    /// The next turn for a follower, who has a place already, to read what is left.
+    /// The next turn for a follower, which has a place already, to read the rest of a log.
     pub(crate) async fn rest_of_log(&self) -> Permit {
         self.0.logs.wait(None).await
     }
@@ -279,7 +279,7 @@ impl Bounds {
         self.busy(Shed::Connections, format!("all {} connections are in use", self.connections()))
     }
 
-    /// Too many of the same at once.
+    /// Refuses with "busy" and counts the refusal.
     fn busy(&self, shed: Shed, message: impl Into<String>) -> Problem {
         self.count(shed);
         Problem::new(codes::BUSY, message)

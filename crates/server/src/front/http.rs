@@ -1,4 +1,4 @@
-//! Everything that is asked over HTTP: the native API, Ray's Jobs API, metrics, the console.
+//! Everything that is served over HTTP: the native API, Ray's Jobs API, metrics, the console.
 //!
 //! ```text
 //! request ─ guard (Host, Origin, token, share, panics, latency) ─┬─ native    /v1/…
@@ -43,7 +43,7 @@ use crate::{
     problem::{self, Problem},
 };
 
-/// All routes, for a listener at this address that has these names besides.
+/// All routes, for a listener at this address with these additional names.
 pub(crate) fn router(plane: Plane, address: SocketAddr, names: &[String]) -> Router {
     let guard = Guard {
         hosts: Arc::new(Hosts::at(address, names)),
@@ -72,17 +72,17 @@ struct Guard {
     bounds: Bounds,
 }
 
-/// A request that is let in.
+/// An admitted request.
 struct Admitted {
     caller: Caller,
     place: Option<Place>,
-    /// Of a request that submits one thing.
+    /// Set for a request that submits one job, task or actor.
     taken: Option<Taken>,
 }
 
 impl Guard {
-    /// Who asks, if that may be asked by them, here, from where they are, and there is a place
-    /// for it.
+    /// Identifies the caller and checks that the caller may make this request, from this origin,
+    /// and that there is a place for it.
     async fn admit(
         &self,
         method: &Method,
@@ -110,18 +110,18 @@ impl Guard {
         }
         let (place, mut taken) = (self.bounds.request(&caller)?, None);
         if is_a_submit(method, route) {
-            // Before it counts: it would be refused in any case.
+            // Before the request counts: it would be refused in any case.
             self.driver.disk.check()?;
             taken = Some(self.bounds.submit(&caller, 1)?);
         }
         Ok(Admitted { caller, place: Some(place), taken })
     }
 
-    /// What is somebody else's is, to this caller, not there. Nor is what nobody has yet: made by
-    /// somebody else between this look and the request itself, it would pass.
+    /// Jobs of other owners do not exist for this caller. An id without a job is refused here, too:
+    /// another owner could create that job between this check and the request itself.
     async fn check_owner(&self, caller: &Caller, id: &str) -> Result<(), Problem> {
-        // As it stands in the address. An id needs no escapes, and what is written with some
-        // would be another one further on: to this caller it is not there.
+        // The id as it is written in the path. Ids need no percent-escapes, and an escaped one
+        // would be another id once it is decoded, so it does not exist for this caller.
         if let Ok(job) = JobId::new(id) {
             let (asked, caller) = (job, caller.clone());
             let seen = self.driver.read(move |core| {
@@ -131,7 +131,7 @@ impl Guard {
                 return Ok(());
             }
         }
-        // In the words of Ray, whose clients look for them.
+        // Ray's wording: its clients look for it.
         let shown: String = id.chars().take(128).collect();
         let problem = Problem::new(codes::UNKNOWN_JOB, format!("Job {shown} does not exist"));
         Err(problem.hint("a token of role submit sees the jobs of its owner"))
@@ -159,7 +159,7 @@ async fn watch(State(guard): State<Guard>, request: Request, next: Next) -> Resp
             drop(request);
             render(problem, &uri)
         }
-        // Nothing that a request touches is left half changed: the driver owns all state.
+        // A request leaves nothing half changed: the driver owns all state.
         Ok(Admitted { caller, place, taken }) => {
             request.extensions_mut().insert(caller.clone());
             request.extensions_mut().insert(guard.bounds.clone());
@@ -173,7 +173,7 @@ async fn watch(State(guard): State<Guard>, request: Request, next: Next) -> Resp
             if let Some(taken) = taken {
                 taken.keep(usize::from(response.status().is_success()));
             }
-            // Whoever changed something must hear of it; and batches are few at a time.
+            // A caller that changed something must get the answer, and batches are bounded already.
             let size = if method == Method::GET { response.body().size_hint().lower() } else { 0 };
             match guard.bounds.answer(&caller, size) {
                 Ok(large) => response.map(|answer| body::held(answer, (place, large))),
@@ -189,17 +189,17 @@ async fn watch(State(guard): State<Guard>, request: Request, next: Next) -> Resp
     response
 }
 
-/// What a path has in the place of this word of its template.
+/// The part of a path at the position of this word in its template.
 fn part<'a>(template: &str, path: &'a str, word: &str) -> Option<&'a str> {
     template.split('/').zip(path.split('/')).find(|(this, _)| *this == word).map(|(_, part)| part)
 }
 
-/// Whether this is asked, and answered, however busy we are.
+/// Whether this request is answered however busy the control plane is.
 pub(crate) fn is_sign_of_life(uri: &Uri) -> bool {
     uri.path() == "/healthz"
 }
 
-/// Said by whoever does not even look at the request.
+/// The answer to a request that does not reach the router.
 pub(crate) fn turned_away(problem: Problem, request: Request) -> Response {
     let mut response = render(problem, request.uri());
     let (request, rest) = body::watched(request);
@@ -210,7 +210,8 @@ pub(crate) fn turned_away(problem: Problem, request: Request) -> Response {
     response
 }
 
-/// Ray's clients print the body as it is; ours read JSON; people are shown where to log in.
+/// Ray's clients print the body as it is, our clients read JSON, and browsers are sent to the
+/// login.
 fn render(problem: Problem, uri: &Uri) -> Response {
     if uri.path() == "/" && [codes::NO_TOKEN.word, codes::BAD_TOKEN.word].contains(&problem.code) {
         return Redirect::to("/login").into_response();
@@ -277,7 +278,7 @@ mod tests {
         }
     }
 
-    /// Not even for one that never comes.
+    /// Not even for a body that never comes.
     #[tokio::test]
     async fn an_answer_does_not_wait_for_a_body_that_nobody_reads() {
         let mut router = Router::new().layer(middleware::from_fn_with_state(a_guard(), watch));
@@ -288,7 +289,8 @@ mod tests {
         assert_eq!(answer.expect("at once").unwrap().status(), StatusCode::FORBIDDEN);
     }
 
-    /// However many come without a token: there is room for those who have one, and for signs of life.
+    /// However many requests come without a token, there is room for those with one, and for health
+    /// checks.
     #[tokio::test]
     async fn strangers_have_a_quarter_of_the_room() {
         let guard = a_guard();
@@ -304,7 +306,7 @@ mod tests {
         assert!(ask("/login").await.is_ok());
     }
 
-    /// In whichever form it is said.
+    /// In either form of answer.
     #[tokio::test]
     async fn whoever_is_turned_away_for_now_is_told_when_to_come_back() {
         for code in codes::ALL.iter().copied() {

@@ -1,9 +1,9 @@
-//! What a job printed: from its cluster while that answers, from our own copy (its last
-//! lines) otherwise.
+//! The log of a job: from its cluster while that answers, otherwise from our own copy of its last
+//! lines.
 //!
 //! - here: the log as it is now
 //! - `follow` the log as it is written, over attempts and clusters
-//! - `seam` where the one continues the other
+//! - `seam` joins the two
 
 mod follow;
 mod seam;
@@ -21,7 +21,7 @@ pub(crate) use follow::{Piece, follow};
 
 use crate::{engine::driver::Failure, front::plane::Plane};
 
-/// The longest log that is served in one piece; of a longer one, the end.
+/// The longest log that is served in one piece; of a longer log, only the end is served.
 pub(crate) const LONGEST: usize = 16 << 20;
 /// How long a cluster may take to send a log before our copy is served instead.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -32,10 +32,10 @@ const ALL_LINES: u32 = 1_000_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Lines {
     pub(crate) text: String,
-    /// How many bytes before it were left out; `None` if nobody knows.
+    /// How many bytes before the text were left out; `None` if unknown.
     pub(crate) skipped: Option<u64>,
     pub(crate) source: Source,
-    /// Whose it is; `None` if no attempt was made yet.
+    /// The attempt that printed it; `None` before the first attempt.
     pub(crate) run: Option<Run>,
 }
 
@@ -44,7 +44,7 @@ impl Lines {
         Self { text: String::new(), skipped: Some(0), source: Source::Nowhere, run }
     }
 
-    /// The beginning was left out.
+    /// Whether the beginning was left out.
     pub(crate) fn is_truncated(&self) -> bool {
         self.skipped != Some(0)
     }
@@ -53,7 +53,7 @@ impl Lines {
 /// Where a log was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// Nowhere: nothing has run, or what it printed is lost.
+    /// Nowhere: nothing has run, or the log is lost.
     Nowhere,
     /// On its cluster.
     Cluster,
@@ -62,7 +62,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// A stable word.
+    /// The stable word for this source.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Source::Nowhere => "none",
@@ -79,7 +79,7 @@ pub(crate) struct Run {
     pub(crate) cluster: ClusterName,
 }
 
-/// The last `keep` bytes that a job printed, in its latest attempt or in a given one.
+/// The last `keep` bytes of a job's log, of its latest attempt or of a given one.
 ///
 /// # Errors
 /// When there is no such job; a cluster that does not answer is no error.
@@ -93,9 +93,9 @@ pub(crate) async fn last_lines(
     read(plane, job, run, keep).await
 }
 
-/// What one attempt printed.
+/// Reads the log of one attempt.
 async fn read(plane: &Plane, job: &JobId, run: Run, keep: usize) -> Result<Lines, Failure> {
-    // A run that did not get there is somebody else's, if its id is there.
+    // If the attempt never arrived, a run with its id on the cluster belongs to another submitter.
     if let Some(client) = plane.lanes.client(&run.cluster)
         && has_begun(plane, job, run.attempt).await?
     {
@@ -121,7 +121,7 @@ async fn read(plane: &Plane, job: &JobId, run: Run, keep: usize) -> Result<Lines
     })
 }
 
-/// Has this attempt been seen on its cluster, as ours?
+/// Whether this attempt was seen on its cluster, as ours.
 async fn has_begun(plane: &Plane, job: &JobId, attempt: Attempt) -> Result<bool, Failure> {
     let id = job.clone();
     let place = plane.driver.read(move |core| place(core, &id)).await?;
@@ -136,8 +136,8 @@ async fn has_begun(plane: &Plane, job: &JobId, attempt: Attempt) -> Result<bool,
     Ok(record.is_some_and(|record| record.outcome != AttemptOutcome::NotStarted))
 }
 
-/// Ray's own answer first: it is what its users know. Ray cannot answer for a log that is
-/// not UTF-8, or takes too long for a huge one; the end of the file is there even then.
+/// Ray's own answer first, because its users know it. Ray has no answer for a log that is not
+/// UTF-8, and takes too long for a huge one; the end of the file can be read even then.
 async fn from_cluster(client: &RayClient, id: &str, keep: usize) -> Option<(String, Option<u64>)> {
     match tokio::time::timeout(PATIENCE, client.logs(id, keep)).await {
         Ok(Ok(Some(logs))) => return Some((logs.text, Some(logs.skipped))),
@@ -155,13 +155,13 @@ async fn from_cluster(client: &RayClient, id: &str, keep: usize) -> Option<(Stri
     Some((as_text(String::from_utf8_lossy(&bytes).into_owned()), skipped))
 }
 
-/// A file's content as Ray shows it: Python reads every line end as `\n`, and progress bars
-/// write `\r`.
+/// A file's content as Ray shows it: Python reads every line end as `
+/// `, and progress bars write `\r`.
 fn as_text(content: String) -> String {
     if content.contains('\r') { content.replace("\r\n", "\n").replace('\r', "\n") } else { content }
 }
 
-/// The attempt that is meant, and where it is or was.
+/// The requested attempt and its cluster.
 async fn find_run(plane: &Plane, job: &JobId, attempt: Option<Attempt>) -> Result<Option<Run>, Failure> {
     let id = job.clone();
     let place = plane.driver.read(move |core| place(core, &id)).await?;
@@ -182,18 +182,18 @@ async fn find_run(plane: &Plane, job: &JobId, attempt: Option<Attempt>) -> Resul
     })
 }
 
-/// Where a job is, as far as its log is concerned.
+/// Where a job is, for reading its log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Whereabouts {
     /// In a queue.
     Waiting,
-    /// On a cluster, or on the way there.
+    /// On a cluster, or being sent there.
     On { run: Run, arrived: bool },
-    /// Over. No run: stopped while it waited.
+    /// Over. Without a run: the job was stopped in the queue.
     Ended { run: Option<Run> },
 }
 
-/// `None`: no such job, or one that prints to its caller.
+/// `None`: no such job, or a task or actor, which prints to its caller.
 fn place(core: &Core, job: &JobId) -> Option<Whereabouts> {
     core.job(job).filter(|record| record.work.kind == Kind::Job).map(place_of)
 }

@@ -29,31 +29,31 @@ pub struct Plane {
     pub driver: Driver,
     /// The clusters' clients.
     pub lanes: Lanes,
-    /// What happens.
+    /// Sends events to watchers.
     pub events: Events,
-    /// What is measured.
+    /// The metrics.
     pub metrics: Metrics,
-    /// The callers' files.
+    /// The packages of callers.
     pub packages: Arc<dyn Packages>,
     /// Reads the configuration again.
     pub reloader: Reloader,
-    /// Who we are.
+    /// The id of this control plane.
     pub id: Arc<str>,
-    /// Since when.
+    /// When this control plane started.
     pub started_at: Timestamp,
-    /// How things stood lately.
+    /// The samples of the last hour.
     pub(crate) samples: Samples,
-    /// Who may ask for what.
+    /// Who may do what.
     pub(crate) access: Access,
-    /// How much may be asked at once.
+    /// How much may be requested at once.
     pub(crate) bounds: Bounds,
-    /// Who is being served.
+    /// Which requests are being served.
     pub(crate) usage: Usage,
     pub(crate) reader: Arc<dyn Reader>,
 }
 
 impl Plane {
-    /// Looks up what is committed. Everything that was answered is.
+    /// Reads committed state. Every answered change is committed.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -65,8 +65,8 @@ impl Plane {
         Ok(off_thread(move || look(&*reader)).await??)
     }
 
-    /// The same where many jobs are looked at. The turn is over when the look is, whoever still
-    /// waits for it.
+    /// The same, for reads that look at many jobs. The turn ends when the read does, even if its
+    /// caller has disconnected.
     pub(crate) async fn search<T: Send + 'static>(
         &self,
         turn: Permit,

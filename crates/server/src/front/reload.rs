@@ -1,4 +1,4 @@
-//! The configuration, read again and put into force.
+//! Reads the configuration again and applies it.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,7 +14,7 @@ use crate::engine::{
     off_thread::off_thread,
 };
 
-/// Reads the configuration again when asked.
+/// Reads the configuration again on request.
 #[derive(Clone)]
 pub struct Reloader {
     path: Option<Arc<Path>>,
@@ -22,30 +22,30 @@ pub struct Reloader {
     bounds: Bounds,
 }
 
-/// What a reload came to.
+/// The result of a reload.
 #[derive(Debug, Clone)]
 pub struct Reloaded {
-    /// Clusters in the file.
+    /// The number of clusters in the file.
     pub clusters: usize,
-    /// What is worth a second look.
+    /// Warnings about the file.
     pub warnings: Vec<String>,
 }
 
 /// Why the configuration was not reloaded.
 #[derive(Debug, thiserror::Error)]
 pub enum ReloadError {
-    /// There is nothing to reload.
+    /// There is no file to reload.
     #[error("this control plane was started without a configuration file")]
     NoFile,
     /// The file has errors, with lines and hints.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The file has none by itself, but cannot be put into force.
+    /// The file is valid, but cannot be applied.
     #[error("{}: {failure}", path.display())]
     Failed {
         /// The file.
         path: Arc<Path>,
-        /// Why not.
+        /// Why it cannot be applied.
         failure: Failure,
     },
 }
@@ -60,15 +60,15 @@ impl Reloader {
         self.path.as_deref()
     }
 
-    /// Reads the file and puts it into force, or leaves everything as it is.
+    /// Reads the file and applies it completely, or changes nothing.
     ///
     /// # Errors
-    /// What is wrong with the file, with lines and hints.
+    /// When the file has errors, with lines and hints.
     pub async fn reload(&self) -> Result<Reloaded, ReloadError> {
         let path = self.path.as_ref().ok_or(ReloadError::NoFile)?;
         let failed = |failure| ReloadError::Failed { path: Arc::clone(path), failure };
         let file = Arc::clone(path);
-        // Files may be on a disk that hangs.
+        // The file may be on a disk that hangs.
         let config = off_thread(move || read(&file)).await.map_err(failed)??;
         let clusters = config.clusters.len();
         let warnings = config.warnings.iter().map(ToString::to_string).collect();
@@ -82,7 +82,7 @@ impl Reloader {
 
 /// The file and the environment as they are now.
 pub(crate) fn read(path: &Path) -> Result<Config, ConfigError> {
-    // Other programs' variables may be anything; ours are text.
+    // Variables of other programs may contain anything; ours are text.
     let env = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     multicluster_config::load(path, env)

@@ -1,4 +1,4 @@
-//! Who uses the control plane: one that nobody uses may end, and nobody loses by it.
+//! Tracks whether the control plane is in use: one that is idle may exit without harm.
 
 use std::{
     sync::Arc,
@@ -7,7 +7,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-/// Counts what is being asked. Every request is let in here, or not any more.
+/// Counts requests under way. Every request enters here, until the door is closed.
 #[derive(Debug, Clone)]
 pub(crate) struct Usage(Arc<Mutex<Door>>);
 
@@ -18,7 +18,7 @@ struct Door {
     closed: bool,
 }
 
-/// Somebody is inside: a request, or a stream that outlives it.
+/// A request, or a stream that outlives it, is under way.
 #[derive(Debug)]
 pub(crate) struct Using(Usage);
 
@@ -27,7 +27,7 @@ impl Usage {
         Self(Arc::new(Mutex::new(Door { inside: 0, last_left: Instant::now(), closed: false })))
     }
 
-    /// Lets somebody in; `None` once the door is closed.
+    /// Lets a request in; `None` once the door is closed.
     pub(crate) fn enter(&self) -> Option<Using> {
         let mut door = self.0.lock();
         if door.closed {
@@ -37,8 +37,8 @@ impl Usage {
         Some(Using(self.clone()))
     }
 
-    /// Closes the door for good if nobody was inside for that long. A request comes before
-    /// that and is served to its end, or after it and is turned away: there is no between.
+    /// Closes the door for good if no request was inside for that long. A request either comes
+    /// before that and is served to its end, or comes after it and is refused.
     pub(crate) fn close_if_unused(&self, for_so_long: Duration) -> bool {
         let mut door = self.0.lock();
         door.closed |= door.inside == 0 && door.last_left.elapsed() >= for_so_long;

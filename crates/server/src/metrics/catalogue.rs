@@ -1,11 +1,11 @@
-//! Every metric there is. The page and `docs/metrics.md` are made of this.
+//! Every metric. The page and `docs/metrics.md` are generated from this.
 
 use prometheus_client::{metrics::MetricType, registry::Unit};
 
 /// One metric.
 #[derive(Debug)]
 pub(super) struct Metric {
-    /// Without what the type and the unit add to it.
+    /// Without the suffixes for type and unit.
     pub(super) name: &'static str,
     pub(super) kind: MetricType,
     pub(super) unit: Option<Unit>,
@@ -14,7 +14,7 @@ pub(super) struct Metric {
 }
 
 impl Metric {
-    /// The name to ask Prometheus for.
+    /// The full name, as Prometheus shows it.
     #[cfg(test)]
     pub(super) fn shown(&self) -> String {
         let unit = self.unit.as_ref().map_or(String::new(), |unit| format!("_{}", unit.as_str()));

@@ -1,4 +1,4 @@
-//! Writes the numbers down as Prometheus reads them.
+//! Writes the numbers in the format of Prometheus.
 
 use std::{
     fmt,
@@ -27,11 +27,11 @@ use super::{
     series::{CLASSES, ENDS, METHODS, Series},
 };
 
-/// What there is at one moment.
+/// The state of the pool at one moment.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     now: Timestamp,
-    /// Unless whoever looks knows better.
+    /// True unless the caller sets it.
     pub(crate) is_writable: bool,
     jobs: u64,
     pub(crate) queues: Vec<(QueueName, u32)>,
@@ -94,7 +94,8 @@ impl Page {
         let ended = [("", &self.series.nowhere)].into_iter().chain(places).flat_map(|(name, cluster)| {
             Kind::ALL.iter().flat_map(move |kind| {
                 let counts = &cluster.ends[*kind as usize];
-                // Most pools have jobs only: what never was is not shown of the others.
+                // Most pools have jobs only: for tasks and actors, ends that never happened are not
+                // shown.
                 ENDS.iter()
                     .zip(counts)
                     .map(move |(end, count)| ([kind.as_str(), name, end.as_str()], count.get()))
@@ -257,7 +258,7 @@ fn float(number: u64) -> f64 {
     number as f64
 }
 
-/// Writes one metric after the other. As many label values as the catalogue has labels.
+/// Writes one metric after the other, each with as many label values as the catalogue has labels.
 struct Out<'a>(DescriptorEncoder<'a>);
 
 impl Out<'_> {
@@ -281,7 +282,7 @@ impl Out<'_> {
         self.samples(metric, samples.into_iter().map(|(labels, value)| (labels, ConstGauge::new(value))))
     }
 
-    /// Those that nothing was ever measured of are left out.
+    /// Histograms without a single observation are left out.
     fn histograms<'v, const N: usize>(
         &mut self,
         metric: &'static Metric,

@@ -1,8 +1,8 @@
-//! What the kernel says about this process. Nothing, where there is no `/proc`.
+//! The kernel's figures about this process. Empty on systems without `/proc`.
 
 use std::fs;
 
-/// The kernel counts processor time in hundredths of a second on every Linux there is.
+/// On every Linux, the kernel counts processor time in hundredths of a second.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 #[derive(Debug, Default)]
@@ -29,8 +29,8 @@ impl Process {
     }
 }
 
-/// User and system time. The program's name comes first, in brackets, and may hold
-/// anything: what counts begins after the last one.
+/// User and system time. The program's name comes first, in parentheses, and may contain anything:
+/// the fields begin after the last parenthesis.
 fn cpu_seconds(stat: &str) -> Option<f64> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let user: f64 = fields.next()?.parse().ok()?;

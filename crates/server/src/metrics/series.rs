@@ -13,29 +13,29 @@ use prometheus_client::metrics::{counter::Counter, gauge::Gauge, histogram::Hist
 
 use super::shed::Shed;
 
-/// More routes than any router of ours has: whoever passes paths instead of templates
-/// finds them counted together.
+/// More routes than our router has. If paths were passed instead of templates, the excess would be
+/// counted together.
 const MAX_ROUTES: usize = 256;
 
-/// Seconds from a millisecond to a minute: requests.
+/// Buckets in seconds, from a millisecond to a minute: requests.
 const REQUEST: [f64; 13] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
-/// Seconds from a twentieth of a millisecond to half a minute: disks.
+/// Buckets in seconds, from a twentieth of a millisecond to half a minute: disks.
 const DISK: [f64; 13] =
     [0.00005, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.0, 30.0];
-/// Changes in one transaction.
+/// Buckets of changes in one transaction.
 const CHANGES: [f64; 9] = [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 5000.0, 20_000.0];
-/// Seconds from at once to a day: waiting and running.
+/// Buckets in seconds, from a tenth of a second to a day: waiting and running.
 const LIFE: [f64; 14] =
     [0.1, 0.5, 1.0, 5.0, 15.0, 40.0, 120.0, 300.0, 900.0, 1800.0, 3600.0, 14_400.0, 43_200.0, 86_400.0];
 
-/// How work ends.
+/// The final states of work.
 pub(super) const ENDS: [State; 3] = [State::Succeeded, State::Failed, State::Stopped];
-/// Methods that are told apart.
+/// Methods with a label of their own.
 pub(super) const METHODS: [&str; 6] = ["GET", "POST", "PUT", "DELETE", "PATCH", "other"];
-/// Status classes; the first is for what is none.
+/// Status classes; the first is for all other statuses.
 pub(super) const CLASSES: [&str; 6] = ["other", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// Everything that is counted.
+/// All counters, gauges and histograms.
 #[derive(Debug)]
 pub(super) struct Series {
     pub(super) accepted: [Counter; Kind::ALL.len()],
@@ -51,7 +51,7 @@ pub(super) struct Series {
     pub(super) commit_changes: Histogram,
     pub(super) shed: [Counter; Shed::ALL.len()],
     pub(super) tails: Gauge,
-    /// For what ended before a cluster was chosen.
+    /// For work that ended before a cluster was chosen.
     pub(super) nowhere: Cluster,
     clusters: RwLock<HashMap<ClusterName, Arc<Cluster>>>,
     routes: RwLock<HashMap<Arc<str>, Arc<Route>>>,
@@ -91,8 +91,8 @@ impl Series {
         count(&cluster);
     }
 
-    /// A cluster is in another condition. What was counted of one that is gone goes with
-    /// it: pools whose clusters come and go would grow for ever.
+    /// The state of a cluster changed. The counters of a removed cluster are removed with it:
+    /// otherwise a pool whose clusters come and go would grow forever.
     pub(super) fn changed(&self, name: &ClusterName, change: &ClusterChange) {
         if *change == ClusterChange::Removed {
             self.clusters.write().remove(name);
@@ -115,7 +115,7 @@ impl Series {
         route.0[method][class].get_or_init(|| Histogram::new(REQUEST)).observe(seconds);
     }
 
-    /// Every cluster that something was counted of, by name.
+    /// Every cluster with counters, by name.
     pub(super) fn clusters(&self) -> BTreeMap<ClusterName, Arc<Cluster>> {
         let clusters = self.clusters.read();
         clusters.iter().map(|(name, cluster)| (name.clone(), Arc::clone(cluster))).collect()
@@ -128,7 +128,7 @@ impl Series {
     }
 }
 
-/// What is counted about one cluster. Histograms are made when they are first needed.
+/// The counters of one cluster. Histograms are created when they are first needed.
 #[derive(Debug, Default)]
 pub(super) struct Cluster {
     pub(super) placed: Counter,
@@ -169,6 +169,6 @@ impl Cluster {
     }
 }
 
-/// What is measured about one route: by method, then by status class.
+/// The histograms of one route: by method, then by status class.
 #[derive(Debug, Default)]
 pub(super) struct Route(pub(super) [[OnceLock<Histogram>; CLASSES.len()]; METHODS.len()]);

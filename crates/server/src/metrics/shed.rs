@@ -1,17 +1,17 @@
-//! Why requests are turned away: a label, so a list.
+//! Why requests are refused: a label, so the list is fixed.
 
-/// Why somebody was turned away.
+/// Why a request or connection was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shed {
     /// A token submits too fast.
     SubmitRate,
-    /// A queue has `max_queue`.
+    /// A queue has reached `max_queue`.
     QueueFull,
-    /// The driver does not keep up.
+    /// The driver cannot keep up.
     Overload,
     /// An idle connection was closed for a new one.
     IdleConnection,
-    /// None of the connections was idle.
+    /// All connections were in use, and none was idle.
     Connections,
     /// One owner has too many requests under way.
     Requests,
@@ -54,7 +54,7 @@ impl Shed {
         Shed::Logs,
     ];
 
-    /// A stable word.
+    /// The stable word for the label.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Shed::SubmitRate => "submit_rate",

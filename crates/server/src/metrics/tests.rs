@@ -171,7 +171,7 @@ fn hooks_on_the_hot_path_are_cheap() {
     for _ in 0..100_000 {
         world.metrics.happened(&event, &world.core);
     }
-    // About 10 ms here; a whole second would be all the driver has for 100,000 of them.
+    // About 10 ms here; a whole second is all that the driver has for 100,000 events.
     assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
 }
 

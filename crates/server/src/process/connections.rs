@@ -1,30 +1,30 @@
-//! Who is connected, and which of them ask for nothing at the moment.
+//! The open connections, and which of them are idle.
 //!
-//! When all places are taken, the connection that has been idle for longest is closed for the
-//! new one: whoever opens thousands and says nothing, or never comes to the end of a request's
-//! head, locks nobody out. If none is idle, there are a few spare ones, on which nobody is served
-//! but told to come back.
+//! When all places are taken, the connection that has been idle for longest is closed for the new
+//! one. So a client that opens thousands of connections and sends nothing, or never completes the
+//! head of a request, locks no one out. If no connection is idle, a few spare ones only answer that
+//! the client should come back later.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 
-/// More than there may be, for those who are told so.
+/// Connections beyond the limit, which are only told to come back later.
 const SPARE: usize = 64;
 
-/// All that are open.
+/// All open connections.
 pub(super) struct Connections {
     most: usize,
     open: Mutex<Open>,
-    /// One has left, or is idle.
+    /// A connection was closed or became idle.
     changed: Arc<Notify>,
 }
 
 #[derive(Default)]
 struct Open {
     last: u64,
-    /// By number: those with a place, and the spare ones.
+    /// By number: connections with a place, and spare ones.
     placed: HashMap<u64, Arc<State>>,
     spare: HashMap<u64, Arc<State>>,
 }
@@ -44,20 +44,20 @@ struct State {
 
 struct Doing {
     requests: usize,
-    /// The other end takes less than there is for it.
+    /// The client reads more slowly than we write.
     writing: bool,
-    /// When the last of it ended.
+    /// When the last request or write ended.
     since: Instant,
 }
 
-/// One that is open, until it is dropped.
+/// An open connection, until it is dropped.
 pub(super) struct Connection {
     all: Arc<Connections>,
     number: u64,
     state: Arc<State>,
 }
 
-/// A request of it is under way, until its answer is sent.
+/// A request on this connection is under way, until its answer is sent.
 pub(super) struct Asking(Arc<State>);
 
 impl Connections {
@@ -65,10 +65,10 @@ impl Connections {
         Arc::new(Self { most, open: Mutex::default(), changed: Arc::default() })
     }
 
-    /// A place, once there is one. True: another had to leave for it.
+    /// Waits for a place. True: another connection was closed for it.
     pub(super) async fn enter(self: &Arc<Self>) -> (Connection, bool) {
         loop {
-            // Enabled before the look, so that what changes in between is not missed.
+            // Enabled before the check, so that a change in between is not missed.
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
             for is_spare in [false, true] {
@@ -99,8 +99,8 @@ impl Connections {
         Some(Connection { all: Arc::clone(self), number, state })
     }
 
-    /// Tells one, of the spare ones or of the others, to leave, whose place is free from now on;
-    /// false if all are being served.
+    /// Tells the connection that has been idle for longest, of the spare ones or of the others, to
+    /// close. Its place is free at once. Returns false if all are being served.
     pub(super) fn close_idlest(&self, is_spare: bool) -> bool {
         let mut open = self.open.lock();
         let those = open.those(is_spare);
@@ -121,7 +121,7 @@ impl State {
 }
 
 impl Connection {
-    /// There is no place for it: whatever it asks is refused.
+    /// Whether this is a spare connection: all its requests are refused.
     pub(super) fn is_spare(&self) -> bool {
         self.state.is_spare
     }
@@ -132,7 +132,7 @@ impl Connection {
         Asking(Arc::clone(&self.state))
     }
 
-    /// There is more for the other end than it takes, or no longer.
+    /// Notes whether the client reads more slowly than we write.
     pub(super) fn writes(&self, writing: bool) {
         let mut doing = self.state.doing.lock();
         doing.writing = writing;
@@ -143,7 +143,7 @@ impl Connection {
         }
     }
 
-    /// Comes to an end when it has asked nothing for so long.
+    /// Completes when the connection has been idle for this long.
     pub(super) async fn idle_for(&self, span: Duration) {
         loop {
             let idle = self.state.idle_since().map_or(Duration::ZERO, |since| since.elapsed());
@@ -154,7 +154,7 @@ impl Connection {
         }
     }
 
-    /// Comes to an end when somebody else is to have its place.
+    /// Completes when another connection gets this one's place.
     pub(super) async fn told_to_leave(&self) {
         self.state.leave.notified().await;
     }
@@ -181,7 +181,7 @@ impl Drop for Asking {
 mod tests {
     use super::*;
 
-    /// Is it told to leave?
+    /// Whether the connection was told to close.
     async fn must_leave(connection: &Connection) -> bool {
         tokio::time::timeout(Duration::from_millis(50), connection.told_to_leave()).await.is_ok()
     }

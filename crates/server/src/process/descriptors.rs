@@ -1,16 +1,16 @@
-//! File descriptors: every connection takes one, and so do the files and the clusters.
+//! File descriptors: every connection needs one, and so do files and connections to clusters.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Connections at a time, where there are descriptors enough.
+/// Connections at a time, if there are enough descriptors.
 const MOST: u64 = 4096;
-/// For the store, the clusters, and what else is open.
+/// Reserved for the store, the clusters, and other files.
 const RESERVE: u64 = 512;
-/// A log that is followed has a connection to its cluster besides; and one that is followed over
-/// a WebSocket is no longer counted among the connections.
+/// A followed log needs another connection, to its cluster; and a WebSocket is no longer counted
+/// among the connections.
 const EACH: u64 = 2;
 
-/// How many connections there may be. Asks for more descriptors if there are too few.
+/// How many connections may be open. Raises the limit of descriptors if it is too low.
 pub(super) fn connections() -> usize {
     let wanted = MOST * EACH + RESERVE;
     let limit = getrlimit(Resource::Nofile);
@@ -37,7 +37,7 @@ pub(super) fn connections() -> usize {
 }
 
 fn for_descriptors(descriptors: u64) -> u64 {
-    // Too few for anything: some must do.
+    // At least a few connections, even if there are too few descriptors.
     (descriptors.saturating_sub(RESERVE) / EACH).clamp(32, MOST)
 }
 

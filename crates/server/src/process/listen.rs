@@ -1,4 +1,4 @@
-//! Takes connections, bounded in number and patience.
+//! Accepts connections, bounded in number and time.
 
 use std::{
     convert::Infallible,
@@ -43,22 +43,23 @@ use crate::{
     metrics::Shed,
 };
 
-/// A client gets this long to send the head of a request, from when it is connected or its last
-/// answer was sent: a connection that is idle for longer is closed.
+/// How long a client may take to send the head of a request, from the moment it connects or its
+/// last answer was sent. A connection that is idle for longer is closed.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
-/// A client that takes not a byte of an answer for so long is as good as gone.
+/// A client that reads not a byte of an answer for this long counts as gone.
 const STUCK: Duration = Duration::from_secs(60);
-/// What is under way when we are told to stop gets this long.
+/// When the process stops, requests under way get this long.
 const LAST_REQUESTS: Duration = Duration::from_secs(5);
-/// Out of file descriptors, most likely: soon if one is being closed, later if all are in use.
+/// Most likely we are out of file descriptors: retry soon if a connection is being closed, later if
+/// all are in use.
 const AFTER_AN_ERROR: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(1)];
-/// Between two complaints about that.
+/// Pause between two log lines about that.
 const TELL: Duration = Duration::from_secs(60);
 
-/// The kernel may have taken connections that we have not: they get an answer too.
+/// The kernel may have accepted connections that we have not: they get an answer too.
 const LAST_CONNECTIONS: Duration = Duration::from_millis(1);
 
-/// Serves until `stop` comes to an end; then what is under way is finished.
+/// Serves until `stop` completes; then requests under way are finished.
 pub(super) async fn serve(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
@@ -78,7 +79,7 @@ pub(super) async fn serve(
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
-                // It may last: told now and then.
+                // The error may last, so it is logged now and then.
                 if told.is_none_or(|told: Instant| told.elapsed() > TELL) {
                     told = Some(Instant::now());
                     tracing::warn!(%error, "cannot accept a connection; retrying");
@@ -160,7 +161,7 @@ where
     }
 }
 
-/// The router, for one connection: which is not idle until an answer is sent.
+/// The router for one connection, which is not idle until the answer is sent.
 #[derive(Clone)]
 struct Attended {
     router: Router,
@@ -204,13 +205,13 @@ mod tests {
     use super::*;
     use crate::process::start;
 
-    /// Says this on a connection to a control plane.
+    /// Sends a request on a connection to a control plane.
     async fn say(connection: &mut TcpStream, what: &str, header: &str) {
         let head = format!("{what} HTTP/1.1\r\nhost: localhost\r\n{header}\r\n\r\n");
         connection.write_all(head.as_bytes()).await.unwrap();
     }
 
-    /// The next answer, which is one object; it comes at once.
+    /// The next answer, which is one JSON object and comes at once.
     async fn hear(connection: &mut TcpStream) -> String {
         let mut heard = Vec::new();
         let answer = async {
@@ -222,7 +223,7 @@ mod tests {
         String::from_utf8(heard).unwrap()
     }
 
-    /// The way to a control plane with so many connections.
+    /// The address of a control plane with this many connections.
     async fn listening(connections: usize) -> SocketAddr {
         let file = "clusters: [{name: mac, head_address: '127.0.0.1:1', dashboard: 'http://127.0.0.1:1'}]";
         let config = multicluster_config::parse(file, "test", []).unwrap();
@@ -274,7 +275,8 @@ mod tests {
         assert!(hear(&mut connection).await.starts_with("HTTP/1.1 200"), "the next one is understood");
     }
 
-    /// It will not send what it was not asked for: what comes next would be taken for it.
+    /// The client does not send a body that was not requested: the next request would be mistaken
+    /// for it.
     #[tokio::test]
     async fn whoever_waits_for_our_word_and_is_refused_begins_anew() {
         let mut connection = TcpStream::connect(listening(8).await).await.unwrap();

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use tracing_subscriber::{EnvFilter, fmt, prelude::*};
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// For people.
@@ -25,10 +25,11 @@ impl FromStr for LogFormat {
     }
 }
 
-/// Logs from now on. `filter` is as `tracing` has it: `info`, `debug`, `multicluster_server=debug`.
+/// Starts logging. `filter` has the syntax of `tracing`: `info`, `debug`,
+/// `multicluster_server=debug`.
 ///
 /// # Errors
-/// When the filter cannot be read.
+/// When the filter is not valid.
 pub fn start_logging(format: LogFormat, filter: &str) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(filter)
         .map_err(|error| anyhow::anyhow!("log filter {filter:?}: {error}\n  hint: try info or debug"))?;

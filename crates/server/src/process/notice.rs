@@ -1,5 +1,5 @@
-//! `plane.json` in the state directory: where the control plane of this directory is, for
-//! programs of the same user. It is there while we serve.
+//! `plane.json` in the state directory: the address of the control plane that uses this directory,
+//! for programs of the same user. The file exists while the control plane serves.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 const NAME: &str = "plane.json";
 
-/// What it says.
+/// The content of the file.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Notice {
     pub(super) address: String,
@@ -22,14 +22,14 @@ pub(super) struct Notice {
     config: PathBuf,
 }
 
-/// A notice that is written and hangs nowhere yet.
+/// A notice that is written but not in place yet.
 pub(super) struct Draft {
     path: PathBuf,
     draft: PathBuf,
     text: String,
 }
 
-/// A notice that was put up by us.
+/// A notice that we put in place.
 pub(super) struct PutUp {
     path: PathBuf,
     text: String,
@@ -45,19 +45,19 @@ impl Notice {
         })
     }
 
-    /// What the control plane that has this directory said, if it says anything.
+    /// The notice of the control plane that uses this directory, if there is one.
     pub(super) fn read(state_dir: &Path) -> Option<Self> {
         serde_json::from_slice(&fs::read(state_dir.join(NAME)).ok()?).ok()
     }
 
-    /// One that was left behind by a life that ended badly leads nowhere, or to somebody else.
+    /// Removes a notice left behind by a crash. It leads nowhere, or to another program.
     pub(super) fn take_down_old(state_dir: &Path) -> anyhow::Result<()> {
         let path = state_dir.join(NAME);
         remove(&path).with_context(|| format!("cannot remove {}", path.display()))
     }
 
-    /// Only for our user's eyes. Before anything is started: a disk that does not take this takes
-    /// nothing else.
+    /// Readable by our user only. Written before anything is started: if the disk does not accept
+    /// this file, it accepts nothing else.
     pub(super) fn write(&self, state_dir: &Path) -> anyhow::Result<Draft> {
         let (path, draft) = (state_dir.join(NAME), state_dir.join(".plane.json.new"));
         let text = serde_json::to_string(self)? + "\n";
@@ -73,7 +73,7 @@ impl Notice {
 }
 
 impl Draft {
-    /// Whole or not at all.
+    /// Puts the notice in place in one step.
     pub(super) fn put_up(self) -> anyhow::Result<PutUp> {
         let Self { path, draft, text } = self;
         fs::rename(&draft, &path).with_context(|| format!("cannot write {}", path.display()))?;
@@ -82,7 +82,7 @@ impl Draft {
 }
 
 impl PutUp {
-    /// Takes it down, unless it is somebody else's by now.
+    /// Removes the notice, unless another control plane has replaced it.
     pub(super) fn take_down(&self) {
         if fs::read(&self.path).is_ok_and(|found| found == self.text.as_bytes()) {
             drop(fs::remove_file(&self.path));
@@ -90,7 +90,7 @@ impl PutUp {
     }
 }
 
-/// Removes a file that may not be there.
+/// Removes a file if it exists.
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -98,7 +98,7 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// "Every address" is not one that anybody can go to.
+/// Clients cannot connect to an unspecified address such as 0.0.0.0.
 pub(super) fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

@@ -1,5 +1,5 @@
-//! A connection whose other end takes nothing is given up: what is on its way to it would be
-//! kept for ever otherwise.
+//! Gives up connections whose client reads nothing: the data for it would be kept forever
+//! otherwise.
 
 use std::{
     io,
@@ -16,14 +16,14 @@ use tokio::{
 pub(super) struct Patient<S, T> {
     stream: S,
     patience: Duration,
-    /// Told when nothing is taken any more, and when something is again.
+    /// Called when the client stops reading, and when it reads again.
     tell: T,
-    /// Runs while nothing is taken.
+    /// Runs while the client reads nothing.
     stuck: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S, T: Fn(bool)> Patient<S, T> {
-    /// Given up when not a byte is taken for so long.
+    /// The connection fails when not a byte is read for this long.
     pub(super) fn new(stream: S, patience: Duration, tell: T) -> Self {
         Self { stream, patience, tell, stuck: None }
     }

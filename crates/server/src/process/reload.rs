@@ -19,8 +19,8 @@ use crate::{
 /// Editors write a file in several steps.
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// Reloads on SIGHUP, and when the file changes, until the tasks are dropped. SIGHUP is taken when
-/// this returns: otherwise it would end the process.
+/// Reloads on SIGHUP, and when the file changes, until the tasks are dropped. The handler of SIGHUP
+/// is installed when this returns: without it the signal would end the process.
 #[must_use]
 pub(super) fn watch(path: &Path, reloader: Reloader) -> JoinSet<()> {
     let mut tasks = JoinSet::new();

@@ -1,16 +1,18 @@
-//! A day under load, in minutes: does it need more memory or disk at the end than in the morning?
+//! A day under load, in minutes: does the control plane need more memory or disk at the end than in
+//! the morning?
 //!
-//! The whole control plane runs, but for its listener and its two threads: routes, driver, writer,
-//! SQLite, lanes, the clients of Ray and their connections, against fake clusters. All on one thread
-//! whose clock is tokio's, held: when nobody has anything to do, it jumps to the next timer. So a day
-//! is as long as its work, and no time passes while somebody works. Why not a simulation of the lanes
-//! around the driver, which would be quicker still? What leaks is seldom what a simulation would
-//! have: connections, tasks, waiters, buffers.
+//! The whole control plane runs, except for its listener and its two threads: routes, driver,
+//! writer, SQLite, lanes, the clients of Ray and their connections, against fake clusters.
+//! Everything runs on one thread with tokio's paused clock: when there is nothing to do, the clock
+//! jumps to the next timer. So a day takes as long as its work, and no time passes during work. A
+//! simulation of the lanes around the driver would be quicker, but leaks are seldom in the parts
+//! that it would cover: they are in connections, tasks, waiters, buffers.
 //!
-//! The load depends on nothing but the hour, the order in which sockets answer on the kernel.
+//! The load depends only on the hour. The order in which sockets answer depends on the kernel.
 //!
-//! `make soak` runs a day; `make test` half an hour, with all that is kept scaled down likewise, so
-//! that every bound is reached in the first quarter in both. Only on Linux, whose `/proc` is asked.
+//! `make soak` runs a day; `make test` half an hour, with everything that is retained scaled down
+//! likewise, so that both reach every bound in the first quarter. Only on Linux, because it reads
+//! `/proc`.
 
 mod gauge;
 mod people;
@@ -24,12 +26,12 @@ use world::World;
 
 const AN_HOUR: u64 = 3600;
 const A_DAY: u64 = 24 * AN_HOUR;
-/// So many samples are taken, however long it is.
+/// The number of samples, however long the run is.
 const SAMPLES: u64 = 96;
 
 #[test]
 fn a_day_under_load_ends_with_the_memory_and_the_disk_it_began_with() {
-    // In a process of its own: the memory of other tests is none of its business.
+    // In a process of its own, so that the memory of other tests does not count.
     let status = Command::new(env::current_exe().unwrap())
         .args(["soak::hours", "--exact", "--ignored", "--nocapture"])
         .status();

@@ -24,14 +24,14 @@ use crate::stamp::{LOOK, Stamp, stamp};
 /// Where a certificate and its key are, both as PEM.
 #[derive(Debug, Clone)]
 pub struct TlsFiles {
-    /// The certificate, and those that lead to its authority.
+    /// The certificate, followed by its intermediate certificates.
     pub cert: PathBuf,
-    /// Its private key.
+    /// The private key of the certificate.
     pub key: PathBuf,
 }
 
 impl TlsFiles {
-    /// What takes connections with this certificate.
+    /// Accepts TLS connections with this certificate.
     pub(super) fn acceptor(&self) -> anyhow::Result<TlsAcceptor> {
         let (stamps, key) = (self.stamps(), self.read()?);
         let current = Mutex::new(Current { key, stamps, looked: Instant::now() });
@@ -88,7 +88,7 @@ impl Certificate {
                         tracing::info!(cert = %self.files.cert.display(), "the certificate changed");
                         (current.key, current.stamps) = (key, stamps);
                     }
-                    // One of the two is not there yet: the one we have is good for a while.
+                    // One of the two files is not there yet: the current certificate stays in use.
                     Err(error) => {
                         tracing::warn!(error = format!("{error:#}"), "the new certificate cannot be used")
                     }

@@ -1,4 +1,4 @@
-//! Clusters that come, go, restart and talk nonsense.
+//! Clusters that join, leave, restart or answer nonsense.
 
 use std::{sync::Arc, time::Duration};
 
@@ -39,7 +39,7 @@ async fn a_dashboard_that_talks_nonsense_is_unhealthy_and_says_so() {
     }
 }
 
-/// The driver stands still, and its inbox is full for longer than callers are kept waiting.
+/// The driver is blocked, and its inbox is full for longer than callers wait.
 #[tokio::test]
 async fn a_driver_that_does_not_keep_up_loses_no_cluster() {
     let fake = quick("only").await;
@@ -135,7 +135,7 @@ async fn a_moved_dashboard_gets_a_new_lane_and_the_old_one_is_void() {
 async fn a_cluster_with_an_unreachable_dashboard_is_unhealthy_and_nothing_else_is_tried() {
     let decoy = quick("decoy").await;
     let mut world = World::over(&[&decoy]).await;
-    // The head address is a dashboard that answers: it must not be asked.
+    // The head address leads to a dashboard that answers: it must not be used.
     let name = ClusterName::new("gone").unwrap();
     let head = decoy.url().trim_start_matches("http://").to_owned();
     world.clusters.push(ClusterSpec::new(name, Arc::<str>::from(head), "http://127.0.0.1:1"));

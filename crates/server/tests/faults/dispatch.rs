@@ -1,4 +1,4 @@
-//! Whatever happens to a request or to its answer: a job runs once.
+//! Whatever happens to a request or to its answer, a job runs once.
 
 use std::time::{Duration, Instant};
 
@@ -87,7 +87,7 @@ async fn a_cluster_that_hangs_delays_nobody_else() {
         let job = world.submit(runs(&format!("echo {n}")).on("well")).await;
         world.wait_for(&job, State::Succeeded).await;
     }
-    // Each is seen within a watch or two.
+    // The watch notices each within a look or two.
     assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
     hung.clear_faults();
     world.wait_for(&stuck, State::Succeeded).await;

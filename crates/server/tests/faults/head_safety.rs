@@ -1,4 +1,4 @@
-//! Heads that have too much to do, and what is done about it.
+//! Overloaded head nodes, and how they are protected.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use multicluster_types::{ClusterName, JobId, State};
 
 use crate::world::*;
 
-/// A few sweeps: of those there is one in ten seconds at most.
+/// Time for a few sweeps: there is at most one in ten seconds.
 const SWEPT: Duration = Duration::from_secs(60);
 
 async fn view(world: &World, fake: &FakeRay) -> ClusterView {
@@ -22,7 +22,7 @@ async fn a_dashboard_that_becomes_slow_gets_less_to_do_until_jobs_start_well_aga
     let settings = [("dashboard_slow", "500ms"), ("max_starting", "4")];
     let world = World::with(&[&fake], &settings).await;
     assert_eq!(view(&world, &fake).await.starting_limit, 4);
-    // Nobody sees it running, so it is starting for as long.
+    // The job is not seen running, so it counts as starting for as long.
     for look in [Endpoint::List, Endpoint::Job] {
         fake.fault(look, Fault::Status(500, "not now".into()));
     }
@@ -78,7 +78,8 @@ async fn ended_runs_are_deleted_on_their_cluster_and_nobody_elses() {
     world.stop().await;
 }
 
-/// What the watch copied while it ran is not the whole log, and "no such run" is no log at all.
+/// A copy that was taken while the job ran is not the whole log, and "no such run" is no log at
+/// all.
 #[tokio::test]
 async fn no_run_is_deleted_before_the_end_of_its_log_is_copied() {
     let fake = quick("only").await;
@@ -91,7 +92,7 @@ async fn no_run_is_deleted_before_the_end_of_its_log_is_copied() {
     fake.write_log("job", "the end\n");
     fake.finish("job", JobStatus::Succeeded);
     world.wait_for(&job, State::Succeeded).await;
-    // The watch tries once, then each sweep.
+    // The watch tries once, then each sweep tries.
     let asked = fake.request_count(Endpoint::Logs);
     let is_swept = async || fake.request_count(Endpoint::Logs) > asked + 1;
     world.within(SWEPT, "swept in vain".into(), is_swept).await;

@@ -1,4 +1,4 @@
-//! Ids that were used before, by us or by somebody else.
+//! Ids that were used before, by us or by other submitters.
 
 use multicluster_core::Input;
 use multicluster_ray::{Endpoint, RayClient, SubmitRequest, Timeouts};
@@ -11,7 +11,7 @@ use crate::world::*;
 async fn an_id_that_somebody_else_uses_on_the_cluster_is_not_mistaken_for_ours() {
     let fake = quick("only").await;
     let mut world = World::over(&[&fake]).await;
-    // Another control plane runs a job of that id on the same cluster.
+    // Another control plane runs a job with that id on the same cluster.
     let other = World::over(&[&fake]).await;
     let theirs = other.submit(runs("exit 1").id("report")).await;
     other.wait_for(&theirs, State::Failed).await;
@@ -50,7 +50,7 @@ async fn a_forgotten_job_is_deleted_from_its_cluster_too() {
 async fn a_run_that_carries_a_copy_of_our_mark_is_not_ours() {
     let fake = quick("only").await;
     let world = World::over(&[&fake]).await;
-    // So many that they are watched by the list of all.
+    // Enough jobs that the watch uses the list of all jobs.
     let mut jobs = Vec::new();
     for n in 0..8 {
         jobs.push(world.submit(runs("sleep 3600").id(&format!("ours-{n}"))).await);
@@ -64,7 +64,7 @@ async fn a_run_that_carries_a_copy_of_our_mark_is_not_ours() {
     let copy = SubmitRequest { metadata, ..SubmitRequest::new("copy", "exit 1") };
     ray.submit(&copy).await.unwrap();
     fake.wait_for("copy", JobStatus::Failed, SOON).await;
-    // What happens after it is seen; it itself is not.
+    // Later events are seen; the copy itself is not.
     fake.finish("ours-1", JobStatus::Succeeded);
     world.wait_for(&jobs[1], State::Succeeded).await;
     assert_eq!(world.state(&jobs[0]).await, Some(State::Running));
@@ -80,7 +80,7 @@ async fn a_job_may_be_called_like_another_ones_second_attempt() {
     retried.work.retry.max_retries = 1;
     let retried = world.submit(retried).await;
     world.wait_for(&retried, State::Failed).await;
-    // The second attempt found its id in use: it ran under the third.
+    // The second attempt found its id in use, so the job ran under the third.
     assert_eq!(["train", "train-a2", "train-a3"].map(|id| fake.runs(id)), [1, 1, 1]);
     assert_eq!(world.state(&taken).await, Some(State::Succeeded));
 }

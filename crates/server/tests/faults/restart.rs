@@ -1,4 +1,4 @@
-//! The control plane itself ends and starts again.
+//! The control plane itself stops and starts again.
 
 use std::time::Duration;
 

@@ -59,7 +59,7 @@ impl Asks for NewJob {
 }
 
 impl World {
-    /// A control plane over these, quick in everything.
+    /// A control plane over these clusters, with short intervals.
     pub(crate) async fn over(fakes: &[&FakeRay]) -> Self {
         Self::with(fakes, &[]).await
     }
@@ -101,11 +101,11 @@ impl World {
         &self.started.as_ref().expect("it runs").plane
     }
 
-    /// Ends it in an orderly way; jobs go on.
+    /// Stops the control plane in an orderly way; jobs go on.
     pub(crate) async fn stop(&mut self) {
         self.started.take().expect("it runs").stop().await.unwrap();
-        // A process that ends lets go of everything; here, lanes that were ended let go of
-        // the store when they are next looked at.
+        // A process that exits releases everything. Here, lanes that were ended release the store
+        // when the runtime next runs them.
         for _ in 0..500 {
             match sqlite::open(&self.folder, Options::default()) {
                 Err(StoreError::InUse { .. }) => tokio::time::sleep(Duration::from_millis(10)).await,
@@ -148,12 +148,12 @@ impl World {
         .await;
     }
 
-    /// Waits until this is so.
+    /// Waits until this is true.
     pub(crate) async fn until(&self, what: String, is: impl AsyncFnMut() -> bool) {
         self.within(SOON, what, is).await;
     }
 
-    /// For what takes its time.
+    /// The same, with a longer limit.
     pub(crate) async fn within(&self, limit: Duration, what: String, mut is: impl AsyncFnMut() -> bool) {
         let deadline = tokio::time::Instant::now() + limit;
         while !is().await {
@@ -166,7 +166,7 @@ impl World {
         }
     }
 
-    /// Everything there is to say, for a test that fails.
+    /// The whole state, for a test that fails.
     async fn tell(&self) -> String {
         let look = self.plane().driver.read(|core| {
             let jobs: Vec<_> = core
@@ -195,7 +195,7 @@ fn tempdir() -> PathBuf {
     folder
 }
 
-/// How often each job was run, on all clusters together, whatever the attempt.
+/// How often each job ran, on all clusters together, whatever the attempt.
 pub(crate) fn all_runs(fakes: &[&FakeRay]) -> BTreeMap<String, u32> {
     let mut runs = BTreeMap::new();
     for (id, count) in fakes.iter().flat_map(|fake| fake.all_runs()) {

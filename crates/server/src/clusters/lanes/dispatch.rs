@@ -26,10 +26,10 @@ use crate::{
 };
 
 impl Lane {
-    /// Submits, and reports what became of it: exactly once, and nothing leaves after.
+    /// Submits an attempt and reports the outcome exactly once. Nothing is sent after the report.
     pub(super) async fn dispatch(&self, run: Run, means: &Means) {
-        // The core may ask again while the first request is still on its way: that one
-        // will report.
+        // The core may request the dispatch again while the first request is under way. The first
+        // one reports.
         if !self.sending.lock().insert(run.clone()) {
             return;
         }
@@ -60,7 +60,7 @@ impl Lane {
         let _turn = turn.map_err(|_| late())?;
         let resolved = timeout_at(leave_by, self.resolve(run, homes)).await;
         let resolved = resolved.map_err(|_| DispatchOutcome::NotSent("the store is too busy".into()))??;
-        // Nothing has left yet, and if it takes longer than this, nothing will.
+        // Nothing was sent so far. If the packages take longer than this, nothing will be.
         let pushed = timeout_at(leave_by, self.push_packages(&resolved)).await;
         pushed.map_err(|_| late())??;
         let request = SubmitRequest {
@@ -74,7 +74,7 @@ impl Lane {
         }
         let sent = Instant::now();
         let answer = self.client.submit(&request).await;
-        // Nothing stands for: no request was sent.
+        // Zero means that no request was sent.
         *took = sent.elapsed().max(Duration::from_millis(1));
         match answer {
             Ok(_) => Ok(()),
@@ -84,7 +84,7 @@ impl Lane {
         }
     }
 
-    /// The id is there already: ours, by an earlier request, or somebody else's?
+    /// The id exists on the cluster: is it ours, from an earlier request, or another submitter's?
     async fn whose(&self, run: &Run, error: &RayError) -> Result<(), DispatchOutcome> {
         match self.find(run).await {
             Ok(Found::Ours(_)) => Ok(()),
@@ -119,14 +119,15 @@ impl Lane {
             .map_err(|error| DispatchOutcome::Refused(error.to_string().into()))
     }
 
-    /// Ray drops packages that no job uses, so each is checked each time; asking also
-    /// keeps it for the ten minutes that matter.
+    /// Ray drops packages that no job uses, so each package is checked at each dispatch. The check
+    /// also makes Ray keep the package for the next ten minutes.
     async fn push_packages(&self, resolved: &Resolved) -> Result<(), DispatchOutcome> {
         for package in &resolved.packages {
             if self.has(&package.name).await? {
                 continue;
             }
-            // One at a time: a batch needs the same hundred megabytes once, not eight times.
+            // One package at a time: a batch of jobs needs the same hundred megabytes once, not
+            // eight times.
             let _turn = self.pushing.lock().await;
             if !self.has(&package.name).await? {
                 let content = self.content(&package.sha256).await?;
@@ -158,28 +159,29 @@ impl Lane {
                     format!("a package this job needs, {sha256}, is no longer stored; submit the job again");
                 Err(DispatchOutcome::Refused(lost.into()))
             }
-            // Our own trouble, which may pass: no reason to fail a job.
+            // A problem of our own store, which may pass: no reason to fail a job.
             Ok(Err::<_, StoreError>(error)) => Err(DispatchOutcome::NotSent(error.to_string().into())),
             Err(error) => Err(not_done(&error)),
         }
     }
 }
 
-/// Nothing was sent: a bug, which must not look like a restart, or the control plane stops.
+/// Nothing was sent: either a bug, which must not look like a restart, or the control plane is
+/// stopping.
 fn not_done(error: &JoinError) -> DispatchOutcome {
     let bug = "internal error: reading the store panicked; see the log of the control plane";
     let why = if error.is_panic() { bug } else { "the control plane is stopping" };
     DispatchOutcome::NotSent(why.into())
 }
 
-/// A request that can never work is refused everywhere; a cluster that does not want
-/// us (token, proxy) says nothing about the request.
+/// A bad request is refused everywhere, so the job fails. A cluster that rejects us (token, proxy)
+/// does not make the request bad.
 fn refused_or_failed(error: &RayError) -> DispatchOutcome {
     let message = told(error);
     if error.is_refusal() { DispatchOutcome::Refused(message) } else { DispatchOutcome::Failed(message) }
 }
 
-/// Ray repeats what it was sent.
+/// Redacted, because Ray repeats the request in its errors.
 fn told(error: &RayError) -> Message {
     redact_text(&error.to_string()).into()
 }

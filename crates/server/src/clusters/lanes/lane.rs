@@ -1,4 +1,4 @@
-//! One lane: takes effects one by one, performs them side by side.
+//! One lane: receives effects one by one and performs them concurrently.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -16,14 +16,14 @@ use tokio::{
 use super::{Means, Shared, Word, status};
 use crate::clusters::resolve::Ownership;
 
-/// Requests under way to one cluster; Ray itself takes about 55 a second.
+/// Requests under way to one cluster; Ray itself accepts about 55 a second.
 const DISPATCHES: usize = 8;
 const QUESTIONS: usize = 8;
-/// Deletes of forgotten jobs, which nobody waits for.
+/// Deletes of forgotten jobs; no caller waits for them.
 const CHORES: usize = 2;
-/// Logs that are copied at a time.
+/// Logs copied at a time.
 const COPIES: usize = 4;
-/// Ray brings a job back that is deleted right after it ended.
+/// If a job is deleted right after it ended, Ray brings it back.
 const DELETE_AFTER: Duration = Duration::from_secs(3);
 
 pub(super) struct Lane {
@@ -33,16 +33,16 @@ pub(super) struct Lane {
     pub(super) client: RayClient,
     pub(super) spec: latest::Receiver<Arc<ClusterSpec>>,
     pub(super) dispatches: Semaphore,
-    /// Of packages.
+    /// One push of packages at a time.
     pub(super) pushing: Mutex<()>,
     questions: Semaphore,
     chores: Semaphore,
     pub(super) copies: Semaphore,
-    /// Submissions that have not come to an end: nobody can say "not there" of them.
+    /// Submissions under way. A look-up that does not find one of these proves nothing.
     pub(super) sending: SyncMutex<HashSet<Run>>,
-    /// There may be something new to watch.
+    /// There may be new runs to watch.
     pub(super) look: Notify,
-    /// Somebody wants fresh facts.
+    /// Fresh facts were requested.
     pub(super) poll: Notify,
 }
 
@@ -90,7 +90,7 @@ fn connect(spec: &ClusterSpec) -> Result<RayClient, String> {
     RayClient::new(&Endpoint::of(spec)?, Timeouts::default()).map_err(|error| error.to_string())
 }
 
-/// A cluster that cannot even be asked is unhealthy, and says why.
+/// A cluster without a usable client is unhealthy, with the problem as the reason.
 async fn refuse(shared: Arc<Shared>, cluster: ClusterName, generation: u64, problem: String) {
     loop {
         let input = Input::PollFailed { cluster: cluster.clone(), error: problem.as_str().into() };
@@ -103,7 +103,7 @@ async fn refuse(shared: Arc<Shared>, cluster: ClusterName, generation: u64, prob
     }
 }
 
-/// Effects never wait for each other: a stop must not stand behind a slow upload.
+/// Effects never wait for each other: a stop must not queue behind a slow upload.
 async fn perform(lane: Arc<Lane>, mut effects: mpsc::UnboundedReceiver<(Effect, Means)>) {
     let mut under_way = JoinSet::new();
     while let Some((effect, means)) = effects.recv().await {
@@ -127,7 +127,7 @@ async fn perform(lane: Arc<Lane>, mut effects: mpsc::UnboundedReceiver<(Effect, 
     }
 }
 
-/// What a cluster has under the id of one attempt.
+/// The run that a cluster has under the id of one attempt.
 pub(super) enum Found {
     Ours(Box<JobDetails>),
     SomebodyElses,
@@ -135,13 +135,13 @@ pub(super) enum Found {
 }
 
 impl Lane {
-    /// Tells the engine. When it is gone, so are we in a moment.
+    /// Reports to the engine. If the engine has stopped, this lane ends in a moment too.
     pub(super) async fn report(&self, input: Input, seen: Vec<(Run, Seen)>) {
         let (cluster, generation, input) = (self.cluster.clone(), self.generation, Box::new(input));
         let _stopped = self.shared.engine.tell(Word::Report { cluster, generation, input, seen }).await;
     }
 
-    /// What is there under the id of this attempt, and is it this attempt?
+    /// Finds the run under the id of this attempt, and whether it is this attempt.
     pub(super) async fn find(&self, run: &Run) -> Result<Found, RayError> {
         let id = SubmissionId::of(&run.job, run.attempt);
         Ok(match self.client.job(id.as_str()).await? {
@@ -159,8 +159,8 @@ impl Lane {
         })
     }
 
-    /// Which attempt of ours this is, if it is ours. Metadata may be copied to another run; of
-    /// an id there is only one.
+    /// The attempt that this run belongs to, if it is ours. The id is checked too: metadata can be
+    /// copied to another run, but an id exists only once.
     pub(super) fn owner_of(&self, details: &JobDetails) -> Option<Ownership> {
         Ownership::parse(&details.metadata).filter(|owner| {
             *owner.plane == *self.shared.plane
@@ -183,10 +183,10 @@ impl Lane {
                 return Ok((LookupOutcome::Found(status::of(&details)), Some(status::seen(&details))));
             }
             Found::SomebodyElses => LookupOutcome::Taken(status::taken(&self.cluster, run)),
-            // What is on its way may be there in a moment.
+            // The request is under way and may arrive in a moment.
             Found::Nothing if self.is_sending(run) => LookupOutcome::NoAnswer,
-            // Read after the answer: had the head restarted before it, the
-            // answer would be that of the new one.
+            // Read after the answer: if the head node restarted before it, both the answer and this
+            // session are those of the new head.
             Found::Nothing => {
                 LookupOutcome::NotFound { incarnation: self.client.version().await?.session_name }
             }
@@ -213,8 +213,8 @@ impl Lane {
         self.look.notify_one();
     }
 
-    /// Keeps Ray's own list short, and the id free. Best effort: what is left behind is
-    /// told apart from later runs by its metadata.
+    /// Keeps Ray's own list short and the id free. Best effort: the metadata tells runs that are
+    /// left behind from later ones.
     pub(super) async fn forget(&self, run: Run) {
         sleep(DELETE_AFTER).await;
         let Ok(_turn) = self.chores.acquire().await else { return };

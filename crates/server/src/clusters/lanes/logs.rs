@@ -1,4 +1,4 @@
-//! Our own copy of a job's last lines, for when its cluster is gone.
+//! Our own copy of the last lines of a job's log, for when its cluster is gone.
 
 use std::time::Duration;
 
@@ -16,17 +16,17 @@ const LINES: u32 = 1000;
 const TOO_LONG: Duration = Duration::from_secs(15);
 
 impl Lane {
-    /// Takes a copy. If that fails, the one before stays.
+    /// Takes a copy. If that fails, the previous copy stays.
     pub(super) async fn copy_log(&self, run: &Run, details: &JobDetails) {
         let Ok(_turn) = self.copies.acquire().await else { return };
-        // Before it is read, and after the driver has heard what we know of it: a copy that is
-        // not older than the run's end has its last lines.
+        // The time is read before the log, and after the engine received our report of the run. So
+        // a copy that is not older than the run's end contains the last lines.
         let now = self.shared.see(Core::now).await;
         let taken_at = now.unwrap_or_else(|| self.shared.clock.now());
         let id = SubmissionId::of(&run.job, run.attempt);
         let (text, truncated) = match timeout(TOO_LONG, self.end_of_log(id.as_str(), details)).await {
             Ok(Ok(Some(end))) => end,
-            // Deleted meanwhile.
+            // The run was deleted in the meantime.
             Ok(Ok(None)) => return,
             Ok(Err(error)) => {
                 tracing::debug!(cluster = %self.cluster, job = %run.job, %error, "no copy of its log");
@@ -45,8 +45,8 @@ impl Lane {
         let _stopped = self.shared.engine.tell(Word::Logs(Box::new(copy))).await;
     }
 
-    /// The file itself, where Ray says on which node it is: cheap however long it is,
-    /// and whatever bytes it holds. `None` if there is no such run.
+    /// The log file itself, if Ray reports its node: cheap however long it is, and whatever bytes
+    /// it holds. `None` if there is no such run.
     async fn end_of_log(&self, id: &str, details: &JobDetails) -> Result<Option<(String, bool)>, RayError> {
         if let Some(node) = &details.driver_node_id
             && let Ok(Some(bytes)) = self.client.driver_log(id, node, LINES, KEEP).await

@@ -1,4 +1,4 @@
-//! Asks one cluster how it is, for as long as it is in the pool.
+//! Polls one cluster for as long as it is in the pool.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 use super::lane::Lane;
 use crate::clock::span;
 
-/// All requests of one poll together; a cluster that takes longer is not well.
+/// Limit for all requests of one poll together; a cluster that takes longer is unhealthy.
 const TOO_LONG: Duration = Duration::from_secs(15);
 
 pub(super) async fn run(lane: Arc<Lane>) {
@@ -32,12 +32,12 @@ pub(super) async fn run(lane: Arc<Lane>) {
         lane.report(polled, Vec::new()).await;
         let interval = lane.shared.see(|core| core.settings().poll_interval).await;
         let Some(interval) = interval else { return };
-        // Asked for meanwhile: poll again at once.
+        // If fresh facts are requested meanwhile, the next poll starts at once.
         drop(timeout(jittered(Duration::from_millis(interval.0)), lane.poll.notified()).await);
     }
 }
 
-/// Spread by a tenth, so that a hundred clusters are not polled in one moment.
+/// Spread by a tenth, so that a hundred clusters are not polled at the same moment.
 fn jittered(interval: Duration) -> Duration {
     let random = uuid::Uuid::new_v4().as_u128() % 200;
     let share = 0.9 + f64::from(u32::try_from(random).unwrap_or(0)) / 1000.0;

@@ -1,4 +1,4 @@
-//! What Ray says about a job, in the core's words.
+//! Ray's job details in the terms of the core.
 
 use multicluster_core::{Run, RunStatus};
 use multicluster_ray::{JobDetails, JobStatus};
@@ -7,9 +7,9 @@ use multicluster_types::{ClusterName, Message, SubmissionId};
 
 use crate::redact::redact_text;
 
-/// Ray gave up before the entrypoint ran, for want of room: it may be sent elsewhere.
-/// A broken runtime_env is not among them: the job would fail the same way anywhere,
-/// and its owner wants to know now.
+/// Errors with which Ray gave up before the entrypoint ran, for lack of resources: the job may be
+/// sent elsewhere. A broken runtime_env is not among them: the job would fail the same way
+/// anywhere, and its owner wants to know now.
 const NEVER_STARTED: [&str; 2] = ["JOB_SUPERVISOR_ACTOR_START_TIMEOUT", "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE"];
 
 pub(super) fn of(details: &JobDetails) -> RunStatus {
@@ -20,7 +20,7 @@ pub(super) fn of(details: &JobDetails) -> RunStatus {
         JobStatus::Stopped => RunStatus::Stopped,
         JobStatus::Failed => {
             let kind = details.error_type.as_deref().unwrap_or_default();
-            // Ray repeats commands and addresses, and what is in them.
+            // Ray repeats commands and addresses, which may hold secrets.
             let message = details.message.as_ref().map(|message| redact_text(&message.to_string()).into());
             let message = message.unwrap_or_else(|| "Ray gave no reason".into());
             RunStatus::Failed { message, never_started: NEVER_STARTED.contains(&kind) }
@@ -28,7 +28,7 @@ pub(super) fn of(details: &JobDetails) -> RunStatus {
     }
 }
 
-/// What is kept of it beside that: callers are shown it without asking Ray again.
+/// Details that are stored beside the status, to show them to callers without asking Ray again.
 pub(super) fn seen(details: &JobDetails) -> Seen {
     let driver = details.driver_info.clone().map(|driver| SeenDriver {
         id: driver.id.or_else(|| details.job_id.clone()).unwrap_or_default(),

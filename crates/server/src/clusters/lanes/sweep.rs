@@ -1,8 +1,8 @@
-//! Deletes runs of ours on one cluster that ended long enough ago, where `clean_up_after` says
-//! so: Ray keeps every job for good, and reads them all for each list.
+//! Deletes runs of ours on one cluster that ended long enough ago, if `clean_up_after` is set: Ray
+//! keeps every job for good, and reads them all for each list.
 //!
-//! What is there is asked each time, so nothing is remembered, and what a crash left behind is
-//! found as well.
+//! Each sweep reads the cluster's list, so nothing has to be remembered, and runs that a crash left
+//! behind are found as well.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,12 +15,12 @@ use tokio::{task::spawn_blocking, time::sleep};
 
 use super::{lane::Lane, status};
 
-/// Between two sweeps; less if runs are to go sooner than that.
+/// Between two sweeps; less if `clean_up_after` is shorter.
 const EVERY: Duration = Duration::from_secs(60);
-/// Each reads Ray's whole list.
+/// Never more often than this: each sweep reads Ray's whole list.
 const SOONEST: Duration = Duration::from_secs(10);
-/// Deleted in one sweep, and as many copied: a head with ten thousand is not kept busy with them
-/// for hours.
+/// Deletes in one sweep, and as many copies of logs, so that a head node with ten thousand old runs
+/// is not kept busy for hours.
 const MOST: usize = 200;
 
 pub(super) async fn run(lane: Arc<Lane>) {
@@ -39,14 +39,14 @@ pub(super) async fn run(lane: Arc<Lane>) {
     }
 }
 
-/// What our books say of a run that its cluster says is over.
+/// Whether a run that has ended on its cluster may be deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// It belongs to a job that has ended long ago: once we have the end of its log, it may go.
+    /// Its job ended long ago: the run may be deleted once we have the end of its log.
     Old,
-    /// Nobody here knows its job, and it has ended long ago.
+    /// Its job is not in the store, and the run ended long ago.
     Forgotten,
-    /// Somebody may want it yet.
+    /// Too recent to delete.
     Kept,
 }
 
@@ -77,9 +77,9 @@ impl Lane {
         look.await.unwrap_or_default()
     }
 
-    /// Which may go now, and which must be copied before. In another order each time: those that
-    /// cannot be copied, say because their node is gone, do not stand in the way of the others.
-    /// They stay until their job is forgotten.
+    /// Splits the runs into those to delete now and those to copy first. The order is random, so
+    /// that runs that cannot be copied, because their node is gone for example, do not block the
+    /// others. These runs stay until their job is forgotten.
     async fn choose(&self, mut old: Vec<(Fate, Run, JobDetails)>) -> (Vec<Run>, Vec<(Run, JobDetails)>) {
         old.sort_by_cached_key(|_| uuid::Uuid::new_v4());
         let (mut gone, mut uncopied) = (Vec::new(), Vec::new());
@@ -102,7 +102,7 @@ impl Lane {
     }
 }
 
-/// A copy that was taken while it ran lacks the end.
+/// A copy that was taken while the run was still running lacks the end.
 fn has_end_of_log(reader: &dyn Reader, run: &Run) -> Result<bool, StoreError> {
     let Some(copy) = reader.logs(&run.job, Some(run.attempt))? else { return Ok(false) };
     let attempts = reader.attempts(&run.job)?;
@@ -110,8 +110,8 @@ fn has_end_of_log(reader: &dyn Reader, run: &Run) -> Result<bool, StoreError> {
     Ok(ended.is_some_and(|past| copy.taken_at >= past.ended_at))
 }
 
-/// `phase` is that of its job, `end` what its cluster says. A run that nobody here knows waits as
-/// long as the others: after a restored backup it may be of a job that was accepted since.
+/// `phase` is that of the run's job, `end` is reported by the cluster. Runs of unknown jobs wait as
+/// long as the others: after a backup is restored, they may belong to jobs accepted since.
 fn fate(phase: Option<&Phase>, end: Option<Timestamp>, is_old: impl Fn(Timestamp) -> bool) -> Fate {
     match phase {
         Some(Phase::Ended(ended)) if is_old(ended.at) => Fate::Old,
@@ -133,7 +133,7 @@ mod tests {
             |at| Phase::Ended(Box::new(Ended { state: State::Succeeded, at, cluster: None, message: None }));
         let is_old = |at| at <= Timestamp(1000);
         let (old, new) = (Timestamp(1000), Timestamp(1001));
-        // Our own books count where we have some, whatever its cluster's clock says.
+        // Our own records win, whatever the cluster's clock says.
         assert_eq!(fate(Some(&ended(old)), Some(new), is_old), Fate::Old);
         assert_eq!(fate(Some(&ended(new)), Some(old), is_old), Fate::Kept);
         assert_eq!(fate(None, Some(old), is_old), Fate::Forgotten);

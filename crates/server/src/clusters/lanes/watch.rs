@@ -1,5 +1,5 @@
-//! Watches our jobs on one cluster: fast while something is starting or ending, slow
-//! while everything just runs, not at all while there is nothing.
+//! Watches our jobs on one cluster: fast while a job is starting or ending, slow while all just
+//! run, not at all while there are none.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -15,28 +15,28 @@ use tokio::{
 
 use super::{lane::Lane, status};
 
-/// While a few have just been sent: somebody waits for their first line. With [`BURST`] that makes
-/// five looks a second.
+/// Used while a few jobs have just been sent: their callers wait for the first line. With [`BURST`]
+/// this makes five looks a second.
 const QUICK: Duration = Duration::from_millis(100);
-/// What has not started by then takes long anyway.
+/// A job that has not started by then takes long anyway.
 const JUST_SENT: Span = Span::seconds(10);
 const FAST: Duration = Duration::from_millis(500);
 const STEADY: Duration = Duration::from_secs(1);
 const SLOW: Duration = Duration::from_secs(3);
 const BURST: Duration = Duration::from_millis(100);
-/// Even with nothing to watch: a job may have been adopted.
+/// Used when there is nothing to watch, because a job may have been adopted.
 const IDLE: Duration = Duration::from_secs(30);
 /// Ray's list reads every job that ever ran, so a few jobs are asked about one by one.
 const FEW: usize = 6;
 /// How often our copy of a running job's log is renewed.
 const COPY_EVERY: Duration = Duration::from_secs(30);
 
-/// One attempt that should be there.
+/// One attempt that should be on the cluster.
 #[derive(Debug, Clone)]
 struct Expected {
     run: Run,
     starting: bool,
-    /// Since it was sent while it starts, since it was seen running afterwards.
+    /// While starting: since it was sent. Then: since it was seen running.
     age: Span,
 }
 
@@ -56,7 +56,7 @@ pub(super) async fn run(lane: Arc<Lane>) {
             }
         }
         drop(timeout(pause, lane.look.notified()).await);
-        // A burst of dispatches makes for one look, not for one each.
+        // A burst of dispatches causes one look, not one each.
         sleep(BURST).await;
     }
 }
@@ -73,7 +73,7 @@ fn cadence(expected: &[Expected]) -> Duration {
 }
 
 impl Lane {
-    /// What the core believes to be on this cluster.
+    /// The attempts that the core believes to be on this cluster.
     async fn expected(&self) -> Option<Vec<Expected>> {
         let cluster = self.cluster.clone();
         let looked = self.shared.see(move |core| {
@@ -90,22 +90,22 @@ impl Lane {
         looked.await
     }
 
-    /// Asks what became of them, and reports it.
+    /// Asks for the state of these attempts and reports it.
     async fn observe(
         &self,
         expected: &[Expected],
         asked_at: Timestamp,
         known: &mut HashMap<Run, Seen>,
     ) -> Result<Vec<(Run, JobDetails)>, RayError> {
-        // Read before: what the head of another life says about missing jobs leads to a
-        // question, and that reads it again.
+        // Read before the jobs. If the head node restarts in between, the core looks up the jobs
+        // that are missing, and the look-up reads the session again.
         let incarnation = self.client.version().await?.session_name;
         let (seen, complete) = if expected.len() <= FEW {
             self.ask_each(expected.iter()).await?
         } else {
             self.list(expected).await?
         };
-        // Ray keeps ended jobs in its list for good: of those, only news matters.
+        // Ray lists ended jobs for good. Only the expected ones among them are news.
         let is_expected = |run: &Run| expected.iter().any(|e| e.run == *run);
         let seen: Vec<_> =
             seen.into_iter().filter(|(run, details)| !status::is_over(details) || is_expected(run)).collect();
@@ -118,8 +118,8 @@ impl Lane {
         Ok(seen)
     }
 
-    /// Those that answer, and whether all did: one that cannot be read must not hide the
-    /// others.
+    /// The attempts that were found, and whether every question was answered: one unreadable job
+    /// must not hide the others.
     async fn ask_each(
         &self,
         expected: impl Iterator<Item = &Expected>,
@@ -143,8 +143,8 @@ impl Lane {
         }
     }
 
-    /// All of ours. A list that is too long or has something unreadable in it is no
-    /// reason to know nothing: those it lacks are asked about one by one.
+    /// All of our runs. If the list is too long or partly unreadable, the jobs missing from it are
+    /// asked about one by one.
     async fn list(&self, expected: &[Expected]) -> Result<(Vec<(Run, JobDetails)>, bool), RayError> {
         let (listed, complete) = match self.client.jobs().await {
             Ok(all) => {
@@ -172,7 +172,7 @@ impl Lane {
     }
 }
 
-/// What was not seen before of these runs. Most looks bring nothing new to write down.
+/// The facts about these runs that are new. Most looks bring nothing new to store.
 fn news(known: &mut HashMap<Run, Seen>, seen: &[(Run, JobDetails)]) -> Vec<(Run, Seen)> {
     known.retain(|run, _| seen.iter().any(|(there, _)| there == run));
     let each = seen.iter().map(|(run, details)| (run, status::seen(details)));
@@ -182,8 +182,8 @@ fn news(known: &mut HashMap<Run, Seen>, seen: &[(Run, JobDetails)]) -> Vec<(Run,
     new
 }
 
-/// Our copies of logs: of ended jobs one, of running ones a new one now and then. Taken
-/// beside the watch, which does not wait for them: a log may be on a node that is gone.
+/// Our copies of logs: one of each ended job, and a new one of each running job now and then. The
+/// watch does not wait for them, because a log may be on a node that is gone.
 #[derive(Default)]
 struct Copies {
     taken: HashMap<Run, Instant>,

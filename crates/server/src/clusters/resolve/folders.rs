@@ -1,15 +1,15 @@
 //! Folders of the submitter's machine, and the packages that stand for them.
 //!
-//! A path that a runtime_env names may mean a folder of the machine that the job came
-//! from, above all in the clusters' own. Its submitter has the files; we have the package
-//! that they were made into.
+//! A path in a runtime_env may mean a folder on the machine that submitted the job, above all in
+//! the runtime_env of a cluster. The submitter has the files; we have the package that was made
+//! from them.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
 use multicluster_types::RuntimeEnv;
 use serde_json::Value;
 
-/// Those of `folders` (path without trailing slash → URI) that `env` names, replaced.
+/// Replaces the paths in `env` that are in `folders` (path without trailing slash → URI).
 pub(super) fn replace<'a>(env: &'a RuntimeEnv, folders: &BTreeMap<String, String>) -> Cow<'a, RuntimeEnv> {
     let mut env = Cow::Borrowed(env);
     if folders.is_empty() {

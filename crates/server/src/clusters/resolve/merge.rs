@@ -1,22 +1,21 @@
-//! A job's runtime_env laid on its cluster's.
+//! Merges a job's runtime_env into its cluster's.
 //!
 //! | both are | result |
 //! | --- | --- |
 //! | mappings | merged key by key, all the way down |
-//! | lists | the cluster's in its order, then what the job adds; nothing twice |
+//! | lists | the cluster's in its order, then the job's additions; nothing twice |
 //! | lists of requirements (`pip`, `uv`, conda's `dependencies`) | the same, but a package the job names is taken as the job names it: pip refuses the same one twice |
 //! | lists of options (`…_options`) | the job's: an option and its value are two entries, a union would tear them apart |
 //! | anything else | the job's |
 //!
-//! A job's `null` takes the cluster's value away. `pip` and `uv` as a list and as
-//! `{packages: […]}` are the same thing; as a text they name a file on the cluster, with
-//! which nothing can be merged.
+//! A job's `null` removes the cluster's value. `pip` and `uv` mean the same as a list and as
+//! `{packages: […]}`. As a text they name a file on the cluster, which cannot be merged.
 //!
-//! Ray refuses some fields side by side. Where the job's and the cluster's collide, the
-//! job wins and the cluster's is left out: any of `pip`, `conda`, `uv` takes away the
-//! other two; an image (`image_uri`, `container`) takes away all but `env_vars` and
-//! `config`, and any of those others takes away the cluster's image. Collisions within
-//! the job's own are left for Ray to refuse.
+//! Ray refuses some fields side by side. Where the job's and the cluster's fields collide, the job
+//! wins and the cluster's field is left out: any of `pip`, `conda`, `uv` removes the other two; an
+//! image (`image_uri`, `container`) removes all but `env_vars` and `config`, and any of the removed
+//! fields in a job removes the cluster's image. Collisions within the job's own runtime_env are
+//! left for Ray to refuse.
 
 use std::collections::{HashMap, HashSet};
 
@@ -27,7 +26,7 @@ const INSTALLERS: [&str; 3] = ["pip", "conda", "uv"];
 const IMAGES: [&str; 2] = ["image_uri", "container"];
 const BESIDE_AN_IMAGE: [&str; 2] = ["env_vars", "config"];
 
-/// Builds a new one; neither is changed.
+/// Builds a new runtime_env; neither input is changed.
 pub(super) fn merge(base: &RuntimeEnv, job: &RuntimeEnv) -> RuntimeEnv {
     let mut merged: RuntimeEnv = base
         .iter()
@@ -38,12 +37,12 @@ pub(super) fn merge(base: &RuntimeEnv, job: &RuntimeEnv) -> RuntimeEnv {
     merged
 }
 
-/// Whether jobs run in an image of their own.
+/// Whether jobs run in an image.
 pub(super) fn has_image(env: &RuntimeEnv) -> bool {
     IMAGES.iter().any(|image| gives(env, image))
 }
 
-/// Whether the cluster's `field` may stand beside what the job gives.
+/// Whether Ray accepts the cluster's `field` beside the job's fields.
 fn goes_with(field: &str, job: &RuntimeEnv) -> bool {
     let is_free = |field: &str| BESIDE_AN_IMAGE.contains(&field);
     let others = |group: &[&str]| group.iter().any(|other| *other != field && gives(job, other));
@@ -106,7 +105,7 @@ fn union(base: Vec<Value>, job: &[Value]) -> Vec<Value> {
     all.into_iter().zip(is_new).filter_map(|(value, is_new)| is_new.then_some(value)).collect()
 }
 
-/// Requirements of both. Conda nests those for pip in a mapping: `[python, {pip: […]}]`.
+/// The requirements of both. Conda nests those for pip in a mapping: `[python, {pip: […]}]`.
 fn install(base: Vec<Value>, job: &[Value]) -> Vec<Value> {
     let mut named: HashMap<String, Vec<&Value>> = HashMap::new();
     for requirement in job {
@@ -126,7 +125,7 @@ fn install(base: Vec<Value>, job: &[Value]) -> Vec<Value> {
             (None, _) => kept.push(below),
         }
     }
-    // A nested one that was merged is there already.
+    // A nested mapping that was merged is in the list already.
     let merged = job.iter().find(is_nested).filter(|_| nested.is_none());
     let rest: Vec<Value> = job
         .iter()
@@ -136,8 +135,8 @@ fn install(base: Vec<Value>, job: &[Value]) -> Vec<Value> {
     union(kept, &rest)
 }
 
-/// The package a requirement is about, as PEP 503 normalises it; `None` for options,
-/// paths and URLs.
+/// The package that a requirement names, normalised as in PEP 503; `None` for options, paths and
+/// URLs.
 fn name(requirement: &str) -> Option<String> {
     let text = requirement.trim();
     let text = text.split_once("::").map_or(text, |(_channel, rest)| rest);

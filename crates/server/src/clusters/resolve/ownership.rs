@@ -12,21 +12,21 @@ const PLANE: &str = "multicluster.plane";
 const LIFE: &str = "multicluster.life";
 const CLUSTER: &str = "multicluster.cluster";
 
-/// Whose run this is, as written into its metadata.
+/// The owner of a run, as written into the run's metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ownership {
     /// The job.
     pub job: JobId,
-    /// Which try.
+    /// The number of the attempt.
     pub attempt: Attempt,
-    /// The control plane that started it.
+    /// The control plane that started the run.
     pub plane: String,
-    /// When that job was accepted: which life of its id.
+    /// When that job was accepted, which tells two jobs with the same id apart.
     pub life: Timestamp,
 }
 
 impl Ownership {
-    /// What this dispatch is marked with.
+    /// The mark for this dispatch.
     #[must_use]
     pub fn of(context: &Context<'_>) -> Self {
         Self {
@@ -37,7 +37,7 @@ impl Ownership {
         }
     }
 
-    /// What a run's metadata says; `None` if no control plane started it.
+    /// Reads the mark from a run's metadata; `None` if no control plane started the run.
     #[must_use]
     pub fn parse(metadata: &BTreeMap<String, String>) -> Option<Self> {
         Some(Self {
@@ -48,8 +48,8 @@ impl Ownership {
         })
     }
 
-    /// The caller's metadata with the mark. What the caller wrote under the same names is
-    /// overwritten: nobody marks a run as another's. Placement hints are left in, so that
+    /// The caller's metadata with the mark. Values that the caller wrote under the same names are
+    /// overwritten, so that no caller can mark a run as another's. Placement hints stay, so that
     /// Ray's own dashboard shows them.
     pub(super) fn mark(
         self,
@@ -71,7 +71,7 @@ impl Ownership {
     }
 }
 
-/// Digits only: `+1` or ` 1` was not written by us.
+/// Digits only: we never write `+1` or ` 1`.
 fn number<N: std::str::FromStr>(text: &str) -> Option<N> {
     text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }

@@ -1,9 +1,8 @@
-//! The names under which our packages go to a cluster.
+//! The names that our packages have on a cluster.
 //!
-//! A client chooses a package's name, by a weak hash or freely, and Ray goes on serving
-//! the unpacked copy it has of a name. So southbound a name says what is in it: its
-//! SHA-256. Then nobody's package is taken for another's, and what is there already
-//! need not be sent.
+//! A client chooses a package's name, by a weak hash or freely, and Ray goes on serving the
+//! unpacked copy it has of a name. So on clusters the name is the SHA-256 of the content. Then no
+//! package is mistaken for another, and a package that is already there need not be sent.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +11,7 @@ use serde_json::Value;
 
 use super::{ResolveError, excerpt, wrong_type};
 
-/// The Python SDK as the control plane carries it.
+/// The Python SDK that comes with the control plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SdkPackage {
     /// Its file name: a `.zip` with the package's folder in it, or a wheel.
@@ -26,16 +25,16 @@ pub struct SdkPackage {
 pub struct PushedPackage {
     /// Its file name on the cluster: `gcs://<name>` in the runtime_env.
     pub name: String,
-    /// SHA-256 of its content, in hex: where to find it among ours.
+    /// SHA-256 of its content, in hex: its key in our store.
     pub sha256: String,
 }
 
 const GCS: &str = "gcs://";
-/// What Ray unpacks or installs; longer ones first.
+/// Files that Ray unpacks or installs; longer extensions first.
 const EXTENSIONS: [&str; 7] = [".tar.bz2", ".tar.gz", ".tar.xz", ".tgz", ".zip", ".whl", ".jar"];
-/// Fields that name packages, as one or as a list.
+/// Fields that name packages, as a text or as a list.
 const FIELDS: [&str; 3] = ["working_dir", "py_modules", "java_jars"];
-/// Enough of a SHA-256 that no two packages meet.
+/// Enough of a SHA-256 to avoid collisions.
 const DIGITS: usize = 32;
 
 /// The packages of one request, each once.
@@ -43,8 +42,8 @@ const DIGITS: usize = 32;
 pub(super) struct Pushed(Vec<PushedPackage>);
 
 impl Pushed {
-    /// Gives our packages their names on the cluster. Other URIs stay: `s3://` and the
-    /// like, and `gcs://` that the cluster itself may know.
+    /// Gives our packages their names on the cluster. Other URIs stay: `s3://` and the like, and
+    /// `gcs://` URIs that the cluster itself may know.
     pub(super) fn rename(
         &mut self,
         env: &mut RuntimeEnv,
@@ -59,7 +58,7 @@ impl Pushed {
                             self.rename_one(uri, ours)?;
                         }
                     }
-                    // Two names of the same content are one now.
+                    // Two names of the same content have become one.
                     let mut seen = std::collections::HashSet::new();
                     uris.retain(|uri| seen.insert(uri.clone()));
                 }
@@ -69,7 +68,7 @@ impl Pushed {
         Ok(())
     }
 
-    /// Puts the SDK before the other modules, so that it is the one imported.
+    /// Puts the SDK before the other modules, so that Python imports this one.
     pub(super) fn inject(
         &mut self,
         uri: &str,
@@ -98,7 +97,7 @@ impl Pushed {
         Ok(())
     }
 
-    /// The URI on the cluster.
+    /// Adds a package and returns its URI on the cluster.
     fn add(&mut self, uri: &str, sha256: &str) -> Result<String, ResolveError> {
         let is_digest = sha256.len() == 64 && sha256.bytes().all(|b| b.is_ascii_hexdigit());
         if !is_digest {
@@ -115,7 +114,7 @@ impl Pushed {
     }
 }
 
-/// The name a package has on a cluster, or what names are fine.
+/// The name that a package has on a cluster, or a hint which names can be used.
 fn southbound(name: &str, sha256: &str) -> Result<String, &'static str> {
     let digits = &sha256[..DIGITS];
     match EXTENSIONS.iter().find(|extension| name.ends_with(*extension)) {
@@ -125,8 +124,8 @@ fn southbound(name: &str, sha256: &str) -> Result<String, &'static str> {
     }
 }
 
-/// pip reads a wheel's name: `name-version[-build]-python-abi-platform.whl`. The build
-/// number is free to say what is in it; it has to begin with a digit.
+/// pip reads a wheel's name: `name-version[-build]-python-abi-platform.whl`. The build number is
+/// free for the digest; it has to begin with a digit.
 fn wheel(name: &str, digits: &str) -> Result<String, &'static str> {
     const HINT: &str = "name a wheel as it was built: name-version-python-abi-platform.whl";
     let is_fine = |part: &&str| {

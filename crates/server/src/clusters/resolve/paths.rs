@@ -1,9 +1,9 @@
-//! Home directories translated: a path below any home the pool knows becomes the same
-//! path below the chosen cluster's.
+//! Translates home directories: a path below any home in the pool becomes the same path below the
+//! home of the chosen cluster.
 //!
-//! Whole path components only, at the beginning of a path only; quoting stays as it is.
-//! A path that is below the chosen cluster's home already is right, so translating twice
-//! changes nothing. `~` is the shell's business, and URLs are nobody's home.
+//! Only whole path components at the beginning of a path are translated; quoting stays as it is. A
+//! path below the chosen cluster's home is already right, so translating twice changes nothing. `~`
+//! is left to the shell, and URLs are never paths below a home.
 
 use multicluster_types::{RuntimeEnv, usable_home};
 use serde_json::Value;
@@ -13,9 +13,9 @@ use super::shell::{self, Cell, Quote};
 /// The homes of the pool, as seen from one cluster.
 #[derive(Debug)]
 pub(super) struct Homes<'a> {
-    /// The chosen cluster's; none, and nothing is translated.
+    /// The chosen cluster's home; without one, nothing is translated.
     here: Option<&'a str>,
-    /// All others, longer ones first: the closest home is the one that is meant.
+    /// All other homes, longer ones first: the closest home wins.
     others: Vec<&'a str>,
 }
 
@@ -29,17 +29,18 @@ impl<'a> Homes<'a> {
         Self { here, others }
     }
 
-    /// A shell command.
+    /// Translates a shell command.
     pub(super) fn in_command(&self, text: &str) -> String {
         self.translate(text, shell::command)
     }
 
-    /// A text that no shell reads: one path, or several between colons, commas or blanks.
+    /// Translates a text that no shell reads: one path, or several between colons, commas or
+    /// blanks.
     pub(super) fn in_text(&self, text: &str) -> String {
         self.translate(text, shell::raw)
     }
 
-    /// A job's runtime_env: the values of its `env_vars`, and the fields that name files
+    /// Translates a job's runtime_env: the values of its `env_vars`, and the fields that name files
     /// on the cluster.
     pub(super) fn in_runtime_env(&self, env: &RuntimeEnv) -> RuntimeEnv {
         let translated = |field: &str, value: &Value| match (field, value) {
@@ -50,7 +51,7 @@ impl<'a> Homes<'a> {
             ("py_modules" | "java_jars", Value::Array(items)) => {
                 Value::Array(items.iter().map(|item| self.in_value(item)).collect())
             }
-            // A conda environment may be named or pointed at, requirements listed or kept in a file.
+            // A conda environment may be a name or a path; requirements may be a list or a file.
             ("working_dir" | "py_executable" | "conda" | "pip" | "uv", value) => self.in_value(value),
             (_, value) => value.clone(),
         };
@@ -71,7 +72,7 @@ impl<'a> Homes<'a> {
         let cells = read(text);
         let mut result = String::with_capacity(text.len());
         let mut copied = 0;
-        // Where the run of characters began that may be the scheme of a URL.
+        // The start of the characters that may be the scheme of a URL.
         let mut scheme = 0;
         let mut at = 0;
         while let Some(cell) = cells.get(at) {
@@ -103,8 +104,8 @@ impl<'a> Homes<'a> {
         result
     }
 
-    /// The home that the path at `at` begins with. The chosen cluster's own comes first,
-    /// even where a longer one fits: a path that is right stays, however often it is looked at.
+    /// The home that the path at `at` begins with. The chosen cluster's own home comes first, even
+    /// where a longer one fits: a path that is right stays, however often it is translated.
     fn home_at(&self, cells: &[Cell], at: usize, here: &str) -> Option<HomeAt> {
         if let Some(end) = home_end(cells, at, here, false) {
             return Some(HomeAt { end, is_foreign: false });
@@ -115,7 +116,7 @@ impl<'a> Homes<'a> {
 }
 
 struct HomeAt {
-    /// The cell after it.
+    /// The cell after the home.
     end: usize,
     is_foreign: bool,
 }
@@ -130,14 +131,14 @@ fn may_begin(cells: &[Cell], at: usize) -> bool {
             || matches!(before.char, ':' | ',' | '"' | '\'' | '`'))
 }
 
-/// Stands before a path, but not after one: file names may hold it.
+/// Characters that may stand before a path, but do not end one: file names may contain them.
 fn begins_path(char: char) -> bool {
     matches!(char, '=' | '[' | '{' | '@' | '!')
 }
 
-/// The end of `home` in the path at `at`, if the path is that home or below it. One that
-/// is to be replaced has to be in `one_piece`: written half in quotes, half without, there
-/// is no telling how to write another.
+/// The end of `home` in the path at `at`, if the path is that home or below it. A home that is to
+/// be replaced has to be in `one_piece`: if it is written half in quotes and half without, it is
+/// unclear how to write another.
 fn home_end(cells: &[Cell], at: usize, home: &str, one_piece: bool) -> Option<usize> {
     let first = cells[at];
     let mut end = at;
@@ -150,7 +151,7 @@ fn home_end(cells: &[Cell], at: usize, home: &str, one_piece: bool) -> Option<us
         None => true,
         Some(after) if after.char == '/' => true,
         Some(after) if after.quote == Quote::Escaped => false,
-        // In quotes a name may hold blanks: `'/home/zorro x/y'` is not in /home/zorro. But a
+        // In quotes a name may contain blanks: `'/home/zorro x/y'` is not in /home/zorro. But a
         // path in the middle of a quoted text ends at the blank.
         Some(after) if after.char.is_whitespace() => {
             let opens = at == 0 || cells[at - 1].segment != first.segment;
@@ -165,8 +166,8 @@ fn ends_path(char: char) -> bool {
     shell::is_operator(char) || matches!(char, ':' | ',' | ']' | '}' | '"' | '\'' | '`')
 }
 
-/// Whether the rest of a path stays below where it begins: `/../other` leads out of a home.
-/// Looks no further than where the next path may begin, so that a text is read twice at most.
+/// Whether the rest of a path stays below its beginning: `/../other` leads out of a home. Looks no
+/// further than the point where the next path may begin, so that a text is read at most twice.
 fn stays_below(cells: &[Cell], mut at: usize) -> bool {
     let mut depth = 0i64;
     let (mut dots, mut others) = (0, 0);
@@ -199,18 +200,18 @@ fn is_scheme(char: char) -> bool {
     char.is_ascii_alphanumeric() || matches!(char, '+' | '.' | '-')
 }
 
-/// Whether the characters from `scheme` up to a `://` at `at` make that a URL.
+/// Whether the characters from `scheme` up to a `://` at `at` form a URL.
 fn is_url(cells: &[Cell], scheme: usize, at: usize) -> bool {
     let is = |offset: usize, char: char| cells.get(at + offset).is_some_and(|cell| cell.char == char);
     is(0, ':')
         && is(1, '/')
         && is(2, '/')
         && cells[scheme..at].first().is_some_and(|first| first.char.is_ascii_alphabetic())
-        // In `/a://b` the `a` is a directory of a list.
+        // In `/a://b` the `a` is a directory in a list of paths.
         && !scheme.checked_sub(1).is_some_and(|before| matches!(cells[before].char, '/' | '_' | '~'))
 }
 
-/// Where a URL ends. Operators end it where the shell would see them.
+/// The end of a URL. Operators end it where the shell would see them.
 fn url_end(cells: &[Cell], at: usize) -> usize {
     let ends = |cell: &Cell| {
         (cell.char.is_whitespace() && cell.quote != Quote::Escaped)

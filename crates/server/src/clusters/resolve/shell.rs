@@ -1,17 +1,17 @@
-//! A shell command, character by character: what each one means, and where it is
-//! written. Enough of the shell's grammar to change a path and leave every quote as it
-//! was; no attempt to understand the rest. Unbalanced quotes run to the end of the text.
+//! Reads a shell command character by character: the meaning of each character and its position in
+//! the text. This is enough of the shell's grammar to change a path and leave every quote as it
+//! was; the rest is not interpreted. Unbalanced quotes run to the end of the text.
 
-/// One character as the shell hands it to the program, or a blank or operator between
-/// words. Quotes, and backslashes that escape, are no characters of their own.
+/// One character as the shell passes it to the program, or a blank or operator between words.
+/// Quotes, and backslashes that escape, have no cells of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cell {
     pub(super) char: char,
-    /// Its bytes in the text, with the backslash before it.
+    /// The bytes of the character in the text, including the backslash before it.
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) quote: Quote,
-    /// Counts up whenever a quote opens or closes.
+    /// Increases whenever a quote opens or closes.
     pub(super) segment: u32,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum Quote {
     Ansi,
 }
 
-/// A text that no shell reads.
+/// The cells of a text that no shell reads.
 pub(super) fn raw(text: &str) -> Vec<Cell> {
     text.char_indices()
         .map(|(start, char)| Cell {
@@ -45,7 +45,7 @@ pub(super) fn raw(text: &str) -> Vec<Cell> {
         .collect()
 }
 
-/// A shell command. Comments have no cells.
+/// The cells of a shell command. Comments have no cells.
 pub(super) fn command(text: &str) -> Vec<Cell> {
     let mut cells: Vec<Cell> = Vec::with_capacity(text.len());
     let mut characters = text.char_indices().peekable();
@@ -81,7 +81,7 @@ pub(super) fn command(text: &str) -> Vec<Cell> {
         {
             characters.next();
             if next == '\n' && quote != Quote::Ansi {
-                // The line goes on.
+                // A line continuation.
                 continue;
             }
             cell.char = next;
@@ -108,7 +108,7 @@ pub(super) fn is_operator(char: char) -> bool {
     matches!(char, ';' | '|' | '&' | '<' | '>' | '(' | ')')
 }
 
-/// Writes a text so that it means itself where a character of this kind stands.
+/// Writes a text so that the shell reads it literally where a character with this quoting stands.
 pub(super) fn write(text: &str, quote: Quote, into: &mut String) {
     for char in text.chars() {
         let escaped = match quote {
@@ -139,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    /// What the shell would hand on, with the way each character is written.
+    /// The shell's reading of the text, with the quoting of each character.
     fn shown(text: &str) -> String {
         command(text)
             .iter()
@@ -200,7 +200,7 @@ mod tests {
     }
 
     proptest! {
-        // Each starts processes.
+        // Each case starts processes.
         #![proptest_config(ProptestConfig::with_cases(100))]
 
         /// Homes have no control characters.

@@ -1,4 +1,4 @@
-//! Whole requests, for the two clusters of the design.
+//! Whole requests for the two clusters of the design.
 
 mod merge;
 mod paths;
@@ -50,7 +50,7 @@ fn sdk() -> SdkPackage {
     SdkPackage { name: "ray_multicluster_scheduler.zip".to_owned(), sha256: OTHER_SHA.to_owned() }
 }
 
-/// On this cluster, in the pool of the design.
+/// Resolves for this cluster, in the pool of the design.
 fn on(cluster: &ClusterSpec, payload: &Payload) -> Result<Resolved, ResolveError> {
     let (homes, sdk, job) = (homes(), sdk(), JobId::new("job-1").unwrap());
     let context = Context {
@@ -284,7 +284,8 @@ fn packages_stand_for_folders_that_the_job_or_its_cluster_names() {
     ];
     let digest = |n: usize| format!("{n:0<64}");
     let payload = Payload {
-        // Below another's home: translated first, it would not be known any more.
+        // Below another cluster's home: if paths were translated first, the folder would not be
+        // found.
         runtime_env: env(json!({"py_modules": ["/home/zorro/own//", "/home/zorro/there"]})),
         folders: folders.map(|(path, uri)| (path.to_owned(), uri.to_owned())).into(),
         packages: (0..).zip(folders).map(|(n, (_, uri))| (uri.to_owned(), digest(n))).collect(),
@@ -329,7 +330,7 @@ fn a_cluster_without_the_sdk_is_given_it() {
     payload.runtime_env.remove("py_modules");
     assert_eq!(on(&mac, &payload).unwrap().runtime_env["py_modules"], json!([uri]));
 
-    // Ray refuses it beside an image.
+    // Ray refuses `py_modules` beside an image.
     let imaged = runtime_env_on(&mac, json!({"image_uri": "repo/image"}));
     assert_eq!(imaged.get("py_modules"), None);
     payload.runtime_env.insert("py_modules".to_owned(), json!("x"));
@@ -352,7 +353,7 @@ fn a_job_finds_the_sdk_that_submitted_it_unless_its_cluster_says_no() {
         let pushed = resolved.packages.iter().any(|package| package.sha256 == BROUGHT);
         assert_eq!(pushed, found.is_some(), "{inject_sdk:?}");
     }
-    // Any other job: the control plane's own, where the cluster asks for it.
+    // Any other job: the control plane's own SDK, if the cluster asks for it.
     payload.sdk = None;
     for (inject_sdk, found) in [(None, None), (Some(true), Some(OTHER_SHA)), (Some(false), None)] {
         let mac = ClusterSpec { inject_sdk, ..mac() };
@@ -383,7 +384,7 @@ fn what_the_entrypoint_reserves_is_passed_on() {
     assert_eq!(on(&mac(), &payload).unwrap().reserve, reserve);
 }
 
-/// Some JSON, as deep and odd as callers send.
+/// Some JSON, as deep and odd as callers send it.
 fn json_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -430,7 +431,7 @@ proptest! {
         let _ = on(&a, &payload);
         prop_assert_eq!(on(&b, &payload), alone.clone());
         prop_assert_eq!((&a, &b, &payload), (&specs.0, &specs.1, &kept));
-        // What Ray insists on, whatever came in.
+        // Ray requires this, whatever the input was.
         if let Ok(resolved) = alone {
             let variables = resolved.runtime_env["env_vars"].as_object().unwrap();
             prop_assert!(variables.values().all(Value::is_string));
@@ -448,7 +449,8 @@ proptest! {
         };
         let merged = super::merge::merge(&base, &job);
         let (installers, images) = collisions(&merged);
-        // A cluster's own may collide in itself too; a job that says nothing cannot mend that.
+        // A cluster's own fields may collide with each other too; a job without these fields cannot
+        // fix that.
         prop_assert!(!installers || collisions(&job).0 || collisions(&base).0);
         prop_assert!(!images || collisions(&job).1 || collisions(&base).1);
     }

@@ -1,4 +1,4 @@
-//! How the disk is doing, as the writer finds it.
+//! The state of the disk, as the writer finds it.
 
 use std::{
     sync::Arc,
@@ -10,10 +10,10 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::Failure;
 
-/// Whether what is decided can be made durable. Cheap to clone.
+/// Whether decisions can be made durable. Cheap to clone.
 ///
-/// A store that fails for a while is not the end: the writer tries again. Whoever brings new work
-/// meanwhile is turned away at once, and told why, instead of being kept waiting.
+/// A store that fails for a while is not fatal: the writer tries again. New work is refused at once
+/// in the meantime, with the reason, instead of being kept waiting.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Disk(Arc<Mutex<Option<Trouble>>>);
 
@@ -24,10 +24,10 @@ struct Trouble {
 }
 
 impl Disk {
-    /// Does it take what it is given?
+    /// Checks whether the store can be written.
     ///
     /// # Errors
-    /// [`Failure::CannotWrite`] while it does not.
+    /// [`Failure::CannotWrite`] while it cannot.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match &*self.trouble() {
             None => Ok(()),
@@ -37,7 +37,7 @@ impl Disk {
         }
     }
 
-    /// A commit failed. Returns for how long they do.
+    /// A commit failed. Returns for how long commits have been failing.
     pub(super) fn failed(&self, error: &StoreError) -> Duration {
         let mut trouble = self.trouble();
         let since = trouble.as_ref().map_or_else(Instant::now, |trouble| trouble.since);
@@ -45,13 +45,13 @@ impl Disk {
         since.elapsed()
     }
 
-    /// A commit succeeded. Returns for how long none had.
+    /// A commit succeeded. Returns for how long commits had been failing.
     pub(super) fn works(&self) -> Option<Duration> {
         self.trouble().take().map(|trouble| trouble.since.elapsed())
     }
 
     fn trouble(&self) -> MutexGuard<'_, Option<Trouble>> {
-        // Nothing in here can panic half-way.
+        // Nothing can panic while this lock is held.
         self.0.lock()
     }
 }
@@ -77,7 +77,7 @@ mod tests {
         process::start,
     };
 
-    /// Has no room while it is told so.
+    /// A store that has no room while the flag is set.
     struct Filling(Box<dyn Store>, Arc<AtomicBool>);
 
     impl Store for Filling {
@@ -103,7 +103,7 @@ mod tests {
         driver.submit(job).await.map(drop)
     }
 
-    /// As the metrics have it.
+    /// Reads the metric.
     async fn is_writable(plane: &Plane) -> bool {
         let mut router = http::router(plane.clone(), ([127, 0, 0, 1], 8700).into(), &[]);
         let asked = Request::get("/metrics").header("host", "localhost").body(Body::empty()).unwrap();
@@ -137,7 +137,7 @@ mod tests {
 
         assert!(!is_writable(&started.plane).await);
 
-        // More than may be on the way to the disk: the driver has to wait, those who look have not.
+        // More outboxes than fit between driver and writer: the driver has to wait, readers do not.
         for _ in 0..10 {
             let (driver, cluster) = (driver.clone(), ClusterName::new("mac").unwrap());
             let cordon = Input::Cordon { cluster, note: "why".into(), drain: false };

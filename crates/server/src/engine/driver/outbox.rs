@@ -1,4 +1,4 @@
-//! What came out of a few inputs, on its way through the disk.
+//! The output of a few inputs, on its way to the disk.
 
 use multicluster_core::Effect;
 use multicluster_store::Change;
@@ -9,7 +9,7 @@ use crate::clusters::lanes::{LaneChange, Means};
 #[derive(Default)]
 pub(crate) struct Outbox {
     pub(crate) changes: Vec<Change>,
-    /// They must survive a power cut.
+    /// The changes must survive a power cut.
     pub(crate) must_sync: bool,
     pub(crate) lanes: Vec<LaneChange>,
     pub(crate) effects: Vec<(Effect, Means)>,
@@ -22,5 +22,5 @@ impl Outbox {
     }
 }
 
-/// Answers a caller. Called when what it promises is durable.
+/// Answers a caller. Called once the promised changes are durable.
 pub(crate) type Answer = Box<dyn FnOnce() + Send>;

@@ -1,4 +1,4 @@
-//! How lasting each commit is made.
+//! Which commits are synced to disk.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ use multicluster_types::{
 
 use crate::{Started, clock::wall, engine::driver::NewJob, process::start};
 
-/// Notes which commits had to last.
+/// Notes which commits had to be synced.
 struct Noting(Box<dyn Store>, Arc<Mutex<Vec<bool>>>);
 
 impl Store for Noting {
@@ -62,7 +62,7 @@ scheduler: {poll_interval: 1h, snapshot_max_age: 1h, unhealthy_after: 1000000, r
         world
     }
 
-    /// Feeds this; did what came of it have to last?
+    /// Feeds this input and returns whether its commit had to be synced.
     async fn feed(&self, input: Input) -> bool {
         self.started.plane.driver.act(input).await.unwrap();
         self.lasted()
@@ -96,7 +96,7 @@ fn release(id: &str) -> Input {
 #[tokio::test]
 async fn what_has_to_do_with_jobs_or_is_an_order_must_last_and_leases_need_not() {
     let world = World::new().await;
-    // It takes the 40 seconds of the cluster, and is granted.
+    // The task uses the cluster's 40 seconds and is granted.
     assert!(!world.submit("task", Kind::Task).await);
     assert!(!world.submit("actor", Kind::Actor).await);
     assert!(!world.feed(release("task")).await);

@@ -1,4 +1,4 @@
-//! The thread that makes things durable and then lets them happen.
+//! The thread that commits the driver's output and then releases it.
 
 use std::{
     thread,
@@ -11,9 +11,9 @@ use tokio::sync::mpsc;
 use super::{Disk, Outbox};
 use crate::{clusters::lanes::Lanes, engine::events::Events, metrics::Metrics};
 
-/// Changes after which a transaction is long enough.
+/// With this many changes, a transaction is long enough.
 const ENOUGH: usize = 20_000;
-/// A disk that is full or slow gets this long to recover; new work is turned away meanwhile.
+/// A disk that is full or slow gets this long to recover; new work is refused in the meantime.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) struct Writer {
@@ -25,7 +25,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Runs until there is nothing more to come.
+    /// Runs until the driver has sent its last outbox.
     pub(super) fn run(mut self, mut inbox: mpsc::Receiver<Outbox>) -> Result<(), StoreError> {
         while let Some(first) = inbox.blocking_recv() {
             self.write(first, &mut inbox)?;
@@ -33,7 +33,7 @@ impl Writer {
         Ok(())
     }
 
-    /// One transaction of this and of all that waits.
+    /// Writes this outbox and all that wait in one transaction.
     pub(super) fn write(
         &mut self,
         first: Outbox,
@@ -57,8 +57,8 @@ impl Writer {
         Ok(())
     }
 
-    /// What cannot be made durable must not happen: the core is ahead of the store by
-    /// now, so the only way out is to end and start from what is durable.
+    /// Changes that cannot be made durable must not take effect. The core is ahead of the store by
+    /// now, so the only way out is to exit and start from the durable state.
     fn commit(&mut self, changes: &[Change], must_sync: bool) -> Result<(), StoreError> {
         let started = Instant::now();
         loop {

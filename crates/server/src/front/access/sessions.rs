@@ -1,5 +1,5 @@
-//! Browsers that have logged in. They are given something random in place of their token: whoever
-//! finds it has it for some hours, and not what it stands for. A restart ends them all.
+//! Browsers that have logged in. They get a random secret in place of their token: a leaked secret
+//! is valid for some hours and does not reveal the token. A restart ends all sessions.
 
 use std::{
     collections::HashMap,
@@ -10,11 +10,11 @@ use parking_lot::Mutex;
 
 use super::Sha256;
 
-/// Then they log in again.
+/// After this the browser has to log in again.
 pub(crate) const LASTS: Duration = Duration::from_secs(12 * 3600);
-/// At a time; then those that are over are forgotten, or else the oldest.
+/// Sessions at a time. Beyond this, expired ones are forgotten, or else the oldest.
 const MOST: usize = 1000;
-/// Of one token, whose own oldest goes: it ends nobody else's.
+/// Sessions of one token. Beyond this, the token's own oldest session ends, and no other token's.
 const MOST_OF_ONE: usize = 20;
 
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ struct Session {
 }
 
 impl Sessions {
-    /// Begins one for this token: what the browser is given.
+    /// Begins a session for this token and returns the browser's secret.
     pub(super) fn begin(&self, token: Sha256) -> String {
         let mut all = self.0.lock();
         all.retain(|_, session| session.begun.elapsed() < LASTS);

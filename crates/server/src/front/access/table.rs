@@ -1,32 +1,32 @@
-//! Which role a request needs. One table: what is not in it needs an administrator.
+//! The role that each request needs. One table: requests that are not in it need the role admin.
 
 use axum::http::Method;
 
 use super::Role;
 
-/// Who may make a request.
+/// What a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// Anybody, without a token.
+    /// No token.
     Nothing,
-    /// Any token. Whoever submits sees what is its own.
+    /// Any token. With the role submit, a caller sees its own work only.
     Token,
-    /// A token that submits.
+    /// A token that may submit.
     Submit,
-    /// An administrator.
+    /// The role admin.
     Admin,
 }
 
 impl Needs {
-    /// What this method of this route needs; `None` is a route that there is not.
+    /// What this method of this route needs; `None` means that there is no such route.
     pub(crate) fn of(method: &Method, route: Option<&str>) -> Self {
         let Some(route) = route else { return Needs::Token };
         let looks = matches!(*method, Method::GET | Method::HEAD);
         match route {
             "/healthz" | "/login" => Needs::Nothing,
-            // The cluster's own secrets: for those who run code there.
+            // The cluster's own secrets: for callers that run code there.
             "/v1/clusters/{name}/connection" => Needs::Submit,
-            // Whoever asks for a placement keeps it in its queue.
+            // This request keeps the placement in the queue.
             "/v1/placements/{id}" => Needs::Submit,
             _ if looks => Needs::Token,
             "/v1/what-if" | "/v1/policies/try" | "/logout" => Needs::Token,
@@ -37,7 +37,7 @@ impl Needs {
         }
     }
 
-    /// Does this role do?
+    /// Whether this role is enough.
     pub(crate) fn are_met_by(self, role: Role) -> bool {
         match self {
             Needs::Nothing | Needs::Token => true,
@@ -46,7 +46,7 @@ impl Needs {
         }
     }
 
-    /// As it is told to somebody whose role does not do.
+    /// As shown to callers whose role is not enough.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Needs::Nothing => "nobody",
@@ -57,7 +57,7 @@ impl Needs {
     }
 }
 
-/// Does this request submit one thing? Batches say themselves how many they have.
+/// Whether this request submits one job, task or actor. Batches count their own.
 pub(crate) fn is_a_submit(method: &Method, route: Option<&str>) -> bool {
     let routes = ["/v1/jobs", "/v1/placements", "/v1/jobs/{id}/rerun", "/api/jobs/"];
     *method == Method::POST && route.is_some_and(|route| routes.contains(&route))

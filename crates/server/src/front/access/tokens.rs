@@ -1,4 +1,4 @@
-//! The file of tokens. It has their hashes, so whoever reads it has none of them.
+//! The file of tokens. It contains hashes, so reading it does not give access.
 
 use std::{
     collections::HashMap,
@@ -17,34 +17,34 @@ use sha2::Digest;
 use super::Role;
 use crate::clock::wall;
 
-/// A file that is larger than this holds something else.
+/// A file larger than this is not a file of tokens.
 const LARGEST: u64 = 4 << 20;
 
-/// All tokens there are.
+/// All tokens.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tokens {
     tokens: Vec<Token>,
 }
 
-/// What is kept of a token.
+/// What is stored about a token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Token {
-    /// What it is called when it is listed or revoked.
+    /// The id by which the token is listed and revoked.
     pub id: String,
-    /// For whom it was made.
+    /// The owner of the token.
     pub owner: Owner,
-    /// What it is good for.
+    /// What the token may do.
     pub role: Role,
-    /// Of the token, in hexadecimal digits.
+    /// SHA-256 of the token, in hexadecimal digits.
     sha256: Sha256,
-    /// When it was made.
+    /// When the token was created.
     pub created_at: Timestamp,
-    /// It is good for nothing from then on.
+    /// From then on the token is not valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// How fast it may submit, if not as `submit_rate` says.
+    /// How fast the token may submit, if not as `submit_rate` says.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "rate")]
     pub submit_rate: Option<Rate>,
 }
@@ -69,14 +69,14 @@ impl Token {
         &self.sha256
     }
 
-    /// Is it good at this moment?
+    /// Whether the token is valid at this moment.
     #[must_use]
     pub fn lives_at(&self, now: Timestamp) -> bool {
         self.expires_at.is_none_or(|end| now < end)
     }
 }
 
-/// A hash: random tokens need no slow one.
+/// A plain hash: random tokens need no slow one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Sha256(String);
@@ -92,10 +92,10 @@ impl Sha256 {
 }
 
 impl Tokens {
-    /// Reads the file; none is a file without tokens.
+    /// Reads the file; a missing file is one without tokens.
     ///
     /// # Errors
-    /// When it cannot be read, or is something else.
+    /// When the file cannot be read, or is not a file of tokens.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let size = match fs::metadata(path) {
             Ok(found) => found.len(),
@@ -108,7 +108,7 @@ impl Tokens {
         Ok(serde_json::from_slice(&fs::read(path)?)?)
     }
 
-    /// Makes a token: what its owner is given, and what is kept of it.
+    /// Creates a token. Returns the secret for its owner, and the stored record.
     ///
     /// # Errors
     /// When the file cannot be read or written.
@@ -137,7 +137,7 @@ impl Tokens {
         Ok((secret, token))
     }
 
-    /// Takes a token out; false if there is none of this id.
+    /// Revokes a token; false if there is none with this id.
     ///
     /// # Errors
     /// When the file cannot be read or written.
@@ -153,18 +153,18 @@ impl Tokens {
         Ok(found)
     }
 
-    /// The tokens, in the order of their making.
+    /// The tokens, in the order of their creation.
     pub fn iter(&self) -> impl Iterator<Item = &Token> {
         self.tokens.iter()
     }
 
-    /// How many there are.
+    /// The number of tokens.
     #[must_use]
     pub fn len(&self) -> usize {
         self.tokens.len()
     }
 
-    /// Is there none?
+    /// Whether there are no tokens.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tokens.is_empty()
@@ -174,7 +174,7 @@ impl Tokens {
         self.tokens.into_iter().map(|token| (token.sha256.clone(), Arc::new(token))).collect()
     }
 
-    /// All of it or nothing: a reader never sees half a file.
+    /// Writes all or nothing: a reader never sees half a file.
     fn write(&self, path: &Path) -> anyhow::Result<()> {
         let beside = path.with_extension(format!("{}.new", uuid::Uuid::new_v4().simple()));
         let written = || -> std::io::Result<()> {
@@ -189,13 +189,13 @@ impl Tokens {
     }
 }
 
-/// Two changes at a time would undo each other.
+/// A lock on the file: two changes at the same time would undo each other.
 struct Alone(#[expect(dead_code, reason = "it is held")] File);
 
 impl Alone {
     fn with(path: &Path) -> anyhow::Result<Self> {
         let taken = || -> std::io::Result<File> {
-            // As the control plane would make its state directory: for its owner only.
+            // As the control plane creates its state directory: for its owner only.
             DirBuilder::new().recursive(true).mode(0o700).create(folder(path))?;
             let lock = path.with_extension("lock");
             let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(lock)?;
@@ -211,8 +211,8 @@ fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// An administrator changes the file of a control plane that runs as somebody else, who must be
-/// able to read it.
+/// If an administrator changes the file of a control plane that runs as another user, that user
+/// must be able to read it.
 fn give_to_the_owner_of(folder: &Path, file: &File) -> std::io::Result<()> {
     let (mine, theirs) = (file.metadata()?, fs::metadata(folder)?);
     if mine.uid() == theirs.uid() {
@@ -223,7 +223,7 @@ fn give_to_the_owner_of(folder: &Path, file: &File) -> std::io::Result<()> {
 
 #[cfg(test)]
 impl Token {
-    /// One of this owner, in no file.
+    /// A token of this owner, in no file.
     pub(crate) fn of_test(owner: &str) -> Self {
         Self {
             id: owner.to_owned(),

@@ -1,15 +1,15 @@
-//! What the bodies of requests take of the memory while they come in.
+//! Limits the memory for request bodies while they come in.
 
 use multicluster_types::Owner;
 
 use super::{Bounds, places::Held};
 use crate::{front::access::Caller, metrics::Shed, problem::Problem};
 
-/// Bodies of up to this are not counted: as many as there are connections cost little, and
-/// whoever submits a job need not wait for those who send much.
+/// Bodies of up to this size are not counted: even one per connection costs little, and a
+/// submission of one job need not wait for large requests.
 const SMALL: usize = 16 << 10;
 
-/// What the body of one request takes, until it is dropped.
+/// The memory for the body of one request, until it is dropped.
 pub(crate) struct BodyRoom {
     bounds: Bounds,
     caller: Caller,
@@ -22,7 +22,7 @@ impl BodyRoom {
         Self { bounds: bounds.clone(), caller: caller.clone(), size: 0, place: None }
     }
 
-    /// So much more came in.
+    /// More bytes came in.
     pub(crate) fn grow(&mut self, more: usize) -> Result<(), Problem> {
         self.size += more;
         if self.size <= SMALL {

@@ -1,4 +1,4 @@
-//! So many at a time, and of them so many for one.
+//! Limits how many may be in use at a time, in total and for one key.
 
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 
@@ -15,16 +15,16 @@ pub(super) struct Places<K> {
 #[derive(Debug)]
 struct Taken<K> {
     all: usize,
-    /// Only of those who have one.
+    /// Only keys that have a place.
     by: HashMap<K, usize>,
 }
 
 /// Why there is no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Full {
-    /// All are taken: so many.
+    /// All are taken; the number of places.
     All(usize),
-    /// Whoever asks has as many as one may have.
+    /// This key has as many places as one key may have.
     OfOne(usize),
 }
 
@@ -41,12 +41,12 @@ impl<K: Eq + Hash + Clone> Places<K> {
         Self { most, each, taken: Mutex::new(Taken { all: 0, by: HashMap::new() }) }
     }
 
-    /// Takes one for this one; where there is nobody to tell apart, all are everybody's.
+    /// Takes a place for this key; without a key, only the total is limited.
     pub(super) fn enter(self: &Arc<Self>, of: Option<K>) -> Result<Held<K>, Full> {
         self.enter_with(of, 1)
     }
 
-    /// The same for so many at once.
+    /// The same, for several places at once.
     pub(super) fn enter_with(self: &Arc<Self>, of: Option<K>, count: usize) -> Result<Held<K>, Full> {
         let mut place = Held { places: Arc::clone(self), of, count: 0 };
         place.grow(count)?;
@@ -55,7 +55,7 @@ impl<K: Eq + Hash + Clone> Places<K> {
 }
 
 impl<K: Eq + Hash + Clone> Held<K> {
-    /// Takes so many more, or none.
+    /// Takes this many more, or none.
     pub(super) fn grow(&mut self, more: usize) -> Result<(), Full> {
         let Places { most, each, .. } = *self.places;
         let mut taken = self.places.taken.lock();

@@ -1,8 +1,8 @@
-//! So many a second, by token: a bucket that holds ten seconds' worth.
+//! Limits submissions a second, by token: a bucket that holds ten seconds' worth.
 //!
-//! Of each bucket one moment is kept, the one at which it would be full again (GCRA). What is
-//! full is as good as never used, and forgotten. A batch is taken as a whole as long as the
-//! bucket is not empty, so none is too large; what it takes too much is waited for by the next.
+//! For each bucket, only the moment at which it would be full again is stored (GCRA). A full bucket
+//! is the same as an unused one, and is forgotten. A batch is accepted as a whole as long as the
+//! bucket is not empty, so no batch is too large; the next submission waits for the excess.
 
 use std::{
     collections::HashMap,
@@ -15,9 +15,9 @@ use parking_lot::Mutex;
 
 use crate::front::access::{Sha256, Token};
 
-/// So much may come at once after a time of quiet.
+/// This many seconds' worth may come at once after a quiet time.
 const WINDOW: Duration = Duration::from_secs(10);
-/// More buckets than this, and the full ones are forgotten.
+/// With more buckets than this, the full ones are forgotten.
 const MANY: usize = 1024;
 
 #[derive(Debug)]
@@ -29,16 +29,16 @@ struct Buckets {
     full_at: HashMap<Sha256, Instant>,
 }
 
-/// What was taken. Dropped, it gives back what was not accepted.
+/// A taken amount. When dropped, it gives back the part that was not accepted.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
-    /// `None`: nobody counts.
+    /// `None`: nothing is counted.
     from: Option<(Arc<Rates>, Arc<Token>)>,
     count: usize,
 }
 
 impl Taken {
-    /// So many were accepted: they stay taken.
+    /// This many were accepted: they stay taken.
     pub(crate) fn keep(mut self, count: usize) {
         self.count -= count.min(self.count);
     }
@@ -52,11 +52,11 @@ impl Drop for Taken {
     }
 }
 
-/// It was too much.
+/// The rate was exceeded.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Over {
     pub(super) per_second: u32,
-    /// After so long there is room.
+    /// After this time there is room.
     pub(super) wait: Duration,
 }
 
@@ -65,12 +65,12 @@ impl Rates {
         Self(Mutex::new(Buckets { usual, full_at: HashMap::new() }))
     }
 
-    /// For tokens that have none of their own.
+    /// Sets the rate of tokens that have none of their own.
     pub(super) fn set(&self, usual: Rate) {
         self.0.lock().usual = usual;
     }
 
-    /// Takes so many out of this token's bucket.
+    /// Takes this many out of the token's bucket.
     pub(super) fn take(self: &Arc<Self>, token: &Arc<Token>, count: usize) -> Result<Taken, Over> {
         self.take_at(Instant::now(), token, count)?;
         Ok(Taken { from: Some((Arc::clone(self), Arc::clone(token))), count })
@@ -93,13 +93,13 @@ impl Rates {
         Ok(())
     }
 
-    /// Puts so many back: nothing came of them.
+    /// Puts this many back, because they were not accepted.
     fn give_back(&self, token: &Token, count: usize) {
         let mut buckets = self.0.lock();
         let Some(per_second) = token.submit_rate.unwrap_or(buckets.usual).per_second() else { return };
         let span = Duration::from_secs(1) / per_second * u32::try_from(count).unwrap_or(u32::MAX);
         if let Some(full_at) = buckets.full_at.get_mut(token.sha256()) {
-            // Further back than any clock goes: it is full already.
+            // Earlier than any instant: the bucket is full already.
             *full_at = full_at.checked_sub(span).unwrap_or(*full_at);
         }
     }

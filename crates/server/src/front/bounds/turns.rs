@@ -1,5 +1,5 @@
-//! So many at a time, and of them so many for one. More wait for their turn, first come, first
-//! served: so many, for a while.
+//! Limits how many are under way at a time, in total and for one key. More wait for their turn,
+//! first come, first served; their number and their wait are limited, too.
 
 use std::{collections::HashMap, hash::Hash, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ pub(super) struct Turns<K> {
     most: usize,
     each: usize,
     all: Arc<Semaphore>,
-    /// Of those who have or want one.
+    /// One for each key that has or wants a turn.
     own: Mutex<HashMap<K, Arc<Semaphore>>>,
     in_line: Arc<Places<K>>,
     patience: Duration,
@@ -37,7 +37,7 @@ impl<K: Eq + Hash + Clone> Turns<K> {
         Self { most, each, all, own: Mutex::default(), in_line, patience }
     }
 
-    /// The next one, or why there is none in time.
+    /// Waits for the next turn; an error says why there is none in time.
     pub(super) async fn enter(&self, of: Option<K>) -> Result<Permit, Full> {
         if let Some(turn) = self.wait(of.clone()).now_or_never() {
             return Ok(turn);
@@ -48,13 +48,14 @@ impl<K: Eq + Hash + Clone> Turns<K> {
         timeout_at(deadline, self.with(own)).await.map_err(|_| Full::All(self.most))
     }
 
-    /// The next one, however long it takes: for those of whom there are so many anyway.
+    /// Waits for the next turn, however long it takes: for callers whose number is already limited.
     pub(super) async fn wait(&self, of: Option<K>) -> Permit {
         let own = self.own(of).await;
         self.with(own).await
     }
 
-    /// Before the turn among all: an owner with many requests stands in that line `each` times.
+    /// Taken before the turn among all: an owner with many requests stands in that line `each`
+    /// times.
     async fn own(&self, of: Option<K>) -> Option<OwnedSemaphorePermit> {
         let semaphore = {
             let mut own = self.own.lock();

@@ -1,5 +1,5 @@
-//! Bodies of requests: bounded in size and in patience, and read to their end where that
-//! is what it takes to be heard.
+//! Request bodies: bounded in size and time, and read to the end where the client would otherwise
+//! miss the answer.
 
 use std::{
     io,
@@ -28,18 +28,18 @@ use crate::{
     problem::{HINT, Problem},
 };
 
-/// The largest body, but for batches and packages.
+/// The largest body, except for batches and packages.
 pub(crate) const USUAL: usize = 1 << 20;
-/// A client that sends nothing for this long is gone, or means no good.
+/// A client that sends nothing for this long is gone or malicious.
 const IDLE: Duration = Duration::from_secs(10);
-/// However it trickles in: a minute, and more only for as much as comes at this pace. It
-/// keeps one who sends a byte now and then from holding a place for hours.
+/// A body may take a minute, plus the time that its bytes need at `BYTES_A_SECOND`. This keeps a
+/// client that sends a byte now and then from holding a place for hours.
 const GRACE: Duration = Duration::from_secs(60);
 const BYTES_A_SECOND: u64 = 64 << 10;
-/// An error's text repeats at most this much of what was sent.
+/// An error's text repeats at most this much of the body.
 const EXCERPT: usize = 300;
 
-/// A body, and what it takes of the memory for all.
+/// A body, and its share of the memory for all bodies.
 pub(crate) struct Whole {
     pub(crate) bytes: Vec<u8>,
     pub(crate) room: BodyRoom,
@@ -53,7 +53,7 @@ impl Deref for Whole {
     }
 }
 
-/// The whole body, if it is no larger than that, comes in time, and there is room for it.
+/// Reads the whole body, if it is within the limit, comes in time, and there is room for it.
 pub(crate) async fn read(request: Request, limit: usize) -> Result<Whole, Problem> {
     let extensions = request.extensions();
     let (Some(bounds), Some(caller)) = (extensions.get::<Bounds>(), extensions.get()) else {
@@ -65,7 +65,7 @@ pub(crate) async fn read(request: Request, limit: usize) -> Result<Whole, Proble
     if declared.is_some_and(|length| length > limit) {
         return Err(too_large(limit));
     }
-    // A length that is only claimed is not worth its memory.
+    // A declared length may be false, so it does not reserve much memory.
     let mut bytes = Vec::with_capacity(declared.unwrap_or_default().min(USUAL));
     let mut chunks = request.into_body().into_data_stream();
     while let Some(chunk) = chunks.next().await {
@@ -79,8 +79,8 @@ pub(crate) async fn read(request: Request, limit: usize) -> Result<Whole, Proble
     Ok(Whole { bytes, room })
 }
 
-/// Gives up a client that sends nothing for a while, and keeps what nobody read of its
-/// body: see [`Rest::drain`].
+/// Gives up on a client that sends nothing for a while, and keeps the unread part of its body for
+/// [`Rest::drain`].
 pub(super) fn watched(request: Request) -> (Request, Rest) {
     let rest = Rest::default();
     let headers = request.headers();
@@ -96,18 +96,18 @@ pub(super) fn watched(request: Request) -> (Request, Rest) {
     (request, rest)
 }
 
-/// The same body, and what is held until nearly all of it is sent, or it is given up.
+/// The same body. `what` is kept until nearly all of the body is sent, or the body is dropped.
 pub(crate) fn held(body: Body, what: impl Send + Unpin + 'static) -> Body {
     Body::new(Held { body, rest: Bytes::new(), _what: what })
 }
 
-/// In pieces: a body is dropped as soon as its last piece is taken, and of small ones only some
-/// are taken ahead of the client.
+/// Bodies are sent in pieces of this size: a body is dropped as soon as its last piece is taken,
+/// and only a few small pieces are taken ahead of the client.
 const PIECE: usize = 64 << 10;
 
 struct Held<T> {
     body: Body,
-    /// Of a piece that was too large.
+    /// The rest of a chunk that was larger than a piece.
     rest: Bytes,
     _what: T,
 }
@@ -148,7 +148,7 @@ impl<T: Unpin> HttpBody for Held<T> {
     }
 }
 
-/// What was not read of a body.
+/// The unread part of a body.
 #[derive(Clone, Default)]
 pub(super) struct Rest(Arc<Mutex<Left>>);
 
@@ -157,13 +157,13 @@ enum Left {
     #[default]
     Nothing,
     Unread(BodyDataStream),
-    /// It broke off, was given up, or will not be sent: nobody knows where the next request
-    /// would begin.
+    /// The body broke off, was given up, or will not be sent: where the next request begins is
+    /// unknown.
     Broken,
 }
 
-/// How much of a body that nobody reads is taken, and for how long. Not for longer than a
-/// connection may be idle, which it is once it is answered.
+/// How much of an unread body is drained, and for how long. Not for longer than a connection may be
+/// idle: once it is answered, it counts as idle.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Drained {
     bytes: u64,
@@ -171,13 +171,13 @@ pub(super) struct Drained {
 }
 
 impl Drained {
-    /// Of anything, from anybody.
+    /// For any request of any caller.
     pub(super) const USUAL: Drained = Drained { bytes: 8 << 20, within: Duration::from_secs(3) };
-    /// Of a package, from those who may upload some: one that is too large is larger than that.
+    /// For packages, of callers that may upload them: a package that is too large exceeds `USUAL`.
     pub(super) const PACKAGE: Drained =
         Drained { bytes: 4 * multicluster_ray::MAX_PACKAGE_BYTES, within: Duration::from_secs(15) };
 
-    /// False if there is more.
+    /// Returns false if there is more.
     async fn take(self, mut chunks: BodyDataStream) -> bool {
         let all = async {
             let mut taken = 0;
@@ -194,12 +194,12 @@ impl Drained {
 }
 
 impl Rest {
-    /// Takes what is left, within bounds, while the answer is on its way; false if there is too
-    /// much: this answer is the connection's last.
+    /// Drains the rest of the body, within bounds, while the answer is being sent. Returns false if
+    /// there is too much: then this answer is the connection's last.
     ///
-    /// A connection that is closed while its client still sends is reset, and the answer
-    /// lost with it. And one that is kept must be at the beginning of the next request: hyper
-    /// waits for that, and closes it if the body is given up.
+    /// If a connection is closed while its client still sends, it is reset, and the answer is lost.
+    /// A connection that is kept must be at the beginning of the next request: hyper waits for
+    /// that, and closes the connection if the body is dropped.
     pub(super) fn drain(&self, bounds: Drained) -> bool {
         match self.left() {
             Left::Nothing => true,
@@ -219,15 +219,16 @@ impl Rest {
 
 struct Watched {
     chunks: Left,
-    /// False as long as the client waits for our word before it sends (`Expect: 100-continue`).
+    /// False while the client waits for our `100 Continue` before it sends (`Expect:
+    /// 100-continue`).
     is_sent: bool,
-    /// Runs while nothing comes.
+    /// Runs while no bytes come.
     patience: Option<Pin<Box<Sleep>>>,
     pace: Pace,
     kept: Rest,
 }
 
-/// How much came since when.
+/// How many bytes came, and since when.
 struct Pace {
     since: Instant,
     bytes: u64,
@@ -238,7 +239,7 @@ impl Pace {
         Self { since: Instant::now(), bytes: 0 }
     }
 
-    /// False if a client takes longer than anybody honest does.
+    /// Returns false if the client is slower than any honest one.
     fn keeps_up(&mut self, more: usize) -> bool {
         self.bytes += more as u64;
         self.since.elapsed() < GRACE + Duration::from_secs(self.bytes / BYTES_A_SECOND)
@@ -249,7 +250,7 @@ impl Stream for Watched {
     type Item = io::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
-        // Whoever asks for it gives that word.
+        // Polling the body makes hyper send `100 Continue`.
         self.is_sent = true;
         let Left::Unread(chunks) = &mut self.chunks else { return Poll::Ready(None) };
         if let Poll::Ready(chunk) = chunks.poll_next_unpin(context) {
@@ -288,12 +289,12 @@ impl Drop for Watched {
     }
 }
 
-/// What the JSON says, or what is wrong with it and where.
+/// Parses JSON; an error says what is wrong with it and where.
 pub(crate) fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Problem> {
     if json.is_empty() {
         return Err(Problem::new(codes::BAD_JSON, "the body is empty").hint("send a JSON object"));
     }
-    // A list would be taken for the fields in their order, which nobody means.
+    // serde would read a list as the fields in their order, which no client means.
     if json.trim_ascii_start().first().is_some_and(|first| *first == b'[') {
         let problem = Problem::new(codes::BAD_BODY, "the body is a list, not an object");
         return Err(problem.hint("wrap it: {…}; batches are {\"jobs\": […]}"));
@@ -308,7 +309,8 @@ pub(crate) fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Problem> {
 }
 
 fn wrong_data(text: &str) -> Problem {
-    // As the list itself says it; what was sent is only repeated further on.
+    // The error of a list with too many items. Other errors do not begin with text from the caller,
+    // so the caller cannot imitate this one.
     if text.starts_with("more than ") {
         return Problem::new(codes::TOO_LARGE, excerpt(text));
     }
@@ -325,7 +327,7 @@ fn wrong_data(text: &str) -> Problem {
         .hint(format!("{meant}known names: {}", known.join(", ")))
 }
 
-/// Values of our own types say what to do after `hint:`, and serde the place after that.
+/// Errors of our own types give advice after `hint:`, and serde appends the position.
 fn wrong_value(text: &str) -> Problem {
     let Some((what, hint)) = text.split_once(HINT) else {
         return Problem::new(codes::BAD_BODY, excerpt(text));
@@ -338,7 +340,7 @@ fn excerpt(text: &str) -> String {
     if text.len() <= EXCERPT {
         return text.to_owned();
     }
-    // The place stands at the end.
+    // The position is at the end.
     let place = text.rfind(" at line ").map_or("", |at| &text[at..]);
     format!("{}…{place}", &text[..text.floor_char_boundary(EXCERPT)])
 }
@@ -409,7 +411,7 @@ mod tests {
         assert_eq!(parse::<JobRequest>(deep.as_bytes()).unwrap_err().status.as_u16(), 400);
     }
 
-    /// As whoever lets requests in leaves it.
+    /// A request as the guard passes it on.
     fn admitted(mut request: Request) -> Request {
         let bounds = Bounds::new(8, &multicluster_types::Settings::default(), Metrics::default());
         request.extensions_mut().insert(bounds);
@@ -417,7 +419,7 @@ mod tests {
         request
     }
 
-    /// A body of these pieces, and whether all of it is taken in the end.
+    /// Sends a body in these pieces and returns whether all of it was read in the end.
     async fn left_over(pieces: Vec<usize>, read: bool) -> bool {
         let sent =
             futures_util::stream::iter(pieces.into_iter().map(|size| Ok::<_, io::Error>(vec![0; size])));

@@ -1,8 +1,8 @@
 //! The console: a page, its scripts and its styles, built into this program.
 //!
-//! `make console` builds them, and `build.rs` has the compiler look again when they changed.
-//! A debug build reads them from disk at each request, so that whoever works on the console
-//! need not build this program again.
+//! `make console` builds the files, and `build.rs` makes the compiler include them again when they
+//! change. A debug build reads them from disk at each request, so that changes to the console need
+//! no new build of this program.
 
 use std::borrow::Cow;
 
@@ -23,24 +23,24 @@ use crate::problem::Problem;
 #[folder = "../../console/dist"]
 struct Console;
 
-/// What stands in for a console that was not built.
+/// Served if the console was not built.
 const PLACEHOLDER: &str = include_str!("console/placeholder.html");
 
-/// Nothing of another site is loaded, run, sent to or framed.
+/// Nothing from another site is loaded, run, sent to or framed.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                       connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'";
 
-/// Asked for again each time, and sent again only if it changed.
+/// Revalidated at each use, and sent again only if it changed.
 const ALWAYS_ASK: &str = "no-cache";
-/// Named by its content: under this name it never changes.
+/// Files named by their content: under such a name nothing ever changes.
 const FOR_EVER: &str = "public, max-age=31536000, immutable";
 
 pub(super) fn routes() -> Router {
     serving::<Console>()
 }
 
-/// The console has routes of its own behind the `#`, which the server never sees.
+/// The console has routes of its own after the `#`, which the server never sees.
 fn serving<E: Embed + 'static>() -> Router {
     let page = async |asked: HeaderMap| match E::get("index.html") {
         Some(page) => answer(&asked, "index.html", ALWAYS_ASK, Some(page.metadata.sha256_hash()), page.data),
@@ -54,7 +54,7 @@ fn serving<E: Embed + 'static>() -> Router {
 fn file<E: Embed>(asked: &HeaderMap, uri: &Uri, keep: &'static str) -> Response {
     let path = uri.path();
     let name = path.strip_prefix('/').unwrap_or(path);
-    // On disk, `..` would be another folder's; no file of ours has it in its name.
+    // On disk, `..` would lead to another folder; no file of ours has it in its name.
     match E::get(name).filter(|_| !name.contains("..")) {
         Some(file) => answer(asked, name, keep, Some(file.metadata.sha256_hash()), file.data),
         None => {
@@ -89,19 +89,19 @@ fn answer(
     response
 }
 
-/// Half of it tells any two files apart.
+/// Half of the hash is enough to tell any two files apart.
 fn tag(sha256: &[u8; 32]) -> String {
     format!("\"{}\"", hex(&sha256[..16]))
 }
 
-/// Does the caller have the file of this tag?
+/// Whether the caller has the file with this tag.
 fn knows(asked: &HeaderMap, tag: &str) -> bool {
     let lists = asked.get_all(header::IF_NONE_MATCH).iter().filter_map(|list| list.to_str().ok());
     let mut tags = lists.flat_map(|list| list.split(',')).map(str::trim);
     tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
 }
 
-/// Of what a build of the console may have.
+/// Covers the files that a build of the console may contain.
 fn content_type(name: &str) -> &'static str {
     match name.rsplit_once('.').map_or("", |(_, ending)| ending) {
         "html" => "text/html; charset=utf-8",

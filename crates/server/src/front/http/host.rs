@@ -1,9 +1,9 @@
-//! Who is being talked to, and by which web page.
+//! Checks the host that a request is meant for, and the web page that made it.
 //!
-//! A page of any site can make a browser send requests to 127.0.0.1, and a name that
-//! first leads to that site and then to 127.0.0.1 lets it read the answers (DNS
-//! rebinding). So on loopback, and wherever our names were told, we answer to those only;
-//! and a request that a page made must come from a page of ours.
+//! A page of any site can make a browser send requests to 127.0.0.1, and a name that first leads to
+//! that site and then to 127.0.0.1 lets the page read the answers (DNS rebinding). So on loopback,
+//! and wherever our names are configured, we answer to those names only. A request that was made by
+//! a page must come from a page of ours.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -15,15 +15,15 @@ use crate::problem::Problem;
 /// The names we answer to.
 #[derive(Debug)]
 pub(super) struct Hosts {
-    /// `None`: any. Whoever opened the address to a network knows its names.
+    /// `None`: any name. An operator who opened the address to a network knows its names.
     names: Option<Vec<String>>,
 }
 
-/// What leads to loopback without asking anybody.
+/// Names that lead to loopback without a DNS query.
 const LOOPBACK: &[&str] = &["localhost", "127.0.0.1", "[::1]"];
 
 impl Hosts {
-    /// What a listener at this address answers to, if it has these names besides.
+    /// The names that a listener at this address answers to, including these configured names.
     pub(super) fn at(address: SocketAddr, named: &[String]) -> Self {
         // 127.0.0.2 is loopback too.
         let own = match address.ip() {
@@ -61,13 +61,13 @@ impl Hosts {
 }
 
 fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
-    // Two of them is nobody's browser: neither counts.
+    // A browser never sends two: neither counts.
     let mut values = headers.get_all(name).iter();
     let value = values.next().filter(|_| values.next().is_none());
     value.map(|value| value.to_str().unwrap_or_default().to_owned())
 }
 
-/// Without the port.
+/// Removes the port.
 fn name(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,

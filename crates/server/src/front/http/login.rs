@@ -1,6 +1,6 @@
-//! The page where people show their token. Their browser keeps a session, not the token.
+//! The page where people enter their token. Their browser keeps a session, not the token.
 //!
-//! It is the only page without a token, so it has all it needs in itself, and no script.
+//! The page is served without a token, so it is self-contained and has no script.
 
 use axum::{
     Form, Router,
@@ -13,13 +13,13 @@ use serde::Deserialize;
 
 use crate::front::access::{Access, COOKIE, SESSION};
 
-/// Styles in the page, a form to ourselves, and nothing else.
+/// Inline styles, a form to this server, and nothing else.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'; \
                       base-uri 'none'; frame-ancestors 'none'";
 const PAGE: &str = include_str!("login/page.html");
-/// The largest form: it has a token, and strangers send it.
+/// The largest form: it contains a token, and is sent by clients without one.
 const LARGEST: usize = 4 << 10;
-/// Where the page says what went wrong.
+/// The place for an error message in the page.
 const SAID: &str = "<!-- said -->";
 
 pub(super) fn routes(access: Access) -> Router {
@@ -36,7 +36,7 @@ struct Given {
 }
 
 async fn page(State(access): State<Access>, headers: HeaderMap) -> Response {
-    // Who needs no token, or has one, has nothing to do here.
+    // Callers that need no token, or have one, are sent to the console.
     if access.caller(&headers).is_ok() {
         return Redirect::to("/").into_response();
     }
@@ -71,7 +71,7 @@ fn shown(status: StatusCode, said: &str) -> Response {
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // With `no-referrer` the form would be sent as if from another site.
+    // With `no-referrer` the browser would send the form as if from another site.
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     response
 }

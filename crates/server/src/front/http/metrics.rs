@@ -13,7 +13,7 @@ use multicluster_types::JobId;
 
 use crate::{front::plane::Plane, metrics::Seen};
 
-/// Whoever decides whether we may be sent requests does not wait longer.
+/// Load balancers and the like do not wait longer for a readiness check.
 const READY_WITHIN: Duration = Duration::from_secs(5);
 
 pub(super) fn routes() -> Router<Plane> {
@@ -33,7 +33,7 @@ async fn metrics(State(plane): State<Plane>) -> Response {
     ([(CONTENT_TYPE, kind)], plane.metrics.render(seen)).into_response()
 }
 
-/// Ready: what is accepted can be written, the driver answers, and what is stored can be read.
+/// Ready: accepted work can be written, the driver answers, and the store can be read.
 async fn ready(State(plane): State<Plane>) -> Response {
     let look = async {
         plane.driver.disk.check()?;

@@ -1,11 +1,11 @@
-//! The native API `/v1`: everything the control plane can do and say, with an OpenAPI
+//! The native API `/v1`: everything that the control plane can do and show, with an OpenAPI
 //! document.
 //!
 //! - `jobs`, `resolved`, `decisions`, `batch`, `placements`, `leases`, `clusters`, `plane` the
 //!   routes, by subject
-//! - `events` what happens, as it happens · `follow` a log, likewise · `wait` long polls
-//! - `views` how things are shown · `request` how requests are read · `document` what the
-//!   OpenAPI document says of every route
+//! - `events` a live stream of events · `follow` a live stream of a log · `wait` long polls
+//! - `views` how things are shown · `request` how requests are read · `document` what the OpenAPI
+//!   document says about every route
 
 mod batch;
 mod clusters;
@@ -41,7 +41,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use self::wait::Waiters;
 use crate::front::plane::Plane;
 
-/// What the routes share.
+/// Shared by the routes.
 #[derive(Clone)]
 struct Api {
     plane: Plane,

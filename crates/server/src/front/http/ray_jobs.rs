@@ -1,12 +1,12 @@
-//! Ray's Jobs API, as its stock clients speak it: `ray job …` and `JobSubmissionClient`
-//! take the whole pool for one Ray cluster.
+//! Ray's Jobs API, as Ray's own clients speak it: to `ray job …` and `JobSubmissionClient`, the
+//! whole pool looks like one Ray cluster.
 //!
-//! Only 200 is success to them, most answers must have exactly their keys, and errors are
-//! plain text that they print. Where Ray answers bad input with a 500 and a traceback we
-//! say 400 and what is wrong, in Ray's words where clients look for them.
+//! These clients accept only 200 as a success, most answers must have exactly the expected keys,
+//! and errors are plain text that the clients print. Where Ray answers bad input with a 500 and a
+//! traceback, we answer 400 and say what is wrong, in Ray's words where clients look for them.
 //!
-//! - `submit` what they send · `details` what they are shown · `jobs` one, and all
-//! - `logs` what it printed, at once or followed · `packages` their files · `version`
+//! - `submit` submissions · `details` how jobs are shown · `jobs` one job, and all
+//! - `logs` logs, at once or followed · `packages` uploaded files · `version`
 
 mod details;
 mod jobs;
@@ -53,7 +53,7 @@ impl Sorry {
         Self(StatusCode::BAD_REQUEST, text.into())
     }
 
-    /// In Ray's words, and then ours: what may have been meant.
+    /// In Ray's words, followed by a hint what may have been meant.
     fn no_such_job(id: &str) -> Self {
         let shown: String = id.chars().take(200).collect();
         let attempt_of =
@@ -92,7 +92,7 @@ impl From<Failure> for Sorry {
     }
 }
 
-/// The job that an address names. An id that cannot be one is the id of no job.
+/// The job in the path. An id that is not valid belongs to no job.
 fn job_id(text: &str) -> Result<JobId, Sorry> {
     JobId::new(text).map_err(|_| Sorry::no_such_job(text))
 }

@@ -1,5 +1,5 @@
-//! A job's log as it is written: while the job waits, over a cluster that cannot be
-//! reached for a while, over attempts on several clusters, to its end.
+//! Follows a job's log: while the job is queued, while its cluster cannot be reached, over attempts
+//! on several clusters, to its end.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ use super::{
 };
 use crate::{engine::driver::Failure, front::plane::Plane};
 
-/// How often is looked where the job is. The driver answers in microseconds.
+/// How often the follower checks where the job is. The driver answers in microseconds.
 const LOOK: Duration = Duration::from_millis(500);
-/// Between two tries to reach a cluster that has nothing new to say: doubled each time.
+/// Pause before a cluster without news is asked again: doubled each time.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 /// Ray closes a log about 3 s after the job's end.
 const CLOSES_WITHIN: Duration = Duration::from_secs(8);
-/// Well below the 4 MiB that Ray's client takes.
+/// Well below the 4 MiB that Ray's client accepts.
 const LONGEST_PIECE: usize = 1 << 20;
 
 /// Why a log is no longer followed.
@@ -32,22 +32,22 @@ pub(crate) enum Ended {
     /// The control plane is stopping, or cannot read its store.
     #[error(transparent)]
     Failed(#[from] Failure),
-    /// Nobody listens any more.
+    /// The client has disconnected.
     #[error("the client is gone")]
     Unheard,
 }
 
-/// Some of a log, as it is passed on.
+/// A part of a log, as it is passed on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// Of what an attempt printed, `from` this many bytes on.
+    /// Output of an attempt; `from` is its position in bytes.
     Log { run: Run, from: u64, text: String },
-    /// A word of our own: whole lines.
+    /// A note of our own, in whole lines.
     Note(String),
 }
 
 impl Piece {
-    /// As it is printed.
+    /// The text to print.
     pub(crate) fn into_text(self) -> String {
         match self {
             Self::Log { text, .. } | Self::Note(text) => text,
@@ -55,11 +55,11 @@ impl Piece {
     }
 }
 
-/// Passes a job's log on as it is written, until the job has ended and everything it
-/// printed was passed on, or the job is forgotten.
+/// Passes a job's log on as it is written, until the job has ended and its whole output was passed
+/// on, or the job is forgotten.
 ///
 /// # Errors
-/// When it cannot go on; a cluster that does not answer is waited for.
+/// When the follower cannot go on. A cluster that does not answer is no error: the follower waits.
 pub(crate) async fn follow(plane: Plane, job: JobId, out: mpsc::Sender<Piece>) -> Result<(), Ended> {
     let (sent, pause) = (Sent::default(), SHORTEST_PAUSE);
     let mut follower = Follower { plane, job, out, run: None, sent, closed: false, crowded: false, pause };
@@ -84,13 +84,13 @@ struct Follower {
     plane: Plane,
     job: JobId,
     out: mpsc::Sender<Piece>,
-    /// The attempt that is being passed on.
+    /// The attempt whose log is being passed on.
     run: Option<Run>,
-    /// What of it was.
+    /// The part of its log that was passed on.
     sent: Sent,
-    /// Ray itself said that there is no more of it.
+    /// Ray itself reported that the log is complete.
     closed: bool,
-    /// It was told that too many logs of the cluster are followed.
+    /// The client was told that too many logs of the cluster are being followed.
     crowded: bool,
     pause: Duration,
 }
@@ -108,7 +108,7 @@ impl Follower {
         }
     }
 
-    /// Another attempt begins: what is left of the one before comes first.
+    /// Starts on another attempt, after the rest of the previous one was passed on.
     async fn enter(&mut self, run: Run) -> Result<(), Ended> {
         if self.run.as_ref().is_some_and(|current| current.attempt == run.attempt) {
             return Ok(());
@@ -126,11 +126,11 @@ impl Follower {
         Ok(())
     }
 
-    /// Passes on what the cluster sends, until it closes, breaks, or the attempt is over.
+    /// Passes on the cluster's stream until it closes, breaks, or the attempt is over.
     async fn relay(&mut self, run: &Run) -> Result<(), Ended> {
         let Some(client) = self.plane.lanes.client(&run.cluster) else { return Ok(()) };
-        // Whoever has to wait misses nothing: Ray's tail begins at the first byte, and once the
-        // attempt is over its log is read in one piece.
+        // A follower that has to wait misses nothing: Ray's tail begins at the first byte, and once
+        // the attempt is over its log is read in one piece.
         let Some(_place) = self.plane.bounds.tail(&run.cluster) else {
             if !std::mem::replace(&mut self.crowded, true) {
                 let note = format!(
@@ -182,8 +182,8 @@ impl Follower {
         Ok(matches!(self.look().await?, Some(Whereabouts::On { run: current, .. }) if current == *run))
     }
 
-    /// Before the cluster is asked again, unless the attempt is over. A log that Ray closed
-    /// most often means that we are about to learn of the end.
+    /// Waits before the cluster is asked again, unless the attempt is over. If Ray closed a log, we
+    /// are most often about to learn that the attempt ended.
     async fn rest_a_while(&mut self, run: &Run) -> Result<(), Ended> {
         let until = Instant::now() + self.pause;
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
@@ -193,10 +193,10 @@ impl Follower {
         Ok(())
     }
 
-    /// The attempt is over: what the stream left out is read from wherever it can be.
+    /// The attempt is over: the rest of its log is read from the cluster or from our copy.
     async fn leave(&mut self) -> Result<(), Ended> {
         let Some(run) = self.run.clone() else { return Ok(()) };
-        // A huge log that Ray has closed in good order is not read a second time.
+        // A huge log that Ray has closed properly is not read a second time.
         if self.closed && self.sent.bytes() > LONGEST as u64 {
             return Ok(());
         }
@@ -234,7 +234,7 @@ impl Follower {
         self.tell(&note).await
     }
 
-    /// A word of our own, on a line of its own.
+    /// Sends a note of our own, on a line of its own.
     async fn tell(&mut self, note: &str) -> Result<(), Ended> {
         self.out.send(Piece::Note(note.to_owned())).await.map_err(|_| Ended::Unheard)
     }

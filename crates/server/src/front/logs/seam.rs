@@ -1,35 +1,35 @@
-//! What of a log was passed on already, and what comes after it.
+//! Tracks which part of a log was passed on, and finds the part that follows.
 //!
-//! Ray's tail always begins at the first byte, and our own copy holds only the end: both
-//! must be joined to what a follower has without a gap and without a repetition.
+//! Ray's tail always begins at the first byte, and our own copy holds only the end. Both must
+//! continue what the follower already has without a gap and without a repetition.
 
-/// How much of what was passed on is kept, to find the place in a text of which nobody
-/// knows where it begins.
+/// How much of the passed-on text is kept, to find the place in a text whose position in the log is
+/// unknown.
 const KEPT: usize = 4096;
 
-/// What was passed on of one attempt's log.
+/// The part of one attempt's log that was passed on.
 #[derive(Debug, Default)]
 pub(super) struct Sent {
     bytes: u64,
     end: String,
 }
 
-/// What is to be passed on.
+/// The part to pass on next.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Rest<'a> {
-    /// This comes next; may be nothing.
+    /// Follows directly; may be empty.
     Continues(&'a str),
     /// Something in between is lost.
     AfterGap(&'a str),
 }
 
 impl Sent {
-    /// How much was passed on.
+    /// How many bytes were passed on.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// This was passed on.
+    /// Adds text that was passed on.
     pub(super) fn add(&mut self, text: &str) {
         self.bytes += text.len() as u64;
         self.end.push_str(text);
@@ -39,8 +39,8 @@ impl Sent {
         }
     }
 
-    /// What of `text` comes after what was passed on. `start`: where in the log it begins,
-    /// if that is known.
+    /// The part of `text` that was not passed on. `start`: the position of `text` in the log, if
+    /// known.
     pub(super) fn rest<'a>(&self, text: &'a str, start: Option<u64>) -> Rest<'a> {
         match start {
             Some(start) if self.bytes < start => return Rest::AfterGap(text),
@@ -54,7 +54,7 @@ impl Sent {
                 {
                     return Rest::Continues(after);
                 }
-                // Not the log it was: an id used again. What is there is better than nothing.
+                // Another log: its id was used again. Passing it on is better than nothing.
             }
             None if self.bytes == 0 => return Rest::AfterGap(text),
             None => {}
@@ -62,7 +62,7 @@ impl Sent {
         self.search(text)
     }
 
-    /// In a log that repeats itself the place may be found too early: lines may come twice,
+    /// In a log that repeats itself the place may be found too early: lines may come twice, but
     /// none is lost.
     fn search<'a>(&self, text: &'a str) -> Rest<'a> {
         if let Some(found) = text.find(&self.end) {
@@ -79,7 +79,7 @@ impl Sent {
     }
 }
 
-/// Leaves out the beginning of a stream: what was passed on before.
+/// Leaves out the beginning of a stream, which was passed on before.
 #[derive(Debug)]
 pub(super) struct Skip {
     left: u64,
@@ -90,11 +90,11 @@ impl Skip {
         Self { left: sent.bytes }
     }
 
-    /// What of the next piece is new.
+    /// The new part of the next piece.
     pub(super) fn pass<'a>(&mut self, piece: &'a str) -> &'a str {
         let known = usize::try_from(self.left).unwrap_or(usize::MAX).min(piece.len());
         self.left -= known as u64;
-        // Between characters, unless the log is not the one it was.
+        // Between two characters, unless this is another log.
         &piece[piece.ceil_char_boundary(known)..]
     }
 }

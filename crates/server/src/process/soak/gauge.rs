@@ -1,4 +1,4 @@
-//! What it needs, over time, and whether that grows.
+//! Measures memory and disk over time, and whether they grow.
 
 use std::{
     collections::BTreeMap,
@@ -13,14 +13,14 @@ use serde_json::json;
 
 use super::{people::Answers, world::World};
 
-/// What is measured, and how much more it may be in the last quarter than in the second: a part of
-/// itself, and some besides.
+/// The gauges, and how much more each may be in the last quarter than in the second: a share of
+/// itself, plus a constant.
 const GAUGES: [(&str, f64, f64); 9] = [
     ("memory MiB", 0.05, 4.0),
     ("open files", 0.10, 10.0),
     ("threads", 0.5, 8.0),
     ("state.db MiB", 0.05, 2.0),
-    // As long as it ever was; beyond 64 MiB the writer sees to it.
+    // The file keeps its largest size; beyond 64 MiB the writer checkpoints it itself.
     ("wal MiB", 0.0, 72.0),
     ("rows", 0.05, 200.0),
     ("jobs", 0.05, 50.0),
@@ -33,7 +33,7 @@ type Sample = [f64; GAUGES.len()];
 pub(super) struct Gauges {
     seconds: Vec<u64>,
     samples: Vec<Sample>,
-    /// Rows by table, of the last sample.
+    /// Rows by table in the last sample.
     tables: BTreeMap<String, u32>,
     database: Connection,
     started: Instant,
@@ -93,7 +93,7 @@ impl Gauges {
         names.map(|name| count(name.unwrap())).collect()
     }
 
-    /// Prints what came of it, and writes it to `target/bench/soak.json`.
+    /// Prints the result, and writes it to `target/bench/soak.json`.
     pub(super) fn report(&self, seconds: u64, answers: Answers) {
         let (hours, took) = (seconds as f64 / 3600.0, self.started.elapsed().as_secs_f64());
         println!("\n{hours} simulated hours in {took:.0} s");
@@ -126,7 +126,7 @@ impl Gauges {
     }
 }
 
-/// What there is more of in the last quarter than may be.
+/// The gauges that grew more than they may.
 fn grown(samples: &[Sample]) -> Vec<String> {
     let each = GAUGES.iter().zip(quarters(samples));
     each.filter(|((_, share, some), (before, after))| *after > before * (1.0 + share) + some)
@@ -134,7 +134,7 @@ fn grown(samples: &[Sample]) -> Vec<String> {
         .collect()
 }
 
-/// The mean of each in the second and in the last quarter.
+/// The mean of each gauge in the second and in the last quarter.
 fn quarters(samples: &[Sample]) -> [(f64, f64); GAUGES.len()] {
     let quarter = samples.len() / 4;
     let mean = |from: usize, gauge: usize| {

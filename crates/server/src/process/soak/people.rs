@@ -1,4 +1,4 @@
-//! Those who use it: per second one job and one task, and all who look.
+//! The users: one job and one task per second, and everyone who looks.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use tokio::{
 
 use super::world::World;
 
-/// Status by kind of request: how often.
+/// How often each kind of request got each status.
 pub(super) type Answers = BTreeMap<(&'static str, u16), u64>;
 
 pub(super) struct People {
@@ -24,7 +24,7 @@ pub(super) struct People {
     desk: Arc<Desk>,
 }
 
-/// What all of them share.
+/// Shared by all users.
 struct Desk {
     world: Arc<World>,
     answers: Mutex<Answers>,
@@ -55,7 +55,7 @@ impl People {
         }
     }
 
-    /// Everybody finishes what they began.
+    /// Waits until all users have finished.
     pub(super) async fn go_home(&mut self) {
         while let Some(done) = self.at_work.join_next().await {
             done.unwrap();
@@ -66,7 +66,7 @@ impl People {
         self.desk.answers.lock().unwrap().clone()
     }
 
-    /// Everybody was answered as they should be.
+    /// Checks that all answers are as they should be.
     pub(super) fn check_answers(&self) {
         let answers = self.answers();
         let bad: Vec<_> = answers.iter().filter(|((_, status), _)| !(200..300).contains(status)).collect();
@@ -85,7 +85,7 @@ impl Desk {
         *self.answers.lock().unwrap().entry((what, status.as_u16())).or_default() += 1;
     }
 
-    /// Some are stopped, some are waited for, and of some the output is read.
+    /// Some jobs are stopped, some are waited for, and of some the output is read.
     async fn run_a_job(self: Arc<Self>, n: u64) {
         let accepted = self.ask("submit", "POST", "/v1/jobs", Some(a_job(n))).await;
         let id = accepted["id"].as_str().expect("it is accepted").to_owned();
@@ -100,7 +100,7 @@ impl Desk {
         }
     }
 
-    /// Some never give their place back.
+    /// Some tasks never release their placement.
     async fn run_a_task(self: Arc<Self>, n: u64) {
         let wanted = json!({ "kind": "task", "demand": { "CPU": 1 + n % 2 } });
         let Some(held) = self.place(wanted).await else { return };
@@ -110,7 +110,7 @@ impl Desk {
         }
     }
 
-    /// For a quarter of an hour.
+    /// Keeps the actor for a quarter of an hour.
     async fn keep_an_actor(self: Arc<Self>, n: u64) {
         let wanted = json!({ "kind": "actor", "demand": { "CPU": 1, "memory": 1_000_000_000 }, "id": format!("actor-{n}") });
         let Some(held) = self.place(wanted).await else { return };
@@ -126,7 +126,7 @@ impl Desk {
         self.give_back(held).await;
     }
 
-    /// Id and attempt of a place; `None` if there was none within a minute.
+    /// The id and attempt of a placement; `None` if none was granted within a minute.
     async fn place(&self, wanted: Value) -> Option<Value> {
         let placed = self.ask("place", "POST", "/v1/placements?wait=60s", Some(wanted)).await;
         let attempt = &placed["granted"]["attempt"];
@@ -138,7 +138,7 @@ impl Desk {
         self.ask("release", "POST", "/v1/placements/release", Some(json!({ "leases": [held] }))).await;
     }
 
-    /// A status every second, and now and then everything there is to see.
+    /// A status every second, and now and then everything that can be shown.
     async fn look_around(self: Arc<Self>, second: u64) {
         let every = |seconds: u64| second.is_multiple_of(seconds);
         if second > 5 {
@@ -161,7 +161,7 @@ impl Desk {
         }
     }
 
-    /// All events as they happen.
+    /// Watches all events.
     async fn watch_for(self: Arc<Self>, span: Duration) {
         let response = self.world.open("GET", "/v1/events", None).await;
         self.note("watch", response.status());
@@ -172,7 +172,7 @@ impl Desk {
         }
     }
 
-    /// What a job prints, from before it starts to its end, or to the moment the reader goes.
+    /// Follows the log of a job from before its start to its end, or until the reader leaves.
     async fn follow_a_log(self: Arc<Self>, second: u64) {
         let path = format!("/v1/jobs/{}/logs/follow", job_id(second));
         sleep(Duration::from_millis(200)).await;
@@ -196,14 +196,14 @@ fn is_stopped(n: u64) -> bool {
     n % 29 == 3
 }
 
-/// A few shapes, a few that fail, a few that do not care what becomes of their cluster.
+/// Jobs of a few shapes: some fail, some may be queued again when their cluster is lost.
 fn a_job(n: u64) -> Value {
     let lasts = if is_stopped(n) { 60 } else { n % 7 };
     let ends = if n % 40 == 11 { "exit 1" } else { "echo done" };
     let mut job = json!({
         "id": job_id(n),
         "entrypoint": format!("echo job {n} && sleep {lasts} && {ends}"),
-        // Each eighth has a driver on the head node.
+        // Every eighth has its driver on the head node.
         "entrypoint_num_cpus": if n % 8 == 5 { 0 } else { 1 + n % 4 },
         "metadata": { "team": format!("team-{}", n % 5) },
         "priority": n % 3,

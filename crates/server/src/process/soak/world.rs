@@ -21,8 +21,8 @@ use crate::{
     process::{Assembled, assemble},
 };
 
-/// How far the clock jumps at most, and so what an answer over a socket takes: a held clock also
-/// jumps while bytes are on their way.
+/// How far the clock jumps at most, and so how long an answer over a socket takes: a paused clock
+/// also jumps while bytes are on their way.
 const TICK: Duration = Duration::from_millis(10);
 const CLUSTERS: [(&str, f64); 3] = [("centos", 64.0), ("mac", 32.0), ("spot", 32.0)];
 
@@ -34,7 +34,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// A day keeps what is kept by default, and an hour a 24th of that.
+    /// A day uses the default retention, and an hour a 24th of it.
     pub(super) async fn start(seconds: u64) -> Arc<Self> {
         tokio::spawn(async {
             loop {
@@ -62,7 +62,7 @@ impl World {
         Arc::new(Self { router, plane, fakes, state })
     }
 
-    /// Asks over the API, without a socket in between.
+    /// Sends a request to the API, without a socket in between.
     pub(super) async fn ask(&self, method: &str, path: &str, body: Option<Value>) -> (StatusCode, Value) {
         let response = self.open(method, path, body).await;
         let status = response.status();
@@ -70,14 +70,14 @@ impl World {
         (status, serde_json::from_slice(&bytes).unwrap_or_default())
     }
 
-    /// The same, for answers without an end.
+    /// The same, for streams.
     pub(super) async fn open(&self, method: &str, path: &str, body: Option<Value>) -> Response {
         let request = Request::builder().method(method).uri(path).header("host", "localhost:8700");
         let body = body.map_or_else(Body::empty, |json| json.to_string().into());
         self.router.clone().call(request.body(body).unwrap()).await.unwrap()
     }
 
-    /// Every hour one cluster is out of reach for three minutes and another head starts anew.
+    /// Every hour one cluster is unreachable for three minutes, and another head node restarts.
     pub(super) async fn have_accidents(&self, second: u64) {
         let (hour, minute) = (usize::try_from(second / AN_HOUR).unwrap(), second % AN_HOUR / 60);
         let fake = |n: usize| &self.fakes[n % self.fakes.len()];
@@ -89,7 +89,7 @@ impl World {
         }
     }
 
-    /// Until nothing waits and nothing runs.
+    /// Waits until no work waits or runs.
     pub(super) async fn wait_until_idle(&self) {
         for _ in 0..AN_HOUR {
             if !self.plane.driver.read(Core::has_work).await.unwrap() {
@@ -104,7 +104,7 @@ impl World {
         panic!("an hour later there is still work: {:#?}", self.plane.driver.read(live).await.unwrap());
     }
 
-    /// What began has ended, once.
+    /// All work that began has ended, once.
     pub(super) async fn check_ends(&self) {
         let totals = self.plane.metrics.totals();
         assert_eq!(totals.submitted, totals.succeeded + totals.failed + totals.stopped, "{totals:?}");
@@ -117,8 +117,7 @@ impl Drop for World {
     }
 }
 
-/// In memory, where there is such a place: nobody pulls the plug here, so nothing is learnt from
-/// waiting for a disk.
+/// In memory, if possible: this test has no power cuts, so waiting for a disk would show nothing.
 fn folder() -> PathBuf {
     let memory = PathBuf::from("/dev/shm");
     let parent = if memory.is_dir() { memory } else { std::env::temp_dir() };

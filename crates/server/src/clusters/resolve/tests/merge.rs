@@ -1,4 +1,4 @@
-//! A job's runtime_env on its cluster's.
+//! Merges of a job's runtime_env with its cluster's.
 
 use serde_json::{Value, json};
 
@@ -30,10 +30,10 @@ fn fields_are_merged_by_their_kind() {
             json!({"py_modules": ["s3://b"]}),
             json!({"py_modules": ["s3://a", "s3://b"]}),
         ),
-        // What does not fit together is the job's.
+        // If the types differ, the job's value wins.
         (json!({"config": {"a": 1}}), json!({"config": "x"}), json!({"config": "x"})),
         (json!({"a": ["x"]}), json!({"a": {"y": 1}}), json!({"a": {"y": 1}})),
-        // A job takes away what it does not want.
+        // A job removes values with `null`.
         (json!({"conda": "ts", "a": 1}), json!({"conda": null}), json!({"a": 1})),
         (
             json!({"env_vars": {"A": "1", "B": "2"}}),
@@ -79,7 +79,7 @@ fn requirements_are_united_in_whichever_form_they_are_written() {
             json!(["a", "b"]),
             json!(["-r /x/requirements.txt", "a", "b"]),
         ),
-        // A file on the cluster is not to be merged with.
+        // A file on the cluster cannot be merged.
         (json!("/etc/requirements.txt"), json!(["a"]), json!(["a"])),
         (json!(["a"]), json!("/etc/requirements.txt"), json!("/etc/requirements.txt")),
         (json!(["a"]), json!({"packages": "/r.txt"}), json!({"packages": "/r.txt"})),
@@ -113,9 +113,9 @@ fn where_ray_allows_one_installer_the_jobs_wins() {
         assert_eq!(merged(json!({installer: ["a"]}), json!({"conda": "ts"})), json!({"conda": "ts"}));
     }
     assert_eq!(merged(json!({"pip": ["a"]}), json!({"uv": ["b"]})), json!({"uv": ["b"]}));
-    // Nothing collides with nothing.
+    // A `null` collides with nothing.
     assert_eq!(merged(json!({"conda": "ts"}), json!({"pip": null})), json!({"conda": "ts"}));
-    // The job's own collision is for Ray to refuse.
+    // A collision within the job's own runtime_env is left for Ray to refuse.
     let both = json!({"pip": ["a"], "conda": "x"});
     assert_eq!(merged(json!({"conda": "ts"}), both.clone()), both);
 }

@@ -47,7 +47,7 @@ fn commands_are_translated_and_their_quoting_stays() {
         ("a \\\n /home/zorro/x", "a \\\n /Users/zorro/x"),
         ("a\n/home/zorro/x\n", "a\n/Users/zorro/x\n"),
         ("cmd /home/zorro/ö/名", "cmd /Users/zorro/ö/名"),
-        // The closest home is the one that is meant.
+        // The closest home wins.
         ("cmd /home/zorro/deep/home/x /home/zorro/deep/x", "cmd /Users/zorro/x /Users/zorro/deep/x"),
         ("cmd /home/zorro/a/../b", "cmd /Users/zorro/a/../b"),
         // Unbalanced quotes run to the end.
@@ -148,7 +148,7 @@ fn what_cannot_be_a_home_is_ignored() {
     }
 }
 
-/// A real shell sees the same words, translated.
+/// A real shell reads the same words, translated.
 #[test]
 fn a_shell_agrees() {
     for here in ["/Users/zorro", "/Users/John Doe", "/Users/O'Neil", "/Users/a$b\"c\\d`e*"] {
@@ -210,11 +210,11 @@ fn hostile_commands_take_no_time() {
         assert_eq!(homes.in_command(&once), once, "{piece}");
         let _ = homes.in_text(&text);
     }
-    // 48 MiB in all; a quadratic step would take hours.
+    // 48 MiB in total; a quadratic step would take hours.
     assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
 }
 
-/// Texts in which paths, quotes and what is nearly a path meet often.
+/// Texts in which paths, quotes and near-paths meet often.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => prop::sample::select(KNOWN.to_vec()).prop_map(str::to_owned),
@@ -237,12 +237,12 @@ fn here() -> impl Strategy<Value = &'static str> {
     ])
 }
 
-/// Words and the shape of quotes: what must not change.
+/// The number of words and the quotes: both must not change.
 fn shape(text: &str) -> (usize, Vec<char>) {
     let cells = shell::command(text);
     let is_gap = |cell: &shell::Cell| cell.quote == shell::Quote::None && cell.char.is_whitespace();
     let words = cells.iter().filter(|cell| is_gap(cell)).count();
-    // A needless backslash within a home may go with it.
+    // A needless backslash within a home may disappear with it.
     let quotes = text.chars().filter(|c| matches!(c, '\'' | '"' | '#' | '\n')).collect();
     (words, quotes)
 }

@@ -75,7 +75,7 @@ pub(super) async fn list(
     Ok(Json(page))
 }
 
-/// Of each of these jobs: may the caller see it?
+/// For each of these jobs: whether the caller may see it.
 fn owned(core: &Core, caller: &Caller, jobs: &[String]) -> Vec<bool> {
     let record = |job: &String| core.job(&JobId::new(job.as_str()).ok()?);
     let seen = |job: &String| record(job).is_some_and(|record| caller.may_see(record.work.owner.as_ref()));

@@ -1,5 +1,5 @@
-//! The OpenAPI document, with what goes for every route: how errors look and which there
-//! are, and what a parameter of some name may be.
+//! The OpenAPI document, with the parts that apply to every route: the form and the list of errors,
+//! and the values of parameters with certain names.
 
 use std::fmt::Write;
 
@@ -25,12 +25,12 @@ pub(super) fn describe(mut document: OpenApi) -> String {
             let error = json!({"$ref": "#/components/schemas/ErrorBody"});
             operation["responses"][statuses] = json!({"content": {"application/json": {"schema": error}}});
         }
-        // The specification wants each answer to have a description.
+        // The specification requires a description of each answer.
         let answers = operation["responses"].as_object_mut().into_iter().flat_map(|all| all.values_mut());
         for answer in answers.filter_map(Value::as_object_mut) {
             answer.entry("description").or_insert_with(|| "".into());
         }
-        // Where a body may be left out, utoipa takes `null` for one.
+        // For an optional body, utoipa adds `null` as an alternative.
         if let Some(body) = operation.pointer_mut("/requestBody/content/application~1json/schema")
             && let Some(real) = body.pointer_mut("/oneOf/0").map(Value::take)
         {
@@ -62,7 +62,7 @@ fn errors() -> String {
 }
 
 /// Fields that are text in the wire types and hold one of these words. Clients in other languages
-/// take their types from here.
+/// generate their types from these.
 fn stable_words() -> [(&'static str, Vec<&'static str>); 8] {
     [
         ("ErrorBody/properties/code", codes::ALL.iter().map(|code| code.word).collect()),
@@ -76,7 +76,7 @@ fn stable_words() -> [(&'static str, Vec<&'static str>); 8] {
     ]
 }
 
-/// What parameters of this name may be, whatever the route.
+/// The possible values of parameters with this name, whatever the route.
 fn values(place: &str, name: &str) -> Option<Value> {
     let text = |pattern, most| json!({"type": "string", "pattern": pattern, "maxLength": most});
     let job = || text(JobId::PATTERN, JobId::MAX);

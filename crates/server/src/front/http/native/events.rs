@@ -1,4 +1,4 @@
-//! What happens, as it happens: Server-Sent Events, and a job's own as a list.
+//! Events as they happen, as Server-Sent Events, and the events of a job as a list.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -30,11 +30,11 @@ use crate::{
     problem::Problem,
 };
 
-/// Read from the store at a time.
+/// Events read from the store at a time.
 const PAGE: usize = 500;
-/// The most jobs one watcher may name.
+/// The most jobs that one watcher may name.
 const MOST_WATCHED: usize = 1000;
-/// A comment this often tells proxies and clients that we are alive.
+/// A comment at this interval shows proxies and clients that the connection is alive.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// List the events of a job, in order
@@ -55,7 +55,7 @@ pub(super) async fn of_job(
     let turn = plane.bounds.search(&caller).await?;
     let look = move |store: &dyn Reader| store.events(Some(&BTreeSet::from([id])), after, limit);
     let events = plane.search(turn, look).await?;
-    // What an earlier job of this id went through is not this one's.
+    // Leaves out the events of an earlier job with this id.
     let events: Vec<_> = events.into_iter().filter(|event| event.at >= since).collect();
     Ok(Json(api::EventList {
         last_seq: events.last().map_or(after, |event| event.seq),
@@ -99,7 +99,7 @@ pub(super) async fn stream(
     Ok(Sse::new(told.take_until(Box::pin(revoked))).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
 }
 
-/// The jobs that are named; `None` if everything is asked for.
+/// The named jobs; `None` if all events are requested.
 fn watched(params: &Params) -> Result<Option<Arc<BTreeSet<JobId>>>, Problem> {
     let named = params.each("job", "the id of a job", |text| JobId::new(text).ok())?;
     if named.len() > MOST_WATCHED {
@@ -113,17 +113,17 @@ fn after(params: &Params) -> Result<Option<u64>, Problem> {
     params.value("after", "the number of an event")
 }
 
-/// One watcher's place among the events. It holds one page at most: a watcher that is
-/// slower than what happens reads from the store, not from memory.
+/// One watcher's position among the events. It holds at most one page: a watcher that is slower
+/// than the events reads from the store, not from memory.
 struct Tail {
     plane: Plane,
     caller: Caller,
     _using: Option<Using>,
     jobs: Option<Arc<BTreeSet<JobId>>>,
     live: broadcast::Receiver<Arc<StoredEvent>>,
-    /// The latest that was told or passed over; `None` before the first.
+    /// The number of the latest event that was sent or skipped; `None` before the first.
     last: Option<u64>,
-    /// How many were missed before the first.
+    /// How many events were missed before the first.
     missed: u64,
     page: VecDeque<Arc<StoredEvent>>,
     catching_up: bool,
@@ -131,7 +131,7 @@ struct Tail {
 
 impl Tail {
     fn new(plane: &Plane, caller: Caller, jobs: Option<Arc<BTreeSet<JobId>>>, after: Option<u64>) -> Self {
-        // Watched before the first read, so that nothing falls in between.
+        // Subscribed before the first read, so that no event falls in between.
         let live = plane.events.watch();
         let catching_up = after.is_some();
         Self {
@@ -147,7 +147,7 @@ impl Tail {
         }
     }
 
-    /// Those of them that the caller may see. All at once: the driver has other things to do.
+    /// The events that the caller may see. One question to the driver for all of them.
     async fn seen(&self, events: Vec<Arc<StoredEvent>>) -> Option<VecDeque<Arc<StoredEvent>>> {
         if self.caller.sees_only().is_none() {
             return Some(events.into());
@@ -164,7 +164,7 @@ impl Tail {
         self.plane.driver.read_patiently(look).await.ok()
     }
 
-    /// `None` when there will be no more.
+    /// Returns `None` when there will be no more events.
     async fn next(&mut self) -> Option<Arc<StoredEvent>> {
         loop {
             if let Some(event) = self.page.pop_front() {
@@ -175,7 +175,7 @@ impl Tail {
                 let turn = self.plane.bounds.search_on(&self.caller).await;
                 let look = move |store: &dyn Reader| store.events(jobs.as_deref(), after, PAGE);
                 let page = self.plane.search(turn, look).await;
-                // The client comes back with the number of the last it got.
+                // After an error the client comes back with the number of the last event it got.
                 let page: Vec<_> = page.ok()?.into_iter().map(Arc::new).collect();
                 self.catching_up = !page.is_empty();
                 self.last = page.last().map(|event| event.seq).or(self.last);
@@ -185,7 +185,8 @@ impl Tail {
             match self.live.recv().await {
                 Ok(event) if self.last.is_some_and(|last| event.seq <= last) => {}
                 Ok(event) if self.missed > 0 => {
-                    // All are numbered in order, so those missed are the ones just before.
+                    // Events are numbered in order, so the missed ones are those just before this
+                    // one.
                     self.last = Some(event.seq.saturating_sub(self.missed + 1));
                     (self.missed, self.catching_up) = (0, true);
                 }

@@ -21,7 +21,7 @@ use crate::{
     problem::Problem,
 };
 
-/// Pieces on their way to one client.
+/// Pieces waiting to be sent to one client.
 const ON_THE_WAY: usize = 4;
 
 /// Follow the log of a job
@@ -44,7 +44,7 @@ pub(super) async fn follow(
     let revoked = plane.access.clone().shut_out(caller);
     let counted = (place, plane.metrics.tailing(), plane.usage.enter());
     let (sender, pieces) = mpsc::channel(ON_THE_WAY);
-    // Dropped with the stream: whatever ends it ends the relay too.
+    // Dropped with the stream, so the relay ends with it.
     let mut relay = JoinSet::new();
     relay.spawn(logs::follow(plane, id, sender));
     let events = stream::unfold((pieces, relay, counted), async |(mut pieces, mut relay, counted)| {

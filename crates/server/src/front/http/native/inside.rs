@@ -1,5 +1,5 @@
-//! What a running job started on its own cluster, and Ray has no place for. Its cluster is
-//! asked when somebody wants to know: nothing has to be reachable from inside the job.
+//! Tasks and actors that a running job started on its own cluster, and that Ray cannot place. The
+//! cluster is asked when a caller wants to know: nothing has to be reachable from inside the job.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,18 +11,18 @@ use tokio::{sync::Semaphore, time::timeout};
 
 use crate::front::plane::Plane;
 
-/// The rest of the explanation does not wait longer.
+/// The rest of the explanation does not wait longer than this.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Questions under way at once, over all clusters; others are answered without.
+/// Questions under way at once, over all clusters. Beyond that, explanations leave this part out.
 static QUESTIONS: Semaphore = Semaphore::const_new(8);
-/// What has waited for less may be on its way.
+/// Work that has waited for less may be about to start, in milliseconds.
 const YOUNG: u64 = 2_000;
-/// How far off what Ray says of used memory may be.
+/// How inexact Ray's figure of used memory may be.
 const ROUNDED: Quantity = Quantity::mebibytes(64);
-/// Names that are listed of those that ask for the same.
+/// Names that are listed of work with the same demand.
 const NAMED: usize = 3;
 
-/// What of a running job waits; nothing if its cluster does not say so in time.
+/// The work of a running job that waits; empty if its cluster does not answer in time.
 pub(super) async fn waiting(plane: &Plane, why: &Explanation) -> Vec<api::InsideWork> {
     if why.state != State::Running {
         return Vec::new();
@@ -35,7 +35,7 @@ async fn ask(plane: &Plane, why: &Explanation) -> Option<Vec<api::InsideWork>> {
     let (cluster, attempt) = (why.cluster.as_ref()?, why.attempt?);
     let client = plane.lanes.client(cluster)?;
     let run = SubmissionId::of(&why.job, attempt);
-    // Before its driver has called `ray.init()` there is no such id, and nothing to wait for.
+    // Before the driver has called `ray.init()` there is no such id, and no work waits.
     let driver = client.job(run.as_str()).await.ok()??.job_id?;
     let mut pending = client.pending(&driver).await.ok()?;
     pending.retain(|one| why.at.0.saturating_sub(one.since) >= YOUNG);
@@ -51,7 +51,7 @@ async fn ask(plane: &Plane, why: &Explanation) -> Option<Vec<api::InsideWork>> {
     Some(told(cluster.as_str(), &pending, &nodes, &held))
 }
 
-/// Work that asks for the same shares one text.
+/// Work with the same demand shares one text.
 fn told(
     cluster: &str,
     pending: &[Pending],
@@ -84,12 +84,12 @@ fn told(
     groups.into_iter().map(work).collect()
 }
 
-/// Those that nothing is free for, and nothing set aside: what is taken and nothing that runs
-/// holds is for those whose processes are starting.
+/// The work for which nothing is free and nothing is set aside. Resources that are taken, but not
+/// held by running work, are set aside for work whose processes are starting.
 fn without_place(pending: Vec<Pending>, nodes: &[NodeFacts], given: &Resources) -> Vec<Pending> {
     let mut starting = used(nodes);
     starting.subtract(given);
-    // Ray rounds what is used of the memory.
+    // Ray rounds the memory in use.
     starting.memory = starting.memory.plus(ROUNDED);
     let mut is_stuck = |one: &Pending| {
         let is_starting = one.asks.first_beyond_total(&starting).is_none();
@@ -111,7 +111,7 @@ fn fits(asks: &Resources, node: &NodeFacts) -> bool {
     asks.first_short(|get| get(&node.total).minus(get(&node.used))).is_none()
 }
 
-/// What is missing, and who holds it as far as the job itself does.
+/// Which resources are missing, and how much of them the job itself holds.
 fn shortage(cluster: &str, asks: &Resources, nodes: &[NodeFacts], held: &EntrypointResources) -> String {
     let free = |node: &NodeFacts, of: &Dimension| node.total.get(of).minus(node.used.get(of));
     let most = |amount: &dyn Fn(&NodeFacts) -> Quantity| nodes.iter().map(amount).max().unwrap_or_default();
@@ -124,7 +124,7 @@ fn shortage(cluster: &str, asks: &Resources, nodes: &[NodeFacts], held: &Entrypo
     }
     let mut short: Vec<_> = asks.iter().filter(|(of, asked)| most(&|node| free(node, of)) < *asked).collect();
     if short.is_empty() {
-        // Each is free somewhere, but not all on one node.
+        // Each resource is free somewhere, but not all on one node.
         short = asks.iter().collect();
     }
     let sum = |amount: &dyn Fn(&NodeFacts) -> Quantity| {
@@ -150,7 +150,7 @@ fn shortage(cluster: &str, asks: &Resources, nodes: &[NodeFacts], held: &Entrypo
     text
 }
 
-/// What the driver itself reserves, and by which field of its request.
+/// The amount that the driver itself reserves, and the field of its request that says so.
 fn reserved(held: &EntrypointResources, of: &Dimension) -> Option<(Quantity, &'static str)> {
     let (amount, field) = match of {
         Dimension::Cpu => (held.num_cpus, "entrypoint_num_cpus"),
@@ -194,7 +194,7 @@ mod tests {
         Pending { is_actor: true, name: name.into(), asks: amounts_of(asks), since: 0 }
     }
 
-    /// The texts, where running work holds all that is taken.
+    /// The texts, if running work holds everything that is taken.
     fn texts(pending: &[Pending], nodes: &[NodeFacts], held: &EntrypointResources) -> Vec<String> {
         let stuck = without_place(pending.to_vec(), nodes, &used(nodes));
         told("centos", &stuck, nodes, held).into_iter().map(|work| work.text).collect()

@@ -15,7 +15,7 @@ use crate::{
     problem::Problem,
 };
 
-/// Of each queue this many heads are shown.
+/// The number of heads shown of each queue.
 const HEADS: usize = 20;
 /// How far back samples are kept.
 pub(super) const MOST_MINUTES: usize = 60;
@@ -78,7 +78,7 @@ pub(super) async fn reload(State(plane): State<Plane>) -> Result<Json<api::Reloa
     Ok(Json(api::Reloaded { clusters: reloaded.clusters, warnings: reloaded.warnings }))
 }
 
-/// The file is at fault, unless the control plane says so of itself.
+/// The file is at fault, unless the control plane itself has a problem.
 fn not_reloaded(error: ReloadError) -> Problem {
     match error {
         ReloadError::Config(error) if error.is_about_policies() => {

@@ -15,7 +15,7 @@ use crate::{
     problem::Problem,
 };
 
-/// The most items of one page.
+/// The most items on one page.
 pub(super) const MOST_LISTED: usize = 1000;
 
 /// The body as JSON.
@@ -29,7 +29,7 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Json<T> {
     }
 }
 
-/// The body as JSON, where none says the same as `{}`.
+/// The body as JSON; no body means `{}`.
 pub(super) struct OptionalJson<T>(pub(super) T);
 
 impl<T: DeserializeOwned + Default, S: Sync> FromRequest<S> for OptionalJson<T> {
@@ -41,7 +41,7 @@ impl<T: DeserializeOwned + Default, S: Sync> FromRequest<S> for OptionalJson<T> 
     }
 }
 
-/// The job that the address names.
+/// The job in the path.
 pub(super) struct Job(pub(super) JobId);
 
 impl<S: Send + Sync> FromRequestParts<S> for Job {
@@ -52,7 +52,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Job {
     }
 }
 
-/// The cluster that the address names.
+/// The cluster in the path.
 pub(super) struct Cluster(pub(super) ClusterName);
 
 impl<S: Send + Sync> FromRequestParts<S> for Cluster {
@@ -63,7 +63,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Cluster {
     }
 }
 
-/// The policy that the address names.
+/// The policy in the path.
 pub(super) struct Policy(pub(super) PolicyName);
 
 impl<S: Send + Sync> FromRequestParts<S> for Policy {
@@ -89,7 +89,7 @@ where
     })
 }
 
-/// The language of explanations that the caller likes best (`Accept-Language`).
+/// The caller's preferred language for explanations (`Accept-Language`).
 pub(super) struct Language(pub(super) Lang);
 
 impl<S: Sync> FromRequestParts<S> for Language {
@@ -101,7 +101,7 @@ impl<S: Sync> FromRequestParts<S> for Language {
     }
 }
 
-/// Of `de, zh-CN;q=0.8, en;q=0.5` the one of ours that is wanted most, the first of equals.
+/// The most preferred of our languages in `de, zh-CN;q=0.8, en;q=0.5`; the first of equals.
 fn liked_best(accept: &str) -> Option<Lang> {
     let ours = accept.split(',').filter_map(|range| {
         let mut parts = range.split(';').map(str::trim);
@@ -115,11 +115,11 @@ fn liked_best(accept: &str) -> Option<Lang> {
     best.map(|(lang, _)| lang)
 }
 
-/// What follows the `?`.
+/// The query parameters.
 pub(super) struct Params(Vec<(String, String)>);
 
 impl Params {
-    /// These and no others may be given.
+    /// Reads the parameters; only these may be given.
     pub(super) fn of(uri: &Uri, known: &[&str]) -> Result<Self, Problem> {
         let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri)
             .map_err(|error| Problem::new(codes::BAD_QUERY, error.body_text()))?;
@@ -140,7 +140,7 @@ impl Params {
         Ok(Self(pairs))
     }
 
-    /// The only value of this name. Empty is as good as not given.
+    /// The only value of this name. An empty value counts as not given.
     pub(super) fn text(&self, name: &str) -> Result<Option<&str>, Problem> {
         let mut values = self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str());
         let value = values.next();
@@ -151,13 +151,13 @@ impl Params {
         Ok(value.filter(|value| !value.is_empty()))
     }
 
-    /// The only value of this name, read.
+    /// The only value of this name, parsed.
     pub(super) fn value<T: FromStr>(&self, name: &str, expected: &str) -> Result<Option<T>, Problem> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         text.parse().map(Some).map_err(|_| bad(name, text, expected))
     }
 
-    /// All values of this name, given repeatedly or with commas between.
+    /// All values of this name, repeated or separated by commas.
     pub(super) fn each<T>(
         &self,
         name: &str,
@@ -169,12 +169,12 @@ impl Params {
         values.map(|text| read(text).ok_or_else(|| bad(name, text, expected))).collect()
     }
 
-    /// How many of a page at most; 100 if nothing is said.
+    /// The size of a page; 100 by default.
     pub(super) fn limit(&self) -> Result<usize, Problem> {
         self.number("limit", 100, MOST_LISTED)
     }
 
-    /// From 1 to `most`; `usual` if nothing is said.
+    /// A number from 1 to `most`; `usual` by default.
     pub(super) fn number(&self, name: &str, usual: usize, most: usize) -> Result<usize, Problem> {
         let expected = format!("a whole number from 1 to {most}");
         match self.value::<usize>(name, &expected)? {
@@ -184,18 +184,18 @@ impl Params {
         }
     }
 
-    /// Where the page before ended.
+    /// The end of the previous page.
     pub(super) fn cursor(&self) -> Result<Option<u64>, Problem> {
         self.value("cursor", "the next_cursor of the page before")
     }
 
-    /// How long to wait: `20`, `20s`; more than `most` is cut.
+    /// How long to wait: `20`, `20s`; limited to `most`.
     pub(super) fn wait(&self, name: &str, usual: Duration, most: Duration) -> Result<Duration, Problem> {
         let span = self.value::<Span>(name, "a length of time such as 20s")?;
         Ok(span.map_or(usual, |span| Duration::from_millis(span.0)).min(most))
     }
 
-    /// True if it is given without a value, or as `true`.
+    /// True if the parameter is given without a value, or as `true`.
     pub(super) fn flag(&self, name: &str) -> Result<bool, Problem> {
         let given = self.0.iter().any(|(key, _)| key == name);
         match self.text(name)? {

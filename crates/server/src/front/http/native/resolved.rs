@@ -1,4 +1,4 @@
-//! What a cluster is sent for a job: its paths, its runtime_env, without the secrets.
+//! The request that a cluster is sent for a job: paths and runtime_env, without the secrets.
 
 use axum::{Json, extract::State, http::Uri};
 use multicluster_api::{self as api, codes};
@@ -53,7 +53,7 @@ pub(super) async fn resolved(
     show(&plane, &record, &payload, cluster).await.map(Json)
 }
 
-/// Where its latest attempt is or was.
+/// The cluster of the latest attempt.
 fn latest<'a>(record: &'a JobRecord, ended: &'a [AttemptRecord]) -> Option<&'a ClusterName> {
     match &record.phase {
         Phase::Live(live) => Some(&live.cluster),
@@ -87,7 +87,7 @@ async fn show(
         submitted_at: record.submitted_at,
         sdk: Some(sdk::package()),
     };
-    // It would be refused with the same words, there and everywhere.
+    // A dispatch would fail with the same text, on any cluster.
     let resolved =
         resolve::resolve(&context, payload).map_err(|error| Problem::told(codes::WRONG_STATE, &error))?;
     Ok(api::ResolvedJob {

@@ -1,5 +1,5 @@
-//! The API as its callers see it: the whole router over a control plane in memory, whose
-//! clusters exist only in what the tests say about them.
+//! The API as its callers see it: the whole router over a control plane in memory. Its clusters do
+//! not exist: the tests provide their facts.
 
 mod access;
 mod clusters;
@@ -34,7 +34,7 @@ use crate::{
     front::{http, plane::Plane},
 };
 
-/// Nobody listens there: the lanes' polls fail, and what is known is what tests say.
+/// No server listens at these addresses: the lanes' polls fail, and all facts come from the tests.
 const CLUSTERS: &str = "
 clusters:
   - name: centos
@@ -60,7 +60,7 @@ pub(super) struct World {
     started: Started,
 }
 
-/// What came back.
+/// An answer.
 #[derive(Debug)]
 pub(super) struct Heard {
     pub(super) status: StatusCode,
@@ -74,12 +74,12 @@ impl World {
         Self::with("").await
     }
 
-    /// With these settings besides.
+    /// With these additional settings.
     pub(super) async fn with(settings: &str) -> Self {
         Self::start(settings, None).await
     }
 
-    /// Where a reload reads this file.
+    /// A reload reads this file.
     pub(super) async fn of_file(file: &Path) -> Self {
         Self::start("", Some(file)).await
     }
@@ -89,7 +89,7 @@ impl World {
         let opened = multicluster_store::sqlite::open_temporary().unwrap();
         let started = crate::process::start(config, opened, file.map(Path::to_owned)).unwrap();
         let router = http::router(started.plane.clone(), "127.0.0.1:8700".parse().unwrap(), &[]);
-        // The configuration is in force, and watchers were told of it, once this is durable.
+        // Once this is durable, the configuration is in force and watchers have its events.
         started.plane.driver.turn(|_| ()).await.unwrap();
         Self { router, started }
     }
@@ -130,7 +130,7 @@ impl World {
         send(&self.router, request("GET", path, Body::empty())).await
     }
 
-    /// As somebody who reads Chinese.
+    /// As a caller that prefers Chinese.
     pub(super) async fn get_zh(&self, path: &str) -> Heard {
         let mut request = request("GET", path, Body::empty());
         let accepted = HeaderValue::from_static("zh-CN,zh;q=0.9,en;q=0.8");
@@ -154,7 +154,7 @@ impl World {
         send(&self.router, request).await
     }
 
-    /// Submits a job that no cluster takes: none has answered a poll.
+    /// Submits a job that stays queued: no cluster has answered a poll.
     pub(super) async fn queued(&self, body: Value) -> String {
         let answer = self.post("/v1/jobs", body).await.expect(201);
         answer["id"].as_str().unwrap().to_owned()
@@ -175,14 +175,14 @@ pub(super) async fn send(router: &Router, request: Request<Body>) -> Heard {
 }
 
 impl Heard {
-    /// The JSON, if that was the status.
+    /// The JSON, if the status is as expected.
     #[track_caller]
     pub(super) fn expect(self, status: u16) -> Value {
         assert_eq!(self.status.as_u16(), status, "{}", self.text);
         self.json
     }
 
-    /// It was refused with this status and code, in the form that all errors have.
+    /// Checks that the request was refused with this status and code, in the form of all errors.
     #[track_caller]
     pub(super) fn refused(self, status: u16, code: &str) -> Value {
         assert_eq!((self.status.as_u16(), self.json["code"].as_str()), (status, Some(code)), "{}", self.text);

@@ -1,4 +1,4 @@
-//! How things are shown: from the core's values to the wire's. Secrets end here.
+//! How things are shown: converts the core's values to wire types. Secrets are removed here.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ fn at(moment: Timestamp) -> u64 {
     moment.0
 }
 
-/// A job as lists show it: of its message the line that says it.
+/// A job as lists show it: with only the main line of its message.
 pub(super) fn listed(record: &JobRecord, payload: Option<&Payload>) -> api::Job {
     let line = message(record).map(|message| message.line().into_owned());
     api::Job { message: line, ..job(record, payload) }
@@ -82,7 +82,7 @@ pub(super) fn job(record: &JobRecord, payload: Option<&Payload>) -> api::Job {
     job
 }
 
-/// How it ended; before that, what went wrong last.
+/// How the job ended; before that, the latest problem.
 fn message(record: &JobRecord) -> Option<&Message> {
     match &record.phase {
         Phase::Ended(ended) => ended.message.as_ref(),
@@ -90,7 +90,7 @@ fn message(record: &JobRecord) -> Option<&Message> {
     }
 }
 
-/// A job with everything that is stored about it.
+/// A job with everything stored about it.
 pub(super) fn detail(
     record: &JobRecord,
     payload: Option<&Payload>,
@@ -169,7 +169,7 @@ pub(super) fn explanation(why: Explanation, lang: Lang) -> api::Explanation {
     }
 }
 
-/// A queue, and those whose turn is next.
+/// A queue, and the jobs that are next.
 pub(super) fn queue(queue: QueueView, limit: u32, lang: Lang) -> api::Queue {
     api::Queue {
         name: text(&queue.name),
@@ -241,7 +241,7 @@ fn verdict_of(
         Verdict::Chosen { score } | Verdict::Eligible { score } => (Some(*score), None),
         Verdict::Rejected(reason) => (None, Some(reason)),
     };
-    // The numbers, without the word that stands beside them.
+    // The figures, without the name of the reason, which has its own field.
     let details = reason.and_then(|reason| serde_json::to_value(reason).ok()).map(|value| match value {
         Value::Object(mut fields) => {
             fields.remove("reason");

@@ -1,5 +1,5 @@
-//! `JobDetails`: a job as Ray's clients are shown it. `status` and `type` are strict enums
-//! to them, everything else may be null.
+//! `JobDetails`: a job as Ray's clients see it. To them `status` and `type` are strict enums, and
+//! everything else may be null.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ use crate::redact::{redact, redact_metadata, redact_text};
 pub(super) struct JobDetails {
     #[serde(rename = "type")]
     kind: &'static str,
-    /// The driver's number on its cluster. Other clusters use the same ones: nothing is asked for
-    /// by it here.
+    /// The driver's number on its cluster. Other clusters use the same numbers, so it identifies
+    /// nothing here.
     job_id: Option<String>,
     submission_id: String,
     driver_info: Option<SeenDriver>,
@@ -35,11 +35,11 @@ pub(super) struct JobDetails {
 }
 
 impl JobDetails {
-    /// `why` says what it waits for, where somebody asked the scheduler.
+    /// `why`: the reason from the scheduler, if it was asked.
     pub(super) fn new(job: StoredJob, why: Option<String>) -> Self {
         let StoredJob { record, payload, seen } = job;
         let payload = payload.unwrap_or_default();
-        // Of a job that waits for its next attempt, the one before is over.
+        // If a job waits for its next attempt, the previous one is over.
         let is_latest = |seen: u32| seen == record.attempts && !matches!(record.phase, Phase::Waiting { .. });
         let seen = seen.filter(|(attempt, _)| is_latest(attempt.0)).map(|(_, seen)| seen).unwrap_or_default();
         let end_time = match &record.phase {
@@ -75,7 +75,7 @@ impl JobDetails {
     }
 }
 
-/// Is it worth asking the scheduler why this job is where it is?
+/// Whether it is worth asking the scheduler why this job is in this state.
 pub(super) fn needs_why(state: State) -> bool {
     matches!(state, State::Queued | State::Dispatching | State::Unknown)
 }
@@ -88,7 +88,7 @@ fn cluster_of(record: &JobRecord) -> Option<String> {
     }
 }
 
-/// First in Ray's own words, which programs look for, then in ours.
+/// First Ray's own words, which programs look for, then ours.
 fn message(record: &JobRecord, payload: &Payload, why: Option<String>) -> String {
     let on = || cluster_of(record).map_or(String::new(), |cluster| format!(" on cluster {cluster}"));
     let and = |words: &str, more: Option<&str>| match more {

@@ -23,7 +23,7 @@ use crate::{
     front::{access::Caller, bounds::Permit, plane::Plane},
 };
 
-/// How many jobs of a list are in memory at once; less if they are large, as the store says.
+/// How many jobs of a list are in memory at once; fewer if they are large, as the store decides.
 const PAGE: usize = 1000;
 
 pub(super) async fn get(
@@ -43,14 +43,14 @@ pub(super) async fn get(
     Ok(Json(JobDetails::new(job, why)))
 }
 
-/// Everything there is, newest first, page by page: a pool remembers a hundred thousand
-/// jobs, and Ray's clients know no paging.
+/// All jobs, newest first, page by page: a pool remembers a hundred thousand jobs, and Ray's
+/// clients do not know pages.
 pub(super) async fn list(
     State(plane): State<Plane>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, Sorry> {
     let kind = [(CONTENT_TYPE, "application/json")];
-    // The first page before the first byte: if there is an error, it can still be said.
+    // The first page is read before the first byte is sent, so that an error can still be reported.
     let mut separator = b'[';
     let turn = plane.bounds.search(&caller).await?;
     let first = page(&plane, turn, &caller, None).await?;
@@ -59,7 +59,8 @@ pub(super) async fn list(
     if next.is_none() {
         return Ok((kind, text).into_response());
     }
-    // However slowly it is read: a page is held, and the next one read when that is taken.
+    // However slowly the client reads, one page is in memory. The next one is read when that is
+    // taken.
     let place = plane.bounds.stream(&caller)?;
     let rest = stream::try_unfold((next, separator, place), move |(before, mut separator, place)| {
         let (plane, caller) = (plane.clone(), caller.clone());
@@ -105,7 +106,7 @@ async fn page(
     plane.search(turn, move |store| store.jobs(&filter, before, PAGE)).await
 }
 
-/// `true` if there was something to stop.
+/// Returns `true` if there was a job to stop.
 pub(super) async fn stop(State(plane): State<Plane>, Path(id): Path<String>) -> Result<Response, Sorry> {
     let id = known(&plane, &id).await?;
     let stopped = match plane.driver.act(Input::Stop { job: id }).await {
@@ -129,7 +130,7 @@ pub(super) async fn delete(State(plane): State<Plane>, Path(id): Path<String>) -
     }
 }
 
-/// A job, not a task or an actor: those have no business here.
+/// A job. Tasks and actors are not visible in this API.
 pub(super) async fn known(plane: &Plane, id: &str) -> Result<JobId, Sorry> {
     let id = job_id(id)?;
     let asked = id.clone();

@@ -1,7 +1,7 @@
-//! What a job printed: at once, or followed over a WebSocket as it is written.
+//! The log of a job: at once, or followed over a WebSocket.
 //!
-//! To Ray's client any orderly close means that the job's log is complete, and only a
-//! connection that just breaks is an error. So whatever goes wrong here ends without one.
+//! To Ray's client any orderly close means that the log is complete, and only a broken connection
+//! is an error. So every failure here ends without a close.
 
 use std::time::Duration;
 
@@ -32,14 +32,14 @@ use crate::front::{
 const PING: Duration = Duration::from_secs(20);
 /// A client that does not even answer a ping is gone.
 const SILENT: Duration = Duration::from_secs(90);
-/// A client that takes nothing for so long is as good as gone.
+/// A client that reads nothing for this long counts as gone.
 const STUCK: Duration = Duration::from_secs(60);
-/// Pieces on their way to one client.
+/// Pieces waiting to be sent to one client.
 const ON_THE_WAY: usize = 4;
-/// Clients have nothing to say.
+/// Clients have nothing to send.
 const MAX_INCOMING: usize = 64 << 10;
 
-/// `GET …/logs`: all of it, or the end of a very long one.
+/// `GET …/logs`: the whole log, or the end of a very long one.
 pub(super) async fn whole(
     State(plane): State<Plane>,
     Extension(caller): Extension<Caller>,
@@ -76,7 +76,7 @@ pub(super) async fn tail(
 
 async fn serve(plane: Plane, job: JobId, mut socket: WebSocket) {
     let (sender, mut pieces) = mpsc::channel(ON_THE_WAY);
-    // Dropped with this function: whatever ends it ends the relay too.
+    // Dropped with this function, so the relay ends with it.
     let mut relay = JoinSet::new();
     relay.spawn(follow(plane, job.clone(), sender));
     let mut pings = interval(PING);
@@ -110,8 +110,8 @@ async fn serve(plane: Plane, job: JobId, mut socket: WebSocket) {
         Some(Ok(Ok(()))) => {
             let close = Message::Close(Some(CloseFrame { code: close_code::NORMAL, reason: "".into() }));
             if let Ok(Ok(())) = timeout(STUCK, socket.send(close)).await {
-                // The client's own close: without it the connection might break before ours
-                // has arrived.
+                // Waits for the client's own close: without it the connection might break before
+                // ours has arrived.
                 let last = async { while let Some(Ok(_)) = socket.recv().await {} };
                 drop(timeout(Duration::from_secs(5), last).await);
             }

@@ -1,4 +1,4 @@
-//! `GET` and `PUT /api/packages/gcs/{name}`: the files that runtime_envs name.
+//! `GET` and `PUT /api/packages/gcs/{name}`: the files that runtime_envs refer to.
 
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ use crate::{
     problem::Problem,
 };
 
-/// The largest package that Ray takes, so no cluster could be given a larger one.
+/// The largest package that Ray accepts, so no cluster could be sent a larger one.
 const MAX_PACKAGE: u64 = multicluster_ray::MAX_PACKAGE_BYTES;
-/// Written in pieces of this size: no thread is held while a client is slow.
+/// Written in pieces of this size: a slow client does not hold a thread.
 const PIECE: usize = 1 << 20;
 
 pub(super) async fn find(
@@ -67,7 +67,7 @@ async fn receive(
 ) -> Result<Box<dyn Upload>, Sorry> {
     let (mut waiting, mut total) = (Vec::new(), 0);
     loop {
-        // Also if the client sends nothing for a while: see `body::watched`.
+        // This includes a client that sends nothing for a while: see `body::watched`.
         let broke_off = |error: axum::Error| Sorry::bad_request(format!("the upload broke off: {error}"));
         let piece = body.next().await.transpose().map_err(broke_off)?;
         total += piece.as_ref().map_or(0, |piece| piece.len() as u64);
@@ -93,7 +93,7 @@ async fn receive(
     }
 }
 
-/// Names become parts of paths and addresses, here and on the clusters.
+/// Names become parts of paths and URLs, here and on the clusters.
 fn check(protocol: &str, name: &str) -> Result<(), Sorry> {
     if protocol != "gcs" {
         let shown: String = protocol.chars().take(40).collect();

@@ -1,4 +1,4 @@
-//! `POST /api/jobs/`: what Ray's clients send, read as Ray reads it.
+//! `POST /api/jobs/`: the requests of Ray's clients, read as Ray reads them.
 
 use std::collections::BTreeMap;
 
@@ -25,10 +25,10 @@ use crate::{
     problem::Problem,
 };
 
-/// The largest request: a job may have 1 MiB as we store it.
+/// The largest request: a stored job may have 1 MiB.
 const MAX_BODY: usize = 4 << 20;
 
-/// Every key there is.
+/// Every known key.
 const KEYS: [&str; 10] = [
     "entrypoint",
     "submission_id",
@@ -42,10 +42,15 @@ const KEYS: [&str; 10] = [
     "entrypoint_label_selector",
 ];
 
+<<<<<<< HEAD
 /// What we add when we show a job: a caller that submits it again as shown asks for nothing by it.
+=======
+/// Keys that we add when we show a job. A client that submits a job again as it was shown requests
+/// nothing by them.
+>>>>>>> words-a
 pub(super) const SHOWN: [&str; 3] = ["multicluster.cluster", "multicluster.state", "multicluster.attempt"];
 
-/// Tells those who look that their job is one that was there already.
+/// Tells callers that look at it that their job existed already.
 const NOTICE: HeaderName = HeaderName::from_static("x-ray-multicluster-notice");
 
 pub(super) async fn submit(
@@ -82,8 +87,8 @@ pub(super) async fn submit(
     })
 }
 
-/// Ray's clients do not send a request twice by themselves, so an id that exists is what
-/// it is for Ray: an error. (The native API takes the same request again as the same job.)
+/// Ray's clients do not repeat a request automatically, so an id that exists is an error, as it is
+/// in Ray. (The native API accepts the same request again as the same job.)
 fn exists(id: Option<&str>) -> Sorry {
     let text = format!(
         "ValueError: Job with submission_id {} already exists. Please use a different submission_id.",
@@ -92,7 +97,7 @@ fn exists(id: Option<&str>) -> Sorry {
     Sorry::new(StatusCode::INTERNAL_SERVER_ERROR, text)
 }
 
-/// Reads a request, or says what is wrong in Ray's words.
+/// Reads a request; an error says in Ray's words what is wrong.
 fn parse(body: &[u8]) -> Result<JobRequest, String> {
     let value: Value =
         serde_json::from_slice(body).map_err(|error| format!("the body is not JSON: {error}"))?;
@@ -121,16 +126,28 @@ fn parse(body: &[u8]) -> Result<JobRequest, String> {
         entrypoint,
         runtime_env: object(&mut fields, "runtime_env")?,
         metadata,
+<<<<<<< HEAD
         entrypoint_num_cpus: number(&mut fields, "entrypoint_num_cpus")?,
         entrypoint_num_gpus: number(&mut fields, "entrypoint_num_gpus")?,
         entrypoint_memory: integer(&mut fields, "entrypoint_memory")?,
         entrypoint_resources: numbers(&mut fields, "entrypoint_resources")?,
         entrypoint_label_selector: texts(&mut fields, "entrypoint_label_selector")?,
+=======
+        reserve: EntrypointResources {
+            num_cpus: number(&mut fields, "entrypoint_num_cpus")?,
+            num_gpus: number(&mut fields, "entrypoint_num_gpus")?,
+            memory: integer(&mut fields, "entrypoint_memory")?,
+            resources: numbers(&mut fields, "entrypoint_resources")?,
+            label_selector: texts(&mut fields, "entrypoint_label_selector")?,
+        },
+        // As in Ray; `multicluster.dedup` changes this.
+        always_new: true,
+>>>>>>> words-a
         ..JobRequest::default()
     })
 }
 
-/// An empty text is none, as in Python.
+/// An empty text counts as none, as in Python.
 fn text(fields: &mut Map<String, Value>, key: &str) -> Result<Option<String>, String> {
     match fields.remove(key) {
         None => Ok(None),

@@ -1,5 +1,5 @@
-//! The routes over a whole control plane and fake Ray clusters, asked by our own client of
-//! Ray: what it takes for a Ray cluster, the stock ones do too.
+//! The routes over a whole control plane and fake Ray clusters, tested with our own client for Ray:
+//! if it takes the control plane for a Ray cluster, Ray's own clients do too.
 
 mod api;
 mod files;
@@ -21,7 +21,7 @@ use crate::{Started, front::plane::Plane, process::start};
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// A control plane that listens.
+/// A control plane with a listener.
 struct Stage {
     plane: Plane,
     url: String,
@@ -122,7 +122,7 @@ impl Stage {
     }
 }
 
-/// Everything until it closes, or the error that ended it.
+/// Everything until the stream closes, or the error that ended it.
 async fn read_all(mut tail: LogTail) -> Result<String, String> {
     let mut all = String::new();
     while let Some(piece) = tokio::time::timeout(SOON, tail.next()).await.expect("it ends") {
@@ -131,7 +131,7 @@ async fn read_all(mut tail: LogTail) -> Result<String, String> {
     Ok(printed(&all))
 }
 
-/// What the entrypoint itself printed: Ray begins each log with two lines of its own.
+/// The output of the entrypoint itself: Ray begins each log with two lines of its own.
 fn printed(log: &str) -> String {
     let is_rays = |line: &&str| {
         line.contains(" -- Runtime env is setting up.") || line.starts_with("Running entrypoint for job ")

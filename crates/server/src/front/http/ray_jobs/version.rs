@@ -1,5 +1,4 @@
-//! `GET /api/version`: what Ray's clients ask before anything else, several times per
-//! command.
+//! `GET /api/version`: Ray's clients request it before anything else, several times per command.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +10,9 @@ use serde::Serialize;
 use super::Sorry;
 use crate::front::plane::Plane;
 
-/// Of the Jobs API. Clients follow logs if it is not 0.
+/// The version of the Jobs API. Clients follow logs if it is not 0.
 const API: &str = "4";
-/// Until a cluster has answered: the Ray we were built against.
+/// Shown until a cluster has answered: the version of Ray that we were built against.
 const RAY: (&str, &str) = ("2.60.0", "b7f4259e944bf6959f721b106adc366ddfa0c356");
 
 /// Exactly these keys: another one is a TypeError in the client.
@@ -37,7 +36,7 @@ pub(super) async fn version(State(plane): State<Plane>) -> Result<Json<Version>,
     Ok(Json(Version { version: API, ray_version, ray_commit, session_name }))
 }
 
-/// As the cluster said when it was polled: it is not asked again.
+/// As the cluster reported in its latest poll: it is not asked again.
 fn commit(plane: &Plane, cluster: &ClusterName, ray_version: &str) -> String {
     let polled = plane.lanes.client(cluster).and_then(|client| client.last_version());
     match polled.filter(|polled| polled.ray_version == ray_version) {
@@ -56,7 +55,7 @@ fn most_common(core: &Core) -> Option<(String, ClusterName)> {
 
 fn pick(versions: impl Iterator<Item = (String, ClusterName)>) -> Option<(String, ClusterName)> {
     let mut counted: BTreeMap<String, (usize, ClusterName)> = BTreeMap::new();
-    // Clients parse it: what is no version would stop them.
+    // Clients parse the version: an invalid one would stop them.
     for (version, cluster) in versions.filter(|(version, _)| is_version(version)) {
         counted.entry(version).or_insert((0, cluster)).0 += 1;
     }
@@ -64,7 +63,7 @@ fn pick(versions: impl Iterator<Item = (String, ClusterName)>) -> Option<(String
     best.map(|(version, (_, cluster))| (version, cluster))
 }
 
-/// `2.60.0`, `3.0.0.dev0`, `2.9.3rc1`: what Python's `packaging` takes, and a bit less.
+/// `2.60.0`, `3.0.0.dev0`, `2.9.3rc1`: a bit stricter than Python's `packaging`.
 fn is_version(text: &str) -> bool {
     let parts: Vec<&str> = text.split('.').collect();
     let number = |part: &&str| !part.is_empty() && part.len() < 9 && part.bytes().all(|b| b.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! How clusters are shown: what Ray says, what we promised, and no secrets.
+//! How clusters are shown: Ray's facts, our placements, and no secrets.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(super) fn cluster(
 ) -> api::Cluster {
     let ClusterView { spec, snapshot, promised, platform, .. } = view;
     let snapshot = snapshot.as_ref();
-    // The core's own time stands still between inputs.
+    // The core's own time does not advance between inputs.
     let now = wall().max(now);
     api::Cluster {
         name: spec.name.to_string(),
@@ -67,7 +67,7 @@ pub(super) fn cluster(
     }
 }
 
-/// Secrets and all, for whoever is about to run code there.
+/// Includes secrets, for callers that are about to run code on the cluster.
 pub(super) fn to_connect(view: &ClusterView) -> api::ClusterConnection {
     let (spec, snapshot) = (&view.spec, view.snapshot.as_ref());
     api::ClusterConnection {
@@ -123,7 +123,7 @@ fn connection(spec: &ClusterSpec) -> api::ConnectionView {
     }
 }
 
-/// All clusters as one. What one that does not answer has, nobody can use.
+/// All clusters as one. Resources of a cluster that does not answer cannot be used.
 pub(super) fn pool(clusters: &[ClusterView], waiting: u64) -> api::Pool {
     let [mut total, mut used, mut promised, mut claimed, mut free] = [(); 5].map(|()| Resources::default());
     let (mut nodes, mut live, mut available) = (0, 0, 0);

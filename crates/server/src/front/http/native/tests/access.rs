@@ -17,7 +17,7 @@ use crate::front::{
     plane::Plane,
 };
 
-/// A control plane that wants tokens, with one of each role; two that submit.
+/// A control plane with tokens: one of each role, and two of role submit.
 pub(super) struct Guarded {
     pub(super) world: World,
     plane: Plane,
@@ -34,7 +34,7 @@ impl Guarded {
         Self::with(name, "", 4096).await
     }
 
-    /// With these settings besides, and so many connections.
+    /// With these additional settings, and this many connections.
     pub(super) async fn with(name: &str, settings: &str, connections: usize) -> Self {
         let file = std::env::temp_dir().join(format!("guarded-{}-{name}/tokens.json", std::process::id()));
         let token = |owner: &str, role| {
@@ -51,7 +51,7 @@ impl Guarded {
         Self { world, plane, router, file, read, zorro, diego, admin }
     }
 
-    /// The same, where this is read by those who ask.
+    /// The same, but callers read from this reader.
     pub(super) fn reading(mut self, reader: Arc<dyn Reader>) -> Self {
         self.plane.reader = reader;
         self.router = http::router(self.plane.clone(), "127.0.0.1:8700".parse().unwrap(), &[]);
@@ -79,7 +79,7 @@ impl Drop for Guarded {
     }
 }
 
-/// Those outside the native API, whose own come with its OpenAPI document.
+/// Routes outside the native API. The others come from its OpenAPI document.
 const OTHERS: [&str; 17] = [
     "/",
     "/login",
@@ -100,7 +100,7 @@ const OTHERS: [&str; 17] = [
     "/v1/openapi.json",
 ];
 
-/// Every route there is, with every method: none answers without a token but two.
+/// Every route with every method: only two answer without a token.
 #[tokio::test]
 async fn no_route_answers_without_a_token() {
     let guarded = Guarded::new("routes").await;
@@ -229,7 +229,7 @@ async fn what_somebody_else_has_is_neither_taken_over_nor_told() {
     assert_ne!(first["id"], second["id"], "the same content, of two owners, is two jobs");
 }
 
-/// Whoever knows the name of somebody's package can neither read it nor put another in its place.
+/// Knowing the name of another owner's package is not enough to read or replace it.
 #[tokio::test]
 async fn packages_are_their_owners() {
     let guarded = Guarded::new("packages").await;

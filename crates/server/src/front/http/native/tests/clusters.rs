@@ -105,7 +105,7 @@ async fn an_operator_keeps_work_off_a_cluster_and_says_why() {
     let id = world.queued(json!({"entrypoint": "x"})).await;
     let why = world.get(&format!("/v1/jobs/{id}/explain")).await.expect(200);
     assert_eq!(why["clusters"][1]["text"], "cordoned: disk swap");
-    // A body is not needed.
+    // The body is optional.
     let drained = world.raw(request("POST", "/v1/clusters/mac/drain", Body::empty())).await.expect(200);
     assert_eq!((&drained["cordoned"], &drained["draining"]), (&json!("by an operator"), &json!(true)));
     let opened = world.raw(request("POST", "/v1/clusters/mac/uncordon", Body::empty())).await.expect(200);

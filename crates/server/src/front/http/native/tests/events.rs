@@ -98,7 +98,7 @@ async fn a_stream_of_some_jobs_tells_of_no_other() {
         let (_, event) = live.next().await;
         told.push(json!([event["job"], event["state"]]));
     }
-    // Callers are answered before watchers are told: of c's first it may be told, too.
+    // Callers are answered before watchers get the event, so the first event of c may be here, too.
     told.retain(|event| *event != json!(["c", "queued"]));
     assert_eq!(told, [json!(["later", "queued"]), json!(["c", "stopped"])]);
 
@@ -109,7 +109,7 @@ async fn a_stream_of_some_jobs_tells_of_no_other() {
     world.get("/v1/events?job=a&job=../b").await.refused(400, "bad_query");
 }
 
-/// More than is kept in memory happens while the client does not read.
+/// More events than fit in memory happen while the client does not read.
 #[tokio::test]
 async fn a_slow_watcher_misses_nothing() {
     let world = World::new().await;

@@ -75,7 +75,7 @@ async fn explanations_are_in_the_language_that_the_caller_reads() {
     assert_eq!(english["clusters"][1]["text"], "missing tags: linux");
     assert_eq!(english["clusters"][1]["details"], said[1]["details"], "numbers have no language");
 
-    // Everywhere where there is one.
+    // Everywhere the reason is shown.
     assert_eq!(world.get_zh("/v1/jobs/waits").await.expect(200)["why"]["clusters"], *said);
     let queues = world.get_zh("/v1/queue").await.expect(200);
     let jobs = queues["items"].as_array().unwrap().iter().find(|queue| queue["name"] == "jobs").unwrap();

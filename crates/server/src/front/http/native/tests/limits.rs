@@ -30,7 +30,7 @@ async fn who_submits_too_fast_is_told_when_to_come_back_and_others_notice_nothin
     }
     let task = json!({"id": "t", "kind": "task"});
     guarded.ask(zorro, "POST", "/v1/placements", task.clone()).await.expect(201);
-    // A batch is taken as a whole, and counts as what it is.
+    // A batch is accepted as a whole, and each of its jobs counts.
     let batch = json!({"jobs": (10..20).map(job).collect::<Vec<_>>()});
     guarded.ask(zorro, "POST", "/v1/jobs/batch", batch.clone()).await.expect(200);
     for (path, body) in [
@@ -63,14 +63,14 @@ async fn who_submits_too_fast_is_told_when_to_come_back_and_others_notice_nothin
     assert!(seconds(&ray.headers) >= 8);
     assert_eq!(shed(&guarded.world, "submit_rate").await, 6.0);
 
-    // What is no submission goes on, and so does whoever else submits.
+    // Requests that submit nothing still work, and so do submissions of other owners.
     let beat = json!({"leases": [{"id": "t"}]});
     guarded.ask(zorro, "POST", "/v1/placements/heartbeat", beat).await.expect(200);
     guarded.ask(zorro, "POST", "/v1/jobs/j0/stop", Value::Null).await.expect(202);
     guarded.ask(diego, "POST", "/v1/jobs", json!({"entrypoint": "y"})).await.expect(201);
 }
 
-/// Whatever the reason.
+/// Whatever the reason of the refusal.
 #[tokio::test]
 async fn what_is_refused_does_not_count_as_submitted() {
     let guarded = Guarded::with("given-back", "  submit_rate: 1/s\n  max_queue: 3", 4096).await;
@@ -87,7 +87,7 @@ async fn what_is_refused_does_not_count_as_submitted() {
         submit("/v1/jobs", other.clone()).await.refused(409, "conflict");
         submit("/v1/jobs/none/rerun", Value::Null).await.refused(404, "unknown_job");
     }
-    // Of a batch, what is accepted counts.
+    // Of a batch, only accepted jobs count.
     let jobs: Vec<_> = (0..50).map(|_| json!({"entrypoint": "y"})).collect();
     let answer = submit("/v1/jobs/batch", json!({"jobs": jobs})).await.expect(200);
     assert_eq!(answer["accepted"], 0, "{answer}");
@@ -96,7 +96,9 @@ async fn what_is_refused_does_not_count_as_submitted() {
     assert_eq!(answer["accepted"], 3, "{answer}");
     assert_eq!(shed(&guarded.world, "submit_rate").await, 0.0);
 
-    // Six of ten; and what is known already is accepted once more. Meanwhile a few seconds pass.
+    // Six of ten are used. A job that is known already is accepted again, and counts. A few seconds
+    // may pass in the meantime.
+    // pass in the meantime.
     let mut left = 0;
     while submit("/v1/jobs", job(0)).await.status == 200 {
         left += 1;
@@ -133,7 +135,7 @@ async fn of_batches_and_uploads_one_owner_has_half() {
     }
 }
 
-/// As `package_store` says, and not only once they are all there.
+/// As `package_store` says, also before the uploads are complete.
 #[tokio::test]
 async fn uploads_under_way_have_the_room_that_there_is_and_one_owner_its_share() {
     let guarded = Guarded::with("under-way", "  package_store: 4MiB\n  package_share: 0.5", 4096).await;
@@ -160,7 +162,7 @@ async fn uploads_under_way_have_the_room_that_there_is_and_one_owner_its_share()
     assert_eq!(send(zorro, vec![2; 1 << 20].into()).await.unwrap().status(), 200);
 }
 
-/// However many there are, and however slowly the rest of them comes.
+/// However many bodies there are, and however slowly they come.
 #[tokio::test]
 async fn of_what_is_being_sent_so_much_is_kept_and_one_owner_has_half() {
     let guarded = Guarded::with("bodies", "", 4096).await;
@@ -183,7 +185,7 @@ async fn of_what_is_being_sent_so_much_is_kept_and_one_owner_has_half() {
         assert!(send(diego, path, 4 << 20).now_or_never().is_none(), "others have room");
     }
     assert_eq!(shed(&guarded.world, "bodies").await, 3.0);
-    // What is small costs nobody anything.
+    // Small bodies do not count.
     guarded.ask(zorro, "POST", "/v1/jobs", json!({"entrypoint": "x"})).await.expect(201);
     sending.pop();
     assert!(send(zorro, paths[0], 4 << 20).now_or_never().is_none(), "one left");
@@ -192,7 +194,7 @@ async fn of_what_is_being_sent_so_much_is_kept_and_one_owner_has_half() {
     guarded.ask(zorro, "POST", "/v1/jobs", large).await.expect(201);
 }
 
-/// A stream, once its answer began.
+/// A stream, once its answer has begun.
 async fn open(guarded: &Guarded, token: &str, path: &str) -> Result<BodyDataStream, u16> {
     let mut asked = request("GET", path, Body::empty());
     asked.headers_mut().insert(header::AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
@@ -249,7 +251,7 @@ async fn there_are_so_many_followers_and_so_many_who_wait() {
     let waits = join_all((0..7).map(|_| wait("500ms"))).await;
     assert_eq!(waits, [200; 7], "for whom there is no place, it is answered as it stands");
     assert_eq!(wait("1ms").await, 200);
-    // Work that is accepted is not refused for want of a place to wait.
+    // Accepted work is not refused when there is no place to wait.
     let ask = async |id: &str| {
         let task = json!({"id": id, "kind": "task"});
         guarded.ask(diego, "POST", "/v1/placements?wait=500ms", task).await.expect(201)["status"].clone()
@@ -258,7 +260,7 @@ async fn there_are_so_many_followers_and_so_many_who_wait() {
     assert!(shed(&guarded.world, "long_polls").await >= 2.0);
 }
 
-/// The driver stands still, and so much waits for it that no more is taken.
+/// The driver is blocked, and its inbox is full.
 #[tokio::test]
 async fn whoever_cannot_be_heard_is_sent_away_in_time_and_heard_again_later() {
     let world = World::new().await;
@@ -283,13 +285,13 @@ async fn whoever_cannot_be_heard_is_sent_away_in_time_and_heard_again_later() {
     assert!(blocking.await.unwrap().unwrap());
     let answers = join_all(crowd).await;
     let heard = answers.iter().filter(|answer| answer.as_ref().unwrap().is_ok()).count();
-    // All that had come in; a few of them were the lanes'.
+    // All that were in the inbox; a few of them came from the lanes.
     assert!((4000..6000).contains(&heard), "{heard}");
     world.get("/v1/queue").await.expect(200);
     assert!(shed(&world, "overload").await > 1.0);
 }
 
-/// However slowly it is read: what is large has a place while it is on its way.
+/// However slowly it is read, a large answer holds a place while it is being sent.
 #[tokio::test]
 async fn so_many_large_answers_are_on_their_way_at_a_time() {
     let world = World::new().await;
@@ -308,7 +310,7 @@ async fn so_many_large_answers_are_on_their_way_at_a_time() {
     assert_eq!(shed(&world, "large_answers").await, 1.0);
 }
 
-/// Ray's clients know no pages: for them it is one answer, however many jobs there are.
+/// Ray's clients do not know pages: they get one answer, however many jobs there are.
 #[tokio::test]
 async fn a_list_for_rays_clients_is_a_large_answer_of_which_one_page_is_held() {
     let world = World::new().await;
@@ -324,7 +326,7 @@ async fn a_list_for_rays_clients_is_a_large_answer_of_which_one_page_is_held() {
     assert_eq!((refused.status().as_u16(), seconds(refused.headers())), (503, 2));
     assert_eq!(shed(&world, "large_answers").await, 1.0);
 
-    // What is in the second page is read when the first is taken, not before.
+    // The second page is read when the first was taken, not before.
     let mut list = unread.pop().unwrap().unwrap().into_body().into_data_stream();
     let begin = list.next().await.unwrap().unwrap();
     world.post("/v1/jobs/j0/stop", Value::Null).await.expect(202);

@@ -64,7 +64,7 @@ async fn a_place_is_asked_for_and_granted_in_one_request() {
     assert!(started.elapsed() >= Duration::from_millis(200), "it waits as long as it is told");
     assert!(waits["why"]["summary"].as_str().is_some_and(|why| !why.is_empty()), "{waits}");
 
-    // Asked again: the same one, which is granted while the request waits.
+    // Requested again: the same placement, which is granted while the request waits.
     let arriving = async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         world.polled("mac", 8.0).await;
@@ -74,7 +74,7 @@ async fn a_place_is_asked_for_and_granted_in_one_request() {
     assert_eq!((&granted["status"], &granted["granted"]["cluster"]), (&json!("granted"), &json!("mac")));
     assert!(started.elapsed() < Duration::from_secs(10));
 
-    // There is room: at once, however long it would wait.
+    // There is room: granted at once, however long the request would wait.
     let actor = json!({"id": "a", "kind": "actor", "demand": {"CPU": 1}});
     let granted = world.post("/v1/placements?wait=60s", actor).await.expect(201);
     assert_eq!((&granted["status"], &granted["granted"]["attempt"]), (&json!("granted"), &json!(1)));
@@ -139,7 +139,7 @@ async fn a_placement_that_makes_no_sense_is_refused() {
         (json!({"kind": "task", "demand": {"CPU": -1}}), "bad_body"),
         (json!({"kind": "task", "parent_job": "x"}), "bad_job"),
         (json!({"kind": "task", "id": "a/b"}), "bad_job"),
-        // Its caller has what it runs, and runs it again.
+        // The caller has the function and runs it again, so there are no retries here.
         (json!({"kind": "task", "max_retries": 1}), "bad_body"),
     ] {
         world.post("/v1/placements", body).await.refused(400, code);
@@ -199,7 +199,7 @@ async fn a_program_tells_of_all_its_places_at_once() {
     }
 }
 
-/// A request that waits keeps its placement alive; one that nobody waits for is given up.
+/// A waiting request keeps its placement alive; without one, the placement is given up.
 #[tokio::test]
 async fn a_placement_is_given_up_when_nobody_waits_for_it() {
     let world = World::with("  lease_ttl: 1s\n").await;

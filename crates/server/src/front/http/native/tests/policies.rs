@@ -72,7 +72,7 @@ async fn a_policy_is_tried_on_a_job_on_a_submitted_one_and_on_the_last_decisions
     world.polled("centos", 8.0).await;
     world.polled("mac", 8.0).await;
     for number in 0..3 {
-        // Nobody is asked to run a task, so nothing fails meanwhile.
+        // Tasks are not dispatched, so nothing fails in the meantime.
         let task = json!({"id": format!("job-{number}"), "kind": "task", "demand": {"CPU": 1}});
         world.post("/v1/placements", task).await.expect(201);
     }

@@ -1,4 +1,4 @@
-//! Each way of saying no, as a caller meets it.
+//! Every error code, as a caller meets it.
 
 use std::{collections::BTreeSet, io};
 
@@ -77,8 +77,8 @@ async fn every_code_can_be_met_and_comes_with_a_hint() {
     let router = world.stop().await;
     check(send(&router, request("GET", "/v1/clusters", Body::empty())).await, "stopping");
 
-    // Those one caller cannot bring about here: tokens (see `access`), a lease that is gone, which
-    // is one of a list, a bug, a broken disk, a crowd (see `limits`).
+    // Codes that one caller cannot provoke here: tokens (see `access`), an expired lease, which is
+    // one entry of a list, a bug, a broken disk, overload (see `limits`).
     let missed: Vec<_> =
         codes::ALL.iter().map(|code| code.word).filter(|code| !met.contains(*code)).collect();
     let tokens = ["no_token", "bad_token", "forbidden"];

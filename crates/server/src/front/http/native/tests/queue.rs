@@ -59,7 +59,7 @@ async fn at_most_twenty_heads_of_a_queue_are_shown() {
 #[tokio::test]
 async fn the_last_hour_begins_with_the_control_plane() {
     let world = World::new().await;
-    // The first sample is taken at once, by a task of its own.
+    // The first sample is taken at once, but in another task.
     let history = loop {
         let history = world.get("/v1/history").await.expect(200);
         if history["at"].is_u64() {

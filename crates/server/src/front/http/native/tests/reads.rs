@@ -1,4 +1,4 @@
-//! Whoever makes us read much holds up neither those who look at one job nor the dispatches.
+//! Requests that read much delay neither requests for one job nor dispatches.
 
 use std::{
     collections::BTreeSet,
@@ -19,7 +19,7 @@ use tower::Service;
 use super::{access::Guarded, request, send};
 use crate::front::http;
 
-/// A store whose lists take as long as the test wants, for this owner.
+/// A store whose lists for this owner take as long as the test wants.
 struct Slow {
     store: Arc<dyn Reader>,
     owner: &'static str,
@@ -99,7 +99,7 @@ async fn who_lists_without_end_waits_for_itself_and_others_notice_nothing() {
         let mut router = guarded.router.clone();
         tokio::spawn(async move { router.call(asked).await.unwrap() })
     };
-    // One is read, as many as an owner may wait, and no more.
+    // One is read, as many wait as one owner may have in line, and no more.
     let mut asked: Vec<_> = (0..40).map(|_| list(zorro, "/v1/jobs?q=zzz")).collect();
     asked.push(list(zorro, "/api/jobs/"));
     let refused = |asked: &[JoinHandle<Response>]| asked.iter().filter(|one| one.is_finished()).count();
@@ -118,7 +118,7 @@ async fn who_lists_without_end_waits_for_itself_and_others_notice_nothing() {
     guarded.get(diego, "/v1/jobs?q=zzz").await.expect(200);
     assert_eq!(guarded.get(diego, "/readyz").await.status, 200);
 
-    // Whoever goes away leaves the store at work: the turn is over when that is.
+    // When a caller disconnects, the store is still reading: the turn lasts until the read ends.
     asked.iter().for_each(JoinHandle::abort);
     tokio::task::yield_now().await;
     let again = list(zorro, "/v1/jobs");
@@ -128,8 +128,8 @@ async fn who_lists_without_end_waits_for_itself_and_others_notice_nothing() {
     assert_eq!(again.await.unwrap().status(), 200);
 }
 
-/// A control plane over this fake, which cannot read what it dispatches with the reader of those
-/// who ask; nor with its own, if that is gone.
+/// A control plane over this fake that cannot read payloads with the callers' reader; nor with its
+/// own, if that is gone.
 async fn over(fake: &FakeRay, own_is_gone: bool) -> (crate::Started, axum::Router) {
     let mut settings = Settings::default();
     for (name, value) in [("submission_interval", "0s"), ("poll_interval", "100ms")] {
@@ -156,7 +156,7 @@ async fn a_dispatch_does_not_wait_for_those_who_ask() {
     fake.wait_for("j", JobStatus::Succeeded, Duration::from_secs(20)).await;
 }
 
-/// Our own trouble: the clusters are as good as before.
+/// A problem of our own: it does not make the clusters worse.
 #[tokio::test]
 async fn what_could_not_be_read_here_does_not_count_against_a_cluster() {
     let fake = FakeRay::start(FakeOptions::new("mac")).await;
@@ -182,7 +182,7 @@ async fn what_could_not_be_read_here_does_not_count_against_a_cluster() {
     );
 }
 
-/// To find the end of a log, all of it must come from a dashboard that is one process.
+/// To find the end of a log, all of it must come from a dashboard, which is one process.
 #[tokio::test]
 async fn so_many_logs_are_read_at_a_time_over_either_api() {
     let fake = FakeRay::start(FakeOptions::new("mac")).await;

@@ -1,4 +1,4 @@
-//! The console's wire types are made from the OpenAPI document.
+//! The console's wire types are generated from the OpenAPI document.
 
 use std::{collections::BTreeSet, env, fs, path::Path};
 
@@ -13,7 +13,7 @@ async fn the_console_has_the_types_of_the_document() {
     let document = World::new().await.get("/v1/openapi.json").await.expect(200);
     let mut types = format!("// Made from the OpenAPI document: {UPDATE}\n");
     let schemas = document["components"]["schemas"].as_object().unwrap();
-    // Pages are generic there, too.
+    // Pages are generic in TypeScript, too.
     for (name, schema) in schemas.iter().filter(|(name, _)| !name.starts_with("Page_")) {
         types += &format!("\nexport type {name} = {};\n", type_of(schema));
     }
@@ -67,7 +67,7 @@ fn fields(schema: &Value) -> String {
         if required.is_some_and(|all| all.iter().any(|each| each == name)) {
             lines += &format!("  {name}: {kind};\n");
         } else {
-            // Answers leave out what they do not have; they never say null.
+            // Answers leave out missing fields; they never contain null.
             let kind: Vec<_> = kind.split(" | ").filter(|part| *part != "null").collect();
             lines += &format!("  {name}?: {};\n", kind.join(" | "));
         }

@@ -36,7 +36,7 @@ async fn status_calls_are_answered_from_what_the_watch_saw_and_never_reach_the_c
     stage.submit("runs", "python train.py && sleep 300").await;
     let has_driver = async || stage.details("runs").await.driver_info.is_some();
     stage.until("its driver is seen", has_driver).await;
-    // The watch goes on; a hundred status calls must add nothing to what it asks.
+    // The watch goes on; a hundred status calls must not add requests to the cluster.
     fake.fault(Asked::Job, Fault::Hang);
     let before = fake.request_count(Asked::Job);
     for _ in 0..100 {
@@ -180,7 +180,7 @@ async fn secrets_are_not_shown_and_hints_are() {
     stage.wait_for("s", JobStatus::Succeeded).await;
     let sent = fake.submissions().pop().unwrap();
     assert!(sent.request.to_string().contains("hunter2"), "the cluster gets it");
-    // As it was shown, but for the secret, it can be submitted again.
+    // Except for the secret, the job can be submitted again as it was shown.
     let mut again = body.clone();
     (again["submission_id"], again["metadata"]) = ("t".into(), stage.shown("s").await["metadata"].clone());
     assert_eq!(stage.post(again.to_string()).await.0, 200);
@@ -216,7 +216,7 @@ async fn the_version_is_that_of_most_clusters_and_has_exactly_rays_keys() {
     assert!(version["version"].parse::<u32>().unwrap() > 0 && !version["ray_commit"].is_empty());
 }
 
-/// What the watch and the polls saw is enough.
+/// The facts from the watch and the polls are enough.
 #[tokio::test]
 async fn no_status_call_asks_a_cluster() {
     let fake = a_fake("mac").await;
