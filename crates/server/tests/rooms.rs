@@ -29,13 +29,20 @@ fn imports_go_one_way() {
         }
     }
     for module in siblings.keys() {
-        assert!(!reached(module, &siblings).contains(module), "{} imports itself by a detour", module.join("::"));
+        assert!(
+            !reached(module, &siblings).contains(module),
+            "{} imports itself by a detour",
+            module.join("::")
+        );
     }
     assert!(siblings.len() > 5, "nothing was read");
 }
 
 /// Every module that this one imports, itself or through others.
-fn reached(module: &[String], imports: &BTreeMap<Vec<String>, BTreeSet<Vec<String>>>) -> BTreeSet<Vec<String>> {
+fn reached(
+    module: &[String],
+    imports: &BTreeMap<Vec<String>, BTreeSet<Vec<String>>>,
+) -> BTreeSet<Vec<String>> {
     let mut reached = BTreeSet::new();
     let mut ahead = vec![module.to_vec()];
     while let Some(next) = ahead.pop() {

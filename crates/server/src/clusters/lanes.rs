@@ -50,8 +50,13 @@ pub(crate) enum Word {
 /// A cluster was added, changed or removed.
 pub(crate) enum LaneChange {
     /// Run a lane for this cluster; a lane of an earlier generation ends.
-    Open { spec: Arc<ClusterSpec>, generation: u64 },
-    Close { cluster: ClusterName },
+    Open {
+        spec: Arc<ClusterSpec>,
+        generation: u64,
+    },
+    Close {
+        cluster: ClusterName,
+    },
 }
 
 /// A lane needs this to perform an effect of the core.

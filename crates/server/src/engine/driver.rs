@@ -66,7 +66,8 @@ pub(crate) enum Command {
 /// New work, checked: what the core is told of it, and what it runs, which the core never sees.
 #[derive(Debug, Clone)]
 pub struct NewJob {
-    submission: Submission,
+    /// As the core takes it.
+    pub submission: Submission,
     /// `None` for tasks and actors: their callers run them.
     payload: Option<Arc<Payload>>,
 }
@@ -255,7 +256,10 @@ impl NewJob {
     /// A task or an actor, which needs only a place.
     #[must_use]
     pub fn placement(id: Option<JobId>, work: Work, parent: Option<Parent>) -> Self {
-        Self { submission: Submission { id: identity(id, work.kind), work, content: None, parent }, payload: None }
+        Self {
+            submission: Submission { id: identity(id, work.kind), work, content: None, parent },
+            payload: None,
+        }
     }
 
     /// The same, submitted by this owner.

@@ -16,9 +16,7 @@ use std::{
 
 use multicluster_api::{self as api, codes};
 use multicluster_core::Parent;
-use multicluster_types::{
-    EntrypointResources, JobId, MAX_HOME, Payload, Quantity, Resources, Work,
-};
+use multicluster_types::{EntrypointResources, JobId, MAX_HOME, Payload, Quantity, Resources, Work};
 
 pub(crate) use wishes::{Wishes, parent_names, selector};
 

@@ -58,7 +58,7 @@ async fn ended_runs_are_deleted_on_their_cluster_and_nobody_elses() {
     let theirs = other.submit(runs("echo theirs").id("theirs")).await;
     other.wait_for(&theirs, State::Succeeded).await;
     let mut twice = runs("exit 1").id("twice");
-    twice.work.retry.max_retries = 1;
+    twice.submission.work.retry.max_retries = 1;
     let (once, twice) = (world.submit(runs("echo kept").id("once")).await, world.submit(twice).await);
     let lives = world.submit(runs("forever").id("lives")).await;
     world.wait_for(&once, State::Succeeded).await;

@@ -77,7 +77,7 @@ async fn a_job_may_be_called_like_another_ones_second_attempt() {
     let taken = world.submit(runs("echo mine").id("train-a2")).await;
     world.wait_for(&taken, State::Succeeded).await;
     let mut retried = runs("exit 1").id("train");
-    retried.work.retry.max_retries = 1;
+    retried.submission.work.retry.max_retries = 1;
     let retried = world.submit(retried).await;
     world.wait_for(&retried, State::Failed).await;
     // The second attempt found its id in use, so the job ran under the third.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use multicluster_config::Config;
-use multicluster_core::{Input, record::JobRecord};
+use multicluster_core::{Identity, Input, record::JobRecord};
 use multicluster_server::{NewJob, Plane, Started, start};
 use multicluster_store::{Options, StoreError, sqlite};
 use multicluster_testkit::{FakeOptions, FakeRay, JobStatus};
@@ -44,16 +44,16 @@ pub(crate) trait Asks: Sized {
 
 impl Asks for NewJob {
     fn id(mut self, id: &str) -> Self {
-        self.id = Some(job_id(id));
+        self.submission.id = Identity::Given(job_id(id));
         self
     }
     fn on(mut self, cluster: &str) -> Self {
         let cluster = ClusterName::new(cluster).unwrap();
-        self.work.preference = Some(Preference { cluster, required: true });
+        self.submission.work.preference = Some(Preference { cluster, required: true });
         self
     }
     fn idempotent(mut self) -> Self {
-        self.work.retry.on_cluster_loss = OnClusterLoss::Requeue;
+        self.submission.work.retry.on_cluster_loss = OnClusterLoss::Requeue;
         self
     }
 }

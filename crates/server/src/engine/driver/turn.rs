@@ -253,12 +253,15 @@ impl Turn {
     pub(crate) fn submit_batch(&mut self, mut jobs: Vec<NewJob>) -> Vec<Result<Accepted, Refusal>> {
         // A batch of tasks counts as one submission; each job counts by itself.
         let group = GroupId::new(uuid::Uuid::now_v7().simple().to_string()).ok();
-        for work in jobs.iter_mut().map(|job| &mut job.submission.work).filter(|work| work.kind == Kind::Task) {
+        for work in jobs.iter_mut().map(|job| &mut job.submission.work).filter(|work| work.kind == Kind::Task)
+        {
             work.group.clone_from(&group);
         }
         let (submissions, payloads): (Vec<_>, Vec<_>) =
             jobs.into_iter().map(|job| (Input::Submit(job.submission), job.payload)).unzip();
-        let Some(Ok(Reply::Each(replies))) = self.feed(Input::Together(submissions)) else { return Vec::new() };
+        let Some(Ok(Reply::Each(replies))) = self.feed(Input::Together(submissions)) else {
+            return Vec::new();
+        };
         let each = replies.into_iter().zip(payloads);
         each.map(|(reply, payload)| self.accepted(Some(reply), payload)).collect()
     }

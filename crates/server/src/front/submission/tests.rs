@@ -1,5 +1,5 @@
-use multicluster_types::{OnClusterLoss, Tag};
 use multicluster_api::JobRequest;
+use multicluster_types::{OnClusterLoss, Tag};
 use serde_json::json;
 
 use super::*;

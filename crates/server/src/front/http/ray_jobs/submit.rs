@@ -42,12 +42,7 @@ const KEYS: [&str; 10] = [
     "entrypoint_label_selector",
 ];
 
-<<<<<<< HEAD
 /// What we add when we show a job: a caller that submits it again as shown asks for nothing by it.
-=======
-/// Keys that we add when we show a job. A client that submits a job again as it was shown requests
-/// nothing by them.
->>>>>>> words-a
 pub(super) const SHOWN: [&str; 3] = ["multicluster.cluster", "multicluster.state", "multicluster.attempt"];
 
 /// Tells callers that look at it that their job existed already.
@@ -126,23 +121,11 @@ fn parse(body: &[u8]) -> Result<JobRequest, String> {
         entrypoint,
         runtime_env: object(&mut fields, "runtime_env")?,
         metadata,
-<<<<<<< HEAD
         entrypoint_num_cpus: number(&mut fields, "entrypoint_num_cpus")?,
         entrypoint_num_gpus: number(&mut fields, "entrypoint_num_gpus")?,
         entrypoint_memory: integer(&mut fields, "entrypoint_memory")?,
         entrypoint_resources: numbers(&mut fields, "entrypoint_resources")?,
         entrypoint_label_selector: texts(&mut fields, "entrypoint_label_selector")?,
-=======
-        reserve: EntrypointResources {
-            num_cpus: number(&mut fields, "entrypoint_num_cpus")?,
-            num_gpus: number(&mut fields, "entrypoint_num_gpus")?,
-            memory: integer(&mut fields, "entrypoint_memory")?,
-            resources: numbers(&mut fields, "entrypoint_resources")?,
-            label_selector: texts(&mut fields, "entrypoint_label_selector")?,
-        },
-        // As in Ray; `multicluster.dedup` changes this.
-        always_new: true,
->>>>>>> words-a
         ..JobRequest::default()
     })
 }

@@ -307,11 +307,8 @@ async fn how_fast_batches_are_accepted() {
         let parsed: multicluster_api::BatchRequest =
             crate::front::http::body::parse(text.as_bytes()).unwrap();
         let parse = started.elapsed();
-        let jobs: Vec<_> = parsed
-            .jobs
-            .into_iter()
-            .map(|job| submission::check_alone(job, Dedup::ByContent))
-            .collect();
+        let jobs: Vec<_> =
+            parsed.jobs.into_iter().map(|job| submission::check_alone(job, Dedup::ByContent)).collect();
         let check = started.elapsed() - parse;
         assert!(jobs.iter().all(Result::is_ok));
         let started = Instant::now();
