@@ -1,4 +1,4 @@
-"""What a caller asks for a task or an actor: where it may run, and with which options of Ray."""
+"""A caller's requirements for a task or an actor: where it may run, and Ray's options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import resources
 
 #: Keywords of a submission that are not Ray's.
 OURS = ("required", "priority", "timeout", "on_cluster_loss", "os", "arch")
-#: As for jobs: never run twice, or elsewhere again.
+#: As for jobs: never run twice, or run again elsewhere.
 ON_CLUSTER_LOSS = ("wait", "requeue")
 
 

@@ -14,7 +14,7 @@ pub(super) enum Fail {
     Sql(rusqlite::Error),
     /// The data is malformed.
     Bad(String),
-    /// SQLite lacks a required feature here.
+    /// The file system does not support the write-ahead log.
     Unsupported(&'static str),
     /// No thread could be started.
     Thread(io::Error),
