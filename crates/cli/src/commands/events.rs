@@ -1,4 +1,4 @@
-//! `ray-multicluster events`: what happened, what happens.
+//! `ray-multicluster events`: past and new events.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::{
     output::{Tone, time, words},
 };
 
-/// Whoever has told nothing for so long has told all there was.
+/// After this long without an event, all past events have arrived.
 const QUIET: Duration = Duration::from_millis(500);
-/// The first takes longer: it is looked for on disk.
+/// The first event takes longer: it is read from disk.
 const FIRST: Duration = Duration::from_secs(10);
 
 #[derive(clap::Args)]
