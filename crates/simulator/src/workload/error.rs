@@ -1,4 +1,4 @@
-//! What can be wrong with a workload file: where, and what to write instead.
+//! Errors of a workload file: where, and what to write instead.
 
 use std::{io, str::Utf8Error};
 
@@ -12,7 +12,7 @@ pub enum WorkloadError {
     Io {
         /// Which file.
         origin: String,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// Not even a header.
@@ -21,7 +21,7 @@ pub enum WorkloadError {
         /// Which file.
         origin: String,
     },
-    /// A column that every workload needs.
+    /// A required column is missing.
     #[error("{origin}:{line}: there is no column {column}\n  hint: {hint}")]
     MissingColumn {
         /// Which file.
@@ -30,19 +30,19 @@ pub enum WorkloadError {
         line: u64,
         /// Which column.
         column: &'static str,
-        /// What to do.
+        /// The hint.
         hint: String,
     },
-    /// A column that is nearly one we know: taking no notice would be worse.
+    /// A column that is nearly a known one: ignoring it would be worse.
     #[error("{origin}:{line}: unknown column {column:?}\n  hint: did you mean {similar}?")]
     MisspeltColumn {
         /// Which file.
         origin: String,
         /// The header's line.
         line: u64,
-        /// What stands there.
+        /// The given name.
         column: String,
-        /// What was probably meant.
+        /// The name that was probably meant.
         similar: String,
     },
     /// The same column twice.
@@ -69,7 +69,7 @@ pub enum WorkloadError {
         /// Fields of the row.
         found: usize,
     },
-    /// A field that cannot be what its column says.
+    /// An invalid field.
     #[error("{origin}:{line}: {column}: {source}")]
     Field {
         /// Which file.
@@ -78,7 +78,7 @@ pub enum WorkloadError {
         line: u64,
         /// Which column.
         column: &'static str,
-        /// What is wrong with it.
+        /// The error.
         source: FieldError,
     },
     /// Two rows with one id.
@@ -105,7 +105,7 @@ pub enum WorkloadError {
         /// Bytes allowed.
         max: usize,
     },
-    /// More rows than are sensibly simulated.
+    /// More rows than can sensibly be simulated.
     #[error("{origin}: more than {max} rows\n  hint: simulate a part of it")]
     TooManyRows {
         /// Which file.
@@ -115,13 +115,13 @@ pub enum WorkloadError {
     },
 }
 
-/// What is wrong with one field.
+/// The error of one field.
 #[derive(Debug, thiserror::Error)]
 pub enum FieldError {
-    /// Nothing, where something is needed.
+    /// A required field is empty.
     #[error("there is nothing\n  hint: write 0, 12.5, 90s, 5m or 2h")]
     Missing,
-    /// Longer than anything it could be.
+    /// Longer than any valid value.
     #[error("{len} bytes, at most {max} are allowed\n  hint: is a quote not closed?")]
     TooLong {
         /// Bytes given.
@@ -147,13 +147,13 @@ pub enum FieldError {
     /// Not a priority.
     #[error("{text:?} is not a priority\n  hint: write a whole number; higher goes first, 0 is the default")]
     Priority {
-        /// The first characters of what was given.
+        /// The first characters of the input.
         text: String,
     },
     /// Not a kind of work.
     #[error("{text:?} is not a kind of work\n  hint: write job, task or actor")]
     Kind {
-        /// The first characters of what was given.
+        /// The first characters of the input.
         text: String,
     },
 }
