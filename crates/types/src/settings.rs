@@ -502,40 +502,40 @@ choice! {
     }
 }
 choice! {
-    /// What the threshold is measured on.
+    /// The basis of the threshold.
     Utilization, "logical, physical or max" {
-        /// What Ray has given out.
+        /// The resources that Ray has allocated.
         Logical = "logical",
-        /// What the hosts are busy with; logical where a cluster does not report it.
+        /// The load of the hosts; logical if a cluster does not report it.
         Physical = "physical",
-        /// Whichever is higher.
+        /// The higher of the two.
         Max = "max",
     }
 }
 choice! {
-    /// How long a job has what it needs of its cluster.
+    /// How long a job's needs count on its cluster.
     Claims, "while_running or until_started" {
-        /// Until it ends, whatever it uses of it at the moment.
+        /// Until the job ends, whatever it uses at the moment.
         WhileRunning = "while_running",
-        /// Until it is seen running.
+        /// Until the job is seen running.
         UntilStarted = "until_started",
     }
 }
 choice! {
-    /// What placement tags do.
+    /// The effect of placement tags.
     TagAffinity, "required or preferred" {
-        /// Only clusters that carry them all.
+        /// Only clusters that carry all tags.
         Required = "required",
-        /// Those first, others if none of those can take it now.
+        /// Clusters with the tags first, others if none of these can accept the work now.
         Preferred = "preferred",
     }
 }
 choice! {
-    /// What happens to work no cluster could ever hold.
+    /// What happens to work that no cluster could ever hold.
     Infeasible, "queue or reject" {
-        /// It waits and says so.
+        /// The work is queued, with a notice.
         Queue = "queue",
-        /// It is refused.
+        /// The work is refused.
         Reject = "reject",
     }
 }

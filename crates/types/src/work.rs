@@ -113,29 +113,29 @@ impl Work {
 }
 
 words! {
-    /// What kind of work.
+    /// The kind of work.
     pub enum Kind {
-        /// A Ray job: an entrypoint we submit and watch.
+        /// A Ray job: an entrypoint that the control plane submits and watches.
         Job = "job",
-        /// A Ray task: we grant a place, the caller runs it there.
+        /// A Ray task: the control plane grants a placement, the caller runs the task there.
         Task = "task",
-        /// A Ray actor: as a task, but it stays.
+        /// A Ray actor: like a task, but it stays.
         Actor = "actor",
     }
 }
 
-/// Where the work came from.
+/// Where the work was submitted from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// A laptop, Airflow, a console.
     #[default]
     Outside,
-    /// A job that we scheduled: exempt from threshold, spacing and job limits.
+    /// A scheduled job: exempt from threshold, spacing and job limits.
     Inside,
 }
 
-/// The cluster the caller named.
+/// The cluster that the caller named.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names of the fields say it")]
 pub struct Preference {
@@ -195,7 +195,7 @@ pub struct Retry {
     /// How many times work that ran and failed is run again.
     #[serde(default)]
     pub max_retries: u32,
-    /// What happens when its cluster is lost.
+    /// What happens if its cluster is lost.
     #[serde(default)]
     pub on_cluster_loss: OnClusterLoss,
 }
@@ -204,10 +204,10 @@ pub struct Retry {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnClusterLoss {
-    /// It may still be running there: wait and ask. Never run twice.
+    /// The work may still be running there: wait and ask. Never run it twice.
     #[default]
     Wait,
-    /// It is idempotent: run it elsewhere.
+    /// The work is idempotent: run it elsewhere.
     Requeue,
 }
 
@@ -219,7 +219,7 @@ pub struct Tags(Vec<Tag>);
 /// Why a set of tags was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TagsError {
-    /// One of them cannot be a tag.
+    /// One of them is not a valid tag.
     #[error(transparent)]
     Tag(#[from] IdError),
     /// Too many.
