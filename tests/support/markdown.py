@@ -13,7 +13,7 @@ from .plane import REPOSITORY
 # Built, installed or fetched: not ours.
 _FOREIGN = {"target", ".venv", "node_modules", ".git"}
 
-# Where a path of ours begins.
+# The first folders of our paths.
 _FOLDERS = ("crates/", "tests/", "docs/", "python/", "console/", "deploy/", "examples/", "scripts/")
 
 # Prefixes that a page may leave out of a path, and the form of our paths.

@@ -22,7 +22,7 @@ pub(crate) struct Outside<'a> {
     pub(crate) folder: Option<&'a Path>,
 }
 
-/// What is wrong, and what to do.
+/// The error, and the hint.
 pub(crate) type Refused = (String, String);
 
 /// Linux accepts no longer text as a variable, and no proxy a longer header.

@@ -187,7 +187,7 @@ pub struct Submission {
     pub parent: Option<Parent>,
 }
 
-/// Where an id comes from.
+/// The origin of an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Identity {
     /// The caller chose it: submitting the same id again means the same job.
@@ -214,7 +214,7 @@ pub struct Parent {
     pub cluster: ClusterName,
 }
 
-/// What became of a submit request.
+/// The outcome of a submit request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DispatchOutcome {
     /// The cluster has the attempt.
@@ -233,7 +233,7 @@ pub enum DispatchOutcome {
     Taken(Message),
 }
 
-/// What became of a question about one attempt.
+/// The outcome of a lookup of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LookupOutcome {
     /// The cluster has the attempt.

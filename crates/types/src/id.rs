@@ -11,13 +11,13 @@ pub enum IdError {
     /// The text is empty.
     #[error("{what} is empty\n  hint: give at least one character")]
     Empty {
-        /// What was being parsed, e.g. `job id`.
+        /// The kind of text, e.g. `job id`.
         what: &'static str,
     },
     /// More bytes than any sensible name has.
     #[error("{what} is {len} bytes long, at most {max} are allowed (it starts with {start:?})")]
     TooLong {
-        /// What was being parsed.
+        /// The kind of text.
         what: &'static str,
         /// Length given, in bytes.
         len: usize,
@@ -29,7 +29,7 @@ pub enum IdError {
     /// A character outside the allowed set.
     #[error("{what} {start:?} contains {bad:?}\n  hint: {allowed}")]
     BadCharacter {
-        /// What was being parsed.
+        /// The kind of text.
         what: &'static str,
         /// The first characters of the input.
         start: String,
@@ -41,7 +41,7 @@ pub enum IdError {
     /// Only dots: `.` and `..` mean something else in paths and addresses.
     #[error("{what} {start:?} consists of dots only\n  hint: add a letter or a digit")]
     OnlyDots {
-        /// What was being parsed.
+        /// The kind of text.
         what: &'static str,
         /// The input.
         start: String,

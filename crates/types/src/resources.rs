@@ -279,7 +279,7 @@ pub enum ResourcesError {
     Amount {
         /// The resource, shortened.
         name: String,
-        /// What is wrong with it.
+        /// The error of the amount.
         source: QuantityError,
     },
     /// One name is not usable.

@@ -107,7 +107,7 @@ class Jobs:
         return info
 
     def logs(self, job_id: str, *, lines: int | None = None) -> str:
-        """What it printed, or the last lines of it; of more than 16 MiB, the end."""
+        """Its output, or the last lines of it; of more than 16 MiB, the end."""
         if lines is not None:
             return str(self._plane.get(_path(job_id) + "/logs", lines=lines)["text"])
         try:
@@ -118,8 +118,8 @@ class Jobs:
             raise
 
     def tail(self, job_id: str) -> Iterator[str]:
-        """What it prints, as it is printed, in pieces, to its end: over attempts, over clusters
-        and control planes that are away for a while.
+        """Its output as it is printed, in pieces, to its end: over all attempts, and over outages
+        of clusters and control planes.
         """
         return following.follow(self._plane, _path(job_id) + "/logs/follow")
 

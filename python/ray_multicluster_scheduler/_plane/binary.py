@@ -63,8 +63,8 @@ def is_program(path: Path) -> bool:
 
 
 def _installed() -> Iterator[Path]:
-    """Where installers put the scripts of a package: of this environment, of the user, and of ``pip
-    install --target``."""
+    """Where installers put the scripts of a package: of this environment, of the user, and of
+    ``pip install --target``."""
     folders = [
         Path(sysconfig.get_path("scripts")),
         Path(sys.executable).parent,

@@ -44,7 +44,7 @@ _http = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where it is; it may run or not."""
+    """The addresses and directories of a cluster, whether it runs or not."""
 
     name: str
     cpus: int

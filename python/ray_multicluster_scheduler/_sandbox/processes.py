@@ -85,7 +85,7 @@ class Family(NamedTuple):
             time.sleep(STEP)
 
     def members(self) -> list[Process]:
-        """Those that run now."""
+        """The processes that run now."""
         known: dict[int, Process] = {}
         self._look(known)
         return list(known.values())

@@ -52,7 +52,7 @@ class Held:
         self._held: dict[Lease, None] = {}
         #: Placements that may serve one task after another: their shape, and until when.
         self._reusable: dict[Lease, tuple[str, float]] = {}
-        #: Those of them without a running task: since when.
+        #: Reusable placements without a running task: since when.
         self._spare: dict[Lease, float] = {}
         self._looks_at_spare = False
         #: One thread reports at a time, in order.

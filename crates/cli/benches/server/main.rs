@@ -1,6 +1,6 @@
 //! Throughput, memory and CPU cost of the control plane. Measures the real program over HTTP and
-//! writes `target/bench/server.json`. Without `--bench`, which `cargo bench` passes and `cargo
-//! test` does not, everything runs once with few jobs and nothing is written.
+//! writes `target/bench/server.json`. Without `--bench`, which `cargo bench` passes and
+//! `cargo test` does not, everything runs once with few jobs and nothing is written.
 //!
 //! `cargo bench -p multicluster-cli --bench server [-- PART…]`, parts: disk, single, batch, restart, fleet.
 

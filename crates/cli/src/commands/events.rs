@@ -52,7 +52,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-/// All that are kept: told at once, and then there is silence, or what happens from now on.
+/// All stored events: the control plane sends them at once, and then nothing, or new events.
 async fn of_all(args: &Args, context: &Context) -> Result<Vec<Value>, Failure> {
     let mut events = Events::open(&context.client, &[], Some(args.after.unwrap_or(0))).await?;
     let now = events.opened_at();

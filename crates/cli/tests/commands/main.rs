@@ -2,8 +2,8 @@
 //! JSON, and its main error.
 //!
 //! Values that differ between runs (times, durations, ports, gaps between columns) are replaced
-//! before the comparison: see `world.rs`. `INSTA_UPDATE=always cargo test -p multicluster-cli
-//! --test commands` rewrites the snapshots.
+//! before the comparison: see `world.rs`. To rewrite the snapshots:
+//! `INSTA_UPDATE=always cargo test -p multicluster-cli --test commands`.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 

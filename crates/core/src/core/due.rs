@@ -17,7 +17,7 @@ const ASK_LONGEST: Span = Span::seconds(30);
 /// Ray ignores a stop while a job is pending, so the stop is repeated until the job has ended.
 const STOP_AGAIN: Span = Span::seconds(5);
 
-/// What happens to a job when its time has come.
+/// The action when a job's timer goes off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Duty {
     /// The caller is gone, so the placement would wait in vain.

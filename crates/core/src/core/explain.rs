@@ -53,7 +53,7 @@ pub struct Explanation {
     pub clusters: Vec<ClusterVerdict>,
 }
 
-/// What becomes of a job whose cluster does not answer.
+/// The prospects of a job whose cluster does not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Unreachable {
     pub since: Timestamp,

@@ -31,9 +31,9 @@ pub struct ClusterView {
     pub claimed: Resources,
     /// What work from outside may still use of it; empty while its facts are not known.
     pub free: Resources,
-    /// What it runs on, by its facts or else its tags.
+    /// Its platform, by its facts or else its tags.
     pub platform: Platform,
-    /// Where its circuit stands.
+    /// The position of its circuit.
     pub circuit: CircuitState,
     /// Set if the cluster accepts no new work.
     pub cordon: Option<Cordon>,
@@ -86,7 +86,7 @@ impl HealthState {
     }
 }
 
-/// Where a circuit stands.
+/// The position of a circuit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CircuitState {
     /// Work passes.
@@ -171,7 +171,7 @@ impl Core {
         self.pool.find(name).map(|key| self.view_of(&self.pool[key]))
     }
 
-    /// Where Ray's own clients find this cluster.
+    /// The Ray Client address of this cluster.
     #[must_use]
     pub fn head_address(&self, name: &ClusterName) -> Option<&str> {
         self.pool.find(name).map(|key| &*self.pool[key].record.spec.head_address)

@@ -263,7 +263,7 @@ impl Policies {
         score
     }
 
-    /// What each score contributes, for explanations.
+    /// The contribution of each score, for explanations.
     pub(crate) fn parts(&self, work: &Work, facts: &Facts<'_>) -> Vec<(Message, f64)> {
         self.scores.iter().map(|s| (s.name.clone(), s.value(work, facts))).collect()
     }

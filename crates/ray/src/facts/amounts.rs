@@ -35,8 +35,8 @@ pub(super) fn totals(amounts: &BTreeMap<String, f64>, notes: &mut Notes) -> Resu
     Ok(total)
 }
 
-/// The used part of them. Lines are `used/total name`, memory with units, and optionally ` (x
-/// used of y reserved in placement groups)`.
+/// The used part of them. Lines are `used/total name`, memory with units, and optionally
+/// ` (x used of y reserved in placement groups)`.
 pub(super) fn used(text: &str, total: &Resources, notes: &mut Notes) -> Resources {
     let mut used = Resources::default();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {

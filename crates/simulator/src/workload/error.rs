@@ -10,7 +10,7 @@ pub enum WorkloadError {
     /// The file cannot be opened or read.
     #[error("{origin}: cannot be read: {source}\n  hint: check the path and its permissions")]
     Io {
-        /// Which file.
+        /// The file.
         origin: String,
         /// The error of the system.
         source: io::Error,
@@ -18,17 +18,17 @@ pub enum WorkloadError {
     /// Not even a header.
     #[error("{origin}: there is nothing in it\n  hint: the first line names the columns: {COLUMNS}")]
     Empty {
-        /// Which file.
+        /// The file.
         origin: String,
     },
     /// A required column is missing.
     #[error("{origin}:{line}: there is no column {column}\n  hint: {hint}")]
     MissingColumn {
-        /// Which file.
+        /// The file.
         origin: String,
         /// The header's line.
         line: u64,
-        /// Which column.
+        /// The column.
         column: &'static str,
         /// The hint.
         hint: String,
@@ -36,7 +36,7 @@ pub enum WorkloadError {
     /// A column that is nearly a known one: ignoring it would be worse.
     #[error("{origin}:{line}: unknown column {column:?}\n  hint: did you mean {similar}?")]
     MisspeltColumn {
-        /// Which file.
+        /// The file.
         origin: String,
         /// The header's line.
         line: u64,
@@ -48,11 +48,11 @@ pub enum WorkloadError {
     /// The same column twice.
     #[error("{origin}:{line}: column {column} is there twice\n  hint: remove one")]
     RepeatedColumn {
-        /// Which file.
+        /// The file.
         origin: String,
         /// The header's line.
         line: u64,
-        /// Which column.
+        /// The column.
         column: &'static str,
     },
     /// A row that is longer or shorter than the header.
@@ -60,9 +60,9 @@ pub enum WorkloadError {
         "{origin}:{line}: {found} fields, but the header has {expected}\n  hint: separate tags by ';', or put the field in quotes"
     )]
     FieldCount {
-        /// Which file.
+        /// The file.
         origin: String,
-        /// Which line.
+        /// The line.
         line: u64,
         /// Columns of the header.
         expected: usize,
@@ -72,11 +72,11 @@ pub enum WorkloadError {
     /// An invalid field.
     #[error("{origin}:{line}: {column}: {source}")]
     Field {
-        /// Which file.
+        /// The file.
         origin: String,
-        /// Which line.
+        /// The line.
         line: u64,
-        /// Which column.
+        /// The column.
         column: &'static str,
         /// The error.
         source: FieldError,
@@ -86,11 +86,11 @@ pub enum WorkloadError {
         "{origin}:{line}: id: {id} is the id of an earlier row\n  hint: ids must be unique; leave the field empty to get one made"
     )]
     RepeatedId {
-        /// Which file.
+        /// The file.
         origin: String,
-        /// Which line.
+        /// The line.
         line: u64,
-        /// Which id.
+        /// The id.
         id: String,
     },
     /// A row without an end, most often a quote that is never closed.
@@ -98,9 +98,9 @@ pub enum WorkloadError {
         "{origin}:{line}: the row that starts here has more than {max} bytes\n  hint: is a quote not closed?"
     )]
     RowTooLong {
-        /// Which file.
+        /// The file.
         origin: String,
-        /// Which line.
+        /// The line.
         line: u64,
         /// Bytes allowed.
         max: usize,
@@ -108,7 +108,7 @@ pub enum WorkloadError {
     /// More rows than can sensibly be simulated.
     #[error("{origin}: more than {max} rows\n  hint: simulate a part of it")]
     TooManyRows {
-        /// Which file.
+        /// The file.
         origin: String,
         /// Rows allowed.
         max: usize,
