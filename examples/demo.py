@@ -1,7 +1,7 @@
 """`make demo`: two Ray clusters on this machine, the quant example on both, and why.
 
-Everything happens in target/demo, which plays the home directory of a laptop, and on 127.0.0.1.
-Whatever was started is ended, also after Ctrl-C.
+Everything happens in target/demo, which serves as the home directory of a laptop, and on 127.0.0.1.
+All started processes are ended, even after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ HOME = REPOSITORY / "target" / "demo"
 SANDBOX = HOME / ".ray_scheduler" / "sandbox"
 EXAMPLE = HOME / "project" / "quant_prediction"
 
-# Before Ray and the SDK are imported, here and in what is started: another home, and nothing of
-# the user's Ray.
+# Before Ray and the SDK are imported, here and in child processes: another home, and none of the
+# user's Ray settings.
 for name in [name for name in os.environ if name.startswith(("RAY_", "SCHEDULER_"))]:
     del os.environ[name]
 os.environ.update(
@@ -51,12 +51,12 @@ BOLD, DIM, PLAIN = ("\033[1m", "\033[2m", "\033[0m") if sys.stdout.isatty() else
 
 def main() -> int:
     signal.signal(signal.SIGTERM, leave)
-    if HOME.exists():  # What a demo that was killed has left.
+    if HOME.exists():  # Left by a demo that was killed.
         clean_up()
         shutil.rmtree(HOME)
     try:
         say("Two Ray clusters on this machine, centos and mac, each with its own home directory")
-        # The laptop's copy of the program. The clusters have theirs: --project.
+        # The laptop's copy of the program. The clusters have their own: --project.
         shutil.copytree(
             REPOSITORY / "examples" / "quant_prediction",
             EXAMPLE,
@@ -89,7 +89,7 @@ def show_decisions(scheduler: Scheduler) -> None:
         for verdict in decision["clusters"]:
             print(f"    {verdict['cluster']:7} {verdict.get('text') or verdict['verdict']}")
         for line in scheduler.get_job_logs(job.id).splitlines():
-            if "\tINFO " not in line:  # Ray's own, about its connection.
+            if "\tINFO " not in line:  # Ray's own lines about its connection.
                 print(f"      {DIM}{line.replace(str(HOME), '~')}{PLAIN}")
 
 
@@ -107,9 +107,10 @@ def submit_with_ray(address: str) -> None:
 
 
 def clean_up() -> None:
-    """The clusters by what `sandbox up` wrote down, the control plane by its own notice."""
+    """The clusters by the records of `sandbox up`, the control plane by its own notice."""
     if (SANDBOX / "sandbox.json").exists():
-        # Not in our group: a second Ctrl-C is for us, and must not leave half of it running.
+        # Not in our process group: a second Ctrl-C is for us, and must not leave half of it
+        # running.
         subprocess.run([BINARY, "sandbox", "down"], start_new_session=True, check=False)
     for folder in HOME.glob(".ray_scheduler/planes/*"):
         plane = running(folder)

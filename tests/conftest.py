@@ -14,16 +14,16 @@ from typing import Any, Callable
 import pytest
 import requests
 
-# What makes up requests needs a newer Python than everything else here.
+# Generating requests needs a newer Python than everything else here.
 collect_ignore = (
     ["test_openapi_fuzz.py", "test_ray_api_fuzz.py"] if sys.version_info < (3, 11) else []
 )
 
-# Before anything imports Ray: a token file in the developer's home must play no part.
+# Before anything imports Ray: a token file in the developer's home must have no effect.
 for name in [name for name in os.environ if name.startswith(("RAY_A", "SCHEDULER_"))]:
     del os.environ[name]
 os.environ["RAY_AUTH_MODE"] = "disabled"
-# A shell starts what it runs in the background without Ctrl-C, and so would all its children be.
+# A shell starts background processes with Ctrl-C ignored, and their children inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from ray.job_submission import JobSubmissionClient  # noqa: E402
@@ -37,10 +37,10 @@ from support.ray_cluster import Clusters, RayCluster  # noqa: E402
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files are shared out among the workers, each of which has two clusters of its own.
+    """Files are distributed over the workers, each of which has two clusters of its own.
 
-    Tests that connect by Ray Client take turns in one worker: heads on one host give their
-    servers ports from the same range without telling each other. That is half of the time, so
+    Tests that connect by Ray Client take turns in one worker: heads on one host choose the ports of
+    their servers from the same range without coordination. These tests take half of the time, so
     they go first.
     """
     items.sort(key=lambda item: item.get_closest_marker("ray_client") is None)
@@ -52,7 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def clusters() -> Iterator[Clusters]:
-    """`centos` and `mac`, shared by a worker's tests. A test mends what it broke."""
+    """`centos` and `mac`, shared by a worker's tests. A test repairs what it broke."""
     ray_cluster.remove_abandoned()
     both: list[RayCluster] = []
     try:
@@ -86,7 +86,7 @@ def mended(clusters: Clusters) -> Iterator[Clusters]:
 
 @pytest.fixture
 def make_plane(clusters: Clusters, tmp_path: Path) -> Iterator[MakePlane]:
-    """Planes of a test's own. `change` gets the Pool before it is written."""
+    """Control planes for one test. `change` gets the Pool before it is written."""
     planes: list[Plane] = []
 
     def make(
@@ -140,7 +140,7 @@ def door(
 
 @pytest.fixture(autouse=True)
 def tidy(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A test that fails half way leaves jobs behind; without this, the next ones fail too."""
+    """A test that fails halfway leaves jobs behind; without this, the next tests fail too."""
     yield
     if getattr(request.node, "failed_half_way", False) and "clusters" in request.fixturenames:
         for cluster in request.getfixturevalue("clusters").values():

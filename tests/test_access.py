@@ -1,4 +1,4 @@
-"""Who may use a control plane: the stock clients of Ray, our SDK and our commands, with tokens."""
+"""Access to a control plane: the stock clients of Ray, our SDK and our commands, with tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever comes in: a clear refusal, nothing lost, nothing written elsewhere, no growth."""
+"""For any input: a clear refusal, nothing lost, nothing written elsewhere, no growth."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BOTH = ["/api/jobs/", "/v1/jobs"]
 
 @pytest.fixture(autouse=True)
 def unharmed(plane: Plane) -> Iterator[None]:
-    """After every test here: the same process, quick to answer, with the jobs it had."""
+    """After every test here: the same process, quick to answer, with its jobs."""
     pid = plane.pid
     kept = plane.client.submit_job(
         entrypoint="true", submission_id=unique_id("kept"), entrypoint_num_cpus=64
@@ -36,7 +36,7 @@ def unharmed(plane: Plane) -> Iterator[None]:
 
 
 def refused(answer: requests.Response) -> str:
-    """A 4xx that says what is wrong; in the native API with a code and a hint."""
+    """A 4xx with the reason; in the native API with a code and a hint."""
     assert 400 <= answer.status_code < 500, f"{answer.status_code} {answer.text[:500]}"
     assert answer.text.strip()
     if "/v1/" in answer.url:
@@ -77,7 +77,7 @@ def test_what_is_not_a_job_is_refused(plane: Plane, path: str, body: bytes) -> N
     refused(plane.request("POST", path, data=body, headers=headers))
 
 
-# Each of these Ray accepts, and then fails the job or leaves it pending for ever.
+# Ray accepts each of these, and then fails the job or leaves it pending forever.
 BAD_VALUES: dict[str, dict[str, Any]] = {
     "negative CPUs": {"entrypoint_num_cpus": -1},
     "more CPUs than a number holds": {"entrypoint_num_cpus": 1e308},
@@ -126,7 +126,7 @@ def test_values_that_cannot_work_are_refused_at_once(plane: Plane, fields: dict[
     ],
 )
 def test_package_names_lead_nowhere_else(plane: Plane, name: str) -> None:
-    """By plain sockets: HTTP libraries tidy such paths up before they send them."""
+    """Through plain sockets: HTTP libraries normalise such paths before sending."""
     before = outside_of(plane)
     target = f"/api/packages/gcs/{name}".encode()
     host = f"Host: 127.0.0.1:{plane.port}\r\nConnection: close\r\n".encode()
@@ -142,7 +142,7 @@ def test_package_names_lead_nowhere_else(plane: Plane, name: str) -> None:
 
 
 def outside_of(plane: Plane) -> set[str]:
-    """Every file around the state directory, and none within it."""
+    """Every file around the state directory, but none within it."""
     around = [path for path in plane.directory.rglob("*") if plane.state not in path.parents]
     return {str(path) for path in [*around, *plane.directory.parent.glob("*")]}
 
@@ -172,7 +172,7 @@ def test_what_does_not_exist_is_said_to(plane: Plane, method: str, path: str, st
 
 def test_a_package_over_100_mib_is_refused(plane: Plane) -> None:
     def endless() -> Iterator[bytes]:
-        """Without a length, and longer than anybody would wait for."""
+        """Without a length, and endless in practice."""
         for _ in range(4000):
             yield bytes(MIB)
 
@@ -180,14 +180,14 @@ def test_a_package_over_100_mib_is_refused(plane: Plane) -> None:
     answer = requests.put(url, data=bytes(100 * MIB + 1), timeout=60)
     assert answer.status_code == 413
     assert refused(answer)
-    with contextlib.suppress(requests.ConnectionError):  # hung up in the middle, which is as good
+    with contextlib.suppress(requests.ConnectionError):  # closed in the middle, which is as good
         assert requests.put(url, data=endless(), timeout=60).status_code == 413
     assert requests.get(url, timeout=20).status_code == 404
 
 
 @pytest.mark.parametrize("path", BOTH)
 def test_a_job_that_is_somewhat_too_large_is_told_so_every_time(plane: Plane, path: str) -> None:
-    """Not just hung up on, though it is refused before it has all arrived."""
+    """Not just disconnected, although it is refused before all of it has arrived."""
     body = json.dumps({"entrypoint": "x" * (5 * MIB)})
     answers = [plane.request("POST", path, data=body) for _ in range(20)]
     assert {answer.status_code for answer in answers} == {413}
@@ -205,7 +205,7 @@ def test_a_job_that_is_somewhat_too_large_is_told_so_every_time(plane: Plane, pa
 def test_a_refused_body_does_not_spoil_the_connections_next_request(
     plane: Plane, method: str, path: str, size: int
 ) -> None:
-    """Who closes a connection because he did not read all of it has to say so."""
+    """A server that closes a connection because it did not read all of it must announce that."""
     with requests.Session() as session:
         for _ in range(40):
             answer = session.request(method, plane.address + path, data=b"[" * size, timeout=20)
@@ -216,7 +216,7 @@ def test_a_refused_body_does_not_spoil_the_connections_next_request(
 @pytest.mark.parametrize("path", BOTH)
 def test_a_huge_job_is_refused(plane: Plane, path: str) -> None:
     body = json.dumps({"entrypoint": "x" * (64 * MIB)})
-    with contextlib.suppress(requests.ConnectionError):  # hung up before all of it was sent
+    with contextlib.suppress(requests.ConnectionError):  # closed before all of it was sent
         assert plane.request("POST", path, data=body).status_code in {400, 413}
 
 

@@ -1,4 +1,4 @@
-"""Every benchmark in Python runs, for seconds; those in Rust are run by `cargo test --benches`."""
+"""Every benchmark in Python runs, for seconds; `cargo test --benches` runs those in Rust."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""deploy/: what is there fits the program it deploys and the metrics it watches."""
+"""deploy/ fits the program it deploys and the metrics it watches."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RULES = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule
 PORT = 8700
 CONFIG, STATE = "/etc/ray_scheduler/cluster.yaml", "/var/lib/ray-multicluster"
 ACCESS = "/etc/ray-multicluster"
-# Each is a bug, so it never counts.
+# Each occurrence is a bug, so the count stays zero.
 BUGS = "multicluster_impossible_transitions_total"
 
 
@@ -101,7 +101,7 @@ def test_an_alert_can_fire_and_says_what_to_do(rule: dict[str, Any]) -> None:
     notes = rule["annotations"]
     assert notes.keys() == {"summary", "description", "runbook"}
     assert markdown.broken_link(REPOSITORY / "README.md", notes["runbook"]) is None
-    # A label that nothing in the expression has would be shown as nothing.
+    # A label that the expression does not have would be shown as empty.
     shown = set(re.findall(r"\$labels\.(\w+)", " ".join(notes.values())))
     assert shown <= labels_in(rule["expr"], metrics)
 
@@ -154,7 +154,7 @@ def test_the_systemd_unit_starts_what_there_is() -> None:
     program, *arguments = shlex.split(service["ExecStart"])
     assert program == "/usr/local/bin/ray-multicluster"
     assert_takes(arguments)
-    # Where systemd makes the directory, and where the program is told to look for it.
+    # Where systemd creates the directory, and where the program looks for it.
     assert service["StateDirectory"] == Path(STATE).name
     assert "${STATE_DIRECTORY}" in arguments
     assert CONFIG in arguments
@@ -197,7 +197,7 @@ def test_the_manifest_fits_together() -> None:
     probes = {
         kind: container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "readiness", "liveness")
     }
-    # The one route that needs no token, under a name that is always answered to.
+    # The one route that needs no token, under a name that is always accepted.
     host = [{"name": "Host", "value": "localhost"}]
     alive = {"path": "/healthz", "port": "http", "httpHeaders": host}
     assert probes == {"startup": alive, "readiness": alive, "liveness": alive}
@@ -219,7 +219,7 @@ def test_what_the_manifest_runs_gets_ready_and_the_images_check_sees_it(tmp_path
     port = ports.a_port()
     pool = yaml.safe_load((KUBERNETES / "cluster.yaml").read_text())
     for cluster in pool["clusters"]:
-        cluster["dashboard"] = f"http://127.0.0.1:{ports.a_port()}"  # where nobody is
+        cluster["dashboard"] = f"http://127.0.0.1:{ports.a_port()}"  # no server there
     config = tmp_path / "cluster.yaml"
     config.write_text(yaml.safe_dump(pool))
     here = {

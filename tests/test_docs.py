@@ -1,4 +1,4 @@
-"""The docs hold together: links lead somewhere, commands work, both languages say the same."""
+"""The docs are consistent: links work, commands work, both languages match."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from support import markdown, usage
 from support.plane import REPOSITORY
 
 CHECKS = {usage.PROGRAM: usage.mistakes, "ray job": usage.ray_job_mistakes}
-# The pages that say in which file something is and which test shows it, and a column of theirs.
+# Pages with tables of files and tests, and the heading of that column.
 HEADINGS = ("here", "在这里")
 NAMING = ("diagnosis.md", "design-map.md")
-# The pages that tell where to change what.
+# The pages that describe where to change what.
 MAPS = ("ARCHITECTURE.md", "CONTRIBUTING.md", "docs/design-map.md", "crates/", "python/ARCH")
 AVOIDED = re.compile(r"\b(?:whoever|anew|shall)\b", re.IGNORECASE)
 GENERATED = re.compile(r"<!-- (?:begin|metrics).*?<!-- end.*?-->", re.DOTALL)
@@ -31,7 +31,7 @@ def test_every_link_leads_somewhere(name: str) -> None:
 
 @pytest.mark.parametrize("chinese", [name for name in PAGES if "zh" in name])
 def test_a_chinese_page_has_the_parts_and_the_code_of_the_english_one(chinese: str) -> None:
-    """With UPDATE_DOCS=1 the code is copied from the English page; the words are for people."""
+    """With UPDATE_DOCS=1 the code is copied from the English page; people translate the text."""
     english = chinese.replace("zh/", "").replace(".zh.", ".")
     theirs, ours = ((REPOSITORY / name).read_text() for name in (chinese, english))
     assert markdown.levels(theirs) == markdown.levels(ours)
@@ -43,7 +43,7 @@ def test_a_chinese_page_has_the_parts_and_the_code_of_the_english_one(chinese: s
     assert markdown.named(theirs) == markdown.named(ours)
 
 
-# The page that names them, and what was written before them.
+# The page that lists them, and pages that are older.
 @pytest.mark.parametrize("name", sorted({*PAGES} - {"docs/style.md", "CHANGELOG.md"}))
 def test_no_page_uses_words_that_the_style_avoids(name: str) -> None:
     written = GENERATED.sub("", (REPOSITORY / name).read_text())
@@ -116,10 +116,10 @@ def test_every_line_of_the_users_design_has_a_place_and_a_test(name: str) -> Non
     assert [row[0] for row in lines if "`" not in row[1] or "::" not in row[2]] == []
 
 
-# What is history was right when it was written.
+# History was correct when it was written.
 @pytest.mark.parametrize("name", [name for name in PAGES if name != "CHANGELOG.md"])
 def test_every_command_in_the_docs_is_one_that_the_program_takes(name: str) -> None:
-    """Run as it is written, with nobody to ask: it may miss a control plane, but nothing else."""
+    """Run as written, without a control plane: only that may be missing."""
     text = (REPOSITORY / name).read_text()
     wrong = []
     for program, mistakes in CHECKS.items():

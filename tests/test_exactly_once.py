@@ -1,7 +1,6 @@
 """Every accepted job runs exactly once: crashes, lost answers, and both together.
 
-Each job appends its id to a file, so that what ran, and how often, does not depend on what anybody
-says about it.
+Each job appends its id to a file, so that what ran, and how often, does not depend on any report.
 """
 
 from __future__ import annotations
@@ -24,7 +23,8 @@ KILLS = 6
 
 
 class Submitter(threading.Thread):
-    """Submits job after job, as a careful caller does: no answer means to ask again by the id."""
+    """Submits job after job, like a careful caller: without an answer it repeats with the same
+    id."""
 
     def __init__(self, plane: Plane, ids: list[str], file: Path) -> None:
         super().__init__(daemon=True)
@@ -67,7 +67,7 @@ def test_every_accepted_job_runs_exactly_once(make_plane: MakePlane, tmp_path: P
     for submitter in submitters:
         submitter.start()
 
-    # Early ones hit the accepts and dispatches, later ones the watching of what runs.
+    # Early kills hit accepts and dispatches, later ones the watching of running jobs.
     for _ in range(KILLS):
         time.sleep(moments.uniform(0.05, 2.5))
         plane.kill()
@@ -85,15 +85,15 @@ def test_every_accepted_job_runs_exactly_once(make_plane: MakePlane, tmp_path: P
 def test_what_was_on_its_way_to_a_cluster_that_hangs_runs_once(
     make_plane: MakePlane, mended: Clusters, tmp_path: Path
 ) -> None:
-    """The requests wait in the sockets of the hung dashboard, which may still take them when it
-    wakes up, long after we gave up on them; and the plane that sent them is gone by then.
+    """The requests wait in the sockets of the hung dashboard, which may still accept them when it
+    wakes up, long after we gave up on them; and the control plane that sent them is gone by then.
     """
     plane = make_plane(dispatch_timeout="5s")
     file = tmp_path / "ran"
     mended["mac"].freeze()
     ids = [unique_id("lost") for _ in range(8)]
     for n, job_id in enumerate(ids):
-        # Half of them nowhere else; the others wherever they like.
+        # Half of them require this cluster; the others may run anywhere.
         metadata = hints("mac", required=True) if n % 2 else None
         plane.client.submit_job(
             entrypoint=appends(job_id, file), submission_id=job_id, metadata=metadata
@@ -111,7 +111,7 @@ def test_what_was_on_its_way_to_a_cluster_that_hangs_runs_once(
 def all_ran_once(plane: Plane, ids: list[str], file: Path) -> None:
     jobs = wait_for_all(plane.client, ids)
     assert Counter(job.status.value for job in jobs.values()) == {"SUCCEEDED": len(ids)}
-    # A job appends before it ends, but a second run would perhaps come later: let it.
+    # A job appends before it ends, but a wrong second run might come later: wait for that.
     wait_until(lambda: len(file.read_text().split()) >= len(ids), "all have left their line")
     time.sleep(3)
     assert Counter(file.read_text().split()) == dict.fromkeys(ids, 1)

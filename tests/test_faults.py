@@ -74,7 +74,7 @@ def test_a_cluster_that_dies_with_jobs_on_it_and_comes_back(
     assert sorted(ran.read_text().split()) == ["moves", "moves", "stays"]
     assert client.get_job_logs(finished) == log_before
 
-    # The new head has none of the packages that the old one had.
+    # The new head has none of the old one's packages.
     again = client.submit_job(**packaged)
     wait_for(client, again, "SUCCEEDED")
     assert where(mended, again) == ["mac"]
@@ -91,7 +91,7 @@ def test_a_cluster_that_hangs_delays_nobody_else(
     wait_for(client, sleeper, "RUNNING")
 
     def six_jobs(name: str) -> float:
-        """Seconds until six jobs for centos were accepted and are there."""
+        """Seconds until six jobs for centos were accepted and are on it."""
         began = time.monotonic()
         ids = [
             client.submit_job(
@@ -126,7 +126,7 @@ def test_a_cluster_that_hangs_delays_nobody_else(
 def test_an_unreachable_dashboard_is_unhealthy_and_no_other_address_is_tried(
     make_plane: MakePlane, clusters: Clusters
 ) -> None:
-    """The prototype tried 8265 on the same host, which was another cluster's."""
+    """The prototype tried 8265 on the same host, which belonged to another cluster."""
     closed = ports.a_port()
 
     def wrong_port(pool: Pool) -> None:
@@ -167,7 +167,7 @@ def test_a_stop_leaves_jobs_running_and_the_next_start_adopts_them(
 
     assert plane.stop() == 0
     assert (centos.job(long) or {})["status"] == "RUNNING"
-    # This one ends while nobody looks.
+    # This one ends while the control plane is down.
     wait_until(lambda: (centos.job(short) or {})["status"] == "SUCCEEDED", "the short one ends")
     assert (centos.job(long) or {})["status"] == "RUNNING"
 
@@ -184,7 +184,7 @@ def test_a_stop_leaves_jobs_running_and_the_next_start_adopts_them(
 def test_jobs_that_were_stopped_while_queued_never_run(
     make_plane: MakePlane, clusters: Clusters, tmp_path: Path
 ) -> None:
-    """Ray cannot stop a pending job; a queue of our own can, also over a crash."""
+    """Ray cannot stop a pending job; our own queue can, even across a crash."""
     plane = make_plane(execution_mode="serial")
     client = plane.client
     ran, gate = tmp_path / "ran", tmp_path / "gate"

@@ -42,12 +42,12 @@ def make_plane(directory: Path, head: SmallHead, **scheduler: object) -> Plane:
 def test_a_burst_takes_no_more_memory_than_the_head_has_for_drivers(
     head: SmallHead, tmp_path: Path
 ) -> None:
-    # Of 2 GiB a quarter: five drivers.
+    # A quarter of 2 GiB: five drivers.
     plane = make_plane(tmp_path, head, head_memory_share=0.25)
     try:
         limit = plane.cluster("small")["limits"]["max_drivers"]
         assert limit == 5
-        # With ids: what is the same and waits would be taken for the same job.
+        # With ids: identical queued jobs would otherwise count as the same job.
         driver = burst.DRIVER.format(seconds=3)
         jobs = [{"id": f"burst-{n}", "entrypoint": driver} for n in range(JOBS)]
         figures = burst.measure(
@@ -59,7 +59,7 @@ def test_a_burst_takes_no_more_memory_than_the_head_has_for_drivers(
         assert figures["succeeded"] == JOBS, figures
         assert figures["head_alive"], figures
         assert figures["killed_by_kernel"] == 0, figures
-        # What Ray itself says: it would run them all at once if it were sent them.
+        # Ray's own view: it would run them all at once if it were sent them.
         assert 1 <= figures["most_running"] <= limit, figures
     finally:
         plane.close()
@@ -73,7 +73,7 @@ def test_a_job_says_that_it_waits_for_the_heads_memory(head: SmallHead, tmp_path
         says = "runs 1 of at most 1 drivers on its head node"
         why = wait_until(lambda: waits_because(plane, "asleep-1", says), says)
         assert why["clusters"][0]["reason"] == "head_full"
-        # The next test has the same head: nothing of ours may be left on it.
+        # The next test has the same head: no work of ours may be left on it.
         plane.post("/v1/jobs/asleep-1/stop")
         plane.post("/v1/jobs/asleep-0/stop")
         wait_until(lambda: burst.states_in(plane) == {"STOPPED": 2}, "both are stopped")
@@ -82,7 +82,7 @@ def test_a_job_says_that_it_waits_for_the_heads_memory(head: SmallHead, tmp_path
 
 
 def waits_because(plane: Plane, job: str, says: str) -> dict[str, Any] | None:
-    """Its explanation, once it says so: the figures it is made of are some seconds old."""
+    """Its explanation, once it says so: the underlying figures are some seconds old."""
     why = plane.get(f"/v1/jobs/{job}/explain")
     return why if says in why["summary"] else None
 

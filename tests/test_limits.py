@@ -1,4 +1,4 @@
-"""Hostile and clumsy clients: a good one is served meanwhile, and afterwards all is as before."""
+"""Hostile and clumsy clients: a good one is still served, and afterwards all is as before."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support import raw, tokens
 from support.plane import Plane, binary, lonely
 from support.waiting import PATIENCE, wait_until
 
-#: Whoever is good is answered within this time.
+#: A good client is answered within this time.
 PROMPTLY = 3 * PATIENCE
 
 
@@ -49,7 +49,7 @@ def head(method: str, path: str, token: str, *more: str) -> bytes:
 
 
 class Flood(threading.Thread):
-    """Submits as fast as it can, some at a time."""
+    """Submits as fast as it can, several at a time."""
 
     AT_A_TIME = 20
 
@@ -85,13 +85,13 @@ def test_hostile_clients_lock_nobody_out_and_leave_nothing_behind(limited: Plane
     good = tokens.create(plane, "zorro", "submit", "--submit-rate", "1000000/s")
     bad = tokens.create(plane, "diego", "submit")
     proof = tokens.headers(good)
-    # Enough has happened that a watcher who reads nothing gets stuck.
+    # Enough events that a watcher that reads nothing gets stuck.
     for part in range(3):
         jobs = [{"id": f"{part}-{n}-" + "x" * 100, "entrypoint": "true"} for n in range(8000)]
         accepted = plane.post("/v1/jobs/batch", {"jobs": jobs}, headers=proof, timeout=120)
         assert accepted["accepted"] == 8000
     plane.post("/v1/jobs", {"id": "followed", "entrypoint": "true"}, headers=proof)
-    # Blocking work has a thread for ten seconds.
+    # A blocking task may hold a thread for ten seconds.
     time.sleep(12)
     before = descriptors(plane), threads(plane), plane.resident_bytes()
 
@@ -131,17 +131,17 @@ def test_hostile_clients_lock_nobody_out_and_leave_nothing_behind(limited: Plane
     flood.over.set()
     flood.join(60 * PATIENCE)
     assert flood.statuses() == {200, 429}
-    # Ten seconds' worth at once, then so many a second; and the last batch may be too much.
+    # Ten seconds' worth at once, then this many a second; and the last batch may be too much.
     most = 20 * (10 + time.monotonic() - began) + flood.AT_A_TIME
     assert flood.AT_A_TIME * sum(answer.ok for answer in flood.answers) <= most
     refused = next(answer for answer in flood.answers if answer.status_code == 429)
     assert int(refused.headers["Retry-After"]) >= 1
     assert "of diego submits more than 20 a second" in refused.json()["message"]
 
-    # Those who follow a log that is not written yet are as good as anybody who waits.
+    # Clients that follow a log that is not written yet count as waiting clients.
     for connection in hostile[followers:]:
         connection.close()
-    # All others are given up, though none of them has closed its end: those who take nothing
+    # All others are dropped, although none of them has closed its end: those that read nothing
     # after a minute. The store opens some files of its own as it is read.
     wait_until(lambda: descriptors(plane) <= before[0] + 20, "the descriptors are free", 150)
     assert all(raw.is_closed_within(one, 5) for one in hostile[:followers:100])
@@ -168,7 +168,7 @@ def test_what_is_begun_and_never_ended_takes_its_owners_share_of_the_memory(limi
             connection.sendall(begun)
         most = max(most, plane.resident_bytes() - before)
     assert shed(plane, "bodies", tokens.headers(good)) > 0
-    # 128 MiB of bodies, and what the connections have; all of it would be 400 MiB.
+    # 128 MiB of bodies, and the buffers of the connections; all of it would be 400 MiB.
     assert most < 250 * 2**20, most
     job = {"entrypoint": "true", "metadata": {"x": "x" * 15_000, "y": "y" * 15_000}}
     plane.post("/v1/jobs", job, headers=tokens.headers(good))
@@ -208,7 +208,7 @@ def test_whoever_reads_slowly_gets_all_of_it(tmp_path: Path) -> None:
 
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plane]:
-    """With so few file descriptors that there are 64 connections."""
+    """With so few file descriptors that only 64 connections are possible."""
     few = tmp_path / "few-descriptors"
     few.write_text(f'#!/bin/sh\nulimit -n 640\nexec {binary()} "$@"\n')
     few.chmod(0o755)

@@ -46,7 +46,7 @@ def test_every_route_is_described(plane: Plane) -> None:
     paths = document["paths"]
     for path in ("/v1/jobs", "/v1/jobs/batch", "/v1/clusters", "/v1/what-if", "/v1/events"):
         assert path in paths
-    # What takes no parameter and only reads is answered, and not with a 404.
+    # Routes without parameters that only read answer, and not with a 404.
     for path, methods in paths.items():
         if "get" in methods and "{" not in path and path != "/v1/events":
             assert plane.request("GET", path).status_code == 200, path
@@ -59,7 +59,7 @@ def test_a_job_is_shown_with_its_history_and_its_log(plane: Plane, clusters: Clu
         "/v1/jobs",
         json={
             "id": job_id,
-            # Ray writes a line of its own at the start, and not always before the job's first.
+            # Ray writes its own line at the start, and not always before the job's first.
             "entrypoint": "sleep 1; seq 1 50",
             "preferred_cluster": "mac",
             "tags": ["macos", "nightly"],
@@ -80,7 +80,7 @@ def test_a_job_is_shown_with_its_history_and_its_log(plane: Plane, clusters: Clu
     assert job["tags"] == ["macos", "nightly"]
     assert job["priority"] == 3
     assert job["metadata"]["team"] == "quant"
-    # One that is over in a moment may never have been seen running.
+    # A very short job may never have been seen running.
     moments = ("submitted_at", "dispatched_at", "running_at", "ended_at")
     told = [job[moment] for moment in moments if moment in job]
     assert told == sorted(told)
@@ -224,7 +224,7 @@ def test_a_failed_job_is_retried_as_it_asked_and_run_again_on_demand(
     assert [a["outcome"] for a in plane.native_job(job_id)["history"]] == ["failed", "failed"]
     assert where(clusters, f"{job_id}-a2") == ["centos"]
     assert len(ran.read_text().split()) == 2
-    # An operator's wish, under the same id, with all its retries.
+    # At an operator's request, under the same id, with all its retries.
     assert plane.request("POST", f"/v1/jobs/{job_id}/rerun").status_code == 202
     wait_until(lambda: len(ran.read_text().split()) == 4, "it ran twice more")
     ended(plane, job_id, "failed")
@@ -246,7 +246,7 @@ def test_events_tell_a_jobs_life_as_it_happens_and_later(plane: Plane) -> None:
     assert [s for s in told if s != "pending"] == ["queued", "dispatching", "running", "succeeded"]
     kept = plane.get(f"/v1/jobs/{job_id}/events")["items"]
     assert [event["state"] for event in kept] == told
-    # Who was away goes on where he was.
+    # A client that was away continues where it was.
     before = {"Last-Event-ID": str(kept[0]["seq"])}
     with EventStream(f"{plane.address}/v1/events?job={job_id}", before) as events:
         events.wait_for(seq=end["seq"])

@@ -1,4 +1,4 @@
-"""A cluster of several nodes: what must be on one node, and what need not."""
+"""A cluster of several nodes: demands that must fit on one node, and others."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_driver_that_reserves_more_than_a_node_has_is_never_sent_there(
     notice = "needs CPU 6 on one node, but the largest node has 4; queued until a node grows"
     assert sent["notice"] == notice
     assert why(plane, sent["id"]) == TOO_LARGE
-    # What waits keeps nothing from others.
+    # Waiting work blocks no other work.
     small = plane.post("/v1/jobs", {"entrypoint": "true", "entrypoint_num_cpus": 2})["id"]
     wait_for(plane.client, small, "SUCCEEDED")
     assert two_nodes.job(sent["id"]) is None

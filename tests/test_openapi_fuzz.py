@@ -1,7 +1,7 @@
-"""The native API does what its OpenAPI document says, whatever is sent.
+"""The native API matches its OpenAPI document, whatever is sent.
 
-schemathesis makes up requests from the document, such that fit it and such that do not. No
-cluster answers here, so work waits; what needs one is in the other tests.
+schemathesis generates requests from the document, valid and invalid ones. No cluster answers here,
+so work waits; tests that need a cluster are elsewhere.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ENDLESS = ["follow_events", "follow_logs"]
 
 @pytest.fixture
 def lonely(tmp_path: Path) -> Iterator[Plane]:
-    """A control plane whose clusters do not answer, with one job that waits."""
+    """A control plane whose clusters do not answer, with one queued job."""
     pool = Pool([])
     pool.clusters = [
         {"name": name, "head_address": NOBODY, "dashboard": f"http://{NOBODY}"}
@@ -46,7 +46,7 @@ def test_the_native_api_keeps_to_its_document(lonely: Plane, tmp_path: Path) -> 
     command += ["--phases", "examples,coverage,fuzzing", "--max-examples", "40"]
     command += ["--generation-deterministic", "--suppress-health-check", "all"]
     command += ["--continue-on-failure", "--warnings", "off", "--request-timeout", "20"]
-    # It may refuse what no schema can tell, such as a cluster that is not there. Our own
+    # The API may refuse values that no schema can describe, such as an unknown cluster. Our own
     # check, in the hooks, says what it may not refuse.
     command += ["--exclude-checks", "positive_data_acceptance"]
     for operation in ENDLESS:

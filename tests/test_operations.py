@@ -1,4 +1,4 @@
-"""What operators do: clusters in and out of service, reload, health, metrics."""
+"""Actions of operators: clusters in and out of service, reload, health, metrics."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_cluster_is_registered_and_removed_over_the_api(
     assert (again.status_code, again.json()["code"]) == (409, "duplicate_cluster")
     wait_state(plane, waits, "succeeded")
     assert where(clusters, waits) == ["mac"]
-    # It outlives a restart, and a reload of a file that never had it.
+    # It survives a restart, and a reload of a file that never had it.
     plane.restart()
     plane.post("/v1/config/reload")
     plane.wait_healthy("centos", "late")
@@ -125,7 +125,7 @@ def test_a_changed_file_is_put_into_force_and_a_broken_one_is_not(
     assert "tagz" in answer.json()["message"]
     assert "fresh" in plane.cluster("mac")["tags"]
 
-    # A cluster that leaves the file while it has work goes when that has ended.
+    # A cluster that leaves the file while it has work is removed when that has ended.
     job_id = submit(plane, "sleep 300", preferred_cluster="mac")
     wait_state(plane, job_id, "running")
     document = yaml.safe_load(good)

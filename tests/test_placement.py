@@ -1,6 +1,6 @@
 """Where a job goes and when, on two real clusters, by the hints of Ray's unchanged client.
 
-Which cluster ran a job is read from that cluster, never from the plane's own account.
+Which cluster ran a job is read from that cluster, never from the control plane.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from support.waiting import holds_for, wait_until
 
 
 def message_of(client: JobSubmissionClient, job_id: str, *words: str) -> str:
-    """The message of a job that waits, once it has all these words."""
+    """The message of a queued job, once it has all these words."""
 
     def look() -> str | None:
         info = client.get_job_info(job_id)
@@ -31,7 +31,7 @@ def message_of(client: JobSubmissionClient, job_id: str, *words: str) -> str:
 
 
 def stopped(client: JobSubmissionClient, job_id: str) -> None:
-    """A job that waits is stopped at once, and never reaches a cluster."""
+    """A queued job is stopped at once, and never reaches a cluster."""
     assert client.stop_job(job_id) is True
     wait_for(client, job_id, "STOPPED", timeout=5)
 
@@ -81,7 +81,7 @@ def test_a_demand_larger_than_every_cluster_waits_and_says_so(plane: Plane) -> N
 
 
 def test_a_burst_is_spread_over_both_clusters(plane: Plane, clusters: Clusters) -> None:
-    """Two CPUs each: no cluster of four can hold a third, and Ray would let it wait for ever."""
+    """Two CPUs each: no cluster of four can hold a third, and Ray would let it wait forever."""
     ids = [
         plane.client.submit_job(entrypoint=f"sleep 4.{n}", entrypoint_num_cpus=2) for n in range(4)
     ]
@@ -144,7 +144,7 @@ def test_the_submission_interval_holds_over_a_crash(
     message_of(client, second, "centos: next submission allowed in")
     wait_for_all(client, [first, second])
     submitted = [job["start_time"] for job in map(centos.job, (first, second)) if job]
-    # Ray writes down when a request came in; ours left a little before.
+    # Ray records when a request came in; ours left a little before.
     assert submitted[1] - submitted[0] >= interval * 1000 - 250
 
 

@@ -1,6 +1,6 @@
-"""Policies as the users have them and as they register them, over the real program.
+"""Policies of the users' configuration and registered ones, with the real program.
 
-The clusters are fakes: what decides is what they say about themselves, which a test can set.
+The clusters are fakes: their reports decide, and a test can set them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def sdk(make_users_plane: MakeUsersPlane, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 def occupy(plane: Plane, cluster: str, share: float, *resources: str) -> None:
-    """Gives so much of a cluster to a job that stays."""
+    """Gives this share of a cluster to a job that stays."""
     total = plane.cluster(cluster)["total"]
     field = {"CPU": "entrypoint_num_cpus", "memory": "entrypoint_memory"}
     asked = {field[name]: int(total[name] * share) for name in resources}
@@ -73,7 +73,7 @@ def what_if(plane: Plane) -> tuple[str, dict[str, float]]:
 
 
 def placed(plane: Plane, **job: Any) -> str:
-    """Where a job that is submitted now goes."""
+    """The cluster of a job that is submitted now."""
     job_id = plane.post("/v1/jobs", {**SMALL, **job})["id"]
     return wait_until(lambda: plane.native_job(job_id).get("cluster"), f"{job_id} is placed")
 
@@ -113,7 +113,7 @@ def test_centos_resident_mac_elastic(make_users_plane: MakeUsersPlane) -> None:
     }
     plane = make_users_plane(own, policies=[{"name": "weighted_preference"}])
     job = {"entrypoint": "forever", "entrypoint_num_cpus": 2}
-    # CentOS takes all until it is over its threshold of 70 %; from then on the Mac helps out.
+    # CentOS gets all jobs until it is over its threshold of 70 %; from then on the Mac helps out.
     assert [placed(plane, **job) for _ in range(4)] == ["centos"] * 4
     assert [placed(plane, **job) for _ in range(2)] == ["mac"] * 2
     first = plane.get("/v1/jobs", params={"cluster": "centos"})["items"][-1]["id"]

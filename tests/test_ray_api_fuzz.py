@@ -1,6 +1,6 @@
-"""Ray's API, as we speak it, under requests that nobody wrote by hand.
+"""Ray's API, as we implement it, with generated requests.
 
-Made up, but the same in every run. No cluster answers here, so jobs wait.
+Generated, but the same in every run. No cluster answers here, so jobs wait.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from support.pool import Pool
 MIB = 1024 * 1024
 NOBODY = "127.0.0.1:9"
 
-# The one 500 we have from Ray: an id that is taken (docs/api.md).
+# The one 500 that we copy from Ray: an id that is taken (docs/api.md).
 TAKEN = "already exists"
 
 unhurried = settings(
@@ -36,7 +36,7 @@ unhurried = settings(
 
 @pytest.fixture(scope="module")
 def lonely(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
-    """A control plane whose clusters do not answer. It lives through all of this."""
+    """A control plane whose clusters do not answer. It survives all of this."""
     pool = Pool([])
     pool.clusters = [{"name": "mac", "head_address": NOBODY, "dashboard": f"http://{NOBODY}"}]
     plane = Plane(tmp_path_factory.mktemp("lonely"), pool)
@@ -62,7 +62,7 @@ def no_growth(lonely: Plane) -> Iterator[None]:
 
 
 def answered(plane: Plane, method: str, path: str, **kwargs: Any) -> requests.Response:
-    """Soon, with a text, and with a 500 only where Ray has it."""
+    """Soon, with a text, and with a 500 only where Ray has one."""
     began = time.monotonic()
     answer = plane.request(method, path, **kwargs)
     assert time.monotonic() - began < 10
@@ -106,7 +106,7 @@ def some_of(names: list[str], values: st.SearchStrategy[Any]) -> st.SearchStrate
     return st.dictionaries(st.sampled_from(names), values, max_size=len(names))
 
 
-# Mostly right, so that it gets past the first check.
+# Mostly valid, so that it passes the first check.
 jobs = st.builds(
     lambda fields, env, metadata: {
         "entrypoint": "true",

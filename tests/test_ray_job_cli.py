@@ -1,6 +1,6 @@
 """The stock `ray job` command line: each test passes against Ray itself and against the plane.
 
-A call of `ray` takes some seconds by itself, so each test looks at several things.
+A call of `ray` itself takes some seconds, so each test checks several things.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def test_no_wait_then_status_list_logs_stop_delete(door: Door) -> None:
     assert "non-terminal state RUNNING" in not_yet.output
 
     assert "was stopped" in door.cli.job("stop", job_id).ok()
-    # By now, more than the second has passed within which Ray would bring it back.
+    # By now, more than a second has passed, within which Ray would bring it back.
     assert "deleted" in door.cli.job("delete", job_id).ok()
 
 

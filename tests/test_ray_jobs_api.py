@@ -144,7 +144,7 @@ def test_id_metadata_and_runtime_env_are_kept_as_given(door: Door) -> None:
     assert returned == job_id
     info = wait_for(door.client, job_id, "SUCCEEDED")
     assert own_metadata(info) == metadata
-    # The plane adds the cluster's own below; what the job gave is there unchanged.
+    # The plane adds the cluster's own below; the job's own values are unchanged.
     assert info.runtime_env["env_vars"]["COLOUR"] == "deep blue"
     assert "colour=deep blue\n" in door.client.get_job_logs(job_id)
 
@@ -165,7 +165,7 @@ def test_an_unknown_id_is_an_error(door: Door, call: str) -> None:
 
 
 def test_tailing_an_unknown_id_is_an_error(door: Door) -> None:
-    # The client passes on that the upgrade was refused, and with what.
+    # The client reports that the upgrade was refused, with the status.
     with pytest.raises(aiohttp.WSServerHandshakeError, match="404"):
         asyncio.run(tail(door, "no-such-job"))
 
@@ -228,7 +228,7 @@ def test_logs_are_tailed_while_the_job_runs(door: Door) -> None:
         f"line {n}" for n in range(1, 7)
     ]
     assert at_first_line == [JobStatus.RUNNING], "the first line came before the job had ended"
-    # The end of the tail is the end of the job, for `ray job submit` asks the state just once.
+    # The end of the tail is the end of the job, because `ray job submit` reads the state only once.
     assert door.client.get_job_status(job_id) is JobStatus.SUCCEEDED
 
 
@@ -262,7 +262,7 @@ def a_program(directory: Path) -> Path:
 
 def test_a_working_directory_is_uploaded_and_used(door: Door, tmp_path: Path) -> None:
     program = a_program(tmp_path / "program")
-    for _ in range(2):  # the second time, the package is there already
+    for _ in range(2):  # the second time, the package exists already
         job_id = door.client.submit_job(
             entrypoint="python main.py && ls", runtime_env={"working_dir": str(program)}
         )

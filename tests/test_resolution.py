@@ -1,4 +1,4 @@
-"""What a job becomes on the cluster that was chosen, read back from that cluster's own job info."""
+"""A job on its chosen cluster, read back from that cluster's own job info."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def seen_by_ray(clusters: Clusters, cluster: str, job_id: str) -> dict[str, Any]
 def test_two_jobs_in_a_row_carry_each_its_own_clusters_conda_variables_and_paths(
     make_plane: MakePlane, clusters: Clusters
 ) -> None:
-    """There is no conda here: Ray writes down what it was sent, then fails to set it up."""
+    """There is no conda here: Ray records the value it was sent, then fails to set it up."""
     conda = {"centos": "ts", "mac": "ts-arm"}
 
     def with_conda(pool: Pool) -> None:
@@ -109,7 +109,7 @@ def test_paths_are_translated_token_by_token_and_quoting_is_kept(
     assert translated["DATA"] == "/Users/zorro/data:/opt/data"
     assert translated["FAR"] == "/srv/home/zorro"
     assert "/Users/zorro/model.pt" in plane.client.get_job_logs(job_id)
-    # To the caller it stays the job that he submitted.
+    # For the caller it stays the submitted job.
     assert plane.client.get_job_info(job_id).entrypoint == entrypoint
 
 

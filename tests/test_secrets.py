@@ -1,4 +1,4 @@
-"""What is secret is shown to nobody: not in answers, metrics, events, pages, errors or the log."""
+"""Secrets are never shown: not in answers, metrics, events, pages, errors or the log."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 from support.plane import Plane, lonely
 from support.waiting import wait_until
 
-#: Of the cluster, in each of the ways it may have one; of a job, in each of its.
+#: Secrets of the cluster, in every place it may have one; then those of a job.
 NAMES = ("token", "file", "env", "header", "base", "database", "job", "flag")
 SECRET = {name: f"hunter2-{name}" for name in NAMES}
-#: The one answer that has them, for whoever is about to run code there.
+#: The only answer that contains them, for clients that are about to run code there.
 CONNECTION = "/v1/clusters/{name}/connection"
 
 
@@ -30,7 +30,7 @@ def plane(tmp_path: Path) -> Iterator[Plane]:
             **away,
             "token": SECRET["token"],
             "headers": {"X-Team": SECRET["header"]},
-            # One whose name says it is a secret, and two of which only the source does.
+            # One whose name marks it as a secret, and two that are secret only by their source.
             "runtime_env": {
                 "env_vars": {
                     "API_TOKEN": SECRET["base"],
@@ -98,7 +98,7 @@ def test_no_answer_and_no_line_of_the_log_has_a_secret(plane: Plane) -> None:
         if secret in text
     ]
     assert not leaks
-    # They are there all the same, for those who need them.
+    # They still exist, for clients that need them.
     connection = plane.request("GET", CONNECTION.replace("{name}", "away")).text
     assert SECRET["token"] in connection
     assert SECRET["base"] in connection

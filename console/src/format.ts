@@ -1,4 +1,4 @@
-// Numbers, lengths of time and moments as people read them.
+// Numbers, durations and times for people.
 
 import { language } from './prefs';
 import type { Moment, Resources } from './api/types';
@@ -29,7 +29,7 @@ export function duration(ms: number): string {
   return pair(Math.floor(hours / 24), d, hours % 24, h);
 }
 
-/** The same in one unit, for what is long ago. */
+/** The same in one unit, for times long ago. */
 export function roughly(ms: number): string {
   return duration(ms).split(' ').slice(0, 2).join(' ');
 }
@@ -47,7 +47,7 @@ export function clock(at: Moment, now: Moment): string {
   return `${day} ${time.slice(0, 5)}`;
 }
 
-/** The whole of it, for tooltips. */
+/** The full date and time, for tooltips. */
 export function fullMoment(at: Moment): string {
   return new Date(at).toLocaleString(locale(), { hour12: false });
 }
@@ -93,7 +93,7 @@ export function resources(given: Resources): string {
 const AROUND = /^(Traceback \(most recent call last\)|During handling of the above|The above exception was)/;
 const FRAME = /^\s*File ".*, line /;
 
-/** The last line of an error that says something; as `Message::line` of the control plane. */
+/** The last informative line of an error; like `Message::line` of the control plane. */
 export function lastLine(text: string): string {
   const lines = text.split('\n');
   const says = (line: string, at: number): boolean => {

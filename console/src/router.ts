@@ -9,7 +9,7 @@ export type Route =
 const hash = signal(location.hash);
 addEventListener('hashchange', () => (hash.value = location.hash));
 
-/** Where we are. */
+/** The current route. */
 export const route = computed(() => parse(hash.value));
 /** The query after the `?`. */
 export const params = computed(() => new URLSearchParams(hash.value.split('?')[1]));

@@ -24,7 +24,7 @@ def _of_current(method: Callable[Concatenate[Scheduler, P], R]) -> Callable[P, R
         found: R = getattr(current_scheduler(), name)(*args, **kwargs)
         return found
 
-    # Found by this name, in this module: functions are pickled so.
+    # Pickle finds functions by this name, in this module.
     call.__module__, call.__qualname__ = __name__, name
     signature = inspect.signature(method)
     call.__signature__ = signature.replace(  # type: ignore[attr-defined]

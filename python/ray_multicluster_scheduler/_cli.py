@@ -11,7 +11,7 @@ from .errors import ControlPlaneError
 
 
 def main() -> None:
-    """Becomes the program; says how to get it if there is none."""
+    """Replaces this process with the program; prints how to get the program if there is none."""
     try:
         program = str(binary.find())
     except ControlPlaneError as missing:

@@ -1,6 +1,6 @@
-"""Where this code runs, and where what it submits should run.
+"""Where this code runs, and where work that it submits should run.
 
-Two things, found in this order by :func:`current_cluster`:
+There are two sources, tried in this order by :func:`current_cluster`:
 
 1. ``with cluster_context("mac"):`` in this thread;
 2. the scheduled work this process belongs to, if any.
@@ -21,7 +21,7 @@ _thread = threading.local()
 
 @dataclass(frozen=True)
 class JobContext:
-    """Where the work that this process belongs to was placed."""
+    """The placement of the work that this process belongs to."""
 
     #: None for a task or an actor that belongs to no job.
     job_id: str | None
@@ -34,7 +34,7 @@ class JobContext:
 
 
 def current_context(env: Mapping[str, str] | None = None) -> JobContext | None:
-    """The scheduled work this process runs in; ``None`` outside of any."""
+    """The scheduled work that this process runs in; ``None`` outside of any."""
     env = os.environ if env is None else env
     cluster = env.get(_env.CURRENT_CLUSTER)
     if not cluster:
@@ -65,12 +65,12 @@ def choose_cluster(cluster: str | None) -> None:
 
 
 def chosen_cluster() -> str | None:
-    """What :func:`cluster_context` says in this thread."""
+    """The cluster of :func:`cluster_context` in this thread."""
     return getattr(_thread, "cluster", None)
 
 
 def current_cluster() -> str | None:
-    """Where work of this thread goes by default."""
+    """The default cluster for work of this thread."""
     chosen = chosen_cluster()
     if chosen is not None:
         return chosen

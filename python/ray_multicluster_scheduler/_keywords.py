@@ -9,7 +9,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def also_as(other: str, name: str) -> Callable[[F], F]:
-    """The parameter `name` can be given by the keyword `other`, too."""
+    """The parameter `name` can also be given by the keyword `other`."""
 
     def decorate(call: F) -> F:
         @functools.wraps(call)

@@ -61,12 +61,12 @@ def policies(plane: ControlPlane) -> list[Policy]:
 
 
 def register(plane: ControlPlane, name: str, rule: dict[str, Any]) -> Policy:
-    """Puts it into force, in place of a registered one of its name."""
+    """Registers it at once, in place of a registered policy of the same name."""
     return _policy(plane.request("PUT", f"/v1/policies/{segment(name)}", rule))
 
 
 def unregister(plane: ControlPlane, name: str) -> None:
-    """Takes it away."""
+    """Removes it."""
     plane.request("DELETE", f"/v1/policies/{segment(name)}")
 
 
@@ -81,13 +81,13 @@ def attempt(plane: ControlPlane, trial: dict[str, Any]) -> PolicyTrial:
 
 
 def rule_of(expression: str | None, filter: str | None, weight: float | None) -> dict[str, Any]:
-    """A policy as the control plane takes it."""
+    """A policy as the control plane accepts it."""
     given = {"expression": expression, "filter": filter, "weight": weight}
     return {key: value for key, value in given.items() if value is not None}
 
 
 def work_of(job_id: str | None, decisions: int | None) -> dict[str, Any]:
-    """On what it is tried."""
+    """The work that it is tried on."""
     if job_id is not None and decisions is not None:
         raise ConfigurationError(
             "job_id and decisions are both given",

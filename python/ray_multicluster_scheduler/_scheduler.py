@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Requirements = Mapping[str, Any]
 
-#: For the result of a task that may run again, when only its status is asked for.
+#: For the result of a task that may run again, if only its status is requested.
 LOOK = 2.0
 
 
@@ -267,14 +267,14 @@ class Scheduler:
         if refs and len(ray.wait(refs, num_returns=len(refs), timeout=0)[0]) < len(refs):
             return "RUNNING"
         try:
-            # Where its cluster was lost just now, it is about to wait for another.
+            # If its cluster was lost just now, the task is about to wait for another.
             ray.get(refs, timeout=None if entry.again is None else LOOK)
             outcome = "SUCCEEDED"
         except ray.exceptions.GetTimeoutError:
             return "PENDING"
         except Exception:
             outcome = "FAILED"
-        # Kept as it was: this was a question about the result, and not the fetching of it.
+        # Kept as it was: this only checked the result, and did not fetch it.
         kept = entry.value if entry.weak is None else None
         self._tasks.put(task_id, replace(entry, outcome=outcome, value=kept))
         return outcome
@@ -395,7 +395,7 @@ class Scheduler:
             warn_of_settings_not_in_force(self._plane)
 
     def was_asked_for(self, config_file_path: str | os.PathLike[str] | None) -> bool:
-        """Whether the same would be found again. Not by its address: a background control plane
+        """Whether the same one would be found again. Not by its address: a background control plane
         exits when it is idle, and has another address afterwards.
         """
         return self._asked_for == (wanted(config_file_path), current_context())
@@ -437,7 +437,7 @@ class Scheduler:
 
         found: ClusterConnection = self.plane.get(f"/v1/clusters/{segment(cluster)}/connection")
         runtime_env = dict(found.get("runtime_env") or {})
-        # So that what a task or an actor submits itself stays on its cluster.
+        # So that work submitted by a task or an actor stays on its cluster.
         inherited = {_env.CURRENT_CLUSTER: cluster}
         plane_address = found.get("plane_address")
         if plane_address:

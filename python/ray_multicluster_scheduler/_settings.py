@@ -66,7 +66,7 @@ RETIRED = {
     "cluster_weight_default": (1.0, "give each cluster its `weight` in cluster.yaml"),
 }
 
-#: The default of submit_actor's `timeout`. Made at run time, so that it is an object of its own:
+#: The default of submit_actor's `timeout`. Created at run time, so that it is an object of its own:
 #: the setting replaces the default, never a 300 that the caller wrote.
 ACTOR_READY_TIMEOUT = float("300")
 
@@ -78,7 +78,7 @@ def settings() -> Settings:
 
 
 def actor_timeout(timeout: float | None) -> float | None:
-    """What submit_actor's `timeout` means."""
+    """The effective value of submit_actor's `timeout`."""
     return settings().actor_ready_timeout if timeout is ACTOR_READY_TIMEOUT else timeout
 
 
@@ -108,20 +108,20 @@ def read(given: Mapping[str, str]) -> Settings:
 
 
 def plane_environment(given: Mapping[str, str]) -> dict[str, str]:
-    """The part for a control plane that this program starts; it would not know the rest."""
+    """The part for a control plane that this program starts, which knows no other settings."""
     ours = {variable(setting.name) for setting in fields(Settings)}
     gone = {variable(name) for name in RETIRED}
     return {key: text for key, text in given.items() if key not in ours | gone}
 
 
 def warn(given: Mapping[str, str], in_force: Iterable[Setting] = ()) -> None:
-    """Says once which settings have no effect; `in_force` is the control plane's own list."""
+    """Warns once of settings without effect; `in_force` is the control plane's own list."""
     for line in notices(given, in_force):
         _say_once(line)
 
 
 def notices(given: Mapping[str, str], in_force: Iterable[Setting] = ()) -> list[str]:
-    """One line for each setting that was made and does nothing.
+    """One line for each setting that was set and has no effect.
 
     A running control plane keeps the settings it was started with, and other programs use it too:
     this program's settings cannot change them.

@@ -1,7 +1,7 @@
-"""The insides of the earlier prototype are gone: to import one says what to use instead.
+"""The internals of the earlier prototype are gone: importing one says what to use instead.
 
-The control plane does their work now. Nothing is below this module; it looks like a package so
-that ``import ray_multicluster_scheduler.scheduler.queue.task_queue`` comes by here.
+The control plane does their work now. There are no modules below this one; it looks like a package
+so that ``import ray_multicluster_scheduler.scheduler.queue.task_queue`` arrives here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import NoReturn
 
-#: What was below, by the prototype's folders: the names that programs used, what replaces them.
+#: The modules that were below, by the prototype's folders: the names in use, and their
+#: replacements.
 GONE = {
     "lifecycle": (
         ("TaskLifecycleManager",),
@@ -53,7 +54,7 @@ GONE = {
     ),
 }
 
-#: For what is not in the table.
+#: For names that are not in the table.
 OTHERWISE = "`ray_multicluster_scheduler`, which has all public calls"
 
 __path__: list[str] = []
@@ -73,7 +74,7 @@ def _gone(name: str) -> NoReturn:
 
 
 class _Gone(importlib.abc.MetaPathFinder):
-    """Asked for what is below this module, and for nothing else."""
+    """Handles imports below this module, and no others."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-# Before anything imports Ray: a token file in the developer's home must play no part.
+# Before anything imports Ray: a token file in the developer's home must have no effect.
 os.environ["RAY_AUTH_MODE"] = "disabled"
 
 from benchmarks import hyperqueue, job_start, report, routing, tasks
@@ -65,7 +65,7 @@ def plan(wanted: list[str]) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def build() -> None:
-    """With cargo's own lines: from nothing this takes minutes."""
+    """With cargo's own output: a build from scratch takes minutes."""
     packages = [word for crate in CRATES.values() for word in ("-p", crate)]
     cargo("bench", "--no-run", *packages, "--benches")
     # Cargo's bench profile puts the program beside the release builds.

@@ -24,7 +24,7 @@ JOBS = int(os.environ.get("JOBS", "500"))
 SECONDS = float(os.environ.get("SECONDS", "15"))
 MEMORY = int(os.environ.get("MEMORY", str(2 << 30)))
 SIDES = os.environ.get("SIDES", "direct,plane").split(",")
-# Half an hour more than it takes to start them one after the other.
+# Half an hour more than starting them one after the other takes.
 TIMEOUT = 1800 + JOBS
 RESULTS = Path(__file__).parents[2] / "target" / "bench" / "head.json"
 
@@ -33,7 +33,7 @@ def main() -> None:
     remove_abandoned()
     setup = {"jobs": JOBS, "driver_seconds": SECONDS, "head_mib": MEMORY >> 20}
     known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    # The other side's figures stay, if they are of the same thing.
+    # The other side's figures stay, if they have the same setup.
     is_same = all(known.get(key) == value for key, value in setup.items())
     figures: dict[str, Any] = known if is_same else {**setup}
     for side in SIDES:
@@ -58,7 +58,7 @@ def through_the_plane(head: SmallHead) -> dict[str, Any]:
     jobs = [{"id": f"job-{n}", "entrypoint": driver()} for n in range(JOBS)]
     with tempfile.TemporaryDirectory(prefix="multicluster-head-") as directory:
         pool = Pool([head])
-        # As it comes, but for the 40-second rule: 500 jobs would take five hours.
+        # With the defaults, except the 40-second rule: 500 jobs would take five hours.
         pool.scheduler = {"submission_interval": 0}
         plane = Plane(Path(directory), pool)
         try:

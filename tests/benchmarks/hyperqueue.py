@@ -1,7 +1,8 @@
-"""Accepting work in batches, beside HyperQueue: the fastest scheduler we know for one laptop.
+"""Accepting work in batches, compared with HyperQueue: the fastest scheduler we know for one
+laptop.
 
-Both are given the same number of commands in one call from Python, and neither has a worker that
-could start them. What differs: HyperQueue keeps them in memory, the control plane on disk.
+Both get the same number of commands in one call from Python, and neither has a worker that could
+start them. The difference: HyperQueue keeps them in memory, the control plane on disk.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def measure(rounds: int, batch: int = 2000) -> dict[str, Any]:
         plane = Plane(Path(directory), pool)
         try:
             client = ControlPlane(plane.start().address)
-            # It prints a table of what it started.
+            # HyperQueue prints a table of what it started.
             with contextlib.redirect_stdout(io.StringIO()), LocalCluster() as other:
                 submit = other.client().submit
                 for n in range(rounds + 1):
@@ -47,7 +48,7 @@ def measure(rounds: int, batch: int = 2000) -> dict[str, Any]:
                         ),
                         "hyperqueue": timed(lambda theirs=theirs: submit(theirs)),
                     }
-                    for name in times if n else ():  # The first warms both up.
+                    for name in times if n else ():  # The first round warms both up.
                         times[name].append(taken[name])
         finally:
             plane.close()

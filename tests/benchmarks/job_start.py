@@ -1,4 +1,4 @@
-"""A job through the control plane beside direct Ray, on the same cluster in the same run.
+"""A job through the control plane and directly on Ray, on the same cluster in the same run.
 
 Three moments of each job, counted from the call of `submit_job`: the answer, the job's first line
 (its own clock, taken inside the job) and the first status that is no longer PENDING.
@@ -14,7 +14,7 @@ from ray.job_submission import JobStatus, JobSubmissionClient
 
 from support.waiting import wait_until
 
-# The job tells when its first line ran. It then lives long enough to be seen running.
+# The job prints when its first line ran. It then lives long enough to be seen running.
 ENTRYPOINT = "date +%s.%N; sleep 1"
 # How often both sides are asked for the status.
 LOOK = 0.02
@@ -33,10 +33,10 @@ def measure(direct: str, plane: str, rounds: int) -> dict[str, Any]:
     clients = {"direct": JobSubmissionClient(direct), "plane": JobSubmissionClient(plane)}
     taken: dict[str, list[Moments]] = {name: [] for name in clients}
     for name, client in clients.items():
-        # The first submission after a head start takes seconds on either way.
+        # The first submission after a head start takes seconds either way.
         one_job(client, f"warm-{name}")
     for n in range(rounds):
-        # In turn, so that whatever else the machine does hits both alike.
+        # In turn, so that other load on the machine affects both alike.
         for name, client in clients.items():
             taken[name].append(one_job(client, f"{name}-{n}"))
     return {
@@ -70,7 +70,7 @@ def beside(what: str, taken: dict[str, list[Moments]]) -> dict[str, float]:
 
 
 def lag(taken: dict[str, list[Moments]]) -> dict[str, float]:
-    """How long after the first line the job is seen running."""
+    """How long after its first line the job is seen running."""
     return {
         f"{name}_seen_after_first_line_p50_s": statistics.median(
             m.seen - m.first_line for m in each

@@ -16,7 +16,7 @@ STAMPS = "measured.json"
 class Row(NamedTuple):
     what: str
     goal: str
-    #: Which of target/bench/*.json has it.
+    #: The file below target/bench with the figures.
     file: str
     show: Callable[[dict[str, Any]], str]
 
@@ -193,7 +193,7 @@ def write(results: Path, page: Path) -> str:
 
 
 def render(results: Path) -> str:
-    """Rows whose part was never run are left out; each part tells when it was."""
+    """Rows whose part was never run are left out; each part shows when it was run."""
     lines = [
         "# Benchmarks",
         "",
@@ -230,7 +230,7 @@ def render_row(row: Row, results: Path) -> str | None:
 
 
 def stamp(results: Path, part: str) -> None:
-    """Notes when this part was measured, and what of."""
+    """Records when this part was measured, and at which commit."""
     path = results / STAMPS
     stamps = json.loads(path.read_text()) if path.exists() else {}
     stamps[part] = f"{datetime.now(timezone.utc).date()}, `{commit()}`"
@@ -238,7 +238,7 @@ def stamp(results: Path, part: str) -> None:
 
 
 def commit() -> str:
-    """What was measured: the commit, marked if there were changes beside it."""
+    """The measured commit, marked if there were uncommitted changes."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=9", "--exclude=*"]
     told = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     return told.stdout.strip() or "unknown"

@@ -1,4 +1,4 @@
-"""What routing alone adds to a plain Ray Client connection: no control plane, no placement.
+"""The overhead of routing over a plain Ray Client connection: no control plane, no placement.
 
 Two clusters are connected on the routed side, one on the plain side; the work is the same, on
 the same cluster, in rounds that alternate.

@@ -1,12 +1,12 @@
-"""Tasks through the SDK beside a plain Ray Client connection, side by side in one run.
+"""Tasks through the SDK and over a plain Ray Client connection, in one run.
 
 Both sides run the same function on the same cluster: one over plain Ray Client, the other as
 tasks that prefer it. Rounds alternate, so that a busy moment of the machine hits both. Each side
 has a process of its own, which answers to lines on its standard input.
 
-Ray keeps as many idle workers as the cluster has CPUs, and each side has its own: those of the
-side that ran last. To start others takes longer than a thousand tasks. So each side warms up
-before it is measured.
+Ray keeps as many idle workers as the cluster has CPUs, and each side has its own: those of the side
+that ran last. Starting others takes longer than a thousand tasks. So each side warms up before it
+is measured.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ for line in sys.stdin:
 
 
 class Side:
-    """One of the two, in a process of its own."""
+    """One of the two sides, in its own process."""
 
     def __init__(self, code: str, env: dict[str, str], *arguments: str) -> None:
         self.times: dict[str, list[float]] = {"one": [], "many": []}
@@ -141,7 +141,7 @@ def measure(
 
 
 def is_idle(plane: Plane, since: float) -> bool:
-    """Does the control plane know that what ran before is over? Ray reports it seconds late."""
+    """Does the control plane know that earlier work is over? Ray reports it seconds late."""
     cluster = plane.cluster("centos")
     is_fresh = cluster["snapshot_at"] > since
     return is_fresh and not cluster["live"] and not cluster["used"].get("CPU")

@@ -1,8 +1,8 @@
 """A small disk for the state: it can be filled, made read-only, and its files torn.
 
-A tmpfs in a mount namespace of its own, which a process of ours holds: nobody else on the machine
-sees it, and it is gone with that process, however the test ends. Root needs no more; everybody else
-is root in a user namespace, where the machine allows that.
+A tmpfs in its own mount namespace, which a process of ours holds: no other process on the machine
+sees it, and it is gone with that process, however the test ends. Root needs no more; other users
+are root in a user namespace, if the machine allows that.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MIB = 1024 * 1024
 
 
 class NoDisk(Exception):
-    """This machine lets nobody mount a disk; says why."""
+    """This machine does not allow mounting a disk; with the reason."""
 
 
 class Disk:
@@ -26,7 +26,7 @@ class Disk:
         self._directory = directory
         as_root = os.geteuid() == 0
         unshare = ["unshare", "--mount"] if as_root else ["unshare", "--user", "-r", "--mount"]
-        # Its input ends with us; then so does it, and the disk with it.
+        # Its input ends with this process; then it exits too, and the disk is gone.
         script = f"mount -t tmpfs -o size={size},mode=700 chaos {directory} && echo mounted && cat"
         self._holder = subprocess.Popen(
             [*unshare, "sh", "-c", script],
@@ -44,11 +44,11 @@ class Disk:
 
     @property
     def path(self) -> Path:
-        """Its files as the test reaches them, from outside the namespace."""
+        """Its files, reached from outside the namespace."""
         return Path(f"/proc/{self._holder.pid}/root{self._directory}")
 
     def fill(self) -> None:
-        """Not a byte is left. Again and again, for what was deleted since leaves room."""
+        """Leaves no free byte. Repeated, because deletions since then leave room."""
         with (self.path / "ballast").open("ab", buffering=0) as file:
             for size in (MIB, 4096):
                 with contextlib.suppress(OSError):
@@ -59,12 +59,13 @@ class Disk:
         (self.path / "ballast").unlink(missing_ok=True)
 
     def remount(self, how: str) -> None:
-        """`ro` needs a disk that nobody writes to."""
+        """`ro` needs a disk that no process writes to."""
         command = [*self.enter, "mount", "-o", f"remount,bind,{how}", str(self._directory)]
         subprocess.run(command, check=True, timeout=10)
 
     def tear(self, dice: random.Random) -> str:
-        """Leaves behind the log what a crash in the middle of a write leaves. Says what."""
+        """Appends to the log what a crash in the middle of a write leaves. Returns a
+        description."""
         log = self.path / "state.db-wal"
         end, page = _end_of_log(log)
         what = dice.choice(["noise", "half a frame", "a frame with a wrong checksum"])
@@ -72,7 +73,8 @@ class Disk:
         with log.open("r+b") as file:
             file.seek(16)
             salts = file.read(8)
-            # As SQLite begins a frame: which page, how large the database is after it, the salts.
+            # The beginning of a SQLite frame: the page, the size of the database after it, the
+            # salts.
             frame = b"\0\0\0\1\0\0\0\1" + salts + dice.randbytes(8) + dice.randbytes(page)
             torn = {
                 "noise": dice.randbytes(dice.randrange(1, 3 * size)),
@@ -94,7 +96,7 @@ class Disk:
 def _end_of_log(log: Path) -> tuple[int, int]:
     """Where the next frame would be written, and the size of a page.
 
-    Frames of this round carry the salts of the header; what is behind them is of an earlier round.
+    Frames of this round carry the salts of the header; later data is of an earlier round.
     """
     data = log.read_bytes()
     if len(data) < 32:

@@ -20,9 +20,9 @@ def binary() -> Path:
 
 
 class Fake:
-    """One fake cluster. Every start is a new head: another session, nothing remembered.
+    """One fake cluster. Every start is a new head: another session, without memory.
 
-    What it ran is in the ledger, which outlives it.
+    Its runs are in the ledger, which outlives it.
     """
 
     def __init__(self, name: str, ledger: Path) -> None:

@@ -1,8 +1,8 @@
-"""The faults. Each says its name, how long it is held, how it is done and undone, and which
-clusters must take work again afterwards.
+"""The faults. Each has a name, how long it is held, how it is caused and undone, and the clusters
+that must accept work again afterwards.
 
-`inject` returns when the fault is there. Where the control plane ought to say something about it,
-`inject` or `after` waits for its words and fails without them.
+`inject` returns when the fault is in effect. If the control plane should report it, `inject` or
+`after` waits for the report and fails without it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ EVERYWHERE = ("steady", "shaky")
 
 class Fault:
     name = ""
-    #: Between so many seconds and so many.
+    #: Between this many seconds and this many.
     held = (0.0, 0.0)
-    #: A kill -9 of the control plane may fall into it.
+    #: A kill -9 of the control plane may happen during it.
     allows_kill = True
 
     def __init__(self, stage: Stage) -> None:
@@ -39,10 +39,10 @@ class Fault:
         raise NotImplementedError
 
     def heal(self) -> None:
-        """By itself, unless said otherwise."""
+        """Ends automatically, unless overridden."""
 
     def after(self) -> None:
-        """What must come of it before anything is submitted. It counts as recovery."""
+        """What must happen before new work is submitted. It counts as recovery."""
 
     def affected(self) -> tuple[str, ...]:
         return EVERYWHERE
@@ -58,7 +58,7 @@ class PlaneKilled(Fault):
 
 
 class OnDisk(Fault):
-    """Those that need a disk of their own."""
+    """Faults that need a disk of their own."""
 
     def why_not(self) -> str:
         return f"no disk of its own: {self.stage.no_disk}" if self.stage.disk is None else ""
@@ -91,7 +91,7 @@ class FullDisk(OnDisk):
         self.submit_large = submit_large
 
     def inject(self) -> None:
-        """Its log has room within itself, which large jobs use up."""
+        """The database log has free room within itself, which large jobs use up."""
         self.disk.fill()
 
         def is_told() -> bool:
@@ -105,8 +105,8 @@ class FullDisk(OnDisk):
 
 
 class LongFullDisk(FullDisk):
-    """It gives up after 30 s, ends with an error, and is started again and again until there is
-    room."""
+    """The control plane gives up after 30 s, exits with an error, and is started again until there
+    is room."""
 
     name = "disk: full until it gives up"
 
@@ -121,7 +121,7 @@ class LongFullDisk(FullDisk):
 
 
 class ReadOnlyDisk(OnDisk):
-    """As ext4 does it when the disk fails: files that are open cannot be written any more."""
+    """As ext4 does when the disk fails: open files cannot be written any more."""
 
     name = "disk: read-only under it"
     held = (3, 8)
@@ -159,7 +159,7 @@ class ReadOnlyStart(OnDisk):
 
 
 class ClockJumps(Fault):
-    """The wall clock of the control plane alone: forward, back, and right again."""
+    """The wall clock of the control plane alone: forward, back, and correct again."""
 
     held = (4, 7)
 
@@ -203,7 +203,7 @@ class Network(Fault):
 
 
 class HeadKilled(Fault):
-    """SIGKILL to everything on it, and a new head that knows nothing."""
+    """SIGKILL to every process on it, and a new head without memory."""
 
     held = (3, 5)
 
@@ -229,7 +229,7 @@ class HeadKilled(Fault):
 
 
 class HeadFrozen(Fault):
-    """SIGSTOP: connections are taken, and nobody answers."""
+    """SIGSTOP: connections are accepted, but never answered."""
 
     name = "Ray head (a real one): SIGSTOP for a while"
     held = (8, 12)

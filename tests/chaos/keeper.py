@@ -1,4 +1,4 @@
-"""Starts the control plane again whenever it has ended, as systemd does, and counts it."""
+"""Restarts the control plane whenever it has exited, as systemd does, and counts the restarts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Keeper(threading.Thread):
         super().__init__(daemon=True)
         self.plane = plane
         self.restarts = 0
-        #: What it said when it could not start.
+        #: Its error when it could not start.
         self.refusals: list[str] = []
         self._lock = threading.Lock()
         self._over = threading.Event()

@@ -1,7 +1,7 @@
-"""A proxy in front of one dashboard, as networks and load balancers are on a bad day.
+"""A proxy in front of one dashboard, like networks and load balancers on a bad day.
 
-One request per connection, so that every request meets the mood of its moment. In each mood most
-requests suffer and some do not: a cluster that never answers is another fault.
+One request per connection, so that every request is treated by the mood of its moment. In each mood
+most requests suffer and some do not: a cluster that never answers is another fault.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Mood(enum.Enum):
     DUPLICATES = "duplicates"
 
 
-# Longer than the control plane waits for an answer (10 s): what it gave up on arrives all the same.
+# Longer than the control plane waits for an answer (10 s): abandoned requests still arrive.
 TOO_LATE = 12.0
 
 
 class Proxy:
-    """`url` is for cluster.yaml; `mood` may change at any moment; `done` counts what it did."""
+    """`url` is for cluster.yaml; `mood` may change at any time; `done` counts the actions."""
 
     def __init__(self, backend: str, seed: int) -> None:
         self._backend = (urlsplit(backend).hostname, urlsplit(backend).port)
@@ -41,7 +41,7 @@ class Proxy:
         self.done: Counter[str] = Counter()
         port = ports.a_port()
         self.url = f"http://127.0.0.1:{port}{urlsplit(backend).path}"
-        # Nobody else keeps a request whose client has gone; it arrives all the same.
+        # Keeps requests whose client has gone; they still arrive.
         self._serving: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._server = self._loop.run_until_complete(
@@ -70,7 +70,7 @@ class Proxy:
             if request:
                 await self._pass_on(request, writer)
         except (OSError, asyncio.IncompleteReadError):
-            # The dashboard is away, or its client is: whoever is left sees the connection end.
+            # The dashboard or the client is away: the other side sees the connection end.
             _reset(writer)
         finally:
             writer.close()
@@ -83,7 +83,7 @@ class Proxy:
             _reset(writer)
             return
         if mood is Mood.DELAYS:
-            # Now and then it is the request that arrives when nobody waits for it any more.
+            # Now and then a request arrives after its client has stopped waiting.
             late = self._dice.random() < 0.15
             self.done["delayed past the patience of the sender" if late else "delayed"] += 1
             await asyncio.sleep(TOO_LATE if late else self._dice.uniform(0.1, 3))
@@ -99,7 +99,7 @@ class Proxy:
             self.done["request duplicated"] += 1
             await asyncio.sleep(self._dice.uniform(0, 0.5))
             second = await self._ask(request)
-            # Whichever comes back: to a submit the second says that the id is taken.
+            # Either answer: to a submit, the second one says that the id is taken.
             answer = self._dice.choice([answer, second])
         writer.write(answer)
         with contextlib.suppress(OSError):
@@ -116,7 +116,7 @@ class Proxy:
 
 
 async def _read_request(reader: asyncio.StreamReader) -> bytes:
-    """Head and body, with `Connection: close` in place of what it says about that."""
+    """Head and body, with `Connection: close` in place of its own such header."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError:
@@ -131,7 +131,7 @@ async def _read_request(reader: asyncio.StreamReader) -> bytes:
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
-    """Ends the connection with a reset: what was sent may be lost, too."""
+    """Ends the connection with a reset: sent data may be lost, too."""
     with contextlib.suppress(OSError, AttributeError):
         writer.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
     writer.close()

@@ -19,7 +19,7 @@ def render(storm: Storm, seed: int, seconds: float) -> str:
 
 
 def write(text: str, path: Path) -> None:
-    """Between the markers of a page; a file that is not there yet is all of it."""
+    """Writes between the markers of a page; a new file consists of the table alone."""
     path.parent.mkdir(parents=True, exist_ok=True)
     page = path.read_text() if path.exists() else f"{BEGIN}\n{END}\n"
     before, _, rest = page.partition(BEGIN)

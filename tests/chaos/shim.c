@@ -1,6 +1,6 @@
-/* Stands between the control plane and libc (LD_PRELOAD), for what nobody can do to a machine that
- * others use: another time of day, and a disk that turns read-only under those who write to it, as
- * ext4 does when the disk fails (errors=remount-ro).
+/* Stands between the control plane and libc (LD_PRELOAD), for faults that cannot be caused on
+ * a shared machine: another time of day, and a disk that turns read-only during writes, as ext4 does
+ * when the disk fails (errors=remount-ro).
  *
  * CHAOS_SHIM names a file of 16 bytes, shared with the test: by how many seconds the wall clock is
  * off, and the error that writes to files get (0: none). SQLite writes by these calls only.

@@ -1,4 +1,4 @@
-"""What the control plane is told in place of the truth: the time of day, and that it may not write.
+"""False answers for the control plane: a wrong time of day, and failing writes.
 
 `shim.c` does it, inside the process. The test keeps its own clock.
 """
@@ -25,11 +25,11 @@ class Shim:
 
     @property
     def env(self) -> dict[str, str]:
-        """For the process to be told."""
+        """The environment for the process."""
         return {"LD_PRELOAD": str(self._library), "CHAOS_SHIM": str(self._file)}
 
     def set_clock(self, off_by_hours: float) -> None:
-        """By so much the wall clock is wrong from now on, also for those started later."""
+        """The wall clock is off by this much from now on, also in processes started later."""
         self._tell(0, round(off_by_hours * 3600))
 
     def make_read_only(self) -> None:
@@ -39,5 +39,5 @@ class Shim:
         self._tell(1, 0)
 
     def _tell(self, place: int, number: int) -> None:
-        # One aligned word: whoever reads it meanwhile sees the old one or the new one.
+        # One aligned word: a concurrent reader sees the old or the new value.
         struct.pack_into("=q", self._told, place * 8, number)

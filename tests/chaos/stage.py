@@ -1,4 +1,4 @@
-"""What the storm goes over: a control plane on a small disk, above real clusters and fakes."""
+"""The setup for the storm: a control plane on a small disk, above real clusters and fakes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .keeper import Keeper
 from .proxy import Proxy
 from .shim import Shim
 
-# Small enough to be filled in no time, large enough for what a thousand jobs leave.
+# Small enough to be filled quickly, large enough for a thousand jobs.
 DISK = 128 * MIB
 
-# So that a cluster whose circuit opened is tried again within the time that is measured.
+# So that a cluster whose circuit opened is tried again within the measured time.
 SCHEDULER = {"breaker_cooldown": "5s"}
 
 
@@ -66,13 +66,13 @@ class Stage:
         self.keeper.start()
 
     def readiness(self) -> str:
-        """What /readyz says; nothing if nobody answers."""
+        """The answer of /readyz; empty if there is none."""
         with contextlib.suppress(requests.RequestException):
             return self.plane.request("GET", "/readyz", timeout=8).text.strip()
         return ""
 
     def cannot_write(self) -> str:
-        """The same, if it is that the state cannot be written."""
+        """The same, if the problem is that the state cannot be written."""
         said = self.readiness()
         return (
             said

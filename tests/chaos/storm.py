@@ -1,4 +1,4 @@
-"""One run: faults in a random order over a load that goes on, and what came of each."""
+"""One run: faults in a random order over continuous load, and the outcome of each."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Strike:
     """One fault, once."""
 
     fault: str
-    #: In flight when it came, or accepted while it lasted.
+    #: In flight when it began, or accepted while it lasted.
     jobs: set[str] = field(default_factory=set)
-    #: Seconds from its end until a job that was submitted then had run, on each cluster it hit. Not
-    #: measured of one that came in the middle of another.
+    #: Seconds from its end until a job submitted then had run, on each cluster it hit. Not measured
+    #: for one that came in the middle of another.
     recovered: float | None = None
 
 
@@ -56,8 +56,8 @@ class Storm:
         self._extras = 0
 
     def rage(self, rounds: int) -> None:
-        """Every fault once per round, in a new order each time; the slow ones once in all, and only
-        if there is more than one round."""
+        """Every fault once per round, in a new order each time; the slow ones once in total, and
+        only if there is more than one round."""
         thorough = rounds > 1
         plan: list[Fault] = []
         for number in range(rounds):
@@ -102,7 +102,7 @@ class Storm:
         fault.inject()
         held = self.dice.uniform(*fault.held) * patience
         if fault.allows_kill and self.dice.random() < 0.4:
-            # Two at once: it must remember, across its own death, what it was in the middle of.
+            # Two at once: after its own crash, the control plane must remember what it was doing.
             time.sleep(held * self.dice.random())
             self.strikes.append(Strike(PlaneKilled.name, set(self.witness.in_flight())))
             PlaneKilled(self.stage).inject()
@@ -123,7 +123,7 @@ class Storm:
         return job
 
     def _submit_large(self) -> None:
-        """Beside everything else: on a full disk it is asked for again until there is room."""
+        """In parallel: on a full disk it is repeated until there is room."""
         job = self._extra("large", "fake")
         job.padding = 256 * 1024
         threading.Thread(target=self.clients.submit, args=(job,), daemon=True).start()

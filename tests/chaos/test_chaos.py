@@ -1,8 +1,8 @@
-"""Nothing is lost, nothing runs twice, no final status is wrong, and whatever waits says for what:
-under load, while everything breaks that can.
+"""Under load and faults, no job is lost or runs twice, no final status is wrong, and every waiting
+job has a reason.
 
 `make test` runs it for about two minutes, `make chaos` with 1,000 jobs. `CHAOS_SEED` repeats the
-faults of a run in their order, `CHAOS_JOBS` and `CHAOS_ROUNDS` say how much of it.
+faults of a run in their order, `CHAOS_JOBS` and `CHAOS_ROUNDS` set its size.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from support.waiting import wait_until
 JOBS = int(os.environ.get("CHAOS_JOBS", "150"))
 ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "1"))
 SEED = int(os.environ.get("CHAOS_SEED") or random.randrange(1_000_000))
-# The page that gets the table. Without it the tree stays as it is.
+# The page that gets the table. Without it, no file of the repository changes.
 REPORT = Path(os.environ.get("CHAOS_REPORT") or REPOSITORY / "target/chaos/report.md")
 
-# What is still queued when the last fault is over must have ended by then.
+# Jobs that are still queued after the last fault must have ended by then.
 DRAINED_WITHIN = 90.0
 
 
@@ -54,7 +54,7 @@ def test_whatever_breaks_every_accepted_job_runs_once_and_ends_as_it_should(
 
         assert clients.join(60), "all jobs are submitted by now"
         wait_until(lambda: not witness.in_flight(), "everything has ended", DRAINED_WITHIN)
-        # A second run of anything would perhaps come late: let it.
+        # Waits, because a wrong second run might come late.
         time.sleep(3)
         witness.close()
 

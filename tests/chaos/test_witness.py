@@ -1,4 +1,4 @@
-"""The witness notices what it is there for: each broken promise, one at a time."""
+"""The witness detects each broken promise, one at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chaos.workload import Job, Ledger
 
 
 class Shown:
-    """A control plane that shows what it is told to."""
+    """A control plane that shows what the test sets."""
 
     def __init__(self) -> None:
         self.jobs: list[dict[str, Any]] = []

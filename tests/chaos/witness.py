@@ -1,4 +1,4 @@
-"""Looks on all the time, and notes whatever must not be.
+"""Watches all the time, and records violations.
 
 | | |
 | --- | --- |
@@ -27,7 +27,7 @@ LIVE = "queued,dispatching,pending,running,unknown"
 
 LOST, TWICE, WRONG, NO_REASON = "lost", "run twice", "wrong final", "no reason"
 
-# What the rules say of a job whose head was started anew: nobody can know any more how it ended.
+# The message for a job whose head restarted: how it ended cannot be known any more.
 HEAD_LOST = "restarted and no longer knows this job"
 
 
@@ -54,7 +54,7 @@ class Witness(threading.Thread):
         self.violations: list[Violation] = []
         #: Clusters whose head was killed.
         self.killed_heads: set[str] = set()
-        #: Ended as failed because their head was lost, as the rules have it.
+        #: Ended as failed because their head was lost, according to the rules.
         self.head_lost: set[str] = set()
         self.looks = 0
         self.explained = 0
@@ -75,10 +75,10 @@ class Witness(threading.Thread):
     def run(self) -> None:
         while not self._over.wait(1.0):
             try:
-                # Now and then all of them: what ended must still be there, and as it was.
+                # Now and then all of them: ended jobs must still be there, unchanged.
                 self.look(everything=self.looks % 8 == 7)
             except requests.RequestException:
-                continue  # It is down, or says that it is not ready; others measure for how long.
+                continue  # It is down, or not ready; other code measures for how long.
 
     def look(self, everything: bool) -> None:
         accepted = {i for i, job in list(self._jobs.items()) if job.accepted}
@@ -91,7 +91,7 @@ class Witness(threading.Thread):
             for job_id in missing:
                 self._violate(LOST, job_id, "was accepted, and is not in the list")
         else:
-            # They have ended since the last look; the rest is asked about by the next one.
+            # They have ended since the last look; the next look asks about the rest.
             for job_id in sorted(missing - self.final.keys())[:40]:
                 self._note(_json(self._plane.request("GET", f"/v1/jobs/{job_id}", timeout=10)))
         live = [i for i, shown in seen.items() if shown["ray_status"] not in FINAL]
@@ -100,7 +100,7 @@ class Witness(threading.Thread):
         self.looks += 1
 
     def close(self) -> None:
-        """The last word: everything accepted has ended, and each began once."""
+        """The final check: every accepted job has ended, and each began once."""
         self._over.set()
         self.join(60)
         self.look(everything=True)
@@ -137,7 +137,7 @@ class Witness(threading.Thread):
             self._judge(job, status, shown)
 
     def _judge(self, job: Job, status: str, shown: dict[str, Any]) -> None:
-        """Is that what the job itself knows of its end?"""
+        """Does the status match the job's own record of its end?"""
         began, ended = self._ledger.read()
         message = shown.get("message") or ""
         if status == "FAILED" and HEAD_LOST in message and shown["cluster"] in self.killed_heads:

@@ -1,7 +1,7 @@
-"""Jobs that write down what they do, and clients that submit them as the docs tell clients to.
+"""Jobs that record what they do, and clients that submit them as the docs advise.
 
-The ledger is the jobs' own side: a job appends a line when it begins and one when it ends, and the
-fakes write down what they run. So what ran, and how often, does not depend on what anybody says.
+The ledger is the jobs' own record: a job appends a line when it begins and one when it ends, and
+the fakes record their runs. So what ran, and how often, does not depend on any report.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import requests
 from support.jobs import hints
 from support.plane import Plane
 
-# Answers that say "later": the client asks again with the same id.
+# Answers that mean "later": the client asks again with the same id.
 LATER = {429, 503, 507}
 
 
@@ -31,14 +31,14 @@ LATER = {429, 503, 507}
 class Job:
     id: str
     entrypoint: str
-    #: What it must end as.
+    #: The required final state.
     ends: str
     tags: list[str] = field(default_factory=list)
-    #: Nowhere else.
+    #: The only cluster that may run it.
     cluster: str | None = None
-    #: Bytes it carries along for nothing.
+    #: Bytes of padding.
     padding: int = 0
-    #: When the control plane said that it has it. Before that, nothing was promised.
+    #: When the control plane accepted it. Before that, nothing was promised.
     accepted: float | None = None
 
     @property
@@ -52,17 +52,18 @@ class Ledger:
         self.path.touch()
 
     def entrypoint(self, job_id: str, seconds: float, exit_code: int) -> str:
-        """A shell that leaves its lines; a fake reads from it how long it runs and how it ends."""
+        """A shell command that writes its lines; a fake reads its duration and exit code from
+        it."""
         says = f'echo "{{}} {job_id} $$" >> {self.path}'
         return f"{says.format('begin')}; sleep {seconds}; {says.format('end')}; exit {exit_code}"
 
     def read(self) -> tuple[Counter[str], Counter[str]]:
-        """How often each job began, and how often it came to its end (fakes do not tell)."""
+        """How often each job began, and how often it reached its end (fakes do not record that)."""
         began: Counter[str] = Counter()
         ended: Counter[str] = Counter()
         for line in self.path.read_text().splitlines():
             what, submission_id = line.split()[:2]
-            # On a fake the second attempt of a job has an id of its own.
+            # On a fake, the second attempt of a job has its own id.
             job_id = re.sub(r"-a\d+$", "", submission_id)
             (ended if what == "end" else began)[job_id] += 1
         return began, ended
@@ -90,13 +91,14 @@ def make(ledger: Ledger, dice: random.Random, count: int, real: int) -> list[Job
 
 
 class Clients:
-    """Submit what is released. No answer, or "later", means to ask again with the same id."""
+    """Submit the released jobs. Without an answer, or with "later", they repeat with the same
+    id."""
 
     def __init__(self, plane: Plane, jobs: Iterable[Job], threads: int = 8) -> None:
         self._plane = plane
         self._waiting = list(jobs)
         self._released: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        #: How often an answer was none, or another than "accepted"; by what it was.
+        #: How often there was no answer, or another than "accepted"; by kind.
         self.repeated: Counter[str] = Counter()
         #: Neither accepted nor "later": there should be none.
         self.refused: list[str] = []
@@ -107,14 +109,14 @@ class Clients:
             thread.start()
 
     def release(self, parts: int) -> None:
-        """One of so many parts of what is left; they are submitted over the next seconds."""
+        """Releases one of this many parts of the rest; they are submitted over the next seconds."""
         count = math.ceil(len(self._waiting) / parts)
         for job in self._waiting[:count]:
             self._released.put(job)
         del self._waiting[:count]
 
     def join(self, timeout: float) -> bool:
-        """Whether all that was released is submitted."""
+        """Whether all released jobs are submitted."""
         for _ in self._threads:
             self._released.put(None)
         deadline = time.monotonic() + timeout
@@ -128,7 +130,7 @@ class Clients:
             time.sleep(random.uniform(0, 2))
 
     def submit(self, job: Job) -> None:
-        # Both doors lead to the same queue.
+        # Both APIs lead to the same queue.
         by_ray = zlib.crc32(job.id.encode()) % 2 == 0
         while True:
             said = self._ask_ray(job) if by_ray else self._ask(job)
@@ -159,7 +161,7 @@ class Clients:
             return "no answer in time"
         except requests.RequestException:
             return "no connection"
-        # Towards Ray's clients an id that is taken is an error: it is ours, so it has arrived.
+        # For Ray's clients a taken id is an error: the id is ours, so the job has arrived.
         if answer.ok or "already exists" in answer.text:
             return "accepted"
         if answer.status_code in LATER:

@@ -19,11 +19,11 @@ FLAGS = (
 )
 
 
-# Not for the session: while it lives, this thread has a running event loop, which tests of Ray's
-# own asynchronous calls could not stand.
+# Not for the session: while it lives, this thread has a running event loop, which breaks tests of
+# Ray's own asynchronous calls.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    # A debug build reads the console from the disk, so it has to be there.
+    # A debug build reads the console from the disk, so it must be built.
     subprocess.run([REPOSITORY / "scripts/console"], check=True)
     found = subprocess.run(
         [REPOSITORY / "scripts/chromium"], check=True, stdout=subprocess.PIPE, text=True

@@ -3,8 +3,8 @@
     cargo build -p multicluster-cli && cargo build -p multicluster-testkit --example fake_ray
     scripts/python-env python tests/console/picture.py
 
-A real control plane on two fake Ray clusters. It is a minute old, so the hour that its charts show
-is made up; everything else on the page is as the control plane says.
+A real control plane on two fake Ray clusters. It is a minute old, so the hour in its charts is made
+up; everything else on the page comes from the control plane.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def make_busy(plane: Plane) -> None:
         submit(plane, f"{name}_prediction-20261117-084612", 3600)
     submit(plane, "fund_prediction-20261117-084640", 3600, preferred_cluster="mac")
     submit(plane, "graph_prediction-20261117-084702", 3600, entrypoint_num_gpus=4)
-    # A promise is over when Ray shows the usage.
+    # A promise ends when Ray shows the usage.
     wait_until(
         lambda: not any(cluster["promised"] for cluster in plane.clusters()),
         "the clusters show what runs on them",

@@ -12,7 +12,7 @@ from support.plane import MakePlane
 from support.waiting import PATIENCE
 
 RAY_MS = 60_000 * PATIENCE
-# Chromium says so itself of requests to nobody; and of streams that break off.
+# Chromium itself reports requests without an answer, and streams that break off.
 NOBODY_THERE = (
     r"net::ERR_(CONNECTION_REFUSED|CONNECTION_RESET|INCOMPLETE_CHUNKED_ENCODING|EMPTY_RESPONSE)"
 )
@@ -66,7 +66,7 @@ def test_another_control_plane_at_the_same_address_voids_what_was_shown(
         plane.start()
         console.wait_live()
     expect(page.get_by_text("No jobs yet")).to_be_visible()
-    # Its events have lower numbers than those that were seen, and are heard all the same.
+    # Its events have lower numbers than those seen before, and are received nevertheless.
     plane.wait_healthy()
     plane.post("/v1/jobs", {"id": new, "entrypoint": "true"})
     row = page.get_by_role("row").filter(has_text=new)

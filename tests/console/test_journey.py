@@ -39,7 +39,7 @@ def test_a_job_is_submitted_waits_says_why_runs_and_succeeds_without_a_reload(
     make_plane: MakePlane, open_console: OpenConsole
 ) -> None:
     plane = make_plane(submission_interval="8s")
-    # It takes the turn of mac, so that the next one waits.
+    # It takes the slot of mac, so that the next one waits.
     plane.post("/v1/jobs", {"entrypoint": "true", "preferred_cluster": "mac"})
     console = open_console(plane)
     page = console.open("#/submit")
@@ -127,7 +127,7 @@ def test_a_cluster_is_cordoned_with_a_note_and_uncordoned(
     expect(page.locator("[data-note]")).to_contain_text("disk swap, back at noon")
     assert plane.cluster("mac")["cordoned"] == "disk swap, back at noon"
 
-    # Whose work waits because of it reads the note.
+    # The owner of work that waits because of it can read the note.
     job_id = unique_id("waits")
     job = {"id": job_id, "entrypoint": "true", "preferred_cluster": "mac", "required": True}
     plane.post("/v1/jobs", job)

@@ -1,4 +1,4 @@
-"""The console where there are tokens: in, out, and when one is revoked."""
+"""The console with tokens: login, logout, and revocation."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ def test_people_log_in_and_out_and_who_is_not_let_in_any_more_is_told(
     page.get_by_role("button", name="Log in").click()
     console.wait_live()
     with console.expecting("403|net::ERR"):
-        # Its event stream is ended, and nobody has to click anything.
+        # Its event stream is ended, without a click.
         tokens.revoke_all(plane)
         expect(page).to_have_url(f"{plane.address}/login", timeout=60_000)

@@ -47,12 +47,12 @@ def test_ten_thousand_jobs_scroll_without_jank_and_are_found(
     page = console.open("#/jobs")
     expect(page.locator("[data-count='8000']")).to_be_visible(timeout=SOON_MS)
 
-    # Two thousand more while the page is open, which are as many events at once.
+    # Two thousand more while the page is open, which means as many events at once.
     submit(plane, 8000, 2000)
     expect(page.locator("[data-count='10000']")).to_be_visible(timeout=SOON_MS)
     expect(page.get_by_role("row").nth(1)).to_contain_text("many-09999")
 
-    # The best of three: others on this machine only make it slower.
+    # The best of three: other load on this machine only makes it slower.
     page.evaluate(WATCH_LONG_TASKS)
     tries = []
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""The page itself: how heavy, how it is reached by keys, what it remembers, how it looks."""
+"""The page itself: its size, keyboard access, what it remembers, how it looks."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_what_is_not_there_says_so(console: Console) -> None:
 
 @pytest.fixture(scope="module")
 def lived_in(plane: Plane) -> dict[str, str]:
-    """One job of each kind of page: failed, running, and one that waits for what nobody has."""
+    """One job for each kind of page: failed, running, and one whose demand no cluster can meet."""
     ids = {name: unique_id(name) for name in ("failed", "running", "waiting")}
     env = {"env_vars": {"API_TOKEN": "s3cret", "MODE": "nightly"}}
     speak = "for i in $(seq 200); do echo epoch $i loss 0.$((1000 - i)); done"
@@ -160,7 +160,7 @@ def test_every_page_fits_in_every_look(
     for name, (route, sign) in pages.items():
         console.go(route)
         expect(page.locator(sign).first).to_be_visible()
-        # Whatever is on its way is there, and nothing moves any more.
+        # Everything has loaded, and nothing moves any more.
         page.wait_for_timeout(600)
         console.screenshot(f"{name}-{look}")
         wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")

@@ -13,7 +13,7 @@ PROGRAM = REPOSITORY / "target/debug/examples/fake_ray"
 
 @contextlib.contextmanager
 def fake_clusters(count: int, cpus: int) -> Iterator[list[dict[str, str]]]:
-    """As `cluster.yaml` has them."""
+    """As entries of `cluster.yaml`."""
     assert PROGRAM.is_file(), (
         f"the fake clusters are missing: {PROGRAM}\n"
         "hint: cargo build -p multicluster-testkit --example fake_ray"

@@ -1,4 +1,4 @@
-"""What is measured on the control plane's side: what it needs, over time, and whether it grows."""
+"""Measurements of the control plane: its resource usage over time, and whether it grows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Sample:
 
 @dataclass
 class Bound:
-    """How much more the last third may need than the second: a part of it, and some besides."""
+    """How much more the last third may use than the second: a fraction of it, plus a constant."""
 
     share: float
     some: float
@@ -62,7 +62,7 @@ class Gauges:
         )
 
     def grown(self, bounds: dict[str, Bound]) -> list[str]:
-        """What the last third needs more of than it may. The first third is for warming up."""
+        """The gauges whose last third exceeds its bound. The first third is for warming up."""
         return [
             f"{name} grew from {before:.1f} to {after:.1f}"
             for name, bound in bounds.items()
@@ -78,7 +78,7 @@ class Gauges:
         return statistics.median(values[third : 2 * third]), statistics.median(values[-third:])
 
     def cores(self) -> float:
-        """Processor time per time, over all of it."""
+        """Processor time per time, over the whole run."""
         first, last = self.samples[0], self.samples[-1]
         return (last.cpu_seconds - first.cpu_seconds) / max(last.at - first.at, 1e-9)
 
@@ -87,7 +87,7 @@ class Gauges:
 
 
 def _size(folder: Path) -> int:
-    """Of all files below. One that goes away meanwhile counts for nothing."""
+    """Of all files below. A file deleted meanwhile does not count."""
     total = 0
     for file in folder.rglob("*"):
         try:

@@ -1,4 +1,4 @@
-"""What is done to it: submits, and those who ask, wait, follow and watch."""
+"""The load: submissions, and clients that ask, wait, follow and watch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TERMINAL = {"succeeded", "failed", "stopped"}
 
 @dataclass
 class Shape:
-    """How much of it. All rates are per second, and follow from that of the submits."""
+    """The size of the load. All rates are per second, and follow from that of the submissions."""
 
     seconds: float
     submits: float
@@ -49,13 +49,13 @@ class Load:
     accepted: set[str] = field(default_factory=set)
     ended: dict[str, str] = field(default_factory=dict)
     events: int = 0
-    # Those of the last moments: what people ask about.
+    # The latest jobs, which people ask about.
     recent: deque[str] = field(default_factory=lambda: deque(maxlen=64))
     _calls: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def run(self) -> None:
-        """Everything at once, for as long as it shall last; then what is under way."""
-        # One writes down what it sees; the others only count, which is cheaper.
+        """Runs everything for the given time; then finishes the calls under way."""
+        # One watcher records the events; the others only count, which is cheaper.
         each = (self._watch(keeps=n == 0) for n in range(self.shape.watchers))
         watchers = [asyncio.create_task(watcher) for watcher in each]
         until = time.perf_counter() + self.shape.seconds
@@ -67,7 +67,7 @@ class Load:
         for watcher in watchers:
             watcher.cancel()
         for seen in await asyncio.gather(*watchers, return_exceptions=True):
-            # One that has ended by itself has seen something wrong.
+            # A watcher that has ended early has found an error.
             if not isinstance(seen, asyncio.CancelledError):
                 raise AssertionError(f"a watcher broke off: {seen!r}")
 
@@ -92,7 +92,7 @@ class Load:
         turns = itertools.count()
         async for due in Metronome(rate, until, self.meter):
             if self.recent:
-                # The newest have not ended, so that there is something to wait for.
+                # The newest jobs have not ended, so there is something to wait for.
                 turn = -1 if kind in ("wait", "follow a log") else next(turns) % len(self.recent)
                 self._begin(kind, due, self._ask_about(kind, self.recent[turn], due))
 
@@ -139,7 +139,7 @@ class Load:
             self.ended[job] = state
 
     async def _reconnect(self, until: float) -> None:
-        """Watchers that come, take what there is first, and go."""
+        """Watchers that connect, read the backlog, and leave."""
         async for due in Metronome(1.0, until, self.meter):
             self._begin("watch: first event", due, self._glance("watch: first event", due))
 
@@ -161,7 +161,7 @@ class Load:
         return status, answer
 
     def _begin(self, kind: str, due: float, call: Coroutine[Any, Any, None]) -> None:
-        """A call that nobody waits for: one that breaks off is noted like an answer."""
+        """A call in the background: one that breaks off is recorded like an answer."""
 
         def over(task: asyncio.Task[None]) -> None:
             self._calls.discard(task)

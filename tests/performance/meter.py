@@ -1,4 +1,4 @@
-"""What is measured on the callers' side: how long answers took, and which they were."""
+"""Measurements of the callers: how long answers took, and their statuses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Meter:
     def __init__(self) -> None:
         self._latencies: dict[str, list[float]] = defaultdict(list)
         self.statuses: dict[str, Counter[str]] = defaultdict(Counter)
-        # How late our own calls began: if that is much, we are the bottleneck.
+        # How late our own calls began: if that is much, the load generator is the bottleneck.
         self.lag: list[float] = []
 
     def note(self, kind: str, since: float, status: int | str) -> None:
@@ -24,7 +24,7 @@ class Meter:
         self.statuses[kind][str(status)] += 1
 
     def errors(self) -> dict[str, dict[str, int]]:
-        """Every answer that is not a yes."""
+        """Every answer that is not a success."""
         bad = {
             kind: {status: count for status, count in each.items() if not status.startswith("2")}
             for kind, each in self.statuses.items()
@@ -53,10 +53,10 @@ def milliseconds(taken: list[float]) -> dict[str, float]:
 
 
 class Metronome:
-    """Beats at a rate, however long what it starts takes.
+    """Beats at a rate, however long the started calls take.
 
-    So a control plane that stands still for a second is asked as often as ever, and each of those
-    calls counts the time it stood: closed loops would measure it once.
+    So a control plane that stalls for a second gets as many requests as ever, and each of them
+    counts the stall: closed loops would measure it once.
     """
 
     def __init__(self, per_second: float, until: float, meter: Meter) -> None:
@@ -72,7 +72,7 @@ class Metronome:
         if due >= self._until:
             raise StopAsyncIteration
         self._next += self._step
-        # Also when we are late: others must get their turn.
+        # Even if we are late: other tasks must get their turn.
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
         self._meter.lag.append(time.perf_counter() - due)
         return due

@@ -17,7 +17,7 @@ NEEDS = ("rss_mib", "open_files", "threads", "state_mib")
 
 
 def report(load: Load, gauges: Gauges) -> str:
-    """Writes `target/bench/load.json`; gives the same for people."""
+    """Writes `target/bench/load.json`; returns the same as text."""
     shape = load.shape
     summary = load.meter.summary(shape.seconds)
     told: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""A load that is not answered says so: otherwise all would be well when nothing works."""
+"""A load without answers is reported: otherwise a broken server would look fine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_every_call_that_breaks_off_is_noted() -> None:
 
 
 async def failures_of_a_load(*, is_open: bool) -> dict[str, set[str]]:
-    """By kind of call, under a server that says no to all, or that is not there."""
+    """By kind of call, with a server that refuses everything, or without a server."""
     server = await asyncio.start_server(refuse, "127.0.0.1", 0)
     wire = Wire(server.sockets[0].getsockname()[1])
     if not is_open:

@@ -1,4 +1,4 @@
-"""Whether growth is found: on samples that are made up."""
+"""Whether growth is detected, on made-up samples."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Sustained submits, polls, logs and watchers: does everybody get an answer, and does it grow?
+"""Sustained submissions, polls, logs and watchers: are all answered, and does usage grow?
 
-`make load` runs two minutes of it on an optimised binary; here it is a few seconds. Nothing is
-asserted of latencies, which are a matter of the machine: they are in the table and in
+`make load` runs two minutes of it on an optimised binary; here it is a few seconds. Latencies are
+not asserted, because they depend on the machine: they are in the table and in
 target/bench/load.json.
 
 | variable | |
@@ -32,7 +32,7 @@ from .wire import Wire
 SECONDS = float(os.environ.get("LOAD_SECONDS", "12"))
 RATE = float(os.environ.get("LOAD_RATE", "10"))
 WATCHERS = int(os.environ.get("LOAD_WATCHERS", "5"))
-# So much is kept of ended jobs that the bound is reached in the first third.
+# So few ended jobs are kept that the bound is reached in the first third.
 RETAINED = max(200, int(RATE * SECONDS / 6))
 
 LONG = {
@@ -41,7 +41,7 @@ LONG = {
     "threads": Bound(0.2, 8),
     "state_mib": Bound(0.10, 8),
 }
-# In a few seconds caches fill and pools open; what is left to see is what runs away.
+# In a few seconds caches fill and pools open; only runaway growth can be detected.
 SHORT = {
     "rss_mib": Bound(0.5, 32),
     "open_files": Bound(0.5, 100),
@@ -63,7 +63,7 @@ def test_under_load_everybody_is_answered_every_job_ends_and_nothing_grows(tmp_p
             plane.close()
     print("\n" + report(load, gauges))
     assert not load.meter.errors()
-    # Not all: a machine that is busy with other things sends them late.
+    # Not all: a busy machine sends them late.
     assert len(load.accepted) >= RATE * SECONDS / 2
     missing = sorted(load.accepted - load.ended.keys())
     assert not missing, f"{len(missing)} jobs have not ended: {missing[:10]}"

@@ -1,6 +1,6 @@
-"""HTTP/1.1 on asyncio streams, and no more of it than a load generator needs.
+"""HTTP/1.1 on asyncio streams, only as much as a load generator needs.
 
-It shares two cores with what it measures, so it must cost little: a client library for everything
+It shares two cores with the program it measures, so it must be cheap: a general client library
 would take more time than the control plane does.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 TIMEOUT = 60.0
-# The other side closes what nobody uses for longer.
+# The other side closes connections that are idle for longer.
 KEPT = 5.0
 
 
@@ -26,13 +26,13 @@ class Wire:
         self._idle: list[tuple[float, _Connection]] = []
 
     async def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """Status and answer, as JSON where it is some."""
+        """Status and answer, parsed if it is JSON."""
         connection = self._kept() or await _Connection.open(self._port)
         try:
             await connection.send(method, path, body)
             status, answer = await asyncio.wait_for(connection.answer(), TIMEOUT)
         except BaseException:
-            # Nobody knows how much of the answer is still to come.
+            # It is unknown how much of the answer is still to come.
             connection.close()
             raise
         self._idle.append((time.perf_counter(), connection))
@@ -56,7 +56,7 @@ class Wire:
             self._idle.pop()[1].close()
 
     def _kept(self) -> _Connection | None:
-        """The one that was used last, if that is not long ago; then the others are older still."""
+        """The connection used last, if that was recent; otherwise all others are older still."""
         if self._idle and time.perf_counter() - self._idle[-1][0] < KEPT:
             return self._idle.pop()[1]
         self.close()

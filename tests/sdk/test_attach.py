@@ -1,4 +1,4 @@
-"""Which control plane a program gets, and what it is told when there is none."""
+"""Which control plane a program gets, and the error when there is none."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_without_the_program_it_says_where_it_looked_and_how_to_get_it(
 def test_the_package_s_own_script_is_not_taken_for_the_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would run itself for ever."""
+    """It would start itself forever."""
     script, program = tmp_path / "scripts/ray-multicluster", tmp_path / "bin/ray-multicluster"
     for path, text in ((script, "from ray_multicluster_scheduler._cli import main"), (program, "")):
         path.parent.mkdir()
@@ -191,7 +191,7 @@ def test_an_address_that_is_none_is_told(monkeypatch: pytest.MonkeyPatch, addres
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Iterator[str]:
-    """A control plane that somebody else runs."""
+    """A control plane of another user."""
     somebody = User(tmp_path / "somebody")
     yield somebody.serve(somebody.config())
     somebody.leave()

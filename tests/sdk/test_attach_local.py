@@ -24,7 +24,7 @@ from support.plane import binary
 from support.user import User
 from support.waiting import wait_until
 
-# Attaches, submits if asked to, says where, and stays until it is ended.
+# Attaches, submits if asked to, prints the address, and stays until it is ended.
 PROGRAM = """
 import sys, time
 from ray_multicluster_scheduler._plane.attach import attach
@@ -35,7 +35,7 @@ print(plane.address, flush=True)
 time.sleep(300)
 """
 
-# A control plane of old, as far as anybody can tell.
+# Looks like an old control plane.
 OLD_PLANE = """
 import http.server, json, os, sys
 folder = sys.argv[sys.argv.index("--state-dir") + 1]
@@ -57,7 +57,7 @@ server.serve_forever()
 
 @pytest.fixture
 def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[User]:
-    """This process is a program of theirs."""
+    """This process acts as a program of this user."""
     user = User(tmp_path)
     for name in list(os.environ):
         if name not in user.environment:
@@ -115,7 +115,7 @@ def test_it_outlives_the_program_and_keeps_its_jobs(user: User) -> None:
     program = user.program(PROGRAM, file, job)
     assert program.stdout is not None
     address = program.stdout.readline().strip()
-    # Ctrl-C goes to all that the program started in its terminal.
+    # Ctrl-C goes to every process that the program started in its terminal.
     os.killpg(program.pid, signal.SIGINT)
     program.wait(30)
     killed = user.program(PROGRAM, file)
@@ -157,7 +157,7 @@ def test_two_configurations_have_two_control_planes(user: User) -> None:
     assert one.address != other.address
     job = queue_a_job(one)
     assert other.get("/v1/jobs")["items"] == []
-    # By another way to the first file, the first again.
+    # Through another path to the first file, the first control plane again.
     (user.home / "link").symlink_to(user.home / "one")
     same = attached(user.home / "link/cluster.yaml")
     assert same.address == one.address
@@ -181,7 +181,7 @@ def test_an_older_one_is_replaced_and_a_newer_one_is_not(
     (replaced,) = user.planes()
     assert replaced != pid
     assert user.notice(replaced)["address"] == newer.address
-    # The program that was there before finds it too, with all that was in it.
+    # The earlier program finds it too, with all its jobs.
     use(monkeypatch, Path(user.environment["RAY_MULTICLUSTER_BIN"]))
     assert state_of(plane, job) == "queued"
     assert plane.address == newer.address
@@ -223,7 +223,7 @@ def test_one_that_is_served_by_hand_is_used_for_its_file(
     assert len(user.planes()) == 1
     assert attached(user.config("other")).address != address
     assert len(user.planes()) == 2
-    # It is the user's own to bring up to date.
+    # It is the user's own, so the SDK may update it.
     monkeypatch.setattr(local, "__version__", "99.0.0")
     with pytest.warns(UserWarning, match=f"the control plane at {address} .* restart it"):
         assert attached(file).address == address
@@ -233,20 +233,20 @@ def test_one_that_cannot_be_trusted_gets_no_other_beside_it(user: User) -> None:
     file = user.config()
     address = user.serve(file.relative_to(user.home))
     notice = user.home / ".ray_scheduler/state/plane.json"
-    # It speaks no TLS; one whose certificate is not known fails in the same way.
+    # It does not serve TLS; an unknown certificate fails in the same way.
     notice.write_text(notice.read_text().replace("http://", "https://"))
     with pytest.raises(AccessError, match="cannot trust the server") as refused:
         attach(file)
     assert "RAY_MULTICLUSTER_CA_FILE" in str(refused.value)
     assert len(user.planes()) == 1
-    # A program with another configuration has nothing to do with it.
+    # A program with another configuration is not affected.
     assert attached(user.config("other")).address != address
 
 
 def test_the_one_that_holds_the_folder_is_waited_for(
     user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may be ending; or starting, by somebody who does not know our lock."""
+    """It may be exiting; or another program that does not know our lock may be starting it."""
     file = user.config()
     plane = attached(file)
     (pid,) = user.planes()
@@ -264,7 +264,7 @@ def test_the_one_that_holds_the_folder_is_waited_for(
 
 
 def test_a_stranger_at_its_address_is_not_taken_for_it(user: User) -> None:
-    """Of a killed one, plane.json stays behind; its port may go to another control plane."""
+    """A killed one leaves its plane.json; another control plane may get its port."""
     one, other = user.config("one"), user.config("other")
     plane = attached(one)
     (pid,) = user.planes()
@@ -368,7 +368,7 @@ def use(monkeypatch: pytest.MonkeyPatch, program: Path) -> None:
 
 
 def a_program(user: User, version: str, serves: str = f'exec {binary()} "$@"') -> Path:
-    """The program, saying that it is of that version."""
+    """The program, reporting that version."""
     path = user.home / f"ray-multicluster-{version}"
     says = f"echo ray-multicluster {version}"
     path.write_text(f'#!/bin/sh\nif [ "$1" = --version ]; then {says}; else {serves}; fi\n')

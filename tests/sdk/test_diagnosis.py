@@ -1,4 +1,4 @@
-"""What docs/diagnosis.md says, checked on the process table and on Ray's own side."""
+"""The statements of docs/diagnosis.md, checked with the process table and with Ray itself."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_monitoring_and_jobs_start_no_client_server_and_neither_does_work_inside
     ids = {name: submit_within(scheduler, name, go_on) for name in clusters}
     for name, job_id in ids.items():
         wait_until_it_used_its_cluster(scheduler, name, job_id)
-    # Both jobs, their tasks and actors are there, and have been watched all the while.
+    # Both jobs, their tasks and actors run, and have been watched all the time.
     holds_for(
         lambda: count_since(before, clusters) == {"centos": 0, "mac": 0},
         3,
@@ -88,8 +88,8 @@ def test_a_program_outside_has_one_client_server_on_each_cluster_it_uses(
     before = client_servers(clusters)
 
     def wait_for_count(**wanted: int) -> None:
-        # The process of a connection that was dropped while another was opened (their ids were
-        # the same) stays for half a minute.
+        # The process of a connection that was dropped while another was opened (their ids were the
+        # same) stays for half a minute.
         wait_until(
             lambda: count_since(before, clusters) == wanted, f"there are {wanted}", timeout=90
         )
@@ -116,7 +116,7 @@ def test_jobs_without_a_runtime_env_are_sent_that_of_their_own_cluster(
     )
     monkeypatch.setenv("RAY_MULTICLUSTER_ADDRESS", plane.address)
     with initialize_scheduler_environment() as scheduler:
-        # The third has to wait, as one of the prototype's that took the wrong values along.
+        # The third has to wait, like one of the prototype's that took the wrong values.
         ids = [
             scheduler.submit_job(
                 f"python /Users/zorro/{SCRIPTS}/{name}/predict_cluster.py",
@@ -145,7 +145,7 @@ def test_jobs_without_a_runtime_env_are_sent_that_of_their_own_cluster(
             assert (shown["cluster"], shown["runtime_env"]["conda"]) == (name, sent["conda"])
             for variable in ("home_dir", "PYTHONPATH", "RAY_MULTICLUSTER_CURRENT_CLUSTER"):
                 assert shown["runtime_env"]["env_vars"][variable] == sent["env_vars"][variable]
-            # Else it is tried on the other cluster, before those that came later.
+            # Otherwise it is tried on the other cluster, before later jobs.
             scheduler.stop_job(job_id)
             went_to.append(name)
     assert set(went_to[:2]) == {"centos", "mac"}
@@ -182,14 +182,14 @@ def test_jobs_for_two_clusters_at_once_each_run_with_their_own_clusters_runtime_
 
 def as_the_users_have(pool: Pool, *keys: str) -> None:
     for entry in yaml.safe_load((REPOSITORY / "examples/cluster.yaml").read_text())["clusters"]:
-        # The control plane takes the newlines out of a block. The pool is not written as blocks.
+        # The control plane removes the newlines of a block. The pool is not written as blocks.
         variables = entry["runtime_env"]["env_vars"]
         variables["PYTHONPATH"] = variables["PYTHONPATH"].replace("\n", "")
         pool[entry["name"]].update({key: entry[key] for key in keys})
 
 
 def submit_within(scheduler: Scheduler, cluster: str, go_on: Path) -> str:
-    """A job that makes the users' calls, and ends when that file is there."""
+    """A job that makes the users' calls, and ends when that file exists."""
     return scheduler.submit_job(
         shlex.join(["python", str(program.PROGRAMS / "within.py"), str(go_on)]),
         {"env_vars": {"PYTHONPATH": str(REPOSITORY / "python")}},
@@ -209,7 +209,7 @@ def wait_until_it_used_its_cluster(scheduler: Scheduler, cluster: str, job_id: s
 
 @contextmanager
 def connected(plane: Plane, home: Path, *clusters: str) -> Iterator[list[str]]:
-    """The program of that name, alive; gives what it found. It ends by itself, or is ended."""
+    """The program of that name, running; yields its output. It exits, or is ended."""
     process = program.start("connected", plane, home, *clusters)
     try:
         yield what_it_found(process)
@@ -240,12 +240,12 @@ def client_servers(clusters: Clusters) -> dict[str, set[int]]:
 
 
 def count_since(before: dict[str, set[int]], clusters: Clusters) -> dict[str, int]:
-    """How many have been started since, and are there."""
+    """How many have been started since, and still run."""
     return {name: len(now - before[name]) for name, now in client_servers(clusters).items()}
 
 
 def is_a_driver_on_the_dashboard(clusters: Clusters, cluster: str, daemon: int) -> bool:
-    """Where the page says to look: an entry of its own, of no job that was submitted."""
+    """Where the page says to look: an entry of its own, which belongs to no submitted job."""
     return any(
         (job["type"], job["submission_id"]) == ("DRIVER", None)
         and job["driver_info"]["pid"] == str(daemon)
@@ -255,7 +255,7 @@ def is_a_driver_on_the_dashboard(clusters: Clusters, cluster: str, daemon: int) 
 
 
 def actors(clusters: Clusters, cluster: str) -> list[tuple[str, str, str, str]]:
-    """(driver, actor, class, state), as the cluster itself says."""
+    """(driver, actor, class, state), as the cluster itself reports."""
     listed = clusters[cluster].get("/api/v0/actors?limit=10000")["data"]["result"]["result"]
     keys = ("job_id", "actor_id", "class_name", "state")
     return sorted(tuple(actor[key] for key in keys) for actor in listed)

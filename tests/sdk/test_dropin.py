@@ -155,7 +155,7 @@ def test_the_cluster_of_a_thread_is_its_own() -> None:
 
 
 class Recorder:
-    """Stands in for the scheduler: remembers what it was asked, answers with the name of it."""
+    """Replaces the scheduler: records the calls, and returns the name of each."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, tuple]] = []
@@ -179,7 +179,7 @@ def work() -> None:
     """Something to submit."""
 
 
-# Arguments in the order that they are given, and handed on.
+# Arguments in the order of the parameters, passed on.
 GIVEN_JOB = ("true", {"pip": []}, "j", {"k": "v"}, "s", "mac", {"CPU": 1}, ["x"])
 GIVEN_TASK = (work, (1,), {"b": 2}, {"CPU": 1}, ["x"], "n", "mac")
 
@@ -357,8 +357,8 @@ def test_a_settings_object_shows_defaults_and_what_was_set(monkeypatch: pytest.M
 
 
 def assert_takes(call: Any, wanted: str) -> None:
-    """These parameters in this order, with these defaults. More may follow, by keyword only; and
-    what had to be given may have become optional."""
+    """These parameters in this order, with these defaults. More may follow, as keywords only; and
+    required ones may have become optional."""
     expected = list(signature(wanted).parameters.values())
     actual = [
         parameter

@@ -1,4 +1,4 @@
-"""What the earlier prototype's objects tell, over a real control plane without a cluster."""
+"""The earlier prototype's objects over a real control plane without a cluster."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from support.prototype import CALLS, METHODS, NAMES, PACKAGE, RESULTS
 
 @pytest.fixture(scope="module")
 def lonely(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
-    """A plane above a cluster that nobody has started: jobs are taken, and wait."""
+    """A control plane above a cluster that does not run: jobs are accepted, and wait."""
     pool = Pool([], {"submission_interval": "25s", "execution_mode": "serial"})
     pool.clusters.append(
         {
@@ -165,7 +165,7 @@ def test_what_was_started_reaches_the_control_plane_where_its_cluster_can(lonely
 def test_a_policy_that_cannot_be_used_is_an_error_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As the control plane says it, through the client."""
+    """As the control plane reports it, through the client."""
     told = {"code": "bad_policy", "message": "policy mine: no such name", "hint": "correct it"}
     answer = urllib3.HTTPResponse(json.dumps(told).encode(), status=422, preload_content=True)
     plane = current_scheduler().plane

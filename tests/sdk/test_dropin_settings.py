@@ -1,4 +1,4 @@
-"""Each of the prototype's settings is honoured, or its user is told that it is not."""
+"""Each of the prototype's settings is honoured, or its user gets a warning."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SDK = {"ACTOR_READY_TIMEOUT"}
 GONE = {name.upper() for name in _settings.RETIRED}
 PLANE = set(PROTOTYPE) - SDK - GONE
 
-# What a control plane answers to GET /v1/settings, shortened.
+# The answer of a control plane to GET /v1/settings, shortened.
 IN_FORCE = [
     {"name": "submission_interval", "value": "40s"},
     {"name": "resource_threshold", "value": "0.7"},

@@ -24,7 +24,7 @@ from support.ray_cluster import Clusters, RayCluster
 from support.waiting import PATIENCE
 
 EXAMPLE = REPOSITORY / "examples" / "quant_prediction"
-#: Of the users' cluster.yaml: their first PYTHONPATH entry is where the project is.
+#: From the users' cluster.yaml: their first PYTHONPATH entry is the project.
 PROJECT = Path("project/pycharm/Fund")
 POOL = yaml.safe_load((REPOSITORY / "examples" / "cluster.yaml").read_text())
 USERS = {cluster["name"]: cluster for cluster in POOL["clusters"]}
@@ -33,7 +33,7 @@ ACTORS = {"graph_prediction": "graph", "fund_prediction": "fund"}
 
 @pytest.fixture(scope="module")
 def sixteen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clusters]:
-    """`centos` and `mac` with exactly 16 CPUs each, and what Ray asks of a conda."""
+    """`centos` and `mac` with exactly 16 CPUs each, and as much of conda as Ray needs."""
     both: Clusters = {}
     try:
         for name, cluster in USERS.items():
@@ -51,7 +51,7 @@ def sixteen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clusters]:
 
 @pytest.fixture
 def homes(tmp_path: Path) -> dict[str, Path]:
-    """Everybody has a copy below their own home: the laptop, and each cluster."""
+    """The laptop and each cluster have a copy below their own home."""
     homes = {name: tmp_path / name / "zorro" for name in ("laptop", *USERS)}
     for home in homes.values():
         shutil.copytree(EXAMPLE, home / PROJECT)
@@ -78,8 +78,8 @@ def test_the_users_programs_run_as_they_stand_and_a_third_job_waits_for_the_firs
     sixteen: Clusters, homes: dict[str, Path], tmp_path: Path
 ) -> None:
     """Each of two jobs that need 16 CPUs has a cluster of 16 to itself, with that cluster's paths,
-    variables and conda, and all its 16 actors beside it; the third says what it waits for, and
-    never goes to a cluster of 10."""
+    variables and conda, and all its 16 actors on it. The third reports what it waits for, and never
+    goes to a cluster of 10."""
     before = companions(sixteen)
     with fake_clusters(1, cpus=10) as [small]:
         plane = a_plane(tmp_path / "plane", list(sixteen.values()), [{**small, "name": "small"}])
@@ -116,12 +116,12 @@ def test_the_users_programs_run_as_they_stand_and_a_third_job_waits_for_the_firs
 
 
 def check_the_third(jobs: list[dict[str, Any]], said: str) -> None:
-    """It waited until one of the first two had ended, and the terminal said for what."""
+    """It waited until one of the first two had ended, and the terminal showed why."""
     first_end = min(job["ended_at"] for job in jobs[:2])
     assert jobs[2]["dispatched_at"] >= first_end
     waits = [line for line in said.splitlines() if jobs[2]["id"] in line and " queued" in line]
     assert waits, said
-    # Their actors fill the clusters; before they do, and after, what the jobs need is theirs.
+    # Their actors fill the clusters; before and after that, the jobs' claims count.
     full = ("busy: CPU 100 % in use", "no room: CPU 16 requested, 0 free, running jobs need 16")
     for line in waits:
         for cluster in USERS:
@@ -145,7 +145,7 @@ def check_job(plane: Plane, cluster: RayCluster, job: dict[str, Any], home: Path
     said = f"{script} runs on {cluster.name}, at home in {home}/, with the models in {folder}"
     assert said in printed
     assert printed.count(f"Predictor on {cluster.name}: test ") == 16
-    # As the cluster itself says, and of this job alone.
+    # As the cluster itself reports, and for this job alone.
     actors = cluster.get("/api/v0/actors?limit=10000&detail=1")["data"]["result"]["result"]
     ours = [actor for actor in actors if actor["job_id"] == on_ray["job_id"]]
     assert {actor["name"] for actor in ours} == {f"{ACTORS[script]}-{n}" for n in range(16)}

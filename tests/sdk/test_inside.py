@@ -1,4 +1,4 @@
-"""What a scheduled job submits, with the SDK that the control plane gave it."""
+"""Work that a scheduled job submits, with the SDK from the control plane."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def a_plane_that_jobs_can_reach(make_plane: MakePlane) -> Plane:
         for cluster in pool.clusters:
             cluster["inject_sdk"] = True
 
-    # The job itself has to wait for this long; what it submits has not. What it starts on its own
-    # cluster asks nobody: this filter is not for it.
+    # The job itself has to wait for this long; work that it submits does not. Work on its own
+    # cluster is not placed by the control plane: this filter does not apply to it.
     filters = [{"name": "no_tasks", "filter": "cluster != 'centos' || kind == 'job'"}]
     plane = make_plane(inject, submission_interval="300s", policies=[{"name": "score"}, *filters])
     for cluster in plane.pool.clusters:
@@ -73,7 +73,7 @@ IMPORTS = f"python {PROGRAMS / 'imports_sdk.py'}"
 
 
 def checkouts(folder: Path) -> dict[str, Path]:
-    """What the users' PYTHONPATH ends in: the prototype's checkout, and ours."""
+    """The last entries of the users' PYTHONPATH: the prototype's checkout, and ours."""
     prototype = folder / "prototype" / "ray_multicluster_scheduler"
     package = prototype / "ray_multicluster_scheduler"
     package.mkdir(parents=True)
@@ -84,7 +84,7 @@ def checkouts(folder: Path) -> dict[str, Path]:
 
 
 def submit_there(plane: Plane, cluster: str, entrypoint: str) -> str:
-    """By the SDK, as a program does."""
+    """Through the SDK, as a program does."""
     jobs = Jobs(ControlPlane(plane.address))
     return jobs.submit(entrypoint, preferred_cluster=cluster, required=True)
 
@@ -105,7 +105,7 @@ def test_a_job_imports_the_sdk_that_submitted_it_whatever_its_pythonpath_holds(
         for cluster in pool.clusters:
             cluster["inject_sdk"] = False
 
-    # Else they import what is wrong for them: this is the users' report.
+    # Otherwise they import the wrong copy: this is the users' report.
     bare = make_plane(without)
     wrong, nothing = (submit_there(bare, name, IMPORTS) for name in folders)
     wait_for_all(bare.client, [wrong, nothing])
@@ -120,7 +120,7 @@ def test_a_job_imports_the_sdk_that_submitted_it_whatever_its_pythonpath_holds(
         copies = found_by(plane, job)
         assert {version for version, _ in copies.values()} == {__version__}, copies
         assert {"py_modules_files" in file for _, file in copies.values()} == {True}, copies
-    # The program that submits them is told of those copies, once.
+    # The submitting program is warned of those copies, once.
     told = capfd.readouterr().err
     for name, folder in folders.items():
         line = f"cluster {name} has another copy of this package on its PYTHONPATH, {folder}"

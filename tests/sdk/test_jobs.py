@@ -1,4 +1,4 @@
-"""Jobs, as a program asks for them: what is sent, and what is asked again."""
+"""Jobs as a program submits them: the requests, and their repetition."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from support.fake_plane import FakePlane
 
 
 def sent(fake: FakePlane) -> dict[str, Any]:
-    """What the latest submission said."""
+    """The content of the latest submission."""
     bodies = [body for verb, path, body in fake.requests if (verb, path) == ("POST", "/v1/jobs")]
     body = json.loads(bodies[-1])
-    # Every job brings the SDK along: tests/sdk/test_own_package.py.
+    # Every job brings the SDK: tests/sdk/test_own_package.py.
     assert body.pop("sdk").startswith("gcs://_ray_pkg_")
     return body
 

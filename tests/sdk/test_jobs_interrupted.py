@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: what a program has submitted is stopped, and nothing else ever is."""
+"""Ctrl-C and SIGTERM: the jobs of a program are stopped, and no others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fake() -> Iterator[FakePlane]:
 
 @contextlib.contextmanager
 def script(fake: FakePlane, home: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Once it has submitted, and, if it waits for jobs, waits for them."""
+    """Once it has submitted and, if it waits for jobs, is waiting."""
     running = program.start("submits_and_waits", fake, home, *arguments)
     try:
         assert running.stdout is not None
@@ -43,7 +43,7 @@ def script(fake: FakePlane, home: Path, *arguments: str) -> Iterator[subprocess.
 
 
 def ended(running: subprocess.Popen[str], timeout: float = 30) -> str:
-    """What it printed, to its end."""
+    """Its whole output."""
     return running.communicate(timeout=timeout * PATIENCE)[0]
 
 
@@ -102,7 +102,7 @@ def test_a_dead_control_plane_does_not_hold_up_the_end(fake: FakePlane, tmp_path
 def test_handlers_are_as_before_and_the_programs_own_is_called(
     fake: FakePlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Not what other tests have submitted.
+    # Not the jobs of other tests.
     monkeypatch.setattr(interrupts, "_all", [])
     jobs = Jobs(ControlPlane(fake.address))
     jobs.submit("true", submission_id="mine")

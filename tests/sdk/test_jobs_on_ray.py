@@ -122,7 +122,7 @@ def read_until(running: subprocess.Popen[str], text: str) -> None:
 def test_ctrl_c_and_sigterm_stop_what_a_script_submitted(
     plane: Plane, jobs: Jobs, tmp_path: Path
 ) -> None:
-    """Two scripts side by side, one for each signal: neither touches the other's jobs."""
+    """Two scripts in parallel, one for each signal: neither touches the other's jobs."""
     mine = jobs.submit("sleep 600", submission_id=unique_id("mine"), preferred_cluster="mac")
     ids = {name: unique_id(name) for name in ("runs_a", "waits_a", "runs_b", "waits_b")}
 
@@ -153,7 +153,7 @@ def test_ctrl_c_and_sigterm_stop_what_a_script_submitted(
 def test_queued_jobs_of_a_killed_program_still_run(
     make_plane: MakePlane, clusters: Clusters, tmp_path: Path
 ) -> None:
-    """With what their cluster's own runtime_env names: the program brought it along."""
+    """With the folders that their cluster's own runtime_env names: the program uploaded them."""
     of_cluster = tmp_path / "of_cluster"
     of_cluster.mkdir()
     (of_cluster / "settings.txt").write_text("")
@@ -166,7 +166,7 @@ def test_queued_jobs_of_a_killed_program_still_run(
         read_until(running, f"{ids[1]} queued: centos: cordoned")
         running.kill()
     plane.post("/v1/clusters/mac/uncordon")
-    # Another program, which knows nothing but the ids.
+    # Another program, which knows only the ids.
     later = Jobs(ControlPlane(plane.address))
     assert later.wait(ids, timeout=120 * PATIENCE)
     assert [where(clusters, job) for job in ids] == [["mac"], ["mac"]]

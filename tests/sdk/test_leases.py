@@ -1,4 +1,4 @@
-"""Places of tasks and actors: asked for, kept alive, given back. The control plane is made up."""
+"""Placements of tasks and actors: requested, kept alive, given back. The plane is made up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A control plane that does not keep up: who waits as it is told to, and who must not."""
+"""A control plane that cannot keep up: which requests wait as it says, and which must not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ray_multicluster_scheduler._work.held import Held
 from support.fake_plane import FakePlane
 from support.waiting import wait_until
 
-#: As long as a request that waits would wait; shorter than its patience, longer than ours.
+#: As long as a waiting request would wait; shorter than its patience, longer than ours.
 RETRY_AFTER = 20
 
 
@@ -29,7 +29,7 @@ def plane(fake: FakePlane) -> Iterator[ControlPlane]:
 
 
 def asks_again(fake: FakePlane, method: str, path: str) -> None:
-    """Several times, while a request that waits would wait for its second time."""
+    """Several times, while a waiting request would still wait before its second try."""
     began = time.monotonic()
     wait_until(lambda: len(fake.asked(method, path)) >= 3, f"{path} is asked for again")
     assert time.monotonic() - began < RETRY_AFTER
@@ -64,7 +64,7 @@ def test_a_stream_of_events_is_asked_for_again_in_its_own_time(
 
 
 def test_whoever_only_submits_waits_as_it_is_told(fake: FakePlane, plane: ControlPlane) -> None:
-    """So that the above are about something."""
+    """The counterpart, so that the tests above mean something."""
     fake.overloaded = "1"
     began = time.monotonic()
     with pytest.raises(errors.ControlPlaneError):

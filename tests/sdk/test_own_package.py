@@ -1,4 +1,4 @@
-"""The SDK travels with the jobs it submits, and tells of other copies of itself."""
+"""The SDK is sent with the jobs it submits, and warns of other copies of itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What jobs bring along: the same files as with Ray's own client, uploaded once."""
+"""Packages of jobs: the same files as with Ray's own client, uploaded once."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def lay_out_tree(root: Path, name: str) -> Path:
             target.symlink_to(content["link"])
         elif content is not None:
             with target.open("wb") as file:
-                # As large as it likes without a byte on the disk.
+                # A sparse file takes no space on disk.
                 file.truncate(content["bytes"])
     return root
 
@@ -136,7 +136,7 @@ def test_it_is_uploaded_once_and_again_only_if_it_is_gone(
 ) -> None:
     tree = str(lay_out(tmp_path / "tree", {"a": "1"}))
     uri = packages.working_dir(tree, [])
-    # What looks as before is not even read again.
+    # Files that look unchanged are not even read again.
     monkeypatch.setattr(archive.Tree, "digest", lambda self: pytest.fail("it was read again"))
     assert packages.working_dir(tree, []) == uri
     assert len(fake.asked("PUT", "/api/packages/")) == 1

@@ -1,4 +1,4 @@
-"""What a healthy program prints: nothing that looks like a failure."""
+"""The output of a healthy program: nothing that looks like a failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One of two clusters hangs, then dies: the other does not notice, and nobody waits for long."""
+"""One of two clusters hangs, then dies: the other is not affected, and no call waits for long."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.waiting import PATIENCE
 
 pytestmark = pytest.mark.ray_client
 
-#: The default of the SDK: a call to a cluster that does not answer takes no longer.
+#: The default of the SDK: the longest call to a cluster that does not answer.
 BOUND = 15.0
 
 USES = [
@@ -43,7 +43,7 @@ def test_a_frozen_cluster(program: RayProgram, mended: Clusters) -> None:
     program.call("prepare", "mac", timeout=120)
     before = [program.begin("use", "mac", how) for how in ("get", "mixed get", "await")]
     waiting = program.begin("waits", "mac")
-    # Longer than a frozen cluster gets: on one that is well, that is nobody's business.
+    # Longer than a frozen cluster gets: on a healthy one, that is allowed.
     long = program.begin("takes_long", "centos", BOUND + 5)
     mended["mac"].freeze()
     held = program.begin("timeout_holds", 1.0)
@@ -55,7 +55,7 @@ def test_a_frozen_cluster(program: RayProgram, mended: Clusters) -> None:
         lost_in_time(program.answer(future))
     assert program.answer(waiting)["ready"] == 2
     mended["mac"].thaw()
-    # A new connection; what the old one made stays lost.
+    # A new connection; refs of the old one stay lost.
     assert program.call("works", "mac", 1)
     lost_in_time(program.call("use", "mac", "get what is there"))
     assert program.answer(long) == BOUND + 5

@@ -57,7 +57,7 @@ def test_each_cluster_in_use_has_one_server_process(
 ) -> None:
     program.call("connect")
     for name, cluster in clusters.items():
-        # Those that were given up before (ids collided) end within half a minute.
+        # Connections that were dropped before (ids collided) end within half a minute.
         wait_until(
             lambda c=cluster: len(servers(c)) == 1, f"one server process on {name}", timeout=90
         )

@@ -1,4 +1,4 @@
-"""What `resource_requirements` means, and what is refused."""
+"""The meaning of `resource_requirements`, and what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks and actors that cannot be started, or are lost: what is tried elsewhere, and what is not.
+"""Tasks and actors that cannot be started, or are lost: which are tried elsewhere, which not.
 
 The control plane and the clusters are made up.
 """
@@ -21,20 +21,20 @@ from support.waiting import wait_until
 
 
 class Ref:
-    """Of a task on a made-up cluster."""
+    """A ref of a task on a made-up cluster."""
 
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
 
 
 class Cluster:
-    """A connection whose cluster can be lost, before or after it was sent something."""
+    """A connection whose cluster can be lost, before or after a request."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.is_closed = False
         self.is_lost = False
-        #: So many calls pass; the next finds it lost.
+        #: This many calls pass; the next one finds the cluster lost.
         self.passes = 1000
         self.answers = True
         self.sent = 0
@@ -67,7 +67,7 @@ class Cluster:
 
 
 class Pool:
-    """What `Connections` is to the rest."""
+    """Replaces `Connections`."""
 
     def __init__(self) -> None:
         self.clusters = {name: Cluster(name) for name in ("mac", "centos")}
@@ -103,7 +103,7 @@ def known() -> Known:
 def work(
     plane: MadeUpPlane, pool: Pool, known: Known, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Work]:
-    # There is no Ray that could cancel anything, and none shall be started for it.
+    # There is no Ray that could cancel anything, and none must be started for it.
     monkeypatch.setattr(module, "_cancel", lambda refs: None)
     work = Work(plane, None, pool, known)  # type: ignore[arg-type]
     yield work

@@ -14,7 +14,7 @@ from support.waiting import PATIENCE
 
 pytestmark = pytest.mark.ray_client
 
-#: Nobody listens there; it is only told.
+#: No server listens there; the address is only passed on.
 ADDRESS = "http://127.0.0.1:9"
 
 

@@ -1,4 +1,4 @@
-"""Which tasks still run, and that their places are given back. Ray and the plane are made up."""
+"""Running tasks, and the return of their placements. Ray and the control plane are made up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ray-multicluster sandbox` with the real Ray: up, used, and nothing of it left behind."""
+"""`ray-multicluster sandbox` with the real Ray: up, used, and removed without a trace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support.plane import binary
 from support.ray_cluster import BIN, clean_environment
 from support.waiting import PATIENCE, wait_until
 
-# A job that does not end when it is asked to, in a session of its own, as all of Ray's jobs.
+# A job that ignores SIGTERM, in its own session, like all of Ray's jobs.
 STUBBORN = "python -c 'import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)'"
 
 
@@ -67,13 +67,13 @@ def test_a_pool_that_leaves_no_process_behind(sandbox: Sandbox) -> None:
     assert (entry["dashboard"], entry["head_address"]) == (one["dashboard"], one["head_address"])
     variables = entry["runtime_env"]["env_vars"]
     assert variables["home_dir"] == one["home"]
-    # Where it is below the user's home, it is below the cluster's.
+    # At the same place below the cluster's home as below the user's.
     assert variables["PYTHONPATH"] == f"{one['home']}/project/mine"
     assert (Path(one["home"]) / "project/mine/mine.py").read_text() == "print('mine')"
     (node,) = requests.get(f"{one['dashboard']}/api/v0/nodes", timeout=20).json()["data"]["result"][
         "result"
     ]
-    # Nobody in the network can reach it.
+    # It cannot be reached from the network.
     assert node["node_ip"] == "127.0.0.1"
     assert node["resources_total"]["CPU"] == 2
 
@@ -107,7 +107,7 @@ def test_a_pool_that_leaves_no_process_behind(sandbox: Sandbox) -> None:
 
 
 def belongs(pid: int, session: int, mark: str) -> bool:
-    """By what the kernel says: its session, or the mark that it was started with."""
+    """According to the kernel: by its session, or the mark that it was started with."""
     try:
         if os.getsid(pid) == session:
             return processes.is_running(pid)

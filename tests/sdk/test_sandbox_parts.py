@@ -52,7 +52,7 @@ def test_a_number_that_another_process_has_now_is_left_alone() -> None:
 
 def test_marked_processes_are_ended_with_all_their_children() -> None:
     value = uuid.uuid4().hex
-    # The child drops the mark, and both ignore a polite request.
+    # The child drops the mark, and both ignore SIGTERM.
     script = "trap '' TERM; env -i sh -c 'trap \"\" TERM; sleep 60; :' & wait; :"
     env = {**os.environ, "MULTICLUSTER_TEST": value}
     marked = subprocess.Popen(["sh", "-c", script], env=env)

@@ -16,7 +16,7 @@ PACKAGE = REPOSITORY / "python" / "ray_multicluster_scheduler"
 
 
 def test_a_users_program_is_type_checked(tmp_path: Path) -> None:
-    # Installed: only then does mypy go by py.typed and know nothing of this repository's settings.
+    # Installed: only then does mypy use py.typed and ignore this repository's settings.
     environment = tmp_path / "venv"
     venv.create(environment, symlinks=True)
     (site,) = environment.glob("lib/python*/site-packages")

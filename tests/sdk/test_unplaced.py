@@ -1,4 +1,4 @@
-"""What is said of work that Ray cannot place, and when nothing is."""
+"""Messages about work that Ray cannot place, and when there are none."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def a_task(name: str) -> Waiting:
 def look(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[bool, list[str]]]:
-    """One look at what waits: whether another is needed, and what was said."""
+    """One look at waiting work: whether another look is needed, and the messages."""
     watch = Watch("centos")
     monkeypatch.setattr(unplaced, "driver_holds", dict)
 
@@ -65,7 +65,7 @@ def test_each_is_said_once_and_those_that_ask_the_same_together(look: Any) -> No
 def test_nothing_is_said_of_what_is_on_its_way(look: Any) -> None:
     assert look() == (False, [])
     assert look(an_actor("a"), room=Room([{"CPU": 4.0}], [{"CPU": 1.0}])) == (True, [])
-    # Tasks behind others of the same job get on; actors do not end by themselves.
+    # Tasks behind others of the same job make progress; actors do not end by themselves.
     assert look(a_task("t"), tasks_run=True) == (True, [])
     again, said = look(a_task("t"), an_actor("a"), tasks_run=True)
     assert again
@@ -73,7 +73,7 @@ def test_nothing_is_said_of_what_is_on_its_way(look: Any) -> None:
 
 
 def test_nothing_is_said_of_actors_whose_processes_are_starting(look: Any) -> None:
-    """Four CPUs are taken, and what runs holds one: three are set aside for those that start."""
+    """Four CPUs are taken, and running work holds one: three are set aside for starting actors."""
     starting = [an_actor("a"), an_actor("b"), an_actor("c")]
     assert look(*starting, given=1) == (True, [])
     again, said = look(*starting, an_actor("d"), given=1)
@@ -94,7 +94,7 @@ def test_what_was_started_just_before_a_look_is_seen_by_another(
         looks.append(1)
         if len(looks) > 1:
             return [an_actor("late")]
-        # Too young to be in the list yet.
+        # Too young to be in the list.
         watch.note()
         return []
 

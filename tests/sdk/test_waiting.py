@@ -1,4 +1,4 @@
-"""Waiting: ends are heard of at once, and none is missed whatever breaks."""
+"""Waiting: the end of a job is noticed at once, and none is missed whatever breaks."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from ray_multicluster_scheduler._jobs.watched import Watched
 from support.fake_plane import FakePlane
 from support.waiting import PATIENCE, wait_until
 
-# Longer than any test: what is noticed was not noticed by looking now and then.
+# Longer than any test: a regular check cannot be what noticed the change.
 NEVER = 600
 
 
 @contextlib.contextmanager
 def meanwhile(act: Callable[[], None]) -> Iterator[None]:
-    """Runs beside what is within, and must have ended well after it."""
+    """Runs in parallel with the block, and must have succeeded after it."""
     failed: list[BaseException] = []
 
     def run() -> None:
@@ -71,7 +71,7 @@ def test_an_end_is_heard_of_at_once(fake: FakePlane, jobs: Jobs) -> None:
 
 
 def test_what_ends_while_the_stream_is_broken_is_seen(fake: FakePlane, jobs: Jobs) -> None:
-    """Told to nobody, not even afterwards: only a look can find it."""
+    """No event is sent for it, not even afterwards: only a read can find it."""
     fake.add("a", "running", cluster="mac")
 
     def end() -> None:
@@ -233,7 +233,7 @@ def test_a_log_file_gets_a_line_for_each_change(
     def live() -> None:
         is_watched(fake)
         looks = len(fake.asked("GET", "/v1/jobs/a"))
-        # The words change with every look; what it waits for does not.
+        # The text changes with every read; the reason does not.
         fake.jobs["a"]["why"]["clusters"][0]["text"] = "in 11 s"
         wait_until(lambda: len(fake.asked("GET", "/v1/jobs/a")) > looks + 1, "looks", every=0.02)
         for state in ("dispatching", "pending", "running", "succeeded"):
@@ -255,7 +255,7 @@ def test_a_log_file_gets_a_line_for_each_change(
 
 
 class Terminal:
-    """A terminal of a given size; `screen()` is what a person sees."""
+    """A terminal of a given size; `screen()` is what a person would see."""
 
     def __init__(self, columns: int, rows: int) -> None:
         self.columns, self.rows = columns, rows
@@ -265,7 +265,7 @@ class Terminal:
         self.written = ""
 
     def screen(self) -> list[str]:
-        """Just enough of a terminal for what is written: up, clear line, clear below, colours."""
+        """Just enough of a terminal: up, clear line, clear below, colours."""
         while select.select([self._master], [], [], 0.1)[0]:
             self.written += os.read(self._master, 65536).decode()
         rows, at = [""], 0

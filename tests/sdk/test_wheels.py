@@ -23,12 +23,12 @@ from support.ray_cluster import Clusters, where
 from support.user import User
 from support.waiting import PATIENCE
 
-# Where it was not built before, the program is compiled first.
+# If it was not built before, the program is compiled first.
 pytestmark = pytest.mark.timeout(900)
 
 PACKAGE = "ray_multicluster_scheduler"
 
-# What a user writes. There is no Ray in these environments: jobs need none.
+# A user's program. There is no Ray in these environments: jobs need none.
 SUBMITS_A_JOB = """
 import sys
 from ray_multicluster_scheduler.app.client_api import (
@@ -55,7 +55,7 @@ with sdk.initialize_scheduler_environment(sys.argv[1]) as scheduler:
     print(scheduler.get_job_status(scheduler.submit_job("true")))
 """
 
-# What a job does that was given the SDK.
+# A job that was given the SDK.
 INSIDE_A_JOB = f"""
 import {PACKAGE} as sdk
 context = sdk.current_context()
@@ -67,7 +67,7 @@ with sdk.initialize_scheduler_environment() as scheduler:
 
 
 class Environment:
-    """A fresh virtualenv, and a user who works in it."""
+    """A fresh virtualenv, and a user of it."""
 
     def __init__(self, directory: Path, *requirements: object, python: str = sys.executable):
         self.bin = directory / "bin"
@@ -75,7 +75,7 @@ class Environment:
         run(sys.executable, "-m", "pip", "--python", directory, "install", "-q", *requirements)
 
     def run(self, user: User, *command: object, **env: str) -> subprocess.CompletedProcess[str]:
-        """One of its programs, found by its own name alone."""
+        """One of its programs, found by its name alone."""
         program, *arguments = map(str, command)
         for name in ("PYTHONPATH", "RAY_MULTICLUSTER_BIN"):
             user.environment.pop(name, None)
@@ -119,7 +119,7 @@ def with_program(folder: Path, platform_wheel: Path) -> Environment:
 
 @pytest.fixture(scope="module")
 def client_only(folder: Path, client_wheel: Path) -> Environment:
-    """With the oldest line of urllib3 that we say we take: some environments pin it."""
+    """With the oldest supported line of urllib3: some environments pin it."""
     return Environment(folder / "client_only", client_wheel, "urllib3<2")
 
 
@@ -250,7 +250,7 @@ def test_a_job_is_given_the_package_on_a_cluster_that_has_none(
     said = plane.client.get_job_logs(job).splitlines()
     assert f"context mac {job} 1 {plane.address}" in said
     assert f"version {__version__}" in said
-    # Over the control plane, which may not have heard yet that it runs.
+    # From the control plane, which may not know yet that the job runs.
     assert {"status PENDING", "status RUNNING"} & set(said)
 
 
@@ -278,7 +278,7 @@ def sources(wheel: Path) -> list[str]:
 
 
 def described(wheel: Path) -> dict[str, list[str]]:
-    """What the metadata says, whichever way the builder writes it."""
+    """The metadata, in whichever form the builder writes it."""
     with zipfile.ZipFile(wheel) as file:
         name = f"{PACKAGE}-{__version__}.dist-info/METADATA"
         said: Message = Parser().parsestr(file.read(name).decode())

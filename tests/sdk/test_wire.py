@@ -44,7 +44,7 @@ def test_a_type_has_the_fields_of_the_document(kind: type, schemas: dict[str, An
 
 
 def fields(schemas: dict[str, Any], schema: dict[str, Any]) -> tuple[dict[str, Any], set[str]]:
-    """The properties of a schema and those that are always there, with what it is made of."""
+    """The properties of a schema and the required ones, including those of its parts."""
     properties, required = dict(schema.get("properties", {})), set(schema.get("required", []))
     for part in schema.get("allOf", []):
         reference = part.get("$ref", "").rpartition("/")[2]

@@ -1,1 +1,1 @@
-"""What the end-to-end tests share: Ray clusters, the control plane, clients, waiting."""
+"""Shared parts of the end-to-end tests: Ray clusters, the control plane, clients, waiting."""

@@ -8,12 +8,12 @@ import threading
 import traceback
 from typing import Any, Callable
 
-#: Before each answer, since Ray prints what it likes.
+#: Before each answer, because Ray prints lines of its own.
 MARK = "==answer== "
 
 
 def serve(functions: dict[str, Any]) -> None:
-    """Calls what it is asked for, each in a thread, until its input ends."""
+    """Calls the requested functions, each in a thread, until its input ends."""
     lock = threading.Lock()
 
     def answer(question: dict[str, Any]) -> None:

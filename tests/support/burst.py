@@ -1,4 +1,4 @@
-"""Many jobs at once for one head, and what that does to it."""
+"""Many jobs at once for one head, and their effect on it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import requests
 from .plane import Plane
 from .small_head import SmallHead
 
-# What a job of ours does as far as its head is concerned: it connects, and lives for a while.
+# A typical job, as far as its head is concerned: it connects, and lives for a while.
 DRIVER = "python -c 'import ray, time; ray.init(); time.sleep({seconds})'"
 MIB = 1 << 20
 
 
 class Watch:
-    """Asks the dashboard all the time, as its users do: how long it takes, and how many run."""
+    """Polls the dashboard all the time, as users do: how long it takes, and how many run."""
 
     def __init__(self, head: SmallHead):
         self._head = head
@@ -53,7 +53,7 @@ class Watch:
 
 
 def send_directly(head: SmallHead, jobs: list[dict[str, Any]]) -> int:
-    """All of them straight to Ray, as fast as it takes them. How many it took."""
+    """All of them directly to Ray, as fast as it accepts them. Returns how many it accepted."""
 
     def post(job: dict[str, Any]) -> bool:
         try:
@@ -66,7 +66,7 @@ def send_directly(head: SmallHead, jobs: list[dict[str, Any]]) -> int:
 
 
 def send_through(plane: Plane, jobs: list[dict[str, Any]]) -> int:
-    """All of them to the control plane, in one request. How many it took."""
+    """All of them to the control plane, in one request. Returns how many it accepted."""
     return plane.post("/v1/jobs/batch", {"jobs": jobs}, timeout=120)["accepted"]
 
 
@@ -84,7 +84,7 @@ def states_in(plane: Plane) -> Counter[str]:
 def measure(
     head: SmallHead, send: Callable[[], int], states: Callable[[], Counter[str]], timeout: float
 ) -> dict[str, Any]:
-    """Sends, waits for the end of all or of the head, and tells how it went."""
+    """Sends, waits for the end of all or of the head, and returns the figures."""
     started = time.monotonic()
     seen: Counter[str] = Counter()
     with Watch(head) as watch:

@@ -1,11 +1,11 @@
-"""A stand-in for conda: as much of it as Ray asks, without any package."""
+"""A stand-in for conda: as much of it as Ray uses, without any package."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-# Ray runs `conda info --json`, sources conda.sh, and says `conda activate NAME`.
+# Ray runs `conda info --json`, sources conda.sh, and runs `conda activate NAME`.
 PROGRAM = """#!/bin/sh
 [ "$1" = info ] && cat "{info}"
 exit 0

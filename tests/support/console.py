@@ -1,4 +1,4 @@
-"""The console as a user has it open, in a browser that keeps note of whatever goes wrong."""
+"""The console as a user has it open, in a browser that records problems."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCREENSHOTS = REPOSITORY / "target/console-screenshots"
 
 
 class Console:
-    """One page of it. What nobody expected is in `problems` at the end."""
+    """One page of it. Unexpected errors are in `problems` at the end."""
 
     def __init__(self, context: BrowserContext, plane: Plane):
         self.plane = plane
@@ -30,7 +30,7 @@ class Console:
         """Loads the page and waits until it is live."""
         self.page.goto(f"{self.plane.address}/{route}")
         self.wait_live()
-        # Lost with every load, so it tells whether there was another.
+        # Lost with every load, so it shows whether there was another.
         self.page.evaluate("window.sameLoad = true")
         return self.page
 
@@ -46,10 +46,10 @@ class Console:
 
     @contextmanager
     def expecting(self, pattern: str) -> Iterator[None]:
-        """What the browser itself reports of requests that fail on purpose."""
+        """Allows the browser's own reports of requests that fail on purpose."""
         self._expected.append(re.compile(pattern))
         yield
-        # What was said is heard when the browser is spoken to next.
+        # Messages arrive with the next call to the browser.
         self.page.evaluate("1")
         self._expected.pop()
 

@@ -1,4 +1,4 @@
-"""Somewhere that speaks Ray's Jobs API: a Ray cluster, or the plane above all of them."""
+"""An address with Ray's Jobs API: a Ray cluster, or the control plane above all of them."""
 
 from __future__ import annotations
 

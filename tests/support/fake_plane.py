@@ -1,7 +1,7 @@
-"""A control plane that does nothing but answer, and fails as it is told to.
+"""A control plane that only answers, and fails as configured.
 
-For what the real one cannot be made to do at a given moment: lose an answer, break a stream, go
-away and come back having moved on.
+For events that the real one cannot be made to cause at a given moment: losing an answer, breaking a
+stream, being away and coming back with changes.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ class FakePlane:
         self.packages: dict[str, bytes] = {}
         self.clusters: list[dict[str, Any]] = []
         self.log_events: list[list[tuple[str, dict[str, Any]]]] = []
-        #: What every request must carry, if anything.
+        #: The token that every request must carry, if any.
         self.token: str | None = None
         #: Every request, as (method, path with query, body).
         self.requests: list[tuple[str, str, bytes]] = []
-        #: So many of the next submissions are heard, and their answers lost.
+        #: This many of the next submissions are accepted, and their answers lost.
         self.lose_answers = 0
-        #: The next submissions are refused so: status, code, Retry-After.
+        #: The next submissions are refused with these: status, code, Retry-After.
         self.refuse: list[tuple[int, str, str]] = []
-        #: Everything is too much for it: come back after so many seconds.
+        #: Everything is refused as overload, with this Retry-After in seconds.
         self.overloaded: str | None = None
-        #: So many of the next uploads break off.
+        #: This many of the next uploads break off.
         self.break_uploads = 0
-        #: Answers nothing at all, but accepts connections.
+        #: Accepts connections, but never answers.
         self.frozen = threading.Event()
         self.tells_events = True
         self.port = 0
@@ -102,7 +102,7 @@ class FakePlane:
         return job_id
 
     def change(self, job_id: str, state: str, *, tell: bool = True, **fields: Any) -> None:
-        """Without `tell` nobody hears of it, as if it had happened while the plane was away."""
+        """Without `tell` no event is sent, as if it had happened while the plane was away."""
         now = int(time.time() * 1000)
         with self._changed:
             job = self.jobs[job_id]
@@ -113,7 +113,7 @@ class FakePlane:
                 self._seq += 1
                 told = {key: fields[key] for key in ("cluster", "message") if key in fields}
                 if "message" in told:
-                    # Of a text, events tell the line that says it.
+                    # Events have only the informative line of a text.
                     told["message"] = told["message"].strip().splitlines()[-1]
                 told["attempt"] = job["attempts"]
                 event = {"type": "job", "seq": self._seq, "at": now, "job": job_id, "state": state}
@@ -269,7 +269,7 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def _follow(self) -> None:
-        """What was prepared for this connection, and then it breaks."""
+        """Sends what was prepared for this connection, and then breaks it."""
         self._begin_events()
         for kind, data in self.fake.log_events.pop(0):
             self._event(kind, data)

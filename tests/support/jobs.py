@@ -26,7 +26,7 @@ def hints(
     priority: int | None = None,
     **more: str,
 ) -> dict[str, str]:
-    """Placement hints as they ride in a job's metadata."""
+    """Placement hints in the form of job metadata."""
     given: dict[str, str] = {f"multicluster.{key}": value for key, value in more.items()}
     if cluster is not None:
         given["multicluster.preferred_cluster"] = cluster
@@ -40,14 +40,14 @@ def hints(
 
 
 def own_metadata(info: JobDetails) -> dict[str, str]:
-    """What the submitter gave. The plane shows where a job is among it, under its own prefix."""
+    """The submitter's metadata. The plane adds the placement under its own prefix."""
     given = info.metadata or {}
     shown = ("multicluster.cluster", "multicluster.state", "multicluster.attempt")
     return {key: value for key, value in given.items() if key not in shown}
 
 
 def appends(line: str, file: Path, then: str = "") -> str:
-    """An entrypoint that leaves one line in a file: what ran, and how often, can be counted."""
+    """An entrypoint that appends one line to a file: what ran, and how often, can be counted."""
     command = f"echo {shlex.quote(line)} >> {shlex.quote(str(file))}"
     return f"{command}; {then}" if then else command
 
@@ -55,7 +55,7 @@ def appends(line: str, file: Path, then: str = "") -> str:
 def wait_for(
     client: JobSubmissionClient, job_id: str, *wanted: str, timeout: float = 90
 ) -> JobDetails:
-    """Until the job is in one of the wanted states; by default, ended."""
+    """Waits until the job is in one of the wanted states; by default, ended."""
     states = set(wanted) or ENDED
 
     def look() -> JobDetails | None:
@@ -70,13 +70,13 @@ def wait_for(
 
 
 class Ended(BaseException):
-    """Not an Exception: waiting on for another state would be in vain."""
+    """Not an Exception: waiting for another state would be in vain."""
 
 
 def wait_for_all(
     client: JobSubmissionClient, ids: list[str], timeout: float = 180
 ) -> dict[str, JobDetails]:
-    """Until all have ended, asked by one list call at a time."""
+    """Waits until all have ended, with one list call at a time."""
     wanted = set(ids)
 
     def look() -> dict[str, JobDetails] | None:

@@ -1,4 +1,4 @@
-"""A control plane that grants places as a test says, without a network."""
+"""A control plane that grants placements as a test says, without a network."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ray_multicluster_scheduler.errors import ControlPlaneError
 
 
 class MadeUpPlane:
-    """Grants in order what `grants` says: a cluster, or None for "wait"."""
+    """Grants `grants` in order: a cluster, or None for "wait"."""
 
     def __init__(self) -> None:
         self.grants: deque[str | None] = deque()

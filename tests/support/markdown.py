@@ -1,4 +1,4 @@
-"""What a reader of our Markdown sees: headings with their anchors, links, blocks of code."""
+"""Our Markdown as a reader sees it: headings with their anchors, links, blocks of code."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .plane import REPOSITORY
 # Built, installed or fetched: not ours.
 _FOREIGN = {"target", ".venv", "node_modules", ".git"}
 
-# Where a path of ours begins.
+# The first folders of our paths.
 _FOLDERS = ("crates/", "tests/", "docs/", "python/", "console/", "deploy/", "examples/", "scripts/")
 
-# What a page that names a path may leave out, and what looks like a path of ours.
+# Prefixes that a page may leave out of a path, and the form of our paths.
 _ROOTS = ("", "crates", "python/ray_multicluster_scheduler")
 _PATH = re.compile(r"(?:[\w.-]+/)*[\w-]+(?:\.(?:rs|py|md|toml|ya?ml|tsx?|sql)|/)")
 
@@ -32,7 +32,7 @@ def pages() -> list[Path]:
 
 
 def anchors(text: str) -> set[str]:
-    """What `#…` may be, as GitHub makes it from the headings."""
+    """The valid `#…` anchors, as GitHub makes them from the headings."""
     seen: dict[str, int] = {}
     for line in _prose(text):
         if heading := re.match(r"#{1,6} +(.+?) *#*$", line):
@@ -60,7 +60,7 @@ def code_blocks(text: str) -> list[tuple[str, str]]:
 
 
 def with_code(text: str, blocks: list[tuple[str, str]]) -> str:
-    """The page with these blocks in the places of its own."""
+    """The page with these blocks in place of its own."""
     lines: list[str] = []
     new = iter(blocks)
     for fence, line, is_fence in _lines(text):
@@ -73,8 +73,8 @@ def with_code(text: str, blocks: list[tuple[str, str]]) -> str:
 
 
 def code_lines(text: str) -> list[tuple[int, str, str]]:
-    """(number, language, line) of what is in fenced blocks; a line that goes on with a backslash
-    is one. What was generated is left out: the program wrote it."""
+    """(number, language, line) of fenced blocks; a line continued with a backslash counts as one.
+    Generated blocks are left out: the program wrote them."""
     found: list[tuple[int, str, str]] = []
     language, goes_on, is_generated = "", False, False
     for number, (fence, line, is_fence) in enumerate(_lines(text), start=1):
@@ -105,12 +105,12 @@ def named(text: str) -> list[str]:
 
 
 def missing(text: str) -> list[str]:
-    """The files and tests that a page names as `path` or `path::name`, and that are not there."""
+    """The files and tests that a page names as `path` or `path::name`, and that do not exist."""
     return [code for code in inline_code(text) if not _is_there(code)]
 
 
 def missing_paths(page: Path) -> list[str]:
-    """The paths that a page names in backquotes and that are not there: from the root, below
+    """The paths that a page names in backquotes and that do not exist: from the root, below
     `crates/` or the SDK, or anywhere in the page's own room."""
     return [code for code in inline_code(page.read_text()) if _is_missing(page, code)]
 
@@ -124,7 +124,7 @@ def _is_missing(page: Path, code: str) -> bool:
 
 
 def _room(page: Path) -> str:
-    """`crates/core` of `crates/core/README.md`; a page at the root has all of the repository."""
+    """`crates/core` for `crates/core/README.md`; for a page at the root, the whole repository."""
     parts = page.relative_to(REPOSITORY).parts[:-1]
     return "/".join(parts[: 2 if parts[:1] == ("crates",) else 1])
 
@@ -155,7 +155,7 @@ def _defines(path: Path, name: str) -> bool:
 
 
 def broken_link(page: Path, target: str) -> str | None:
-    """What is wrong with a link of `page`; None if nothing, or if it leads out of here."""
+    """The problem with a link of `page`; None if there is none, or if it is external."""
     if re.match(r"[a-z][a-z+.-]*:", target):
         return None
     path, _, anchor = target.partition("#")

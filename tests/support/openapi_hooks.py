@@ -1,4 +1,4 @@
-"""What schemathesis, in a process of its own, has to know about us: see test_openapi_fuzz.py."""
+"""Our hooks for schemathesis, which runs in its own process: see test_openapi_fuzz.py."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import schemathesis
 from requests import Response
 from schemathesis import Case, CheckContext, GenerationMode, HookContext
 
-# Nobody listens on the port for "discard".
+# No server listens on the port for "discard".
 NOBODY = "127.0.0.1:9"
 KNOWN = {"id": "known-job", "name": "mac"}
 
 
 @schemathesis.hook
 def before_call(context: HookContext, case: Case, kwargs: dict[str, Any]) -> None:
-    """Nobody is called but 127.0.0.1, nothing waits long, and half of the names are known."""
+    """Only 127.0.0.1 is contacted, no request waits long, and half of the names are known."""
     if case.operation.path.startswith("/v1/clusters") and isinstance(case.body, dict):
         for key, address in ("dashboard", f"http://{NOBODY}"), ("head_address", NOBODY):
             if isinstance(case.body.get(key), str):
@@ -32,7 +32,7 @@ def before_call(context: HookContext, case: Case, kwargs: dict[str, Any]) -> Non
 
 
 def whole(value: Any) -> Any:
-    """To JSON Schema, and to nobody else, 7.0 is an integer."""
+    """For JSON Schema, unlike for others, 7.0 is an integer."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):
@@ -44,7 +44,7 @@ def whole(value: Any) -> Any:
 def what_fits_the_document_is_understood(
     ctx: CheckContext, response: Response, case: Case
 ) -> bool | None:
-    """It may be refused, but not as something that nobody can read."""
+    """It may be refused, but not as unreadable."""
     if is_positive(case) and response.status_code == 400:
         assert response.json()["code"] not in {"bad_json", "bad_body", "bad_query", "bad_id"}, (
             f"fits the document, yet is answered {response.text}"

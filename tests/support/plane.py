@@ -22,7 +22,7 @@ from .pool import Pool
 from .ray_cluster import clean_environment
 from .waiting import PATIENCE, wait_until
 
-# Those that were started in this process, for the report of a test that fails.
+# The planes started in this process, for the report of a failed test.
 RUNNING: list[Plane] = []
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -41,7 +41,7 @@ def binary() -> Path:
 
 @functools.cache
 def _linked(path: Path) -> Path:
-    """A link of this process's own: a build meanwhile, such as that of test_wheels.py in another
+    """A link of this process's own: a concurrent build, such as that of test_wheels.py in another
     worker, replaces the file itself.
     """
     own = path.parent / "in-tests" / str(os.getpid()) / path.name
@@ -59,7 +59,7 @@ class Plane:
         self.directory = directory
         self.directory.mkdir(exist_ok=True)
         self.pool = pool
-        # A folder of its own: the plane watches the folder, and need not hear of log lines.
+        # A folder of its own: the plane watches the folder, and log lines must not trigger it.
         self.config = directory / "config" / "cluster.yaml"
         self.config.parent.mkdir()
         self.state = directory / "state"
@@ -70,7 +70,7 @@ class Plane:
         for entry in pool.clusters:
             entry.setdefault("plane_address", self.address)
         self._env = env or {}
-        #: What it is started with, such as `nsenter`.
+        #: The command that starts it, such as `nsenter`.
         self.prefix: list[str] = []
         self._process: subprocess.Popen[str] | None = None
         self._stdout: list[str] = []
@@ -86,7 +86,7 @@ class Plane:
         return self._process.pid
 
     def start(self, timeout: float = 30.0) -> Plane:
-        """Returns when the one ready line was printed, which names the address."""
+        """Returns when the one ready line was printed, which has the address."""
         assert self._process is None, "the control plane runs already"
         self.pool.write(self.config)
         home = self.directory / "home"
@@ -102,7 +102,7 @@ class Plane:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                # An interrupt at the keyboard is for pytest, which then stops the plane.
+                # Ctrl-C is for pytest, which then stops the plane.
                 start_new_session=True,
             )
         self._process = process
@@ -117,7 +117,7 @@ class Plane:
         return self
 
     def wait_healthy(self, *names: str, timeout: float = 60.0) -> None:
-        """Until these clusters (default: all) can take work."""
+        """Waits until these clusters (default: all) accept work."""
         wanted = set(names) or {entry["name"] for entry in self.pool.clusters}
         wait_until(
             lambda: wanted <= {c["name"] for c in self.clusters() if is_healthy(c)},
@@ -126,7 +126,7 @@ class Plane:
         )
 
     def stop(self, timeout: float = 20.0) -> int:
-        """SIGTERM; gives the exit code."""
+        """SIGTERM; returns the exit code."""
         assert self._process is not None, "the control plane was not started"
         self._process.send_signal(signal.SIGTERM)
         code = self._process.wait(timeout * PATIENCE)
@@ -134,7 +134,7 @@ class Plane:
         return code
 
     def has_ended(self) -> bool:
-        """By itself, or because it was killed."""
+        """Whether it has exited, or was killed."""
         return self._process is None or self._process.poll() is not None
 
     def kill(self) -> None:
@@ -150,7 +150,7 @@ class Plane:
         self.start()
 
     def close(self) -> None:
-        """However it stands, it ends, and if need be by force."""
+        """Ends it in any state, by force if necessary."""
         if self._process is not None:
             try:
                 self.stop()
@@ -186,7 +186,7 @@ class Plane:
         return self.get(f"/v1/jobs/{job_id}")
 
     def _read(self, process: subprocess.Popen[str], spoke: threading.Event) -> None:
-        """To the end, past the ready line: a pipe that fills up would block the plane."""
+        """To the end, past the ready line: a full pipe would block the plane."""
         assert process.stdout is not None
         with contextlib.suppress(ValueError):
             for line in process.stdout:
@@ -198,7 +198,7 @@ class Plane:
 
 
 def lonely(directory: Path, env: dict[str, str] | None = None, **settings: Any) -> Plane:
-    """A control plane whose one cluster is not there: whatever is submitted waits."""
+    """A control plane whose only cluster does not exist: submitted work waits."""
     pool = Pool([], settings)
     pool.clusters = [
         {"name": "away", "head_address": "127.0.0.1:1", "dashboard": "http://127.0.0.1:1"}
@@ -206,7 +206,7 @@ def lonely(directory: Path, env: dict[str, str] | None = None, **settings: Any) 
     return Plane(directory / "plane", pool, env)
 
 
-# Makes planes of a test's own: see `make_plane` in conftest.
+# Creates planes for one test: see `make_plane` in conftest.
 MakePlane = Callable[..., Plane]
 
 

@@ -10,12 +10,12 @@ import yaml
 
 from .ray_cluster import RayCluster
 
-# The homes of the design's clusters. They do not exist on the test machine and need not:
-# translation is about texts.
+# The homes of the design's clusters. They need not exist on the test machine: translation works on
+# text.
 HOMES = {"centos": "/home/zorro/", "mac": "/Users/zorro/"}
 
-# There is no conda here, so what runs gets variables only; test_placement reads conda back from
-# jobs that Ray refuses to start.
+# There is no conda here, so jobs get variables only; test_placement reads conda back from jobs that
+# Ray refuses to start.
 STAND_INS: dict[str, dict[str, Any]] = {
     "centos": {
         "prefer": False,
@@ -31,7 +31,7 @@ STAND_INS: dict[str, dict[str, Any]] = {
     },
 }
 
-# Fast where the defaults are made for production, so that a test takes seconds.
+# Faster than the production defaults, so that a test takes seconds.
 SCHEDULER: dict[str, Any] = {
     "submission_interval": "0s",
     "poll_interval": "1s",
@@ -46,7 +46,7 @@ SCHEDULER: dict[str, Any] = {
 
 
 class Pool:
-    """What goes into cluster.yaml; `clusters` and `scheduler` are free to be changed."""
+    """The content of cluster.yaml; tests may change `clusters` and `scheduler`."""
 
     def __init__(self, clusters: list[RayCluster], scheduler: dict[str, Any] | None = None):
         self.clusters = [

@@ -10,7 +10,7 @@ _singles: list[int] = []
 
 
 def a_block() -> ports.Block:
-    """Consecutive ports that are free and that no other test run or sandbox will take."""
+    """Consecutive free ports that no other test run or sandbox will take."""
     _held.append(ports.claim())
     return _held[-1]
 

@@ -1,6 +1,6 @@
-"""Processes by pid, found in /proc: nothing here can hit a process of somebody else.
+"""Processes by pid, found in /proc: nothing here can affect processes of others.
 
-A cluster's processes, and those of a user, are known by the directory they were started for.
+The processes of a cluster or a user are identified by the directory they were started for.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ def remote_ports(pid: int) -> set[int]:
 
 
 def belonging_to(directory: Path) -> list[int]:
-    """Everything that was started for `directory`, and everything that those started.
+    """Every process that was started for `directory`, and their descendants.
 
-    Ray's workers overwrite their command line, so it is not enough to look there: the environment
-    they were started with and their log files tell too.
+    Ray's workers overwrite their command line, so that alone is not enough: the environment they
+    were started with and their log files are checked too.
     """
     seen = processes.everything()
     mine = processes.self_and_ancestors(seen)
@@ -75,7 +75,7 @@ def send(pids: Iterable[int], number: signal.Signals) -> None:
 
 
 def kill_all_of(directory: Path, timeout: float = 30.0) -> None:
-    """SIGKILL, again and again until nothing is left: a process may start another meanwhile."""
+    """SIGKILL, repeated until none is left: a process may start another meanwhile."""
     deadline = time.monotonic() + timeout
     while pids := belonging_to(directory):
         if time.monotonic() > deadline:
@@ -89,7 +89,7 @@ def _mentions(pid: int, needle: str) -> bool:
     if needle in _read(pid, "cmdline") or needle in _read(pid, "environ"):
         return True
     with contextlib.suppress(OSError):
-        # Standard output and standard error: where Ray's workers log to.
+        # Standard output and standard error: the log files of Ray's workers.
         return any(
             os.readlink(processes.PROC / str(pid) / "fd" / n).startswith(needle) for n in "12"
         )

@@ -1,4 +1,4 @@
-"""Programs of users, each in a process of its own: what they do to Ray stays with them."""
+"""Programs of users, each in its own process, so that changes to Ray stay there."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def start(
 def run(
     name: str, plane: Plane, home: Path, *arguments: object, timeout: float = 120, **env: str
 ) -> str:
-    """The same to its end; what it printed."""
+    """The same to its end; returns its output."""
     program = start(name, plane, home, *arguments, **env)
     try:
         output, _ = program.communicate(timeout=timeout * PATIENCE)

@@ -1,4 +1,4 @@
-"""Which metrics and labels an expression asks for. A sieve, not a parser: promtool is that."""
+"""The metrics and labels in an expression. A rough check: promtool is the parser."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from .plane import REPOSITORY
 
-# Prometheus's own, of every target.
+# Prometheus's own labels, of every target.
 TARGET = {"job", "instance"}
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')

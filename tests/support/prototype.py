@@ -1,6 +1,6 @@
 """The earlier prototype's public surface, as a table: what drop-in users call, and what they get.
 
-Parameters stand as in a signature. `None`: any.
+Parameters are written as in a signature. `None`: any.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WAIT = "submission_ids, check_interval=5, timeout=None"
 CONTEXT = [("get_current_cluster_context", ""), ("set_current_cluster_context", "cluster_name")]
 BREAKER = "failure_threshold=5, recovery_timeout=60.0"
 
-#: Where, what, and with which parameters.
+#: Module, name, parameters.
 CALLS = [
     (API, "initialize_scheduler", "lifecycle_manager"),
     (API, "initialize_actor_scheduler", "lifecycle_manager"),
@@ -78,7 +78,7 @@ CALLS = [
     (f"{PACKAGE}.main", "shutdown_scheduler", ""),
 ]
 
-#: Where, of which class, what, and with which parameters.
+#: Module, class, method, parameters.
 METHODS = [
     (
         f"{API}.unified_scheduler",
@@ -108,7 +108,7 @@ METHODS = [
     ),
 ]
 
-#: Which record, and its fields in order.
+#: Each record, and its fields in order.
 RECORDS = [
     (
         f"{COMMON}.model",
@@ -154,7 +154,7 @@ NAMES = [
     (f"{PACKAGE}.control_plane.config", "DEFAULT_CONFIG"),
 ]
 
-#: Every module that is there.
+#: Every existing module.
 MODULES = sorted({row[0] for row in [*CALLS, *METHODS, *RECORDS, *NAMES]} - {PACKAGE})
 
 CLUSTER = {
@@ -169,8 +169,8 @@ CLUSTER = {
 STATUS = {"centos": {"metadata": "ClusterMetadata", "snapshot": "ResourceSnapshot"}}
 QUEUE = {"queue_size": "int", "queue_max_size": "int", "is_empty": "bool", "is_full": "bool"}
 
-#: What a call gives, over a pool with one cluster `centos` that does not answer and a job `kept`
-#: that waits: a type by its name, a list by its first item, a dict by its keys.
+#: The result of a call, over a pool with one cluster `centos` that does not answer and a queued job
+#: `kept`: a type by its name, a list by its first item, a dict by its keys.
 RESULTS = [
     ("UnifiedScheduler().initialize_environment()", "Scheduler"),
     ("UnifiedScheduler().list_clusters()", ["str"]),

@@ -1,4 +1,4 @@
-"""Plain sockets, for what no HTTP library would ever send."""
+"""Plain sockets, for requests that no HTTP library would ever send."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ def connect(port: int, timeout: float = 20) -> socket.socket:
 
 
 def exchange(port: int, data: bytes, timeout: float = 20, end: bool = False) -> bytes:
-    """Sends this and reads until the other side closes. `end`: says that no more will follow."""
+    """Sends this and reads until the other side closes. `end`: signals that no more follows."""
     with connect(port, timeout) as connection:
-        with contextlib.suppress(OSError):  # it hung up on us already
+        with contextlib.suppress(OSError):  # The other side has closed already.
             connection.sendall(data)
             if end:
                 connection.shutdown(socket.SHUT_WR)
@@ -30,7 +30,7 @@ def read_all(connection: socket.socket) -> bytes:
 
 
 def status(answer: bytes) -> int | None:
-    """The status code of an answer; None where the connection was just closed."""
+    """The status code of an answer; None if the connection was just closed."""
     head = answer.split(b" ", 2)
     return int(head[1]) if len(head) > 2 and head[0].startswith(b"HTTP/") else None
 

@@ -23,7 +23,7 @@ from .waiting import wait_until
 
 BIN = Path(sys.executable).parent
 
-# `ray`, for a second node: without a machine's own address (see below) it would refuse one.
+# `ray`, for a second node: without an address of the machine (see below) it would refuse one.
 JOIN = """
 from ray._private import ray_constants, services
 from ray.scripts.scripts import main
@@ -36,7 +36,7 @@ ROOT_PREFIX = "rmc-e2e-"
 
 
 def clean_environment(home: Path) -> dict[str, str]:
-    """The environment for Ray and its command line: nothing of the caller's own Ray setup."""
+    """The environment for Ray and its command line, without the caller's own Ray setup."""
     proxies = {k: v for k, v in os.environ.items() if k.lower().endswith("_proxy")}
     return {
         **cluster.clean_environment(home, BIN),
@@ -94,7 +94,7 @@ class RayCluster:
         try:
             self._start()
         except AssertionError:
-            # Ray gives its own processes a fixed time to come up; a busy machine needs longer.
+            # Ray gives its own processes a fixed time to start; a busy machine needs longer.
             self._clear()
             self._start()
         return self
@@ -104,7 +104,7 @@ class RayCluster:
         taken = [port for port in self._block.ports if not is_free(port)]
         assert not taken, f"ports of Ray cluster {self.name} are in use: {taken}"
         options = {"resources": json.dumps(self.resources)}
-        # A directory per start: nothing of the last one is taken for this one's.
+        # A directory per start: files of an earlier start are not mistaken for new ones.
         options["temp_dir"] = str(self.directory / str(self._incarnation))
         self._ray(str(BIN / "ray"), *self.at.start_head(**options))
         wait_until(self.is_usable, f"Ray cluster {self.name} takes jobs", timeout=120)
@@ -119,7 +119,7 @@ class RayCluster:
         env = self.at.environment(BIN / "ray", self.home)
         log = self.directory / "start.log"
         with log.open("ab") as out:
-            # Its own session: an interrupt at the keyboard is for pytest, which then cleans up.
+            # Its own session: Ctrl-C is for pytest, which then cleans up.
             done = subprocess.run(
                 [*self.launcher(), *command],
                 env={**env, **clean_environment(self.home), **self.env},
@@ -136,7 +136,7 @@ class RayCluster:
             raise AssertionError(f"ray start for {self.name} gave {done.returncode}:\n{text}")
 
     def launcher(self) -> list[str]:
-        """What starts it, if not we ourselves."""
+        """The command that starts it, if it is not started directly."""
         return []
 
     def is_usable(self) -> bool:
@@ -147,7 +147,7 @@ class RayCluster:
         processes.kill_all_of(self.directory)
 
     def restart(self) -> None:
-        """A new head on the same ports, that knows nothing of the old one's jobs."""
+        """A new head on the same ports, without the old one's jobs."""
         self._clear()
         self.start()
 
@@ -159,14 +159,14 @@ class RayCluster:
         )
 
     def freeze(self) -> None:
-        """It hangs: connections are taken by the kernel, and nobody ever answers."""
+        """It hangs: the kernel accepts connections, but there is never an answer."""
         processes.send(self.pids, signal.SIGSTOP)
 
     def thaw(self) -> None:
         processes.send(self.pids, signal.SIGCONT)
 
     def ensure_usable(self) -> None:
-        """For after a test that broke it on purpose."""
+        """For use after a test that broke it on purpose."""
         self.thaw()
         try:
             wait_until(self.is_usable, f"{self.name} is usable", timeout=10)
@@ -174,7 +174,7 @@ class RayCluster:
             self.restart()
 
     def stop_all_jobs(self) -> None:
-        """For after a test that failed half way: the next one finds an idle cluster."""
+        """For use after a test that failed halfway: the next one finds an idle cluster."""
         for job in self.get("/api/jobs/"):
             if job["submission_id"] and job["status"] in {"PENDING", "RUNNING"}:
                 url = f"{self.dashboard}/api/jobs/{job['submission_id']}/stop"
@@ -190,7 +190,7 @@ class RayCluster:
         return answer.json()
 
     def job(self, submission_id: str) -> dict[str, Any] | None:
-        """What Ray itself says about a job; None if it does not know it."""
+        """Ray's own view of a job; None if it does not know it."""
         answer = requests.get(f"{self.dashboard}/api/jobs/{submission_id}", timeout=20)
         if answer.status_code == 404:
             return None
@@ -205,7 +205,7 @@ Clusters = dict[str, RayCluster]
 
 
 def where(clusters: Clusters, submission_id: str) -> list[str]:
-    """On which clusters there is such a job, as they themselves say."""
+    """The clusters that have such a job, as they themselves report."""
     return [name for name, cluster in clusters.items() if cluster.job(submission_id)]
 
 

@@ -1,6 +1,6 @@
-"""A program that is connected to Ray clusters, and does what a test asks of it.
+"""A program that is connected to Ray clusters, and carries out calls of a test.
 
-What it does to `ray` stays in its process, and its connections serve a whole file of tests.
+Its changes to `ray` stay in its process, and its connections serve a whole file of tests.
 The program's side is support/asked.py.
 """
 
@@ -32,7 +32,7 @@ class RayProgram:
         env = {
             **clean_environment(home),
             "PYTHONPATH": f"{REPOSITORY / 'python'}:{REPOSITORY / 'tests'}",
-            # As the clusters have it, and so their jobs: 127.0.0.1 is meant as it stands.
+            # As on the clusters, and so in their jobs: 127.0.0.1 is used as it is.
             "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
             "CLUSTERS": json.dumps({name: facts(one) for name, one in clusters.items()}),
         }
@@ -98,7 +98,7 @@ class RayProgram:
 
 
 def facts(cluster: RayCluster) -> dict[str, str]:
-    """What the control plane would tell about a cluster."""
+    """The facts that the control plane would report about a cluster."""
     version = cluster.get("/api/version")
     return {
         "head_address": cluster.head_address,

@@ -1,8 +1,7 @@
-"""A Ray cluster that is really small: its head lives in a memory cgroup, as in a container.
+"""A really small Ray cluster: its head lives in a memory cgroup, as in a container.
 
-What overloads it kills its own processes and never the machine. Ray inside sees the container's
-memory, as it does under Kubernetes: that is what it reports, and where its own monitor begins to
-kill.
+Overload kills its own processes and never the machine. Ray inside sees the container's memory, as
+under Kubernetes: Ray reports that memory, and its own monitor begins to kill by it.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from .waiting import wait_until
 
 CGROUPS = Path("/sys/fs/cgroup")
 CONTROLLER = CGROUPS / "memory"
-# Its part of the processors while others compile: that of eight processes.
+# Its share of the processors while others compile: that of eight processes.
 SHARES = 8 * 1024
 
 
 def is_possible() -> bool:
-    """Cgroup v1, and we may make one."""
+    """Cgroup v1, and we may create one."""
     return (
         os.geteuid() == 0
         and (CONTROLLER / "memory.limit_in_bytes").exists()
@@ -50,7 +49,7 @@ class SmallHead(RayCluster):
         (self._processors / "cpu.shares").write_text(str(SHARES))
 
     def launcher(self) -> list[str]:
-        """In a mount namespace where the group is all there is."""
+        """In a mount namespace that contains only this group."""
         script = (
             f"echo $$ > {self._processors}/cgroup.procs"
             f" && mount --bind {self._group} {CONTROLLER}"
@@ -64,12 +63,12 @@ class SmallHead(RayCluster):
         return int((self._group / "memory.max_usage_in_bytes").read_text())
 
     def kills(self) -> int:
-        """How many of its processes the kernel killed for want of memory."""
+        """How many of its processes the kernel killed for lack of memory."""
         lines = (self._group / "memory.oom_control").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
 
     def is_alive(self) -> bool:
-        """All that makes a head a head runs; its dashboard may yet be too busy to answer."""
+        """All processes of a head run; its dashboard may still be too busy to answer."""
         lines = [processes.command_line(pid) for pid in self.pids]
         parts = ("gcs_server", "raylet/raylet", "dashboard/dashboard.py")
         return all(any(part in line for line in lines) for part in parts)
@@ -77,5 +76,5 @@ class SmallHead(RayCluster):
     def remove(self) -> None:
         super().remove()
         for group in (self._group, self._processors):
-            # The last process is dead, and perhaps not yet gone.
+            # The last process is dead, but may not be gone yet.
             wait_until(lambda group=group: is_removed(group), f"{group} is empty", timeout=10)

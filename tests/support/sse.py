@@ -14,14 +14,14 @@ from .waiting import wait_until
 
 
 class EventStream:
-    """`with EventStream(url) as events:` everything that was sent since, in `events.seen`."""
+    """`with EventStream(url) as events:` all events sent since, in `events.seen`."""
 
     def __init__(self, url: str, headers: dict[str, str] | None = None) -> None:
         self.seen: list[dict[str, Any]] = []
         parts = urlsplit(url)
         self._connection = http.client.HTTPConnection(parts.netloc, timeout=120)
         self._connection.connect()
-        # Kept, for an answer without a length takes the connection over.
+        # Kept, because an answer without a length takes over the connection.
         self._socket = self._connection.sock
         self._connection.request("GET", f"{parts.path}?{parts.query}", headers=headers or {})
         self._answer = self._connection.getresponse()
@@ -34,7 +34,7 @@ class EventStream:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Ends the read that is under way; a mere close would wait for it.
+        # Ends the read that is under way; a plain close would wait for it.
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._thread.join(10)

@@ -1,4 +1,4 @@
-"""Tokens of a control plane, made as its operator makes them."""
+"""Tokens of a control plane, created as its operator creates them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .waiting import wait_until
 
 
 def create(plane: Plane, owner: str, role: str, *more: str) -> str:
-    """The token. It is in force when this returns; the first closes the door."""
+    """The token. It is in force when this returns; the first one ends open access."""
     command = [str(binary()), "token", "create", "--owner", owner, "--role", role, *more]
     made = subprocess.run(
         [*command, "--state-dir", str(plane.state)], check=True, capture_output=True, text=True
@@ -22,7 +22,7 @@ def create(plane: Plane, owner: str, role: str, *more: str) -> str:
 
 
 def revoke_all(plane: Plane) -> None:
-    """Nobody is let in any more, within a second or so."""
+    """All access ends within a second or so."""
     (plane.state / "tokens.json").unlink()
 
 

@@ -1,4 +1,4 @@
-"""Whether a command line is one that our program, or `ray job`, takes: the program says so."""
+"""Whether our program, or `ray job`, accepts a command line: the program itself decides."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .plane import binary
 
 PROGRAM = "ray-multicluster"
 
-# Nobody listens there: what would ask a control plane only finds that there is none.
+# No server listens there: commands only find that there is no control plane.
 _CLOSED = "http://127.0.0.1:9"
-# These work on this machine, so that they are only asked for help about what they were given.
+# These work on this machine, so they are only asked for help with the same arguments.
 _LOCAL = ("serve", "sandbox", "config")
-# What is wrong with half a command, such as a name in a sentence.
+# Errors of an incomplete command, such as a name in a sentence.
 _INCOMPLETE = re.compile(
     r"required arguments|requires a subcommand|a value is required for"
     r"|Missing argument|requires an argument"
@@ -28,12 +28,12 @@ _INCOMPLETE = re.compile(
 
 def mistakes(line: str, *, whole: bool = False) -> list[str]:
     """Why `ray-multicluster COMMAND …` is refused before it does anything. A command in a sentence
-    may leave something out, a `whole` one may not."""
+    may be incomplete, a `whole` one may not."""
     words = _until_dots(shlex.split(line, comments=True)[1:])
     whole = whole and "…" not in line
     if any(word.startswith("--address") for word in words):
         words = shlex.split(re.sub(r"(--address)[= ]\S+", rf"\1={_CLOSED}", shlex.join(words)))
-    # A token's file with a name of its own would be written.
+    # A token file with a given name would be written.
     if words and (words[0] in _LOCAL or (words[0] == "token" and "/" in shlex.join(words))):
         words.append("--help")
     said = _said(tuple(words))
@@ -43,7 +43,7 @@ def mistakes(line: str, *, whole: bool = False) -> list[str]:
 
 
 def ray_job_mistakes(line: str, *, whole: bool = False) -> list[str]:
-    """The same of `ray job COMMAND …`, by Ray's own parser, which here does nothing else."""
+    """The same for `ray job COMMAND …`, by Ray's own parser, which does nothing else here."""
     import click
     from ray.dashboard.modules.job.cli import job_cli_group
 
@@ -62,8 +62,8 @@ def ray_job_mistakes(line: str, *, whole: bool = False) -> list[str]:
 
 
 def in_blocks(text: str, program: str) -> Iterator[tuple[int, str, bool]]:
-    """(line number, command, whether it is whole) of each call of a program in the fenced blocks
-    of a page: what a shell is given, and wherever else it is named with one of its commands."""
+    """(line number, command, whether it is whole) of each call of a program in the fenced blocks of
+    a page: in shell blocks, and wherever else it is named with one of its commands."""
     start = program.split()
     for number, language, line in markdown.code_lines(text):
         code, _, comment = re.sub(r"\$\{?\w+\}?", "x", line).partition(" #")
@@ -83,7 +83,7 @@ def _is_no_operator(word: str) -> bool:
 
 
 def _words(line: str) -> list[str]:
-    """As a shell takes them apart."""
+    """Split as by a shell."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     lexer.commenters = ""
@@ -110,7 +110,7 @@ def _commands(program: str) -> frozenset[str]:
 
 @functools.cache
 def _said(words: tuple[str, ...]) -> str:
-    """What our program objects to; nothing if it only lacks a control plane, a file or Ray."""
+    """Our program's objection; empty if it only lacks a control plane, a file or Ray."""
     answer = _run(*words)
     is_usage = answer.returncode == 2 and re.search("--help|unexpected argument", answer.stderr)
     return answer.stderr.partition("\n\n")[0].strip() if is_usage else ""

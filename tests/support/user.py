@@ -1,4 +1,4 @@
-"""A user with a home of their own, whose programs share control planes in the background."""
+"""A user with their own home, whose programs share control planes in the background."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from . import ports, processes
 from .plane import REPOSITORY, binary
 
-#: A pool whose clusters never answer: what is submitted stays queued.
+#: A pool whose clusters never answer: submitted jobs stay queued.
 NOBODY = """\
 clusters:
   - name: {name}
@@ -22,7 +22,7 @@ clusters:
 
 
 class User:
-    """`environment` is what their programs run with."""
+    """`environment` is the environment of their programs."""
 
     def __init__(self, directory: Path):
         self.home = directory / "home"
@@ -37,7 +37,7 @@ class User:
             "HOME": str(self.home),
             "PYTHONPATH": str(REPOSITORY / "python"),
             "RAY_MULTICLUSTER_BIN": str(binary()),
-            # Should a test forget one, it does not stay for long.
+            # If a test forgets one, it exits soon.
             "RAY_MULTICLUSTER_EXIT_WHEN_IDLE": "2m",
         }
 
@@ -49,7 +49,7 @@ class User:
         return file
 
     def program(self, code: str, *arguments: object) -> subprocess.Popen[str]:
-        """A Python program of theirs, in a terminal session of its own."""
+        """A Python program of theirs, in its own terminal session."""
         return subprocess.Popen(
             [sys.executable, "-c", code, *map(str, arguments)],
             env=self.environment,
@@ -62,7 +62,7 @@ class User:
         )
 
     def serve(self, file: Path) -> str:
-        """They run a control plane by hand; gives its address."""
+        """Runs a control plane by hand; returns its address."""
         served = subprocess.Popen(
             [binary(), "serve", "--config", file, "--listen", "127.0.0.1:0"],
             env=self.environment,
@@ -89,9 +89,9 @@ class User:
         return Path(words[words.index("--state-dir") + 1])
 
     def notice(self, pid: int) -> dict[str, object]:
-        """What one says about itself."""
+        """The notice of one."""
         return json.loads((self.state(pid) / "plane.json").read_text())
 
     def leave(self) -> None:
-        """Everything of theirs ends."""
+        """Ends all their processes."""
         processes.kill_all_of(self.home)

@@ -8,7 +8,7 @@ from typing import Callable, TypeVar
 
 T = TypeVar("T")
 
-# Machines that build something else at the same time are slow; one knob for all deadlines.
+# Machines with other load are slow; one factor for all deadlines.
 PATIENCE = float(os.environ.get("E2E_PATIENCE", "1"))
 
 
@@ -18,7 +18,7 @@ def wait_until(
     timeout: float = 60.0,
     every: float = 0.2,
 ) -> T:
-    """Calls `probe` until it gives something true, and returns that.
+    """Calls `probe` until it returns something true, and returns that.
 
     An exception of `probe` counts as "not yet"; the last one, or the last value, is part of the
     failure, because "timed out" alone explains nothing.
@@ -40,7 +40,7 @@ def wait_until(
 
 
 def holds_for(probe: Callable[[], bool], seconds: float, what: str, every: float = 0.2) -> None:
-    """Asserts that `probe` stays true for that long: for what must *not* happen."""
+    """Asserts that `probe` stays true for that long: for events that must *not* happen."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         assert probe(), f"did not hold for {seconds} s: {what}"

@@ -1,5 +1,5 @@
-// The wire types: those of the OpenAPI document, with short names for parts of them, and what the
-// document does not describe.
+// The wire types: those of the OpenAPI document, with short names for parts of them, and types that
+// the document does not describe.
 
 import type { Attempt, Breaker, ClusterHistory, ClusterVerdict, Job } from './schema';
 
@@ -28,7 +28,7 @@ export const KINDS: Kind[] = ['job', 'task', 'actor'];
 export type Moment = number;
 /** `CPU`, `GPU`, `memory` in bytes, and custom resources. */
 export type Resources = Job['demand'];
-/** `null` where nothing was known. */
+/** `null` where the value is unknown. */
 export type Series = ClusterHistory['cpu'];
 
 export interface Page<T> {

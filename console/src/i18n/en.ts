@@ -2,7 +2,7 @@
 
 import type { Circuit, Kind, Outcome, Reason, State } from '../api/types';
 
-/** Words of the control plane that need a label; the compiler finds the one that lacks it. */
+/** Words of the control plane that need a label; the compiler reports a missing one. */
 type Labels =
   | `state.${State | 'stopping'}`
   | `kind.${Kind}`
@@ -234,7 +234,7 @@ export const en = {
   'kind.task': 'Task',
   'kind.actor': 'Actor',
 
-  // Clusters: how they are, what changed, why they were not chosen. Attempts: how they ended
+  // Clusters: conditions, changes, reasons. Attempts: outcomes
   'is.chosen': 'chosen',
   'is.eligible': 'eligible',
   'is.cordoned': 'cordoned',

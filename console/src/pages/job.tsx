@@ -187,7 +187,7 @@ function Decisions({ id }: { id: string }) {
   );
 }
 
-/** What the job's cluster is sent. */
+/** The job as it is sent to its cluster. */
 function ResolvedPanel({ job }: { job: JobDetail }) {
   return <Sent job={job} resolved={useOwn(job.id, resolvedOf).data.value} />;
 }

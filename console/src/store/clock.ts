@@ -7,7 +7,7 @@ import type { Cluster } from '../api/types';
 const TOLERANCE_MS = 2000;
 let ahead = 0;
 
-/** This very moment. */
+/** The current time. */
 export const current = (): number => Date.now() + ahead;
 
 /** Once a second. */

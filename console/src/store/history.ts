@@ -4,7 +4,7 @@ import type { ClusterHistory, History, Series } from '../api/types';
 
 const HOUR_S = 3600;
 
-/** The same with nothing known in front, so that every chart has the same width in time. */
+/** The same with unknown values in front, so that every chart covers the same time. */
 export function wholeHour(past: History): History {
   const step = past.step_seconds;
   const missing = Math.max(0, Math.round(HOUR_S / step) - past.moments.length);

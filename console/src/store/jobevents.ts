@@ -3,7 +3,7 @@
 import { get, segment } from '../api/client';
 import type { EventList, JobEvent } from '../api/types';
 
-/** What one request may ask for. */
+/** The most that one request may ask for. */
 const PAGE = 1000;
 /** Enough for a job with a thousand attempts. */
 const MOST_PAGES = 5;

@@ -11,7 +11,7 @@ export interface Filter {
   text: string;
 }
 
-/** Whether a job is wanted. Made once for many jobs. */
+/** Whether a job matches the filter. Created once for many jobs. */
 export function matching({ states, kind, cluster, tag, text }: Filter): (job: Job) => boolean {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   return (job) => {
@@ -26,8 +26,8 @@ export function matching({ states, kind, cluster, tag, text }: Filter): (job: Jo
 }
 
 /**
- * Takes a page into the list, which stays newest first. Jobs that were there are replaced.
- * Of jobs that were accepted in the same moment, those of a page `above` come first.
+ * Merges a page into the list, which stays newest first. Known jobs are replaced.
+ * Of jobs that were accepted at the same time, those of a page `above` come first.
  */
 export function merge(list: Job[], page: Job[], place: 'above' | 'below'): Job[] {
   const fresh = new Map(page.map((job) => [job.id, job]));
@@ -101,7 +101,7 @@ export function after(job: Job, event: JobEvent): Job {
   return next;
 }
 
-/** How many of each state. */
+/** The number of jobs in each state. */
 export function count(list: Job[]): Record<State, number> {
   const counts = Object.fromEntries(STATES.map((state) => [state, 0])) as Record<State, number>;
   for (const job of list) counts[job.state] += 1;

@@ -6,11 +6,11 @@ import type { Job, JobEvent, Page } from '../api/types';
 import { apply, merge, type Filter } from './joblist';
 import { batch, epoch, suspect } from './live';
 
-/** What one request may ask for. */
+/** The most that one request may ask for. */
 const PAGE = 1000;
 /**
  * Up to this many are loaded automatically; older ones on request, or when a filter needs them.
- * After as many new ones the list is loaded again: no event tells that a job was forgotten.
+ * After as many new ones the list is loaded again: there is no event for a forgotten job.
  */
 export const LOADED_BY_ITSELF = 20_000;
 const AT_MOST_EVERY_MS = 1000;
@@ -19,12 +19,12 @@ const AT_MOST_EVERY_MS = 1000;
 export const jobs = signal<Job[]>([]);
 export const loading = signal(false);
 export const error = signal<ApiError | undefined>(undefined);
-/** There are older ones, from here. */
+/** Where older jobs continue. */
 export const older = signal<string | undefined>(undefined);
 
 let wanted = false;
 let turn = 0;
-/** New ones since everything was loaded. */
+/** New jobs since everything was loaded. */
 let arrived = 0;
 let newestSoon: ReturnType<typeof setTimeout> | undefined;
 
@@ -50,7 +50,7 @@ export async function reload(): Promise<void> {
   arrived = 0;
   const seen = await loadPages(undefined, LOADED_BY_ITSELF);
   if (!seen) return;
-  // What was accepted after the first page left is not on it.
+  // Jobs accepted after the first page was sent are not on it.
   const newest = seen[0]?.submitted_at ?? Infinity;
   const there = new Set(seen.map((job) => job.id));
   jobs.value = jobs.peek().filter((job) => there.has(job.id) || job.submitted_at > newest);
@@ -60,7 +60,7 @@ export async function loadOlder(): Promise<void> {
   await loadPages(older.peek(), 5 * PAGE);
 }
 
-/** Page by page into the list. Gives them all, or nothing if it failed or was overtaken. */
+/** Page by page into the list. Returns all jobs, or nothing if it failed or was overtaken. */
 async function loadPages(from: string | undefined, most: number): Promise<Job[] | undefined> {
   const mine = ++turn;
   const loaded: Job[] = [];
@@ -85,7 +85,7 @@ async function loadPages(from: string | undefined, most: number): Promise<Job[] 
   }
 }
 
-/** Those that were accepted since: pages from the top, down to one that is known. */
+/** Jobs accepted since: pages from the top, down to a known job. */
 async function loadNewest(): Promise<void> {
   newestSoon = undefined;
   try {
@@ -93,7 +93,7 @@ async function loadNewest(): Promise<void> {
     const newest: Job[] = [];
     let cursor: string | undefined;
     do {
-      // Most of the time it is a handful.
+      // Usually a handful.
       const limit = newest.length === 0 ? 100 : PAGE;
       const page = await get<Page<Job>>('/v1/jobs', { limit, cursor });
       newest.push(...page.items);
@@ -108,7 +108,7 @@ async function loadNewest(): Promise<void> {
   }
 }
 
-/** A filter may mean jobs that are older than those loaded: the control plane is asked. */
+/** A filter may match jobs older than the loaded ones: the control plane is asked. */
 export async function loadMatching(filter: Filter): Promise<void> {
   const { states, kind, cluster, tag, text } = filter;
   const query = { state: states.join(','), kind, cluster, tag, q: text.trim(), limit: PAGE };

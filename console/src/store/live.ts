@@ -1,4 +1,4 @@
-// What all pages share of the live connection.
+// The live connection, shared by all pages.
 
 import { signal } from '@preact/signals';
 import { get, segment } from '../api/client';
@@ -13,7 +13,7 @@ export const awaySince = signal<number | undefined>(undefined);
 export const version = signal<Version | undefined>(undefined);
 /** The events of the latest flush. */
 export const batch = signal<Event[]>([]);
-/** Grows when everything on the screen has to be asked for again. */
+/** Grows when everything on the screen must be fetched again. */
 export const epoch = signal(0);
 /** The latest events, oldest first. */
 export const recent = signal<Event[]>([]);
@@ -56,12 +56,12 @@ export function start(): void {
   );
 }
 
-/** A request got no answer: a broken connection may look alive for long. */
+/** A request got no answer: a broken connection may look alive for a long time. */
 export function suspect(): void {
   if (connection.value === 'live') stream.lost();
 }
 
-/** There is no list of the latest events, but the newest job knows the numbers of its own. */
+/** There is no list of the latest events, but the newest job has the numbers of its own. */
 async function beginning(): Promise<number> {
   const [newest] = (await get<Page<Job>>('/v1/jobs', { limit: 1 })).items;
   if (!newest) return 0;

@@ -116,7 +116,7 @@ export function useResource<T>(resource: Resource<T>): Resource<T> {
   return resource;
 }
 
-/** One of the component's own, for the thing of this name. */
+/** A resource of the component's own, for the object of this name. */
 export function useOwn<T>(name: string, make: (name: string) => Resource<T>): Resource<T> {
   const resource = useMemo(() => make(name), [name]);
   return useResource(resource);

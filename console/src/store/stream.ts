@@ -8,7 +8,7 @@ import type { Event, Version } from '../api/types';
 
 export type Connection = 'connecting' | 'live' | 'away' | 'resting';
 
-/** As much of an EventSource as is used. */
+/** The used part of an EventSource. */
 export interface Source {
   addEventListener(type: string, heard: (event: { data?: string }) => void): void;
   close(): void;
@@ -31,7 +31,7 @@ export interface Listener {
   reset(): void;
 }
 
-/** Events are handed on this often, however many there are. */
+/** Events are passed on this often, however many there are. */
 export const FLUSH_MS = 250;
 /** A control plane that has the last event sends it well within this. */
 export const PROOF_MS = 3000;
@@ -41,7 +41,7 @@ export class Stream {
   private source: Source | undefined;
   private plane: Version | undefined;
   private last: number | undefined;
-  /** The event that has to come first, if we were here before. */
+  /** The event that must come first after a reconnect. */
   private proof: ReturnType<typeof setTimeout> | undefined;
   private buffer: Event[] = [];
   private flushing: ReturnType<typeof setTimeout> | undefined;

@@ -1,4 +1,4 @@
-// States and conditions: never told by colour alone, always by shape and word too.
+// States and conditions: shown by shape and word, never by colour alone.
 
 import type { Cluster, State } from '../api/types';
 import { word } from '../i18n';

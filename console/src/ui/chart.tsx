@@ -75,7 +75,7 @@ export function Sparkline({
 export interface Line {
   name: string;
   values: Series;
-  /** Which of the colours of lines, from 1. */
+  /** The number of the line colour, from 1. */
   colour: number;
 }
 
@@ -166,7 +166,7 @@ function niceTop(highest: number): number {
   return step * magnitude;
 }
 
-/** What ended, step by step: good below, bad above. */
+/** Ended jobs per step: succeeded below, failed above. */
 export function Bars({ good, bad, label }: { good: number[]; bad: number[]; label: string }) {
   const [width, height] = [240, 32];
   const top = Math.max(1, ...good.map((value, index) => value + (bad[index] ?? 0)));

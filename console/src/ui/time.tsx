@@ -1,4 +1,4 @@
-// Moments and lengths of time that keep ticking.
+// Times and durations that keep ticking.
 
 import type { Moment } from '../api/types';
 import { clock, duration, fullMoment, roughly } from '../format';
@@ -20,7 +20,7 @@ export function Clock({ at }: { at: Moment }) {
   return <time title={fullMoment(at)}>{clock(at, now.value)}</time>;
 }
 
-/** How long from one moment to the other, or to now. */
+/** The time from one moment to the other, or to now. */
 export function Span({ from, to }: { from: Moment; to: Moment | undefined }) {
   return <span class="num">{duration((to ?? now.value) - from)}</span>;
 }

@@ -1,9 +1,9 @@
-//! Which control plane is asked.
+//! Finding the control plane.
 //!
 //! 1. `--address`, or `RAY_MULTICLUSTER_ADDRESS`.
 //! 2. This user's own for the configuration, if it runs: `ray-multicluster serve` for that
 //!    file, or the one that the Python SDK keeps in the background (docs/attaching.md).
-//! 3. `http://127.0.0.1:8700`, where `serve` listens unless told otherwise.
+//! 3. `http://127.0.0.1:8700`, the default address of `serve`.
 
 use std::{
     fs,
@@ -21,14 +21,14 @@ use sha2::{Digest, Sha256};
 
 const USUAL: &str = "http://127.0.0.1:8700";
 
-/// Where a control plane should be, and why there.
+/// The address of a control plane, and why it was chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) url: String,
-    /// For errors: what was looked at.
+    /// For errors: which places were tried.
     pub(crate) why: String,
-    /// Somebody named it, or it is this user's own. Whoever answers elsewhere may be anybody,
-    /// and gets no token.
+    /// The address was given, or belongs to this user. At any other address, an unknown program
+    /// may answer, and gets no token.
     pub(crate) is_known: bool,
 }
 
@@ -38,7 +38,7 @@ impl Address {
         Self { url, why: format!("from --address or {ADDRESS}"), is_known: true }
     }
 
-    /// Nobody named one.
+    /// No address was given.
     pub(crate) fn find() -> Self {
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let env = std::env::vars_os()
@@ -61,7 +61,7 @@ impl Address {
         Self { url: own.address, why, is_known: true }
     }
 
-    /// For want of a better one.
+    /// The default, if there is no better one.
     fn usual(config: Option<&Path>) -> Self {
         let why = match config {
             Some(file) => {
@@ -78,7 +78,7 @@ impl Address {
     }
 }
 
-/// `plane.json`: what a control plane says of itself while it serves.
+/// `plane.json`: written by a control plane while it serves.
 #[derive(Deserialize)]
 struct Notice {
     address: String,
@@ -86,25 +86,25 @@ struct Notice {
     config: PathBuf,
 }
 
-/// `ray-multicluster serve` for this configuration; any, if there is none to go by.
+/// `ray-multicluster serve` for this configuration; any, if there is no configuration.
 fn served_by_hand(folder: &Path, config: Option<&Path>) -> Option<Notice> {
     running(folder)
         .filter(|notice| config.is_none_or(|file| identity(&notice.config).as_deref() == Some(file)))
 }
 
-/// The one that has this state directory. One that was killed leaves its notice behind.
+/// The control plane that uses this state directory. A killed one leaves its notice behind.
 fn running(folder: &Path) -> Option<Notice> {
     let notice: Notice = serde_json::from_slice(&fs::read(folder.join("plane.json")).ok()?).ok()?;
     test_kill_process(Pid::from_raw(notice.pid)?).is_ok().then_some(notice)
 }
 
-/// The file by one name, as the SDK names it: links of folders resolved, its own kept.
+/// The file under one name, as the SDK names it: links of folders resolved, its own kept.
 fn identity(file: &Path) -> Option<PathBuf> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Some(fs::canonicalize(folder).ok()?.join(file.file_name()?))
 }
 
-/// The folder of this configuration's control plane among the user's.
+/// The folder of this configuration's control plane below that of the user.
 fn folder_name(config: &Path) -> String {
     hex(&Sha256::digest(config.as_os_str().as_bytes())[..8])
 }

@@ -1,4 +1,4 @@
-//! The native API, as a guest: typed answers, readable failures.
+//! A client of the native API: typed answers, readable failures.
 
 mod away;
 mod events;
@@ -24,10 +24,10 @@ pub(crate) use events::Events;
 pub(crate) use logs::{LogEvent, LogFollower};
 
 const CONNECT: Duration = Duration::from_secs(5);
-/// Longer than any request is kept waiting by the control plane.
+/// Longer than the control plane delays any request.
 const CALL: Duration = Duration::from_secs(75);
-/// A stream says every 15 s that it is alive, and a wait is answered after 30 s: whoever is
-/// silent for longer is gone.
+/// A stream sends a sign of life every 15 s, and a wait is answered after 30 s: a control plane
+/// that is silent for longer is gone.
 const SILENCE: Duration = Duration::from_secs(45);
 const UPLOAD: Duration = Duration::from_secs(300);
 
@@ -37,17 +37,17 @@ pub(crate) struct Client {
     http: reqwest::Client,
     base: Url,
     why: String,
-    /// There is a token, but nobody said that it is for who answers here.
+    /// There is a token, but the program at this address may not be the one it is for.
     keeps_token: bool,
 }
 
-/// What was answered: as it is read, and as it was sent.
+/// An answer: parsed, and as it was sent.
 pub(crate) struct Answer<T> {
     pub(crate) value: T,
     pub(crate) raw: Value,
 }
 
-/// What follows the `?`.
+/// The query parameters.
 pub(crate) type Query<'a> = [(&'a str, String)];
 
 impl Client {
@@ -79,14 +79,14 @@ impl Client {
             builder = builder.tls_certs_only(authorities);
         }
         if base.scheme() == "http" {
-            // Never used, and a slim container may have none.
+            // Never used, and a slim container may have no certificates.
             builder = builder.tls_certs_only([]);
         }
         let http = builder.build().map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
         Ok(Self { http, base, why: address.why, keeps_token })
     }
 
-    /// Without the slash at the end.
+    /// Without a trailing slash.
     pub(crate) fn address(&self) -> &str {
         self.base.as_str().trim_end_matches('/')
     }
@@ -127,7 +127,7 @@ impl Client {
         self.ask(self.request(Method::DELETE, path, query)).await
     }
 
-    /// One job, even if an answer is lost: with an id it is sent again until there is one.
+    /// Submits one job, even if an answer is lost: with an id, it is sent again until there is one.
     pub(crate) async fn submit(&self, job: &JobRequest) -> Result<Answer<Accepted>, Failure> {
         let mut away = Away::default();
         loop {
@@ -157,7 +157,7 @@ impl Client {
         }
     }
 
-    /// Is this package there already?
+    /// Does the control plane have this package?
     pub(crate) async fn has_package(&self, name: &str) -> Result<bool, Failure> {
         let request = self.request(Method::GET, &["api", "packages", "gcs", name], &[]).timeout(CALL);
         let response = self.send(request).await?;
@@ -208,7 +208,7 @@ impl Client {
         request.send().await.map_err(|error| self.away(&error))
     }
 
-    /// An answer that is not a success, in its own words.
+    /// An answer that is not a success, with its own text.
     async fn refusal(&self, response: Response) -> Failure {
         let status = response.status();
         let body = response.bytes().await.unwrap_or_default();
@@ -223,7 +223,7 @@ impl Client {
         }
     }
 
-    /// The same of Ray's own routes, which answer in plain text.
+    /// The same for Ray's own routes, which answer in plain text.
     async fn plain_refusal(&self, response: Response) -> Failure {
         let status = response.status();
         let text = response.text().await.unwrap_or_default();
@@ -231,7 +231,7 @@ impl Client {
         Failure::refused(status.as_u16(), ErrorBody { code: String::new(), message, hint: None })
     }
 
-    /// Nobody answers, or only half.
+    /// No answer, or an incomplete one.
     fn away(&self, error: &reqwest::Error) -> Failure {
         let mut cause: &dyn std::error::Error = error;
         while let Some(deeper) = cause.source() {
@@ -244,7 +244,7 @@ impl Client {
         )
     }
 
-    /// Somebody answers, but no control plane of ours.
+    /// The program at this address is not our control plane.
     fn stranger(&self, why: &str) -> Failure {
         let message =
             format!("the server at {} is not a control plane of this version: {why}", self.address());

@@ -23,7 +23,7 @@ pub(crate) mod why;
 
 use crate::{client::Client, output::Out};
 
-/// What a command has to work with.
+/// The context of a command.
 pub(crate) struct Context {
     pub(crate) client: Client,
     pub(crate) out: Out,

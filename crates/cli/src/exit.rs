@@ -42,7 +42,7 @@ impl Exit {
         }
     }
 
-    /// What an answer of the control plane that is not a success means here.
+    /// The exit code for an answer of the control plane that is not a success.
     fn of(status: u16, code: &str) -> Self {
         match status {
             404 => Exit::NotFound,
@@ -59,19 +59,19 @@ pub(crate) fn table() -> impl Iterator<Item = (u8, &'static str)> {
     std::iter::once((0, "done")).chain(Exit::ALL.into_iter().map(|exit| (exit.code(), exit.meaning())))
 }
 
-/// The end of `--help`.
+/// The last section of `--help`.
 pub(crate) fn help() -> String {
     let rows: Vec<_> = table().map(|(code, meaning)| format!("  {code:>3}  {meaning}")).collect();
     format!("Exit codes:\n{}", rows.join("\n"))
 }
 
-/// An error that says how to end.
+/// An error with its exit code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
-    /// The same may go well a little later.
+    /// The same request may succeed a little later.
     pub(crate) passes: bool,
 }
 
@@ -80,7 +80,7 @@ impl Failure {
         Self { exit, message: message.into(), hint: None, passes: exit == Exit::Unreachable }
     }
 
-    /// The caller's mistake, in the words of another crate: `what is wrong\n  hint: …`.
+    /// The caller's mistake, with the text of another crate: `what is wrong\n  hint: …`.
     pub(crate) fn bad_input(error: impl fmt::Display) -> Self {
         let text = error.to_string();
         match text.split_once("\n  hint: ") {
@@ -89,7 +89,7 @@ impl Failure {
         }
     }
 
-    /// The control plane said no.
+    /// The control plane refused the request.
     pub(crate) fn refused(status: u16, body: ErrorBody) -> Self {
         let passes = matches!(status, 429 | 503);
         Self { exit: Exit::of(status, &body.code), message: body.message, hint: body.hint, passes }
@@ -100,7 +100,7 @@ impl Failure {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// Of whatever went wrong.
+    /// Converts any error.
     pub(crate) fn of(error: &anyhow::Error) -> Self {
         match error.downcast_ref::<Failure>() {
             Some(failure) => failure.clone(),

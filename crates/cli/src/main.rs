@@ -29,7 +29,7 @@ struct Cli {
     everywhere: Everywhere,
 }
 
-// What every command takes.
+// Options of every command.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Everywhere")]
 struct Everywhere {
@@ -64,7 +64,7 @@ enum Command {
     Completions(commands::completions::Args),
 }
 
-// Those that ask a control plane.
+// Commands that need a control plane.
 #[derive(Subcommand)]
 enum Guest {
     /// Show the pool at a glance: clusters, utilization, queues.

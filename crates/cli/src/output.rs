@@ -1,4 +1,4 @@
-//! What people and programs get to see: data on stdout, the rest on stderr.
+//! Output for people and programs: data on stdout, everything else on stderr.
 
 pub(crate) mod bars;
 pub(crate) mod colour;
@@ -39,17 +39,17 @@ pub(crate) enum Colours {
     Never,
 }
 
-/// Wide enough that nothing is cut or broken for a program that reads lines.
+/// Wide enough that no line is cut or wrapped for a program that reads lines.
 const WIDTH_OF_A_PIPE: u16 = 200;
 
-/// Where answers go.
+/// The output of a command.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Out {
     pub(crate) format: Format,
     pub(crate) colours: bool,
-    /// Columns that a line may have.
+    /// The maximum width of a line.
     pub(crate) width: u16,
-    /// Of explanations.
+    /// The language of explanations.
     pub(crate) lang: Lang,
 }
 
@@ -80,7 +80,7 @@ impl Out {
         emit(&format!("{}\n", text.as_ref()));
     }
 
-    /// As it is, without another line break.
+    /// Unchanged, without another line break.
     pub(crate) fn text(&self, text: &str) {
         emit(text);
     }
@@ -107,19 +107,19 @@ impl Colours {
     }
 }
 
-/// As `--lang` says it.
+/// Parses the value of `--lang`.
 pub(crate) fn lang(text: &str) -> Result<Lang, String> {
     Lang::of(text).ok_or_else(|| "write en or zh".to_owned())
 }
 
-/// The first of these variables that is set decides, as for other programs.
+/// The first of these variables that is set decides, as in other programs.
 pub(crate) fn lang_of_the_locale() -> Lang {
     let set = |name| std::env::var(name).ok().filter(|locale: &String| !locale.is_empty());
     let locale = ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().find_map(set);
     locale.and_then(|locale| Lang::of(&locale)).unwrap_or_default()
 }
 
-/// To stdout, at once. Whoever reads may have enough: `ray-multicluster jobs | head`.
+/// Writes to stdout, at once. The reader may stop early: `ray-multicluster jobs | head`.
 fn emit(text: &str) {
     let mut out = std::io::stdout().lock();
     if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -1,4 +1,4 @@
-//! docs/cli.md is what the command line says of itself.
+//! docs/cli.md is generated from the command line's own help.
 //!
 //! `UPDATE_DOCS=1 cargo test -p multicluster-cli the_reference` rewrites it.
 
@@ -40,7 +40,7 @@ fn every_command_and_option_says_what_it_is() {
     Cli::command().debug_assert();
 }
 
-/// Everything there is, in Markdown.
+/// The whole reference, in Markdown.
 fn reference() -> String {
     let mut page = "## Exit codes\n\n| code | meaning |\n| --- | --- |\n".to_owned();
     for (code, meaning) in exit::table() {

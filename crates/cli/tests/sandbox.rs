@@ -1,4 +1,4 @@
-//! `sandbox`, with a program in the place of Ray. The real one: tests/sdk/test_sandbox.py.
+//! `sandbox`, with a script in place of Ray. With real Ray: tests/sdk/test_sandbox.py.
 
 #![allow(clippy::unwrap_used, reason = "tests may")]
 
@@ -14,12 +14,12 @@ use std::{
 
 use serde_json::Value;
 
-/// Runs until it is told to end, with a child that ends only when it is killed and has a session
-/// of its own, as Ray's jobs have.
+/// Runs until it is terminated, with a child that ignores SIGTERM and has its own session, like
+/// Ray's jobs.
 const RUNS: &str = "setsid sh -c 'trap \"\" TERM; echo $$ >> ~/pids; sleep 600' &
 echo $$ >> ~/pids
 wait";
-/// For what must happen; much longer than it takes.
+/// The time limit for events that must happen; much longer than they take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
@@ -77,7 +77,7 @@ fn what_an_up_that_was_killed_left_behind_is_ended_by_down() {
         serde_json::from_slice(&test.sandbox(&["status", "--output", "json"]).stdout).unwrap();
     let states: Vec<_> = status["clusters"].as_array().unwrap().iter().map(|row| &row["state"]).collect();
     assert_eq!(states, ["silent", "silent"]);
-    // The first process of one of them dies, and leaves its children to nobody.
+    // The first process of one of them dies, and leaves its children as orphans.
     let leader = status["clusters"][0]["pid"].to_string();
     assert!(Command::new("kill").args(["-KILL", &leader]).status().unwrap().success());
 
@@ -95,7 +95,7 @@ fn a_process_that_has_the_number_now_is_left_alone() {
     wait_for(|| test.pids().len() == 2);
     up.kill().unwrap();
     up.wait().unwrap();
-    // The machine was started anew, and somebody else has got the number.
+    // The machine was rebooted, and another process has the number.
     let mut other = Command::new("sleep").arg("600").spawn().unwrap();
     let record = test.dir().join("only.pid");
     let mut process: Value = serde_json::from_slice(&fs::read(&record).unwrap()).unwrap();
@@ -152,14 +152,14 @@ impl Test {
         command
     }
 
-    /// Those that the script has started, as it says.
+    /// The processes that the script has started, by its own record.
     fn pids(&self) -> Vec<u32> {
         let homes = fs::read_dir(self.dir().join("homes")).into_iter().flatten().flatten();
         let said = homes.filter_map(|home| fs::read_to_string(home.path().join("pids")).ok());
         said.flat_map(|text| text.lines().map(|pid| pid.parse().unwrap()).collect::<Vec<_>>()).collect()
     }
 
-    /// No process and no file of it is left, but for logs and what was put into the homes.
+    /// None of its processes and files is left, except logs and files in the homes.
     fn assert_gone(&self) {
         let left: Vec<_> = self.pids().into_iter().filter(|pid| runs(*pid)).collect();
         assert!(left.is_empty(), "still run: {left:?}");
@@ -171,7 +171,7 @@ impl Test {
 
 impl Drop for Test {
     fn drop(&mut self) {
-        // Also when the test fails.
+        // Also if the test fails.
         self.sandbox(&["down"]);
         let _ = fs::remove_dir_all(&self.root);
     }
@@ -188,7 +188,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Not for one that has ended, even if nobody has asked how.
+/// False for a process that has ended, even if it is a zombie.
 fn runs(pid: u32) -> bool {
     let stat = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))

@@ -1,4 +1,4 @@
-//! The process: where it says it is, and when it ends.
+//! The process: how it reports its address, and when it exits.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
@@ -19,7 +19,7 @@ const CONFIG: &str = "
 clusters:
   - {name: mac, head_address: '127.0.0.1:1', dashboard: 'http://127.0.0.1:1'}
 ";
-/// For what must happen; much longer than it takes.
+/// The time limit for events that must happen; much longer than they take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
@@ -37,7 +37,7 @@ fn it_says_where_it_is_while_it_serves() {
         })
     );
     assert_eq!(fs::metadata(dir.notice()).unwrap().permissions().mode() & 0o777, 0o600);
-    // Asked under the address that it gave.
+    // A request to the reported address.
     assert_eq!(plane.connect().ask("GET", "/v1/version", "").0, 200);
 
     let second = dir.serve(&[]).output().unwrap();
@@ -86,14 +86,14 @@ fn it_ends_by_itself_when_nobody_needs_it_and_not_before() {
     follower.send("GET", "/v1/events", "");
     plane.assert_lives(lives);
 
-    // A job that no cluster takes: it waits.
+    // A job that no cluster accepts stays queued.
     let job = json!({"id": "waits", "entrypoint": "x"}).to_string();
     let mut client = plane.connect();
     assert_eq!(client.ask("POST", "/v1/jobs", &job).0, 201);
     drop(follower);
     plane.assert_lives(lives);
 
-    // A connection that is only kept open asks nothing.
+    // An open connection without requests counts as idle.
     assert_eq!(client.ask("POST", "/v1/jobs/waits/stop", "").0, 202);
     let (status, told) = plane.ends();
     assert!(status.success());
@@ -101,15 +101,15 @@ fn it_ends_by_itself_when_nobody_needs_it_and_not_before() {
     assert!(!dir.notice().exists());
 }
 
-/// A job comes just when the plane makes up its mind. Either it is accepted, then the plane
-/// stays to run it; or it is turned away.
+/// A job arrives just when the control plane decides to exit. Either the job is accepted, and the
+/// control plane stays to run it; or it is refused.
 #[test]
 fn a_job_that_races_with_the_end_is_run_or_refused() {
     let (mut accepted, mut refused) = (0, 0);
     for round in 0..12_u32 {
         let dir = Dir::new();
         let mut plane = Plane::start(&dir, &["--exit-when-idle", "80ms"]);
-        // On a slow machine it may have ended before it is even asked.
+        // On a slow machine it may have exited before the first request.
         let Some(mut client) = plane.try_connect() else { continue };
         if client.try_ask("GET", "/v1/version", "").is_none_or(|(status, _)| status != 200) {
             continue;
@@ -133,11 +133,11 @@ fn a_job_that_races_with_the_end_is_run_or_refused() {
             }
         }
     }
-    // Where the line falls depends on the machine.
+    // The split depends on the machine.
     println!("{accepted} accepted, {refused} refused");
 }
 
-/// The plane is stopped as a laptop's sleep would stop it. Whoever waits could not be heard.
+/// The process is paused, like a sleeping laptop. Callers that wait could not be heard.
 #[test]
 fn what_waits_for_a_place_outlasts_a_sleep() {
     let dir = Dir::new();
@@ -231,7 +231,7 @@ impl Plane {
         }
     }
 
-    /// How it ended, and what it had to say.
+    /// Its exit status, and its output.
     fn ends(&mut self) -> (ExitStatus, String) {
         let deadline = Instant::now() + PATIENCE;
         let status = loop {
@@ -260,7 +260,7 @@ impl Drop for Plane {
     }
 }
 
-/// One connection that is kept.
+/// One kept connection.
 struct Client {
     host: String,
     stream: BufReader<TcpStream>,

@@ -1,7 +1,7 @@
-//! Addresses of a cluster, checked and brought into one form.
+//! Addresses of a cluster, checked and normalised.
 
-/// Why an address was refused: what is wrong, and what to write. Says nothing of
-/// the address itself when that may hold a password.
+/// Why an address was refused: what is wrong, and what to write. Does not contain the address
+/// itself if that may hold a password.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BadAddress {
     pub(crate) message: &'static str,
@@ -41,7 +41,7 @@ pub(crate) fn dashboard(text: &str) -> Result<String, BadAddress> {
     http(text, DASHBOARD_EXAMPLE)
 }
 
-/// The control plane's own URL, as a dashboard's.
+/// The control plane's own URL, with the same rules as for a dashboard.
 pub(crate) fn plane(text: &str) -> Result<String, BadAddress> {
     http(text, PLANE_EXAMPLE)
 }

@@ -85,7 +85,7 @@ fn cluster(
     })
 }
 
-/// What is known of a cluster while its keys are read.
+/// The values of a cluster while its keys are read.
 #[derive(Default)]
 struct Found {
     name: Option<ClusterName>,
@@ -131,7 +131,7 @@ impl Found {
         }
     }
 
-    /// Read exactly as the setting of the same name.
+    /// Parsed exactly as the setting of the same name.
     fn limit(&mut self, key: &Key<'_>, value: &Node<'_>, report: &mut Report<'_>) {
         let mut settings = Settings::default();
         let Some(definition) = scalar::definition(&key.text) else { return };
@@ -181,7 +181,7 @@ fn address(
         .ok()
 }
 
-/// An absolute path. What follows from it is translated, so the root cannot be one.
+/// An absolute path. Paths below it are translated, so it cannot be the root.
 fn home_dir(key: &Key<'_>, node: &Node<'_>, report: &mut Report<'_>) -> Option<String> {
     const HINT: &str = "write an absolute path, such as /home/zorro";
     let text = scalar::text(key, node, HINT, report)?;
@@ -214,7 +214,7 @@ fn tags(key: &Key<'_>, node: &Node<'_>, report: &mut Report<'_>) -> Option<Tags>
             _ => report.error(item.at, format!("a tag cannot be {}", item.kind()), HINT),
         }
     }
-    // The tags themselves were checked, and reported where they stand.
+    // The tags themselves were checked, and reported at their place.
     if texts.len() > Tags::MAX {
         let message = format!("{} tags, at most {} are allowed", texts.len(), Tags::MAX);
         report.error_at_key(key.at, message, "keep those that work asks for");
@@ -222,7 +222,7 @@ fn tags(key: &Key<'_>, node: &Node<'_>, report: &mut Report<'_>) -> Option<Tags>
     Tags::new(texts).ok()
 }
 
-/// A cluster by its name, or by its number in the file while it has none.
+/// A cluster by its name, or by its number in the file if it has none.
 struct Label<'a>(usize, Option<&'a ClusterName>);
 
 impl fmt::Display for Label<'_> {

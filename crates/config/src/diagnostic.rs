@@ -1,16 +1,16 @@
-//! What is wrong, where, and what to write instead.
+//! Errors and warnings: what is wrong, where, and what to write instead.
 
 use std::fmt;
 
-/// Everything that is wrong with a configuration. Never empty.
+/// All errors of a configuration. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", Rendered(self))]
 pub struct ConfigError {
-    /// The problems, the file's in its order, then the environment's.
+    /// The errors, those of the file in its order, then those of the environment.
     pub diagnostics: Vec<Diagnostic>,
-    /// How many more there were; a hostile file has no end of them.
+    /// How many more there were; a hostile file may have any number.
     pub omitted: usize,
-    /// How many of all of them are about policies.
+    /// How many of all errors are about policies.
     pub(crate) in_policies: usize,
 }
 
@@ -23,8 +23,7 @@ pub struct Diagnostic {
     pub place: Option<Place>,
     /// What is wrong.
     pub message: String,
-    /// A second place that belongs to it, such as the first use of a name, and
-    /// what is there.
+    /// A second place that belongs to it, such as the first use of a name, and its label.
     pub related: Option<(String, Place)>,
     /// What to do about it.
     pub hint: String,
@@ -40,7 +39,7 @@ pub struct Place {
     pub column: u32,
     /// The line, or the part of it that may be shown.
     pub excerpt: String,
-    /// Which characters of the excerpt are meant: the first, and how many.
+    /// The marked characters of the excerpt: the first, and how many.
     pub marked: (usize, usize),
 }
 
@@ -58,7 +57,7 @@ impl Diagnostic {
 }
 
 impl ConfigError {
-    /// Only policies are wrong: the rest could be used.
+    /// Only policies have errors: the rest could be used.
     #[must_use]
     pub fn is_about_policies(&self) -> bool {
         self.in_policies == self.diagnostics.len() + self.omitted

@@ -9,11 +9,11 @@ use crate::{
     scalar,
 };
 
-/// What every variable of ours begins with.
+/// The prefix of all our variables.
 pub(crate) const PREFIX: &str = "SCHEDULER_";
 
-/// Settings of the Python prototype that no longer mean anything, and what to use
-/// instead. Those that still do are aliases in [`Settings::DEFINITIONS`].
+/// Settings of the Python prototype that no longer have a meaning, and what to use instead.
+/// Settings that still do are aliases in [`Settings::DEFINITIONS`].
 pub(crate) const RETIRED: [(&str, &str); 10] = [
     ("job_completion_timeout", "pass `timeout` to wait_for_all_jobs; a job runs as long as it needs"),
     ("task_completion_timeout", "pass `timeout` to ray.get; a task runs as long as it needs"),
@@ -30,7 +30,7 @@ pub(crate) const RETIRED: [(&str, &str); 10] = [
 /// Settings of the Python SDK, which reads them itself (`_settings.py`).
 const OF_THE_SDK: [&str; 2] = ["call_timeout", "actor_ready_timeout"];
 
-/// What to use instead of a setting that is gone.
+/// The replacement for a retired setting.
 pub(crate) fn retired(name: &str) -> Option<&'static str> {
     RETIRED.iter().find(|(gone, _)| *gone == name).map(|(_, instead)| *instead)
 }
@@ -40,7 +40,7 @@ pub(crate) fn variable(name: &str) -> String {
     format!("{PREFIX}{}", name.to_ascii_uppercase())
 }
 
-/// Sets what the environment says.
+/// Applies the settings of the environment.
 pub(crate) fn apply(env: &BTreeMap<String, String>, settings: &mut Settings, report: &mut Report<'_>) {
     // In order of name, so that the outcome never depends on the order of the environment.
     for (given, text) in env.iter().filter(|(variable, _)| variable.starts_with(PREFIX)) {
@@ -65,7 +65,7 @@ pub(crate) fn apply(env: &BTreeMap<String, String>, settings: &mut Settings, rep
     }
 }
 
-/// Not an error: other programs may have variables of this kind too.
+/// Not an error: other programs may have variables with this prefix too.
 fn warn_unknown(given: &str, name: &str, report: &mut Report<'_>) {
     let origin = &plain(given);
     if let Some(instead) = retired(name) {

@@ -1,4 +1,4 @@
-//! Where the configuration is.
+//! Finding the configuration.
 
 use std::{
     io,
@@ -7,19 +7,19 @@ use std::{
 
 use crate::{ConfigError, Diagnostic};
 
-/// Names the file, where no path is given.
+/// The variable that names the file, if no path is given.
 const VARIABLE: &str = "CLUSTER_CONFIG_FILE";
 const FILE_NAME: &str = "cluster.yaml";
 const HOME_DIRECTORY: &str = ".ray_scheduler";
 const SYSTEM_DIRECTORY: &str = "/etc/ray_scheduler";
 
-/// The configuration file: the one given, or else the first there is of
-/// `$CLUSTER_CONFIG_FILE`, `cluster.yaml` in the working directory, in
-/// `~/.ray_scheduler` and in `/etc/ray_scheduler`.
+/// The configuration file: the given one, or else the first that exists of
+/// `$CLUSTER_CONFIG_FILE`, `cluster.yaml` in the working directory, in `~/.ray_scheduler` and in
+/// `/etc/ray_scheduler`.
 ///
 /// # Errors
-/// When there is none, with the places that were tried. A file that was named, as
-/// argument or by the variable, must be there: another one would be a surprise.
+/// If there is none, with the places that were tried. A file that is given as argument or by the
+/// variable must exist: using another one would be a surprise.
 pub fn find(
     explicit: Option<&Path>,
     env: impl IntoIterator<Item = (String, String)>,
@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// Directories `work`, `home` and `etc` that vanish with it.
+    /// Directories `work`, `home` and `etc` that are removed on drop.
     struct Directories(PathBuf);
 
     impl Directories {

@@ -1,9 +1,8 @@
 //! `cluster.yaml` and the `SCHEDULER_*` environment as typed settings.
 //!
-//! Text goes in, a [`Config`] or a [`ConfigError`] comes out; every error points at
-//! the line, and all errors of a file are reported at once. Only [`load`] (with the
-//! files of secrets it is told of) and [`find`] look at files, and nothing here reads the
-//! process environment: it is passed in.
+//! Text goes in, a [`Config`] or a [`ConfigError`] comes out. Every error points at the line, and all
+//! errors of a file are reported at once. Only [`load`] (with the files of secrets that the text names)
+//! and [`find`] read files, and nothing here reads the process environment: it is passed in.
 //!
 //! ```text
 //! text ─ tree ─┬─ clusters ─ runtime_env, address, connection ─┐
@@ -45,25 +44,25 @@ use report::Report;
 use source::{Mark, Source};
 use tree::{Node, Value};
 
-/// What the operator wants: how the scheduler behaves, and over which clusters.
+/// The operator's configuration: settings and clusters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// How the scheduler behaves: the file, overridden by the environment.
+    /// The settings of the scheduler: the file, overridden by the environment.
     pub settings: Settings,
     /// The clusters, in the order of the file. At least one, no name twice.
     pub clusters: Vec<ClusterSpec>,
-    /// Things to tell the operator that do not stop anything.
+    /// Warnings for the operator.
     pub warnings: Vec<Diagnostic>,
 }
 
 /// The largest file read. A pool of a hundred clusters needs about 50 KiB.
 const MAX_FILE_BYTES: usize = 4 << 20;
 
-/// Reads a file. `env` is the environment: `std::env::vars_os()`, without what is not
-/// Unicode (`std::env::vars()` panics on that).
+/// Reads a file. `env` is the environment: `std::env::vars_os()`, without values that are not
+/// Unicode (`std::env::vars()` panics on those).
 ///
 /// # Errors
-/// When the file cannot be read, or for everything [`parse`] refuses.
+/// If the file cannot be read, or for any error of [`parse`].
 pub fn load(path: &Path, env: impl IntoIterator<Item = (String, String)>) -> Result<Config, ConfigError> {
     let origin = path.display().to_string();
     let bytes = read_bounded(path).map_err(|error| {
@@ -76,12 +75,12 @@ pub fn load(path: &Path, env: impl IntoIterator<Item = (String, String)>) -> Res
     }
 }
 
-/// Reads text. `origin` names it in errors: the file's path as the user knows it. No
-/// other file is read: a `token_file` or `{file: …}` is refused, for nobody could tell where it is.
+/// Reads text. `origin` names it in errors: the file's path as the user knows it. No other file
+/// is read: a `token_file` or `{file: …}` is refused, because it would be unclear which folder it
+/// is relative to.
 ///
 /// # Errors
-/// Lists everything that is wrong with the text and the environment, each with its
-/// place and a hint.
+/// All errors of the text and the environment, each with its place and a hint.
 pub fn parse(
     text: &str,
     origin: &str,
@@ -145,7 +144,7 @@ fn read_file(
     }
 }
 
-/// At most one byte more than is accepted, whatever the path leads to.
+/// Reads at most one byte more than is accepted, whatever the path leads to.
 fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let limit = MAX_FILE_BYTES as u64 + 1;

@@ -1,7 +1,6 @@
-//! What a configuration may refer to, and where its secrets are best kept: variables of the
-//! environment, and files.
+//! Sources outside of a configuration, where secrets are best kept: environment variables and files.
 //!
-//! No message repeats what was found there.
+//! No message contains their values.
 
 use std::{
     collections::BTreeMap,
@@ -15,23 +14,23 @@ use crate::{
     tree::{Key, Kind, Node, Scalar, Value},
 };
 
-/// The world around a configuration.
+/// The environment and files around a configuration.
 #[derive(Debug)]
 pub(crate) struct Outside<'a> {
     pub(crate) env: BTreeMap<String, String>,
-    /// The configuration's own folder; `None` for mere text.
+    /// The configuration's own folder; `None` for text without a file.
     pub(crate) folder: Option<&'a Path>,
 }
 
-/// What is wrong, and what to do.
+/// The error, and the hint.
 pub(crate) type Refused = (String, String);
 
-/// Linux takes no longer text as a variable, and no proxy a longer header.
+/// Linux accepts no longer text as a variable, and no proxy a longer header.
 const MAX_SECRET_BYTES: usize = 128 << 10;
 
 impl Outside<'_> {
-    /// The text of an entry: as written, or from `{env: VARIABLE}` or `{file: PATH}`, which
-    /// makes it a secret. What is wrong is reported.
+    /// The text of an entry: as written, or from `{env: VARIABLE}` or `{file: PATH}`, which makes
+    /// it a secret. Errors are reported.
     pub(crate) fn text<'n>(
         &self,
         name: &Key<'_>,
@@ -52,7 +51,7 @@ impl Outside<'_> {
             _ => None,
         };
         match found {
-            // Editors end a file with a newline that is not meant.
+            // Editors end a file with a newline that is not part of the value.
             Some(Ok(secret)) => Some(Text::Secret(secret.trim_end_matches(['\n', '\r']).to_owned())),
             Some(Err((message, hint))) => {
                 report.error_at_key(name.at, format!("{}: {message}", plain(&name.text)), hint);
@@ -65,9 +64,9 @@ impl Outside<'_> {
         }
     }
 
-    /// What a variable holds.
+    /// The value of a variable.
     pub(crate) fn variable(&self, name: &str) -> Result<String, Refused> {
-        // Somebody may have put the secret itself here: only what is none is repeated.
+        // The user may have put the secret itself here: only a plain name is repeated.
         let is_plain =
             name.len() <= 40 && name.bytes().all(|b| matches!(b, b'A'..=b'Z' | b'0'..=b'9' | b'_'));
         let shown = if is_plain && !name.is_empty() { name } else { "named there" };
@@ -81,7 +80,7 @@ impl Outside<'_> {
         })
     }
 
-    /// What a file holds.
+    /// The content of a file.
     pub(crate) fn file(&self, text: &str) -> Result<String, Refused> {
         let Some(path) = self.path(text) else {
             return Err((
@@ -98,7 +97,7 @@ impl Outside<'_> {
         })
     }
 
-    /// A path as a person writes it: `~/…`, or relative to the configuration's folder.
+    /// A path as people write it: `~/…`, or relative to the configuration's folder.
     pub(crate) fn path(&self, text: &str) -> Option<PathBuf> {
         if text.is_empty() || text.contains('\0') {
             return None;
@@ -127,14 +126,14 @@ impl Text<'_> {
     }
 }
 
-/// Whoever sends us a text means files and variables of their own, not ours.
+/// A text sent by a caller means the caller's files and variables, not ours.
 fn not_here() -> Refused {
     let hint = "send the value itself, or describe the cluster in the file of the control plane";
     ("neither files nor variables are read here".to_owned(), hint.to_owned())
 }
 
 fn read_bounded(path: &Path) -> io::Result<String> {
-    // What is no file may never end, or never begin.
+    // Anything but a regular file may block, or never end.
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("it is not a file"));
     }

@@ -12,7 +12,7 @@ use crate::{
     tree::{Key, Node, Value},
 };
 
-/// The keys of an entry, and what they mean.
+/// The keys of an entry, and their meaning.
 pub(crate) const KEYS: [(&str, &str); 4] = [
     ("name", "A built-in's name, or your own for an expression."),
     ("weight", "Share in the weighted sum of the scores, from 0 to 1000000; 1.0 by default."),
@@ -22,7 +22,7 @@ pub(crate) const KEYS: [(&str, &str); 4] = [
 
 const EXAMPLE: &str = "write `- {name: score, weight: 1.0}`";
 
-/// Reads the list; `None` when none was given, so that the defaults stay.
+/// Reads the list; `None` if none was given, so that the defaults stay.
 pub(crate) fn read(key: &Key<'_>, node: &Node<'_>, report: &mut Report<'_>) -> Option<Vec<PolicySpec>> {
     let items = match &node.value {
         Value::List(items) => items,
@@ -50,7 +50,7 @@ pub(crate) fn read(key: &Key<'_>, node: &Node<'_>, report: &mut Report<'_>) -> O
     Some(policies)
 }
 
-/// The keys of one policy, before it is clear what it is.
+/// The keys of one policy, before its kind is known.
 struct Entry<'n> {
     name: (&'n str, Mark),
     weight: Option<(Weight, Mark)>,
@@ -134,13 +134,13 @@ impl<'n> Entry<'n> {
         Some(PolicySpec { name: name.into(), rule })
     }
 
-    /// Where an error of the check belongs.
+    /// The place of an error of the check.
     fn expression_at(&self) -> Mark {
         self.expression.or(self.filter).map_or(self.name.1, |(_, at)| at)
     }
 }
 
-/// Keeps what was read, with its place; says whether there was anything.
+/// Stores a value with its place; returns whether there was one.
 fn set<T>(slot: &mut Option<(T, Mark)>, value: Option<T>, at: Mark) -> Option<()> {
     *slot = value.map(|value| (value, at));
     slot.is_some().then_some(())

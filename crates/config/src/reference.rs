@@ -1,5 +1,4 @@
-//! The reference of everything that can be configured, from the tables that are
-//! also what is checked.
+//! The reference of all configuration, generated from the tables that the checks use.
 
 use std::fmt::Write;
 
@@ -76,7 +75,7 @@ fn code(text: &str) -> String {
     format!("`{text}`")
 }
 
-/// A default that is a value, rather than words about one.
+/// Formats a default as code if it is a value, rather than a description.
 fn code_unless_words(default: &str) -> String {
     if default.contains(' ') { default.to_owned() } else { code(default) }
 }

@@ -1,4 +1,4 @@
-//! Where the readers put what they find wrong.
+//! Collects the errors that the readers find.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ pub(crate) struct Report<'a> {
     warnings: Vec<Diagnostic>,
 }
 
-/// Nobody mends more than this before trying again.
+/// More errors than a user corrects before the next try.
 const MAX_DIAGNOSTICS: usize = 50;
 
 impl<'a> Report<'a> {
@@ -27,7 +27,7 @@ impl<'a> Report<'a> {
         Self { source, errors: Vec::new(), omitted: 0, in_policies: 0, warnings: Vec::new() }
     }
 
-    /// The result, or everything that was wrong, in the order of the file.
+    /// The result, or all errors, in the order of the file.
     pub(crate) fn finish<T>(mut self, build: impl FnOnce(Vec<Diagnostic>) -> T) -> Result<T, ConfigError> {
         if self.errors.is_empty() {
             Ok(build(self.warnings))
@@ -40,7 +40,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// What this finds is about policies.
+    /// Counts the errors within as errors about policies.
     pub(crate) fn in_policies<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
         let before = self.errors.len() + self.omitted;
         let found = read(self);
@@ -53,24 +53,24 @@ impl<'a> Report<'a> {
         self.source.hide_only(secrets);
     }
 
-    /// About a value: its line is shown.
+    /// An error about a value: its line is shown.
     pub(crate) fn error(&mut self, at: Mark, message: impl Into<String>, hint: impl Into<String>) {
         self.push(|source| at_place(source, at, usize::MAX, message, hint));
     }
 
-    /// A value that another crate refused, in its words: `what is wrong\n  hint: …`.
+    /// A value that another crate refused, with its text: `what is wrong\n  hint: …`.
     pub(crate) fn refused(&mut self, at: Mark, error: &impl ToString, otherwise: &str) {
         let error = error.to_string();
         let (message, hint) = split_hint(&error, otherwise);
         self.error(at, message, hint);
     }
 
-    /// About a key: its value is not shown, for it may be a secret in the wrong place.
+    /// An error about a key: the value is not shown, because it may be a secret in the wrong place.
     pub(crate) fn error_at_key(&mut self, at: Mark, message: impl Into<String>, hint: impl Into<String>) {
         self.push(|source| at_place(source, at, source.key_end(at), message, hint));
     }
 
-    /// About the second of two that cannot both be.
+    /// An error about the second of two entries that exclude each other.
     pub(crate) fn clash(&mut self, again: Mark, first: Mark, message: String, hint: &str) {
         self.push(|source| {
             let related = Some(("first here".to_owned(), source.place(first, source.key_end(first))));
@@ -114,7 +114,7 @@ impl<'a> Report<'a> {
         self.warn(|_| Diagnostic::about(origin, message, hint));
     }
 
-    /// Built only when it is kept: a hostile file has a hundred thousand mistakes.
+    /// Built only if it is kept: a hostile file may have a hundred thousand errors.
     fn push(&mut self, build: impl FnOnce(&Source<'_>) -> Diagnostic) {
         if self.errors.len() < MAX_DIAGNOSTICS {
             self.errors.push(build(&self.source));
@@ -141,7 +141,7 @@ fn at_place(
     Diagnostic { place, ..Diagnostic::about(source.origin, message, hint) }
 }
 
-/// What somebody wrote, quoted, escaped and short.
+/// User input, quoted, escaped and short.
 pub(crate) fn excerpt(text: &str) -> String {
     const LENGTH: usize = 40;
     let mut characters = text.chars();
@@ -151,7 +151,7 @@ pub(crate) fn excerpt(text: &str) -> String {
 }
 
 /// A key or variable for a message, up to where it stops looking like a name: in
-/// `{TOKEN:secret}`, with the space forgotten, all of it is the key.
+/// `{TOKEN:secret}`, with the space missing, the whole text is the key.
 pub(crate) fn plain(name: &str) -> Cow<'_, str> {
     match name_length(name) {
         length if length == name.len() => Cow::Borrowed(name),

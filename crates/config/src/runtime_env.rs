@@ -1,7 +1,7 @@
-//! A cluster's `runtime_env`: kept as written, for Ray to make sense of.
+//! A cluster's `runtime_env`: kept as written, for Ray to interpret.
 //!
-//! Values here may be secrets. No message repeats one; excerpts hide them anyway. Those that
-//! were read from elsewhere are kept apart, so that nothing shows them.
+//! Values here may be secrets. No message contains one; excerpts hide them anyway. Values that
+//! were read from elsewhere are kept separately, so that they are never shown.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -14,7 +14,7 @@ use crate::{
     tree::{Key, Kind, Node, Scalar, Value},
 };
 
-/// Reads the mapping, and its secret variables; nothing is an empty one.
+/// Reads the mapping, and its secret variables; an absent value is an empty mapping.
 pub(crate) fn read(
     key: &Key<'_>,
     node: &Node<'_>,
@@ -32,10 +32,9 @@ pub(crate) fn read(
     (env, secrets)
 }
 
-/// `env_vars`: names to texts, as Ray insists. A number or a yes/no is taken as the
-/// text that was written (`3.10` stays `3.10`, `yes` stays `yes`): that is what the
-/// same line means in a shell, in Compose and in Kubernetes, and any other reading
-/// (`True`? `true`? `3.1`?) would be a guess.
+/// `env_vars`: names to texts, as Ray requires. A number or a yes/no is read as the text that was
+/// written (`3.10` stays `3.10`, `yes` stays `yes`): the same line means that in a shell, in
+/// Compose and in Kubernetes, and any other reading (`True`? `true`? `3.1`?) would be a guess.
 fn env_vars(
     key: &Key<'_>,
     node: &Node<'_>,
@@ -75,13 +74,14 @@ fn env_vars(
     variables
 }
 
-/// Jobs that bring no SDK along import the first copy on their path: often one of an earlier
-/// version, or a checkout that holds it elsewhere.
+/// Jobs that bring no SDK import the first copy on their path: often an earlier version, or a
+/// checkout that has it elsewhere.
 fn warn_of_other_copies(key: &Key<'_>, path: &str, outside: &Outside, report: &mut Report<'_>) {
     const SDK: &str = "ray_multicluster_scheduler";
     for (number, entry) in (1..).zip(path.split(':')) {
         let folder = Path::new(entry.trim());
-        // One on the cluster is known by its name alone. Mere text has no machine to look at.
+        // A copy on the cluster is recognised by its name alone. Text without a file has no
+        // machine to check.
         let is_here = || {
             let here = outside.folder.is_some() && folder.is_absolute();
             here && folder.join(SDK).join("__init__.py").is_file()
@@ -96,13 +96,13 @@ fn warn_of_other_copies(key: &Key<'_>, path: &str, outside: &Outside, report: &m
     }
 }
 
-/// A long value is written as a block, one part per line: `a:⏎ b:⏎` is `a:b:`. A
-/// newline that is meant is written `"\n"`, in quotes.
+/// A long value is written as a block, one part per line: `a:⏎ b:⏎` is `a:b:`. A real newline is
+/// written `"\n"`, in quotes.
 fn join_lines(text: &str) -> String {
     if text.contains('\n') { text.lines().map(str::trim).collect() } else { text.to_owned() }
 }
 
-/// The entries of a mapping; nothing has none, anything else is reported.
+/// The entries of a mapping; none for an absent value; anything else is reported.
 fn entries<'n, 'a>(
     key: &Key<'_>,
     node: &'n Node<'a>,
@@ -119,7 +119,7 @@ fn entries<'n, 'a>(
     }
 }
 
-/// As JSON, typed as PyYAML would: these files were read by Python so far.
+/// As JSON, typed as by PyYAML, which has read these files so far.
 fn json(key: &Key<'_>, node: &Node<'_>, report: &mut Report<'_>) -> Option<Json> {
     match &node.value {
         Value::List(items) => {

@@ -7,8 +7,7 @@ use crate::{
     tree::{Key, Kind, Node, Scalar, Value},
 };
 
-/// The text of a scalar as written, whatever YAML takes it for: a cluster may be
-/// called `1` or `on`.
+/// The text of a scalar as written, whatever type YAML gives it: a cluster may be called `1` or `on`.
 pub(crate) fn text<'n>(
     key: &Key<'_>,
     node: &'n Node<'_>,
@@ -24,8 +23,8 @@ pub(crate) fn text<'n>(
     }
 }
 
-/// `true`, `yes`, `on` and their opposites. In quotes it would be text, which Python
-/// takes for true even when it says "false": too easy to get wrong to guess.
+/// `true`, `yes`, `on` and their opposites. In quotes it would be text, which Python treats as
+/// true even if it is "false": guessing would be too error-prone.
 pub(crate) fn flag(key: &Key<'_>, node: &Node<'_>, report: &mut Report<'_>) -> Option<bool> {
     match node.value {
         Value::Scalar(Scalar { kind: Kind::Bool(value), .. }) => Some(value),
@@ -57,7 +56,7 @@ pub(crate) fn weight(key: &Key<'_>, node: &Node<'_>, report: &mut Report<'_>) ->
     Weight::new(number).map_err(|error| report.refused(node.at, &error, HINT)).ok()
 }
 
-/// Sets a setting that exists from the text of a scalar.
+/// Sets an existing setting from the text of a scalar.
 pub(crate) fn setting(
     definition: &Definition,
     settings: &mut Settings,

@@ -12,7 +12,7 @@ use crate::{
     tree::{Key, Node, Value},
 };
 
-/// Reads the section over `settings`; nothing leaves them as they are.
+/// Reads the section into `settings`; an absent section changes nothing.
 pub(crate) fn read(key: &Key<'_>, node: &Node<'_>, settings: &mut Settings, report: &mut Report<'_>) {
     let entries = match &node.value {
         Value::Map(entries) => entries.as_slice(),
@@ -31,7 +31,7 @@ pub(crate) fn read(key: &Key<'_>, node: &Node<'_>, settings: &mut Settings, repo
             unknown(key, report);
             continue;
         };
-        // A name and its alias are the same key; YAML does not know.
+        // A name and its alias are the same key, but YAML does not know that.
         if let Some(first) = seen.insert(definition.name, key.at) {
             let message = format!("{} is set twice: {} is another name for it", definition.name, key.text);
             report.clash(key.at, first, message, "remove one of the two");

@@ -1,7 +1,8 @@
-//! The text a configuration came from, and what of it may be shown.
+//! The text of a configuration, and which parts of it may be shown.
 //!
-//! A configuration holds secrets: the values under `runtime_env`, tokens, headers (and
-//! tokens written where the name of a variable belongs). They are hidden here, where excerpts are made, so that no error message has to think of it.
+//! A configuration holds secrets: the values under `runtime_env`, tokens, headers (and tokens
+//! written where the name of a variable belongs). They are hidden here, where excerpts are made,
+//! so that code for error messages need not handle them.
 
 use std::ops::Range;
 
@@ -10,7 +11,7 @@ use crate::diagnostic::Place;
 /// Keys whose values are never shown.
 pub(crate) const SECRET_KEYS: [&str; 5] = ["runtime_env", "env_vars", "token", "token_env", "headers"];
 
-/// Where something stands: line and column from 1, and its bytes.
+/// The position of a value: line and column from 1, and its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) line: u32,
@@ -20,7 +21,7 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// Where a file begins.
+    /// The beginning of a file.
     pub(crate) const START: Mark = Mark { line: 1, column: 1, start: 0, end: 0 };
 }
 
@@ -31,11 +32,11 @@ pub(crate) struct Source<'a> {
     secrets: Secrets,
 }
 
-/// What must not be shown.
+/// The parts that must not be shown.
 #[derive(Debug)]
 enum Secrets {
-    /// The text could not be read, so nobody knows where its secrets end: from the
-    /// first secret key on, lines show their key alone.
+    /// The text could not be parsed, so it is unknown where its secrets end: from the first
+    /// secret key on, lines show their key alone.
     Unknown,
     /// These bytes, and the rest of their lines (a comment may explain a password).
     At(Vec<Range<usize>>),
@@ -43,7 +44,7 @@ enum Secrets {
 
 /// How much of a line is shown, in characters.
 const WIDTH: usize = 100;
-/// How much of that before the place itself, on a line longer than that.
+/// How much of that comes before the place itself, on a longer line.
 const LEAD: usize = 60;
 const CUT: char = '…';
 
@@ -71,7 +72,7 @@ impl<'a> Source<'a> {
             let end = characters.len();
             characters.extend((end > 0).then_some(' '));
             characters.push(CUT);
-            // What is meant may be hidden: then mark the sign that says so.
+            // The place may be hidden: then the sign for hidden text is marked.
             column = if column == end { characters.len() - 1 } else { column };
         }
         let width = self.text.get(mark.start..mark.end.min(line.end)).map_or(1, |text| text.chars().count());
@@ -80,7 +81,7 @@ impl<'a> Source<'a> {
         Place { line: mark.line, column: mark.column, excerpt, marked: (column, width.clamp(1, room)) }
     }
 
-    /// Up to where a key may be shown: with its colon, if it looks like a name.
+    /// Up to where a key may be shown: including its colon, if it looks like a name.
     pub(crate) fn key_end(&self, key: Mark) -> usize {
         let text = self.text.get(key.start..key.end).unwrap_or_default();
         let name = text.trim_matches(['"', '\'']);
@@ -105,7 +106,7 @@ impl<'a> Source<'a> {
                 None => return bytes.len()..bytes.len(),
             }
         }
-        // A byte order mark is no part of the first line.
+        // A byte order mark is not part of the first line.
         if start == 0 && self.text.starts_with('\u{feff}') {
             start = '\u{feff}'.len_utf8();
         }
@@ -144,7 +145,7 @@ fn window(characters: &[char], column: usize) -> (String, usize) {
     (excerpt.trim_end().to_owned(), column - skipped + usize::from(before))
 }
 
-/// The length of `  - key:` at the start of a line; 0 when there is no such thing.
+/// The length of `  - key:` at the start of a line; 0 if there is none.
 fn key_length(line: &str) -> usize {
     let rest = line.trim_start_matches([' ', '-']);
     let key = name_length(rest);
@@ -154,8 +155,7 @@ fn key_length(line: &str) -> usize {
     }
 }
 
-/// How much of a text looks like a name. Names are short; a long word may well be
-/// a token.
+/// How much of a text looks like a name. Names are short; a long word may well be a token.
 pub(crate) fn name_length(text: &str) -> usize {
     const LONGEST: usize = 40;
     let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
@@ -165,7 +165,7 @@ pub(crate) fn name_length(text: &str) -> usize {
         .map_or(text.len(), |(_, (at, _))| at)
 }
 
-/// Nothing that moves the cursor, rings the bell or turns the text around.
+/// Replaces characters that move the cursor, ring the bell or reverse the text.
 fn printable(c: char) -> char {
     match c {
         '\t' => ' ',

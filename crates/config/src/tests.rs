@@ -1,4 +1,4 @@
-//! Whole files: what is understood, what is refused and how, what is never shown.
+//! Whole files: accepted ones, refused ones with their errors, and what is never shown.
 
 mod connection;
 mod environment;
@@ -26,7 +26,7 @@ fn errors(text: &str) -> Vec<Diagnostic> {
     parse(text).expect_err("should be refused").diagnostics
 }
 
-/// The one error there is.
+/// The only error.
 fn error(text: &str) -> Diagnostic {
     let mut errors = errors(text);
     assert_eq!(errors.len(), 1, "{errors:#?}");
@@ -52,7 +52,7 @@ fn centos(more: &str) -> String {
     )
 }
 
-/// A folder of one test, with a configuration and what it refers to.
+/// A folder of one test, with a configuration and the files it refers to.
 struct Folder(PathBuf);
 
 impl Folder {

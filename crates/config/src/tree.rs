@@ -1,8 +1,8 @@
-//! YAML as a tree in which everything knows its place.
+//! YAML as a tree with positions.
 //!
-//! The library's own typed reading would stop at the first error and turn `0.70`
-//! or `3.10` into numbers; here every scalar keeps its text as written, and the
-//! walkers over the tree can complain about everything at once.
+//! The library's own typed reading would stop at the first error and turn `0.70` or `3.10` into
+//! numbers. Here every scalar keeps its text as written, and the readers of the tree can report
+//! all errors at once.
 
 mod raw;
 
@@ -40,12 +40,12 @@ pub(crate) struct Key<'a> {
 
 #[derive(Debug)]
 pub(crate) struct Scalar<'a> {
-    /// As written, without quotes; empty for nothing.
+    /// As written, without quotes; empty if absent.
     pub(crate) text: Cow<'a, str>,
     pub(crate) kind: Kind,
 }
 
-/// What YAML 1.1 takes a scalar for, as PyYAML did for these files so far.
+/// The YAML 1.1 type of a scalar, as PyYAML has read these files so far.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Kind {
     Null,
@@ -53,7 +53,7 @@ pub(crate) enum Kind {
     Integer(i128),
     Float(f64),
     Text {
-        /// In quotes: what it contains was spelled out on purpose.
+        /// In quotes: the text is meant literally.
         quoted: bool,
     },
 }
@@ -63,7 +63,7 @@ impl Node<'_> {
         matches!(&self.value, Value::Scalar(Scalar { kind: Kind::Null, .. }))
     }
 
-    /// What it is, for people.
+    /// A name for the type, for people.
     pub(crate) fn kind(&self) -> &'static str {
         match &self.value {
             Value::List(_) => "a list",
@@ -78,17 +78,16 @@ impl Node<'_> {
     }
 }
 
-/// Limits far above any real pool, and low enough that the worst file costs
-/// milliseconds and megabytes.
+/// Limits far above any real pool, and low enough that the worst file costs milliseconds and megabytes.
 const MAX_DEPTH: usize = 32;
 const MAX_NODES: usize = 100_000;
 const MAX_ALIASES: usize = 1_000;
-/// Linux gives one environment variable no more.
+/// Linux allows no longer environment variable.
 const MAX_SCALAR_BYTES: usize = 128 << 10;
-/// All texts together, aliases written out.
+/// All texts together, with aliases expanded.
 const MAX_TOTAL_BYTES: usize = 16 << 20;
 
-/// Reads the text; `None`, with the errors reported, when there is no usable tree.
+/// Parses the text; `None`, with the errors reported, if there is no usable tree.
 pub(crate) fn parse<'a>(text: &'a str, report: &mut Report<'_>) -> Option<Node<'a>> {
     let root = match read(text, DuplicateKeyPolicy::Error) {
         Ok(root) => root,
@@ -101,8 +100,8 @@ pub(crate) fn parse<'a>(text: &'a str, report: &mut Report<'_>) -> Option<Node<'
     Some(root)
 }
 
-/// A key given twice does not stop the reader from finding the other mistakes; any
-/// other error does. Secrets stay hidden by guess: the second value is in no tree.
+/// A repeated key does not keep the reader from finding the other errors; any other error does.
+/// Secrets stay hidden by guess: the second value is in no tree.
 fn recover<'a>(text: &'a str, error: &Error, report: &mut Report<'_>) -> Option<Node<'a>> {
     let Error::DuplicateMappingKey { key, location } = error.without_snippet() else {
         yaml_error::report(error, text, report);
@@ -140,13 +139,13 @@ fn options(duplicate_keys: DuplicateKeyPolicy) -> Options {
             max_merge_keys: MAX_ALIASES,
             max_recorded_anchor_events: MAX_NODES,
             max_recorded_anchor_bytes: MAX_SCALAR_BYTES,
-            // One runtime_env shared by a hundred clusters is no attack; the limits
-            // on what aliases expand to are what counts.
+            // A runtime_env shared by a hundred clusters is not an attack; the limits on the
+            // expansion of aliases are what counts.
             enforce_alias_anchor_ratio: false,
         },
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_NODES },
         duplicate_keys: duplicate_keys,
-        // As PyYAML reads them: 0755 is octal, and a tag nobody knows is an error.
+        // As in PyYAML: 0755 is octal, and an unknown tag is an error.
         legacy_octal_numbers: true,
         reject_unsupported_tags: true,
         // `weight: .nan` is refused by us, with a better hint.
@@ -156,7 +155,7 @@ fn options(duplicate_keys: DuplicateKeyPolicy) -> Options {
     }
 }
 
-/// No text is longer than anybody needs; the budget bounds their sum.
+/// No text is longer than necessary; the budget limits their sum.
 fn check_sizes(root: &Node<'_>, report: &mut Report<'_>) -> Option<()> {
     let Some((at, bytes)) = oversized(root) else { return Some(()) };
     let message = format!("a text of {bytes} bytes, at most {MAX_SCALAR_BYTES} are allowed");
@@ -175,9 +174,9 @@ fn oversized(node: &Node<'_>) -> Option<(Mark, usize)> {
     }
 }
 
-/// The bytes of every value below a secret key, and of keys that do not look like
-/// one: in `{TOKEN:secret}`, with the space forgotten, all of it is the key. Where the value was written, not
-/// where an alias uses it: that is what an excerpt would show.
+/// The bytes of every value below a secret key, and of keys that do not look like one: in
+/// `{TOKEN:secret}`, with the space missing, the whole text is the key. At the place where the
+/// value was written, not where an alias uses it: an excerpt would show the former.
 fn collect_secrets(node: &Node<'_>, secret: bool, found: &mut Vec<Range<usize>>) {
     match &node.value {
         Value::Scalar(_) if secret => found.push(node.at.start..node.at.end),
@@ -194,9 +193,9 @@ fn collect_secrets(node: &Node<'_>, secret: bool, found: &mut Vec<Range<usize>>)
     }
 }
 
-/// Where the key that is repeated at `again` was first used: in a mapping on the
-/// way down to `again`. Several may hold such a key; then a block's keys line up,
-/// and in a one-line mapping nobody needs to be told.
+/// Where the key that is repeated at `again` was first used: in a mapping on the way down to
+/// `again`. Several mappings may hold such a key; then a block's keys line up, and a one-line
+/// mapping needs no second place.
 fn first_use(root: &Node<'_>, key: &str, again: Mark) -> Option<Mark> {
     let mut candidates = Vec::new();
     let mut next = Some(root);

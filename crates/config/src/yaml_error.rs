@@ -1,7 +1,7 @@
-//! The YAML library's errors in the operator's words.
+//! The YAML library's errors in operators' terms.
 //!
-//! Its own texts speak of flow sequences and Rust types, and some repeat the input,
-//! which may be a secret; so every message here is ours.
+//! Its own texts mention flow sequences and Rust types, and some repeat the input, which may be a
+//! secret. So every message here is our own.
 
 use serde_saphyr::{Error, ExternalMessageSource, budget::BudgetBreach, granit_parser::ErrorKind};
 
@@ -9,7 +9,7 @@ use crate::{report::Report, source::Mark};
 
 pub(crate) fn report(error: &Error, text: &str, report: &mut Report<'_>) {
     let at = error.location().map_or(Mark::START, |location| crate::tree::mark(&location));
-    // Whatever the reader stumbled over, a tab in front of this line or the next is why.
+    // Whatever the parser reported, a tab in front of this line or the next is the cause.
     if let Some(line) =
         [at.line, at.line.saturating_add(1)].into_iter().find(|&line| is_tab_indented(text, line))
     {

@@ -1,5 +1,5 @@
-//! The docs agree with the code: the reference is what the code says, every example
-//! loads, and every reason and every name of an expression is described.
+//! The docs agree with the code: the reference is generated from the code, every example loads,
+//! and every reason and every name of an expression is described.
 //!
 //! `UPDATE_DOCS=1 cargo test -p multicluster-config --test docs` rewrites the reference.
 
@@ -37,7 +37,7 @@ fn every_yaml_example_loads() {
     let mut count = 0;
     for page in pages() {
         for (line, example) in yaml_examples(&read(&page)) {
-            // An example of settings alone stands for a file with some cluster.
+            // An example with settings alone stands for a file with some cluster.
             let text = match example.starts_with("scheduler:") {
                 true => format!("{A_CLUSTER}{example}"),
                 false => example,
@@ -62,7 +62,7 @@ fn every_reason_is_described() {
 
 #[test]
 fn every_name_of_an_expression_is_described() {
-    // An unknown name is answered with all there are.
+    // The error for an unknown name lists all known names.
     let text = "clusters: []\nscheduler: {policies: [{name: mine, expression: nonesuch}]}\n";
     let error = multicluster_config::parse(text, "example", []).unwrap_err().to_string();
     let (_, names) = error.split_once("known names are ").unwrap_or_else(|| panic!("{error}"));

@@ -1,4 +1,4 @@
-//! How fast the core is, and how much it holds: `make bench`.
+//! How fast the core is, and how many jobs it can hold: `make bench`.
 //!
 //! Wall clock on one thread, the best of several rounds (this machine is noisy).
 //! Prints a table and writes `target/bench/core.json`. Without `--bench`, which `cargo bench`
@@ -31,12 +31,12 @@ use multicluster_types::{
     Snapshot, Span, Tags, Timestamp, Weight, Work, settings::Count,
 };
 
-/// The system's allocator, with a count of what is in use.
+/// The system's allocator, with a count of the bytes in use.
 struct Counting;
 
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: hands every call to `System` unchanged.
+// SAFETY: forwards every call to `System` unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         IN_USE.fetch_add(layout.size(), Ordering::Relaxed);
@@ -54,9 +54,9 @@ static ALLOCATOR: Counting = Counting;
 
 const START: Timestamp = Timestamp(1_700_000_000_000);
 
-/// How much of everything.
+/// The sizes of the benchmarks.
 struct Scale {
-    /// Queued at once, and living through.
+    /// Queued at once, and run through their whole life.
     jobs: usize,
     /// Placed in one cycle.
     placed: usize,
@@ -140,7 +140,7 @@ fn best_rate(scale: &Scale, mut work: impl FnMut()) -> f64 {
     best
 }
 
-/// A mixed pool: a third is busy, a third is small, a third can take the job.
+/// A mixed pool: a third is busy, a third is too small, a third can run the job.
 fn decisions_per_s(scale: &Scale, clusters: u32) -> f64 {
     let core =
         pool(clusters, |n| if n % 3 == 2 { 0.9 } else { 0.2 }, |n| if n % 3 == 1 { 2.0 } else { 64.0 });
@@ -152,7 +152,7 @@ fn decisions_per_s(scale: &Scale, clusters: u32) -> f64 {
     })
 }
 
-/// A batch of jobs, all of which find a place, in one cycle.
+/// A batch of jobs that all find a cluster in one cycle.
 fn placements_per_s(scale: &Scale, clusters: u32) -> f64 {
     let count = if clusters >= 1000 { scale.placed / 10 } else { scale.placed };
     let mut best: f64 = 0.0;
@@ -168,8 +168,7 @@ fn placements_per_s(scale: &Scale, clusters: u32) -> f64 {
     best
 }
 
-/// A pool without room, a long queue, and a fact that changes: every head
-/// is looked at.
+/// A pool without room, a long queue, and one changed fact: the cycle looks at every head.
 fn cycle_with_a_full_queue(scale: &Scale, classes: u32) -> (Duration, f64) {
     let mut core = pool(10, |_| 0.5, |_| 64.0);
     let before = IN_USE.load(Ordering::Relaxed);
@@ -177,7 +176,7 @@ fn cycle_with_a_full_queue(scale: &Scale, classes: u32) -> (Duration, f64) {
         let batch = (start..start + 10_000)
             .map(|n| {
                 let class = u32::try_from(n).unwrap() % classes;
-                // None fits: 33 CPUs and more are asked, 32 are free.
+                // None fits: each asks for 33 CPUs or more, 32 are free.
                 submission(&format!("job-{n:07}"), a_job(33.0 + f64::from(class) / 1000.0, &["linux"]))
             })
             .collect();
@@ -218,14 +217,14 @@ fn lifecycle_jobs_per_s(scale: &Scale) -> f64 {
     scale.jobs as f64 / elapsed.as_secs_f64()
 }
 
-/// Accepted, seen running, seen succeeded; returns what was dispatched meanwhile.
+/// Accepted, seen running, seen succeeded. Returns what was dispatched meanwhile.
 fn live_through(core: &mut Core, effects: Vec<Effect>) -> Output {
     let mut next = Output::default();
     let mut by_cluster: BTreeMap<ClusterName, Vec<Observation>> = BTreeMap::new();
     for effect in effects {
         let (run, cluster) = match effect {
             Effect::Submit { run, cluster } => (run, cluster),
-            // Of a job that ended long ago.
+            // For a job that ended long ago.
             Effect::Forget { .. } => continue,
             other => panic!("{other:?}"),
         };
@@ -248,7 +247,7 @@ fn live_through(core: &mut Core, effects: Vec<Effect>) -> Output {
 fn pool(clusters: u32, used: impl Fn(u32) -> f64, cpus: impl Fn(u32) -> f64) -> Core {
     let mut settings = Settings { submission_interval: Span::ZERO, ..Settings::default() };
     (settings.max_queue, settings.retain_finished) = (u32::MAX, 10_000);
-    // How many jobs a cluster may be starting at once is not what is measured here.
+    // The limit on starting jobs is not measured here.
     settings.max_starting = Count::new(u32::MAX).unwrap();
     let mut core = Core::new(settings.clone()).unwrap();
     let specs = (0..clusters).map(cluster).collect();

@@ -8,13 +8,13 @@
 //!    └───────────────────────────────── probe succeeds ────┘
 //! ```
 //!
-//! It is not durable: after a restart a failing cluster is found out again.
+//! The breaker is not durable: after a restart, a failing cluster trips it again.
 
 use multicluster_types::{Reason, Settings, Timestamp};
 
 use crate::jobs::JobKey;
 
-/// Where the circuit stands.
+/// The position of the circuit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Breaker {
     Closed { failures: u32 },
@@ -36,7 +36,7 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    /// Why nothing may pass now.
+    /// Why no work may pass now.
     pub(crate) fn reject(self) -> Option<Reason> {
         match self {
             Breaker::Closed { .. } | Breaker::HalfOpen { probe: None } => None,
@@ -45,14 +45,14 @@ impl Breaker {
         }
     }
 
-    /// Work is on its way: if the circuit is half open, it is the probe.
+    /// A dispatch is under way: if the circuit is half open, this job is the probe.
     pub(crate) fn sent(&mut self, job: JobKey) {
         if let Breaker::HalfOpen { probe } = self {
             *probe = Some(job);
         }
     }
 
-    /// It was not on its way after all: the next one is the probe.
+    /// The dispatch did not happen after all: the next one is the probe.
     pub(crate) fn not_sent(&mut self, job: JobKey) {
         if self.is_probe(job) {
             *self = Breaker::HalfOpen { probe: None };
@@ -77,14 +77,14 @@ impl Breaker {
                 }
             }
             Breaker::HalfOpen { .. } => {}
-            // A straggler sent before it opened.
+            // A straggler that was sent before the circuit opened.
             Breaker::Open { .. } => return None,
         }
         *self = Breaker::Open { until };
         Some(Moved::Opened { until })
     }
 
-    /// The cooldown is over: one probe may pass. False if there was none.
+    /// The cooldown is over: one probe may pass. False if the circuit was not open.
     pub(crate) fn cooled_down(&mut self) -> bool {
         let open = matches!(self, Breaker::Open { .. });
         if open {
@@ -93,7 +93,7 @@ impl Breaker {
         open
     }
 
-    /// Is this job the probe everything else waits for?
+    /// Is this job the probe that all other work waits for?
     pub(crate) fn is_probe(self, job: JobKey) -> bool {
         self == Breaker::HalfOpen { probe: Some(job) }
     }

@@ -1,12 +1,12 @@
 //! The state machine: inputs in, outputs out.
 //!
-//! What is below this module sees the fields of [`Core`], and nothing else does. Each field
-//! keeps its own invariants; what concerns several of them is in one of these:
+//! Only the modules below this one see the fields of [`Core`]. Each field keeps its own
+//! invariants; changes that concern several fields are in one of these:
 //! - `cycle` the scheduling cycle, six phases in order
-//! - `moves` the one way a job changes · `due` what its timer is for
+//! - `moves` the only way a job changes · `due` what the timer of a job is for
 //! - `submit`, `attempts`, `contact`, `outcomes`, `orphans`, `leases` the life of a job and its attempts
-//! - `polls`, `operate`, `registry`, `retention` what clusters, operators and time do
-//! - `explain`, `heads`, `view` what there is to see · `rebuild` after a crash
+//! - `polls`, `operate`, `registry`, `retention` changes made by clusters, operators and time
+//! - `explain`, `heads`, `view` queries · `rebuild` after a crash
 
 mod attempts;
 mod contact;
@@ -42,24 +42,23 @@ use crate::{
 /// The scheduler.
 ///
 /// # Contract with the driver
-/// - Feed every input to [`Core::handle`], with a `now` in milliseconds. Time that
-///   goes back is taken as standing still.
-/// - Commit all of [`Output::writes`] in one transaction **before** performing any
-///   of [`Output::effects`], and before answering or telling anything. Several outputs may
-///   share a transaction, which must survive a power cut if one of them
-///   [must](Output::must_sync).
-/// - Report how each effect came out as an input carrying the same [`Run`]. "Outcome
-///   unknown" is its own report. A report that comes twice, or too late, is dropped here.
-///   [`Effect::Forget`](crate::Effect::Forget) is not reported on.
-/// - Callers learn what became of their placements from [`Output::events`], and from the
-///   answers to [`Input::Waits`] and [`Input::Heartbeat`]: there is no effect for that.
+/// - Feed every input to [`Core::handle`], with a `now` in milliseconds. If time goes back, the
+///   core treats it as standing still.
+/// - Commit all of [`Output::writes`] in one transaction **before** performing any of
+///   [`Output::effects`], and before sending any answer or event. Several outputs may share a
+///   transaction, which must survive a power cut if one of them [must](Output::must_sync).
+/// - Report the outcome of each effect as an input with the same [`Run`]. "Outcome unknown" is
+///   its own report. The core drops reports that come twice or too late.
+///   [`Effect::Forget`](crate::Effect::Forget) has no report.
+/// - Callers learn the fate of their placements from [`Output::events`], and from the answers to
+///   [`Input::Waits`] and [`Input::Heartbeat`]: there is no effect for that.
 /// - Count and log [`Output::impossible`].
 /// - Call with [`Input::Tick`] when [`Core::next_wakeup`] has come.
-/// - After a crash: [`Core::rebuild`](Core::rebuild) from what was committed, then
+/// - After a crash: [`Core::rebuild`](Core::rebuild) from the committed state, then
 ///   [`Core::recover`](Core::recover).
 ///
-/// Nothing in here reads a clock, a file or the network, and nothing is random:
-/// the same inputs give the same outputs.
+/// The core reads no clock, no file and no network, and nothing is random: the same inputs give
+/// the same outputs.
 #[derive(Debug)]
 pub struct Core {
     now: Timestamp,
@@ -82,7 +81,7 @@ impl Core {
     /// A scheduler without clusters or jobs.
     ///
     /// # Errors
-    /// When a policy of the settings cannot be used.
+    /// If a policy of the settings cannot be used.
     pub fn new(settings: Settings) -> Result<Self, Refusal> {
         Ok(Self {
             now: Timestamp::default(),
@@ -100,7 +99,7 @@ impl Core {
         })
     }
 
-    /// Takes one input and says what must be written, done and told.
+    /// Handles one input and returns the writes, effects and events that follow from it.
     pub fn handle(&mut self, now: Timestamp, input: Input) -> Output {
         let mut out = Output { must_sync: input.is_order(), ..Output::default() };
         self.now = self.now.max(now);
@@ -110,7 +109,7 @@ impl Core {
         }
         self.fire_timers(&mut out);
         out.reply = self.apply(input, &mut out).transpose();
-        // Placing a starving head ends its reservation, which calls for another look.
+        // Placing a starving head ends its reservation, so the heads must be looked at again.
         while self.dirty.is_any() {
             self.cycle(&mut out);
         }
@@ -119,7 +118,7 @@ impl Core {
         out
     }
 
-    /// When [`Input::Tick`] is wanted next.
+    /// When the next [`Input::Tick`] is due.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Timestamp> {
         self.timers.next()
@@ -228,7 +227,7 @@ impl Core {
             .ok_or_else(|| Refusal::UnknownCluster { cluster: cluster.clone(), known: self.pool.names() })
     }
 
-    /// The live attempt that a completion is about, unless it is stale.
+    /// The live attempt that a completion belongs to, unless the completion is stale.
     fn find_live(&self, run: &Run) -> Option<JobKey> {
         let key = self.jobs.find(&run.job)?;
         let job = &self.jobs[key];
@@ -236,7 +235,7 @@ impl Core {
         is_current.then_some(key)
     }
 
-    /// Must work that no cluster could ever hold be refused?
+    /// Must the core refuse work that no cluster could ever hold?
     fn rejects_infeasible(&self) -> bool {
         self.settings.infeasible == Infeasible::Reject
     }
@@ -249,6 +248,6 @@ pub(crate) fn backoff(first: Span, longest: Span, failures: u32, salt: u64) -> S
     let mut mixed = salt.wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^= mixed >> 31;
-    // Between half and all of it, so that retries of a burst spread out.
+    // Between half and all of the wait, so that the retries of a burst spread out.
     Span(doubled / 2 + mixed % (doubled / 2 + 1))
 }

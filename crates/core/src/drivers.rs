@@ -1,23 +1,23 @@
 //! How many drivers a cluster's head node can bear.
 //!
-//! Every job has a driver, a process of about 100 MB, and Ray puts it on the head node unless
-//! its entrypoint reserves something. Ray itself takes as many as it is sent; when the memory
-//! is gone, it kills drivers, or the kernel kills the head.
+//! Every job has a driver, a process of about 100 MB. Ray puts the driver on the head node unless
+//! the entrypoint reserves resources. Ray itself accepts any number of drivers; when the memory
+//! is gone, Ray kills drivers, or the kernel kills the head.
 //!
-//! Two bounds, and the lower counts. What drivers may take together is known in advance, also
-//! while the facts are old. What is free is measured, whatever uses the rest.
+//! There are two bounds, and the lower one counts. The budget for all drivers is known in
+//! advance, even while the facts are old. The free memory is measured, whatever uses the rest.
 
 use multicluster_types::{HeadMemory, Quantity, Share};
 
-/// Never given to drivers: Ray begins to kill when 5 % are left.
+/// Never given to drivers: Ray begins to kill processes when 5 % is left.
 const KEPT_FREE: Share = Share::percent(10);
 
 /// Room for drivers, as of the latest facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
-    /// How many in all.
+    /// How many drivers in total.
     budget: u32,
-    /// How many more than those that are in the facts.
+    /// How many drivers in addition to those in the facts.
     more: u32,
 }
 
@@ -27,13 +27,13 @@ impl Room {
         let fit = |memory: Quantity| memory.parts().checked_div(driver.parts());
         let count = |drivers: u64| u32::try_from(drivers).unwrap_or(u32::MAX);
         Some(Self {
-            // One may always run: a head too small for any driver would never be used.
+            // One driver may always run: a head node too small for any driver would never be used.
             budget: count(fit(head.total.part(share))?.max(1)),
             more: count(fit(head.free.minus(head.total.part(KEPT_FREE)))?),
         })
     }
 
-    /// How many drivers there may be. There are `drivers`, and the facts show all but `unseen`.
+    /// How many drivers there may be. There are `drivers` now, and the facts show all but `unseen`.
     pub(crate) fn limit(self, drivers: u32, unseen: u32) -> u32 {
         self.budget.min(drivers.saturating_sub(unseen).saturating_add(self.more))
     }

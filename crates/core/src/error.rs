@@ -1,4 +1,4 @@
-//! Why a request was refused. Each has a stable code, and says what to do next.
+//! Why a request was refused. Each refusal has a stable code, and a hint on what to do next.
 #![expect(missing_docs, reason = "a field is documented where its name does not say it all")]
 
 use multicluster_types::{Attempt, ClusterName, JobId, Message, State};
@@ -16,7 +16,7 @@ pub enum Refusal {
         "job {job} exists with other content (it is {state})\n  hint: choose another id, or submit exactly the same again"
     )]
     Conflict { job: JobId, state: State },
-    /// The id belongs to another owner's job, of which nothing is told.
+    /// The id belongs to another owner's job. The message reveals nothing about that job.
     #[error("the id {job} is taken by another owner's job\n  hint: choose another id")]
     Taken { job: JobId },
     /// The named cluster is not in the pool.
@@ -25,7 +25,7 @@ pub enum Refusal {
     /// No cluster to run anything on.
     #[error("no cluster is registered\n  hint: list some in cluster.yaml, or register one")]
     NoClusters,
-    /// No registered cluster could ever take it, and the settings say to refuse that.
+    /// No registered cluster could ever accept the work, and the settings say to refuse such work.
     #[error("no cluster could ever take this: {why}\n  hint: ask for less, or set infeasible: queue")]
     Infeasible { why: Message },
     /// The submitter does not run inside the job it names.
@@ -33,15 +33,15 @@ pub enum Refusal {
         "job {job} is not running on cluster {cluster}, so nothing can be submitted from inside it\n  hint: submit from outside a job, without its context"
     )]
     NotInside {
-        /// The job it named.
+        /// The job that the submitter named.
         job: JobId,
-        /// The cluster it named.
+        /// The cluster that the submitter named.
         cluster: ClusterName,
     },
     /// There is no such job.
     #[error("job {job} does not exist\n  hint: ended jobs are forgotten after retain_for")]
     UnknownJob { job: JobId },
-    /// The job has ended, or has not.
+    /// The job has ended, or has not ended, and the request needs the opposite.
     #[error("job {job} is {state}, so it cannot be {verb}\n  hint: {hint}")]
     WrongState { job: JobId, state: State, verb: &'static str, hint: &'static str },
     /// The placement is not, or no longer, the caller's.
@@ -53,13 +53,13 @@ pub enum Refusal {
     #[error("cluster {cluster} is {}\n  hint: names must be unique; to change a cluster, replace it", twice(*.in_list))]
     DuplicateCluster {
         cluster: ClusterName,
-        /// Twice in one list, or in the list and in the pool.
+        /// Twice in the list, rather than in the list and in the pool?
         in_list: bool,
     },
     /// A policy cannot be used.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// The policy belongs to the settings, and only they change it.
+    /// The policy belongs to the settings, and can only be changed there.
     #[error(
         "policy {name} is one of the settings, so the API cannot {verb} it\n  hint: change it under scheduler.policies in the configuration file, or use another name"
     )]
@@ -70,7 +70,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// A stable word for APIs; the Python exception is chosen by it.
+    /// A stable word for APIs; the SDK chooses the Python exception by it.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {

@@ -1,12 +1,12 @@
-//! Look-ups by id.
+//! Lookups by id.
 
 #![expect(clippy::disallowed_types, reason = "cannot be iterated, so its random order cannot leak")]
 
 use std::{borrow::Borrow, collections::HashMap, hash::Hash};
 
-/// A hash map that can only be asked for one key at a time. Hashing is seeded at
-/// random, which keeps hostile ids from colliding on purpose; and since nothing
-/// can iterate it, a run still replays exactly.
+/// A hash map that supports only lookups of single keys. The hash is seeded at random, which
+/// keeps hostile ids from colliding on purpose. The map cannot be iterated, so a run still
+/// replays exactly.
 #[derive(Debug)]
 pub(crate) struct Index<K, V>(HashMap<K, V>);
 

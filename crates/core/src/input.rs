@@ -8,31 +8,30 @@ use multicluster_types::{
 
 use crate::record::JobRecord;
 
-/// One attempt, told apart from every other that ever had its id. The core gives it out
-/// with each [`Effect`](crate::Effect); a completion that carries one of an earlier job
-/// or an earlier attempt is dropped.
+/// One attempt, distinct from every other that ever had its id. The core puts it into each
+/// [`Effect`](crate::Effect). A completion that carries an earlier job or an earlier attempt is dropped.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Run {
     pub job: JobId,
     pub attempt: Attempt,
-    /// When the job was accepted: an id may be used again. `None`: of a job that may be
-    /// forgotten, so that only its id and the attempt are known.
+    /// When the job was accepted: an id may be used again. `None`: the job may be forgotten, so
+    /// only its id and the attempt are known.
     pub life: Option<Timestamp>,
 }
 
 impl Run {
-    /// Is it of this job, not of an earlier one of the same id?
+    /// Is it an attempt of this job, and not of an earlier job with the same id?
     #[must_use]
     pub fn is_of(&self, job: &JobRecord) -> bool {
         self.life.is_none_or(|life| life == job.submitted_at)
     }
 }
 
-/// One thing that happened.
+/// One event that happened to the core.
 #[derive(Debug, Clone)]
 pub enum Input {
-    /// A caller wants something run. Tasks that count as one submission under the
-    /// 40-second rule share a `group`, which the server mints.
+    /// A caller submits work. Tasks that count as one submission under the 40-second rule share a
+    /// `group`, which the server mints.
     Submit(Submission),
     /// A caller wants a job stopped.
     Stop { job: JobId },
@@ -48,19 +47,19 @@ pub enum Input {
         /// How long its dashboard took.
         took: Span,
     },
-    /// A poll was not answered, or with nonsense.
+    /// A poll had no answer, or a malformed one.
     PollFailed { cluster: ClusterName, error: Message },
     /// [`Effect::Submit`](crate::Effect::Submit) came to an end.
     Dispatched {
         run: Run,
         outcome: DispatchOutcome,
-        /// How long its dashboard took for the request itself; zero if none was sent.
+        /// How long the dashboard took for the request itself; zero if none was sent.
         took: Span,
     },
     /// [`Effect::Lookup`](crate::Effect::Lookup) came to an end.
     LookedUp {
         run: Run,
-        /// As the effect had it.
+        /// The question number of the effect.
         question: u32,
         outcome: LookupOutcome,
     },
@@ -70,23 +69,23 @@ pub enum Input {
         /// Did the cluster answer?
         answered: bool,
     },
-    /// A watch of one cluster saw these runs. Only ours: runs of other control planes and
-    /// of other programs are told apart by what the driver put into a run's metadata.
+    /// A watch of one cluster saw these runs. Only our own: the driver tells runs of other
+    /// control planes and of other programs apart by the metadata it put into each run.
     Observed {
         cluster: ClusterName,
-        /// Which life of its head was watched: what an earlier one said is void.
+        /// The incarnation of the head that was watched: reports of an earlier one are void.
         incarnation: Option<Incarnation>,
-        /// These are all there were at this moment: what is missing is asked about.
+        /// If set, the list is complete as of this moment: missing jobs are asked about.
         complete_at: Option<Timestamp>,
         runs: Vec<Observation>,
     },
-    /// The caller who asked for a placement still waits for it. One that waits and is not
-    /// asked for any more is given up.
+    /// The caller of a placement still waits for it. A queued placement whose caller stops asking
+    /// is given up.
     Waits { job: JobId },
-    /// The caller who asked for a placement does not want it any more, wherever it is.
+    /// The caller of a placement does not want it any more, whatever its state.
     Withdraw { job: JobId },
-    /// The holder of a placement is alive, and has handed its work to the cluster: from
-    /// now on the cluster's own facts are expected to show it.
+    /// The holder of a placement is alive, and has submitted its work to the cluster: from now on
+    /// the cluster's own facts are expected to show the work.
     Heartbeat { job: JobId, attempt: Attempt },
     /// The holder of a placement is done with it.
     Released { job: JobId, attempt: Attempt, outcome: ReleaseOutcome },
@@ -97,7 +96,7 @@ pub enum Input {
         /// May it replace one of the same name?
         replace: bool,
     },
-    /// An operator takes a cluster away. With work on it, it is drained first.
+    /// An operator removes a cluster. A cluster with work on it is drained first.
     Remove {
         cluster: ClusterName,
         /// Do not wait for the work on it.
@@ -107,43 +106,43 @@ pub enum Input {
     Cordon {
         cluster: ClusterName,
         note: Message,
-        /// Tell when nothing is left on it.
+        /// Report when no work is left on it.
         drain: bool,
     },
     /// An operator lets new work onto a cluster again.
     Uncordon { cluster: ClusterName },
-    /// An operator wants fresh facts now.
+    /// An operator requests a poll now.
     CheckNow { cluster: ClusterName },
     /// The configuration changed.
     Reload {
         settings: Box<Settings>,
-        /// All clusters of the file: others that a file brought are removed.
+        /// All clusters of the file. Other clusters that came from a file are removed.
         clusters: Vec<ClusterSpec>,
     },
-    /// An operator adds a policy beside those of the settings, or replaces one.
+    /// An operator adds a policy to those of the settings, or replaces one.
     SetPolicy {
         spec: Box<PolicySpec>,
-        /// Who, where tokens say so.
+        /// The operator, if tokens are in use.
         by: Option<Owner>,
     },
-    /// An operator takes away a policy that was added.
+    /// An operator removes a registered policy.
     RemovePolicy {
         name: Message,
-        /// Who, where tokens say so.
+        /// The operator, if tokens are in use.
         by: Option<Owner>,
     },
-    /// Several things at once: one cycle, and an answer for each in order.
+    /// Several inputs at once: one cycle, and an answer for each in order.
     Together(Vec<Input>),
     /// [`Core::next_wakeup`](crate::Core::next_wakeup) has come.
     Tick,
-    /// Nothing could be heard for a while: the machine slept, or the disk stood still. Comes
-    /// before everything else that is fed then.
+    /// The control plane could hear nothing for a while: the machine slept, or the disk stalled.
+    /// Must come before every other input of that time.
     Awoke,
 }
 
 impl Input {
-    /// Is it an operator's or a caller's word that must survive a power cut once it is
-    /// given, whatever it leads to?
+    /// Is it a request of an operator or a caller that must survive a power cut once it is
+    /// answered, whatever it leads to?
     pub(crate) fn is_order(&self) -> bool {
         match self {
             Input::Delete { .. }
@@ -175,25 +174,25 @@ impl Input {
     }
 }
 
-/// A request to run something.
+/// A request to run work.
 #[derive(Debug, Clone)]
 pub struct Submission {
-    /// The caller's id, or one made for it.
+    /// The id from the caller, or one made for it.
     pub id: Identity,
     pub work: Work,
-    /// Fingerprint of everything else in the request, for dedup by content;
-    /// `None` where the payload stays with the caller.
+    /// Fingerprint of everything else in the request, to find duplicates by content; `None` if
+    /// the payload stays with the caller.
     pub content: Option<ContentHash>,
-    /// Submitted from inside a scheduled job.
+    /// Set if submitted from inside a scheduled job.
     pub parent: Option<Parent>,
 }
 
-/// Where an id comes from.
+/// The origin of an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Identity {
-    /// The caller chose it: submitting it again is the same job.
+    /// The caller chose it: submitting the same id again means the same job.
     Given(JobId),
-    /// Made by the control plane: an identical queued job may stand in for it.
+    /// Made by the control plane: the caller may get an identical queued job instead.
     Fresh(JobId),
 }
 
@@ -211,39 +210,40 @@ impl Identity {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parent {
     pub job: JobId,
-    /// Where it runs: its sub-work stays there.
+    /// The cluster that runs the parent: its sub-work stays there.
     pub cluster: ClusterName,
 }
 
-/// What became of a submit request.
+/// The outcome of a submit request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DispatchOutcome {
-    /// The cluster has it.
+    /// The cluster has the attempt.
     Accepted,
-    /// The cluster says this request can never work; no other cluster is tried.
+    /// The cluster reports that this request can never work; no other cluster is tried.
     Refused(Message),
-    /// It certainly did not arrive (connection refused, no agent).
+    /// The request certainly did not arrive (connection refused, no agent).
     Failed(Message),
-    /// It was never sent, for a reason of our own (the store): that says nothing about the cluster.
+    /// The request was never sent, for a reason of our own (the store). It says nothing about the
+    /// cluster.
     NotSent(Message),
-    /// It may have arrived (timeout, connection lost after sending).
+    /// The request may have arrived (timeout, connection lost after sending).
     Unknown(Message),
-    /// The cluster has a run of this id that is not this attempt's, so this attempt
-    /// cannot be there, and never will be: the next one has another id.
+    /// The cluster has a run of this id that belongs to something else. So this attempt is not
+    /// there and never will be: the next attempt has another id.
     Taken(Message),
 }
 
-/// What became of a question about one attempt.
+/// The outcome of a lookup of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LookupOutcome {
-    /// It is there.
+    /// The cluster has the attempt.
     Found(RunStatus),
     /// The cluster answered that it knows no such submission.
     NotFound {
-        /// Which life of the head answered.
+        /// The incarnation of the head that answered.
         incarnation: Option<Incarnation>,
     },
-    /// The cluster has a run of this id that is not this attempt's.
+    /// The cluster has a run of this id that does not belong to this attempt.
     Taken(Message),
     /// There was no answer.
     NoAnswer,
@@ -256,34 +256,34 @@ pub struct Observation {
     pub status: RunStatus,
 }
 
-/// What a cluster says about one attempt.
+/// What a cluster reports about one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunStatus {
     /// Not started yet.
     Pending,
-    /// It runs.
+    /// Running.
     Running,
-    /// It ended well.
+    /// Ended successfully.
     Succeeded,
-    /// It ended badly.
+    /// Ended with a failure.
     Failed {
         message: Message,
         /// The entrypoint never ran (no environment, no room): safe to try elsewhere.
         never_started: bool,
     },
-    /// It was stopped.
+    /// Stopped.
     Stopped,
 }
 
 /// How the holder of a placement fared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReleaseOutcome {
-    /// It is done.
+    /// The work is done.
     Succeeded,
-    /// It ran and failed.
+    /// The work ran and failed.
     Failed(Message),
-    /// The holder could not reach the cluster: it never ran.
+    /// The holder could not reach the cluster: the work never ran.
     Unreachable(Message),
-    /// The holder gave it up.
+    /// The holder gave the placement up.
     Stopped,
 }

@@ -28,18 +28,18 @@ pub(crate) struct Job {
     /// The cluster of `record.live()`.
     pub(crate) on: Option<ClusterKey>,
     pub(crate) due: Due,
-    /// When a live attempt was last sent, asked about or heard of; when the caller who waits
-    /// for a placement was last heard of.
+    /// When a live attempt was last sent, asked about or heard of; for a queued placement, when
+    /// its caller was last heard of.
     pub(crate) touched_at: Timestamp,
-    /// How often it was asked about in vain.
+    /// How many lookups had no useful answer.
     pub(crate) asks: u8,
-    /// Fences look-ups: only the answer to the latest question counts, and none
-    /// after the attempt moved on by other news.
+    /// Fences lookups: only the answer to the latest question counts, and no answer counts after
+    /// other news moved the attempt on.
     pub(crate) question: Option<u32>,
 }
 
 impl Job {
-    /// What is durable of it. It changes only by the functions of this module.
+    /// The durable part. Only the functions of this module change it.
     #[inline]
     pub(crate) fn record(&self) -> &JobRecord {
         &self.record
@@ -51,7 +51,7 @@ impl Job {
         self.record.live()
     }
 
-    /// Does it run by itself? Tasks and actors are run by their callers.
+    /// Does the control plane run it? Tasks and actors are run by their callers.
     #[inline]
     pub(crate) fn is_job(&self) -> bool {
         self.record.work.kind == Kind::Job
@@ -67,12 +67,12 @@ impl Job {
         Rank::new(self.record.work.priority, self.record.seq)
     }
 
-    /// Where it failed to start: other clusters go first.
+    /// Clusters where the job failed to start: others go first.
     pub(crate) fn avoid(&self) -> &[ClusterName] {
         self.record.troubles.as_ref().map_or(&[], |troubles| &troubles.avoid)
     }
 
-    /// Changes its attempt, see [`Live::apply`]. News of its state makes an open question moot.
+    /// Changes the attempt, see [`Live::apply`]. News of the attempt's state cancels an open question.
     pub(crate) fn apply(&mut self, step: Step, now: Timestamp) -> Result<bool, ImpossibleTransition> {
         let from = self.record.state();
         let Phase::Live(live) = &mut self.record.phase else {
@@ -90,7 +90,7 @@ impl Job {
         Attempt(self.record.attempts + 1)
     }
 
-    /// Why it is not further than it is.
+    /// Records why the job is not further than it is.
     pub(crate) fn note_error(&mut self, error: &Message) {
         self.record.troubles.get_or_insert_default().last_error = Some(error.clone());
     }
@@ -105,8 +105,7 @@ impl Job {
         troubles.dispatch_failures
     }
 
-    /// An attempt ran and failed. Returns how many did, or nothing if that is more than its
-    /// owner allows.
+    /// An attempt ran and failed. Returns how many did, or `None` if that is more than the owner allows.
     pub(crate) fn note_run_failed(&mut self) -> Option<u32> {
         let failures = self.record.troubles.as_ref().map_or(0, |troubles| troubles.run_failures);
         if failures >= self.record.work.retry.max_retries {
@@ -124,7 +123,7 @@ impl Job {
         }
     }
 
-    /// An operator wants it run again, whatever went wrong before.
+    /// An operator wants the job run again, whatever went wrong before.
     pub(crate) fn forget_troubles(&mut self) {
         self.record.troubles = None;
     }
@@ -135,10 +134,10 @@ impl Job {
 pub(crate) struct Jobs {
     table: Slab<Job>,
     by_id: Index<JobId, JobKey>,
-    /// Waiting jobs only: an identical submission finds them.
+    /// Only queued jobs: an identical submission finds them.
     by_content: Index<(ContentHash, ClassKey), JobKey>,
-    /// Further waiting jobs of the same content (their callers gave them ids), in
-    /// order: the next one stands in when the first has left.
+    /// More queued jobs of the same content (with ids from their callers), in order: the next one
+    /// takes over when the first has left.
     more_of_content: BTreeSet<(ContentHash, ClassKey, u64, JobKey)>,
     /// Ended jobs, oldest first.
     ended: BTreeSet<(Timestamp, u64, JobKey)>,
@@ -179,19 +178,19 @@ impl Jobs {
         self.next_seq - 1
     }
 
-    /// A number no open look-up has.
+    /// A number that no open lookup has.
     pub(crate) fn next_question(&mut self) -> u32 {
         self.next_question = self.next_question.wrapping_add(1);
         self.next_question
     }
 
-    /// Where a job is from now on.
+    /// Moves a job to another phase.
     pub(crate) fn set_phase(&mut self, key: JobKey, phase: Phase) {
         self.unfile(key);
         let record = &mut self.table[key.0 as usize].record;
         match (&record.phase, &phase) {
             (Phase::Ended(_), Phase::Waiting { .. }) => {
-                // It joins the end of the queue, like anything else that is asked for now.
+                // The job joins the end of the queue, like any new submission.
                 record.seq = self.next_seq;
                 self.next_seq += 1;
             }
@@ -202,7 +201,7 @@ impl Jobs {
         self.file(key);
     }
 
-    /// Files the job under what its phase makes it findable by.
+    /// Adds the job to the indexes that its phase belongs in.
     fn file(&mut self, key: JobKey) {
         let job = &self.table[key.0 as usize];
         match (&job.record.phase, job.record.content) {

@@ -1,14 +1,14 @@
-//! What our work has of one cluster, whatever its snapshot shows.
+//! The share of one cluster that our work has, whatever its snapshot shows.
 //!
-//! An entry is made when work is dispatched: a *promise*. It *settles* when the work is seen
-//! running, and the first snapshot taken safely after that shows its use. So a burst cannot
-//! land on one cluster because the facts were stale. From then on the entry is a *claim*, until
-//! the work leaves: a job that needs 16 CPUs and uses 3 at the moment still has 16.
+//! An entry is made when work is dispatched: a *promise*. The promise *settles* when the work is
+//! seen running, and the first snapshot taken safely after that shows its use. So a burst cannot
+//! land on one cluster because of stale facts. From then on the entry is a *claim*, until the
+//! work leaves: a job that needs 16 CPUs and uses 3 at the moment still has 16.
 //!
-//! What a running job starts uses that job's claim, and has none of its own.
+//! Work that a running job starts uses the claim of that job, and has none of its own.
 //!
-//! The memory of a driver is in the facts later than what a job uses of the rest: Ray measures
-//! it every 5 to 15 seconds.
+//! The memory of a driver appears in the facts later than the other resources of a job: Ray
+//! measures it every 5 to 15 seconds.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,7 +16,7 @@ use multicluster_types::{Origin, Quantity, Resources, Snapshot, Span, Timestamp,
 
 use crate::jobs::JobKey;
 
-/// How old the memory in a snapshot may be.
+/// How old the memory figures in a snapshot may be.
 const MEMORY_AGE: Span = Span::seconds(15);
 
 /// The promises and claims on one cluster.
@@ -30,9 +30,9 @@ pub(crate) struct Ledger {
 struct Entry {
     work: Arc<Work>,
     settled_at: Option<Timestamp>,
-    /// The facts show what it uses.
+    /// Do the facts show the use of this work?
     is_shown: bool,
-    /// The facts show the memory of its driver, if it has one on the head node.
+    /// Do the facts show the memory of its driver, if it has one on the head node?
     driver_is_shown: bool,
 }
 
@@ -41,15 +41,15 @@ struct Entry {
 struct Sums {
     /// Promised: not in the facts yet.
     promised: Resources,
-    /// What of that running jobs have started.
+    /// The part of the promises that running jobs have started.
     inside: Resources,
-    /// What of it Ray sets aside at once; the rest is for what the jobs will start.
+    /// The part of the promises that Ray sets aside at once; the rest is for tasks the jobs will start.
     held: Resources,
-    /// In the facts, and needed as long as the work is there.
+    /// In the facts, and needed for as long as the work is there.
     claimed: Resources,
     /// Drivers whose memory is not in the facts yet.
     drivers: u32,
-    /// Does work that settled have a claim?
+    /// Does settled work have a claim?
     keeps_claims: bool,
 }
 
@@ -96,7 +96,7 @@ impl Ledger {
         &self.sums.promised
     }
 
-    /// What settled work needs.
+    /// The demand of settled work.
     pub(crate) fn claimed(&self) -> &Resources {
         &self.sums.claimed
     }
@@ -106,7 +106,7 @@ impl Ledger {
         self.sums.drivers
     }
 
-    /// Does work that settled have a claim?
+    /// Sets whether settled work has a claim.
     pub(crate) fn keep_claims(&mut self, keep: bool) {
         if self.sums.keeps_claims != keep {
             self.sums.keeps_claims = keep;
@@ -114,14 +114,14 @@ impl Ledger {
         }
     }
 
-    /// How much of one resource, read by `get`, what a running job starts may still have: what
-    /// Ray has not given out, and will not at once. The claims are there for it.
+    /// How much of one resource, read by `get`, the work of a running job may still use: what Ray
+    /// has not given out, and is not about to. The claims are there for this work.
     pub(crate) fn free_inside(&self, snapshot: &Snapshot, get: &dyn Fn(&Resources) -> Quantity) -> Quantity {
         get(&snapshot.total).minus(get(&snapshot.used)).minus(get(&self.sums.held))
     }
 
-    /// What work from outside may still have: the total, less the larger of what is used and
-    /// what is claimed, less what is promised. What running jobs started uses their claims.
+    /// What work from outside may still use: the total, less the larger of used and claimed, less
+    /// the promises. Work started by running jobs uses their claims.
     pub(crate) fn free(&self, snapshot: &Snapshot) -> Resources {
         let sums = &self.sums;
         let mut taken = snapshot.used.clone();
@@ -134,7 +134,7 @@ impl Ledger {
         free
     }
 
-    /// Promises room to a job. Work that asks for nothing needs no entry, but for its driver.
+    /// Promises room to a job. Work without a demand needs no entry, except for its driver.
     pub(crate) fn reserve(&mut self, job: JobKey, work: &Arc<Work>) {
         if !work.demand.is_empty() || work.burdens_head() {
             let entry =
@@ -152,15 +152,14 @@ impl Ledger {
         }
     }
 
-    /// The job is gone from the cluster.
+    /// The job has left the cluster.
     pub(crate) fn release(&mut self, job: JobKey) {
         if let Some(entry) = self.entries.remove(&job) {
             self.forget(&entry);
         }
     }
 
-    /// Strikes out the promises that a snapshot taken at `taken_at` must show. True if there
-    /// were any.
+    /// Removes the promises that a snapshot taken at `taken_at` must show. True if there were any.
     pub(crate) fn strike_out(&mut self, taken_at: Timestamp, margin: Span) -> bool {
         let mut any = false;
         let shows = |at: Option<Timestamp>, margin| at.is_some_and(|at| at + margin < taken_at);
@@ -184,7 +183,7 @@ impl Ledger {
 
     fn forget(&mut self, entry: &Entry) {
         if self.sums.is_saturated() {
-            // A sum beyond all bounds forgot its parts.
+            // A saturated sum cannot be reduced by its parts.
             self.sums = self.sum();
         } else {
             self.sums.take_back(entry);

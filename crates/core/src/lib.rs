@@ -1,19 +1,19 @@
 //! The scheduler as a pure state machine.
 //!
-//! [`Core::handle`] takes one [`Input`] and returns an [`Output`]: what must be
-//! made durable, what must then be asked of the clusters, and what may be told.
-//! There is no clock, no file, no network and no randomness in here.
+//! [`Core::handle`] takes one [`Input`] and returns an [`Output`]: the writes to make durable,
+//! the requests to send to the clusters after that, and the events to report. The core has no
+//! clock, no file, no network and no randomness.
 //!
 //! Where to find what:
-//! - `core` the state machine, and all that changes several tables at once: the cycle, the
-//!   one way a job changes, what callers, attempts, clusters and operators do
+//! - `core` the state machine, and everything that changes several tables at once: the cycle, the
+//!   only way a job changes, the inputs from callers, attempts, clusters and operators
 //! - `look` the filters, each with its Reason, and the choice · `policy` the scores and the
 //!   operator's expressions
-//! - `queue` equivalence classes, order, bounds · `index` who could be next
-//! - `pool` what is known per cluster · `jobs` per job · `timers` what is due when
+//! - `queue` equivalence classes, order, bounds · `index` lookups by id
+//! - `pool` the state per cluster · `jobs` per job · `timers` what is due when
 //! - `ledger`, `breaker`, `drivers`, `pacer`, `nodes` one rule each
-//! - `record` what is durable, and the one function that changes a live attempt
-//! - `input`, `output`, `error` what goes in and comes out
+//! - `record` the durable records, and the only function that changes a live attempt
+//! - `input`, `output`, `error` the interface
 
 mod breaker;
 mod core;

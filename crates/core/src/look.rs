@@ -1,5 +1,5 @@
-//! One look at the pool for one piece of work: the filters, each with its
-//! Reason, and the choice among those that pass.
+//! One look at the pool for one piece of work: the filters, each with its Reason, and the choice
+//! among the clusters that pass.
 
 use std::cmp::Reverse;
 
@@ -15,14 +15,14 @@ use crate::{
     queue::Rank,
 };
 
-/// What every look needs.
+/// The context that every look needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) moment: Moment,
     pub(crate) settings: &'a Settings,
     pub(crate) policies: &'a Policies,
     pub(crate) pool: &'a Pool,
-    /// Does the time between submissions count? Not for those who ask where, and not when.
+    /// Does the submission interval count? Not for questions about where, rather than when.
     pub(crate) spaced: bool,
 }
 
@@ -44,19 +44,19 @@ struct Passed<'c> {
     missing_tags: u32,
 }
 
-/// What makes one eligible cluster better than another, in order.
+/// The merits of an eligible cluster, compared in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Merit {
-    /// The work has not failed to start there.
+    /// The work has not failed to start on this cluster.
     welcome: bool,
-    /// It carries every placement tag.
+    /// The cluster carries every placement tag.
     all_tags: bool,
     score: u32,
-    /// It was chosen least recently: round robin.
+    /// The cluster was chosen least recently: round robin.
     rested: Reverse<u64>,
 }
 
-/// Where the work may go, as far as a named cluster is concerned.
+/// The clusters that the work may go to, given the cluster it names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Aim<'a> {
     Anywhere,
@@ -73,8 +73,8 @@ impl<'a> Look<'a> {
         look
     }
 
-    /// A preferred cluster that is merely busy is waited for; one that is down, could
-    /// never take the work, or failed to start it, is not, unless it is required.
+    /// The work waits for a preferred cluster that is merely busy. It does not wait for one that is down,
+    /// could never accept the work, or failed to start it, unless that cluster is required.
     fn aim(&self) -> Aim<'a> {
         match &self.work.preference {
             None => Aim::Anywhere,
@@ -93,7 +93,7 @@ impl<'a> Look<'a> {
     fn is_worth_waiting_for(&self, cluster: &Cluster) -> bool {
         let up = match self.unavailable(cluster) {
             None => true,
-            // It has not had the chance to answer yet.
+            // The cluster has not had a chance to answer yet.
             Some(reason) => reason == Reason::NeverSeen,
         };
         up && !self.avoid.contains(cluster.name())
@@ -106,7 +106,7 @@ impl<'a> Look<'a> {
             })
     }
 
-    /// Do the operator's own filters let the work onto this cluster?
+    /// Do the operator's own filters allow the work on this cluster?
     fn welcomed_by_operator(&self, cluster: &Cluster) -> bool {
         let policies = self.view.policies;
         let Some(snapshot) = cluster.snapshot().filter(|_| policies.has_filters()) else { return true };
@@ -114,7 +114,7 @@ impl<'a> Look<'a> {
         policies.reject(self.work, &self.facts(cluster, &Passed { snapshot, missing_tags })).is_none()
     }
 
-    /// Chooses a cluster and notes a verdict for each, in the order of the roster.
+    /// Chooses a cluster and writes a verdict for each, in the order of the roster.
     pub(crate) fn choose(&self, verdicts: &mut Vec<Verdict>) -> Option<ClusterKey> {
         verdicts.clear();
         let mut best: Option<(Merit, usize, ClusterKey)> = None;
@@ -140,7 +140,7 @@ impl<'a> Look<'a> {
         Some(key)
     }
 
-    /// What this look thinks of one cluster.
+    /// The verdict of this look on one cluster.
     pub(crate) fn judge(&self, cluster: &Cluster) -> Verdict {
         let mut rejected = None;
         match self.filter(cluster, |reason| rejected = Some(reason)) {
@@ -152,7 +152,7 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// What each policy gives this cluster, for explanations.
+    /// The score of each policy for this cluster, for explanations.
     pub(crate) fn parts(&self, cluster: &Cluster) -> Vec<(Message, f64)> {
         let Some(snapshot) = cluster.snapshot() else { return Vec::new() };
         let missing_tags = self.placement_tags.missing_in(&cluster.tags);
@@ -165,8 +165,8 @@ impl<'a> Look<'a> {
         cluster.facts(passed.snapshot, tags, self.view.moment)
     }
 
-    /// All filters, in order. What does not pass is told to `reject`, which puts the
-    /// Reason where it belongs at once: moving it around costs more than finding it.
+    /// All filters, in order. A rejection goes to `reject`, which writes the Reason where it
+    /// belongs at once: moving a Reason around costs more than finding it.
     #[inline]
     fn filter<'c>(&self, cluster: &'c Cluster, mut reject: impl FnMut(Reason)) -> Option<Passed<'c>> {
         macro_rules! no {
@@ -190,7 +190,7 @@ impl<'a> Look<'a> {
         no!(self.other_versions(snapshot));
         no!(self.other_platform(cluster));
         let passed = Passed { snapshot, missing_tags };
-        // What fits now is feasible; only what does not is looked at closer.
+        // A demand that fits now is feasible; only a demand that does not fit is examined further.
         let short = cluster.first_short(snapshot, self.work);
         let full = nodes::full(snapshot, self.work);
         if short.is_some() || full.is_some() {
@@ -219,7 +219,7 @@ impl<'a> Look<'a> {
         self.work.origin
     }
 
-    /// Could this cluster take any work of this tier, if it asked for little enough?
+    /// Could this cluster accept any work of this tier, if its demand were small enough?
     pub(crate) fn is_open(&self, cluster: &Cluster) -> bool {
         self.unavailable(cluster).is_none()
             && self.over_threshold(cluster).is_none()
@@ -239,7 +239,7 @@ impl<'a> Look<'a> {
         self.work.demand.iter().map(share).fold(1.0, f64::min)
     }
 
-    /// Could this cluster never take the work, as things are described now?
+    /// Could this cluster never accept the work, given the present descriptions?
     pub(crate) fn never(&self, cluster: &Cluster) -> Option<Reason> {
         self.other_cluster(cluster)
             .or_else(|| self.missing_tags(cluster))
@@ -251,7 +251,7 @@ impl<'a> Look<'a> {
     /// Registered and not cordoned · healthy and fresh · breaker not open.
     #[inline]
     fn unavailable(&self, cluster: &Cluster) -> Option<Reason> {
-        // What a running job starts is part of it: a drain must let it finish.
+        // Work that a running job starts is part of that job: a drain must let it finish.
         if self.work.origin == Origin::Outside {
             if let Some(cordon) = &cluster.record.cordon {
                 let note = cordon.note.clone();
@@ -300,7 +300,7 @@ impl<'a> Look<'a> {
         (!tags.is_empty()).then_some(Reason::MissingTags { tags })
     }
 
-    /// Only those who connect themselves care.
+    /// Only clients that connect to the cluster themselves depend on its versions.
     #[inline]
     fn other_versions(&self, snapshot: &Snapshot) -> Option<Reason> {
         let wanted = self.work.versions.as_ref()?;
@@ -312,7 +312,7 @@ impl<'a> Look<'a> {
         })
     }
 
-    /// A cluster that has not been seen may still say what it runs on.
+    /// A cluster that has not been seen may still declare its platform.
     #[inline]
     fn other_platform(&self, cluster: &Cluster) -> Option<Reason> {
         let (wanted, platform) = (self.work.platform.as_deref()?, &cluster.platform);
@@ -328,7 +328,7 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// The 40-second rule. The rest of a batch shares the slot of its first.
+    /// The 40-second rule. The rest of a batch shares the slot of its first job.
     fn too_soon(&self, cluster: &Cluster) -> Option<Reason> {
         if !self.work.is_top_level() || !self.view.spaced {
             return None;
@@ -347,8 +347,8 @@ impl<'a> Look<'a> {
         (running >= limit).then_some(Reason::AtLimit { running, limit })
     }
 
-    /// What a running job starts counts, but is not held back: a job that waits for it
-    /// keeps its own driver meanwhile, and both would wait for good.
+    /// Work that a running job starts counts, but is not held back: a job that waits for it keeps
+    /// its own driver meanwhile, so both would wait forever.
     #[inline]
     fn head_full(&self, cluster: &Cluster) -> Option<Reason> {
         let held_back = self.work.origin == Origin::Outside && self.work.burdens_head();
@@ -362,18 +362,19 @@ impl<'a> Look<'a> {
         let (jobs, most) = (u32::try_from(cluster.starting.len()).ok()?, cluster.terms.max_starting);
         let (limit, lowered) = match self.work.origin {
             Origin::Outside => (cluster.starting_limit(), cluster.pacer.why(most)),
-            // The job that waits for it may hold what those before it wait for.
+            // The parent job, which waits for this work, may hold the resources that earlier work
+            // waits for.
             Origin::Inside => (most, None),
         };
         (jobs >= limit).then(|| Reason::Starting { jobs, limit, lowered: lowered.cloned() })
     }
 
-    /// Work that comes later in order keeps off a cluster reserved for a starving
-    /// head. What a running job starts does not: that job would never end.
+    /// Later work keeps off a cluster that is reserved for a starving head. Work that a running
+    /// job starts does not: that job would never end.
     fn reserved(&self, cluster: &Cluster) -> Option<Reason> {
         let reservation = cluster.reserved.as_ref()?;
         let behind = self.work.origin == Origin::Outside && self.rank > reservation.rank;
-        // To whom another's work is not there, its id is not told.
+        // Callers who may not see the other job do not learn its id.
         let told = || Some(&reservation.id).filter(|_| self.work.owner == reservation.owner).cloned();
         behind.then(|| Reason::Reserved { job: told() })
     }

@@ -1,9 +1,9 @@
-//! What must be on one node: a driver's reservation, a task, an actor. What a job needs beyond
-//! that is summed over the nodes of its cluster, and not looked at here.
+//! Demands that must fit on one node: a driver's reservation, a task, an actor. The rest of a
+//! job's demand is summed over the nodes of its cluster, and is not judged here.
 
 use multicluster_types::{Dimension, NodeShape, Quantity, Reason, Resources, Snapshot, Work};
 
-/// Could no node of this cluster ever take the work, even if all were empty?
+/// Could no node of this cluster ever hold the work, even if all were empty?
 #[inline]
 pub(crate) fn too_small(snapshot: &Snapshot, work: &Work) -> Option<Reason> {
     let short = |resource, demand, largest| Reason::NodeTooSmall { resource, demand, largest };
@@ -17,8 +17,7 @@ pub(crate) fn full(snapshot: &Snapshot, work: &Work) -> Option<Reason> {
     judge(snapshot, work, |node| &node.free, short)
 }
 
-/// Most work asks for no node in particular, and the sums of a cluster of one node say all there
-/// is to say.
+/// Most work has no demand on a single node, and for a cluster of one node the sums are enough.
 #[inline]
 fn judge(
     snapshot: &Snapshot,
@@ -39,9 +38,9 @@ fn judge(
         last = Some(demand.first_beyond_total(node)?);
     }
     let most = |resource: &Dimension| nodes.iter().map(|node| node.get(resource)).max().unwrap_or_default();
-    // What is short everywhere says more than what is short only where the rest is not.
+    // A resource that is short on every node says more than one that is short on some.
     let everywhere = demand.iter().map(|(resource, _)| resource).find(|r| most(r) < demand.get(r));
-    // Without a node that matches nothing is short: there is none.
+    // If no node matches, no resource is short: there is no node at all.
     Some(match last.map(|last| everywhere.unwrap_or(last)) {
         Some(resource) => {
             let (asked, most) = (demand.get(&resource), most(&resource));

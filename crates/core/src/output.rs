@@ -1,5 +1,5 @@
-//! Everything the core wants done, in the order it must be done: commit all
-//! writes, then perform the effects, then tell the events.
+//! Everything that the core requests, in the order in which it must happen: commit all writes,
+//! then perform the effects, then report the events.
 #![expect(missing_docs, reason = "a field is documented where its name does not say it all")]
 
 use multicluster_types::{
@@ -12,25 +12,25 @@ use crate::{
     record::{AttemptRecord, ClusterRecord, JobRecord, Orphan},
 };
 
-/// What one input led to.
+/// The result of one input.
 #[derive(Debug, Default)]
 #[must_use = "writes must be committed before effects are performed"]
 pub struct Output {
     /// Durable changes, in order. All of them in one transaction, before any effect.
     pub writes: Vec<Write>,
-    /// Must they survive a power cut? All that has to do with jobs must, and every order of
-    /// an operator. A lease is worth nothing without its holder, and neither is its history.
+    /// Must the writes survive a power cut? All writes about jobs must, and every order of an
+    /// operator. A lease is worth nothing without its holder, and neither is its history.
     pub must_sync: bool,
     /// Requests to the clusters.
     pub effects: Vec<Effect>,
-    /// What happened, for logs and watchers.
+    /// Events for logs and watchers.
     pub events: Vec<Event>,
     /// The answer to the caller.
     pub reply: Option<Result<Reply, Refusal>>,
     /// What the scheduling cycle did, if one ran.
     pub cycle: Option<CycleStats>,
-    /// Changes that the core tried and did not make, because the state diagram has no such
-    /// arrow: each is a bug, to be counted and logged. Nothing else came of it.
+    /// Changes that the core tried and did not make, because the state diagram has no such arrow.
+    /// Each is a bug, to be counted and logged, and has no other effect.
     pub impossible: Vec<Impossible>,
 }
 
@@ -44,7 +44,7 @@ pub struct Impossible {
 /// A durable change.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
-    /// This is now the job.
+    /// The new record of the job.
     Job(JobRecord),
     /// Forget the job, its attempts and its decisions.
     DeleteJob(JobId),
@@ -52,17 +52,17 @@ pub enum Write {
     Attempt(Box<AttemptRecord>),
     /// Why a job went where it went.
     Decision(Box<Decision>),
-    /// This is now the cluster.
+    /// The new record of the cluster.
     Cluster(ClusterRecord),
     /// Forget the cluster.
     DeleteCluster(ClusterName),
     /// An attempt that was given up may still run.
     Orphan(Orphan),
-    /// It does not.
+    /// An attempt that was given up does not run any more.
     DeleteOrphan(Orphan),
-    /// This is now the policy of this name, beside those of the settings.
+    /// The new policy of this name, in addition to those of the settings.
     Policy(PolicySpec),
-    /// There is no such policy beside those of the settings.
+    /// Removes the registered policy of this name.
     DeletePolicy(Message),
 }
 
@@ -71,11 +71,12 @@ impl Write {
     pub(crate) fn must_sync(&self) -> bool {
         match self {
             Write::Job(record) => record.work.kind == Kind::Job,
-            // They belong to a record that is written with them.
+            // They belong to a record that is written together with them.
             Write::Attempt(_) | Write::Decision(_) => false,
-            // A clock: a job that moved it is written with it. Other changes are orders.
+            // Only the clock changed: the job that moved it is written together with it. Other
+            // changes are orders.
             Write::Cluster(_) => false,
-            // Forgotten in time, and forgotten again after a power cut, unless it was an order.
+            // Retention forgets the job again after a power cut. A delete by a caller is an order.
             Write::DeleteJob(_) => false,
             Write::DeleteCluster(_)
             | Write::Orphan(_)
@@ -86,8 +87,8 @@ impl Write {
     }
 }
 
-/// A request to one cluster. The driver reports how each came out, with the same [`Run`];
-/// it never leaves one unanswered, except for [`Effect::Forget`].
+/// A request to one cluster. The driver reports the outcome of each, with the same [`Run`]. It
+/// never leaves one without a report, except for [`Effect::Forget`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Submit this attempt under [`SubmissionId::of`](multicluster_types::SubmissionId::of).
@@ -101,15 +102,15 @@ pub enum Effect {
     },
     /// Stop one attempt.
     Stop { run: Run, cluster: ClusterName },
-    /// Delete the last attempt of a forgotten job from its cluster, if it is still there
-    /// and was this job's. Nothing is reported.
+    /// Delete the last attempt of a forgotten job from its cluster, if it is still there and
+    /// belonged to this job. There is no report.
     Forget { run: Run, cluster: ClusterName },
     /// Poll this cluster now.
     Poll { cluster: ClusterName },
 }
 
 impl Effect {
-    /// Which cluster it is a request to.
+    /// The cluster that the request goes to.
     #[must_use]
     pub fn cluster(&self) -> &ClusterName {
         match self {
@@ -125,19 +126,19 @@ impl Effect {
 /// The answer to a caller.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
-    /// It was done, or will be.
+    /// The request is carried out, or will be.
     Done,
-    /// It was accepted.
+    /// The submission is accepted.
     Accepted(Accepted),
-    /// Each was done or refused, in order.
+    /// Each request was carried out or refused, in order.
     Each(Vec<Result<Reply, Refusal>>),
     /// The placement is not granted yet.
     Waits,
     /// The placement is granted to this attempt.
     Granted { attempt: Attempt },
-    /// The placement is still the holder's.
+    /// The holder still has the placement.
     Alive {
-        /// A caller wants it stopped: the holder should give it up.
+        /// A caller wants the work stopped: the holder should give the placement up.
         stopping: bool,
     },
 }
@@ -145,11 +146,11 @@ pub enum Reply {
 /// An accepted submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
-    /// Its id for life.
+    /// The id of the job for life.
     pub job: JobId,
-    /// Why it is a job that was there already, if it is one.
+    /// Why it is an existing job, if it is one.
     pub duplicate: Option<Duplicate>,
-    /// What the caller should know at once: no cluster could ever take it, as they are now.
+    /// What the caller should know at once: no cluster could ever accept the work, as they are now.
     pub notice: Option<Message>,
 }
 
@@ -158,33 +159,33 @@ pub struct Accepted {
 pub enum Duplicate {
     /// The same id with the same content.
     SameId,
-    /// No id given, and an identical job still waits.
+    /// No id was given, and an identical job is still queued.
     SameContent,
 }
 
-/// Something worth telling.
+/// An event for logs and watchers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// A job is in another state. Holders of placements learn by it that theirs is granted,
-    /// or is to be given up.
+    /// The state of a job changed. Holders of placements learn from it that theirs is granted, or
+    /// must be given up.
     Job {
         job: JobId,
         at: Timestamp,
-        /// Its state now.
+        /// The new state.
         state: State,
-        /// Where it is or was.
+        /// The cluster where the job is or was.
         cluster: Option<ClusterName>,
         attempt: Option<Attempt>,
         message: Option<Message>,
     },
-    /// A cluster is in another condition.
+    /// The condition of a cluster changed.
     Cluster { cluster: ClusterName, at: Timestamp, change: ClusterChange },
-    /// Work is placed by another policy.
+    /// A policy changed.
     Policy {
         name: Message,
         at: Timestamp,
         change: PolicyChange,
-        /// Who wanted it, where tokens say so.
+        /// The operator, if tokens are in use.
         by: Option<Owner>,
     },
 }
@@ -192,18 +193,18 @@ pub enum Event {
 /// What changed about a policy.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PolicyChange {
-    /// It is new.
+    /// The policy is new.
     Registered(PolicyRule),
-    /// It replaces another of its name.
+    /// The policy replaces another of the same name.
     Changed(PolicyRule),
-    /// It is gone, and why unless an operator asked for that.
+    /// The policy is gone; with the reason, unless an operator removed it.
     Removed(Option<Message>),
 }
 
 /// What changed about a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClusterChange {
-    /// It is new.
+    /// The cluster is new.
     Registered,
     /// Its description changed.
     Changed,
@@ -211,17 +212,17 @@ pub enum ClusterChange {
     Leaving,
     /// It is gone.
     Removed,
-    /// It takes nothing new.
+    /// It accepts no new work.
     Cordoned(Message),
-    /// It takes work again.
+    /// It accepts work again.
     Uncordoned,
-    /// Nothing is left on it.
+    /// No work is left on it.
     Drained,
     /// It answers.
     Healthy,
-    /// It does not.
+    /// It has stopped answering.
     Unhealthy(Message),
-    /// Its head restarted: what ran before is gone.
+    /// Its head restarted: earlier runs are gone.
     Restarted,
     /// Too many dispatches failed.
     BreakerOpened,
@@ -232,7 +233,7 @@ pub enum ClusterChange {
 }
 
 impl ClusterChange {
-    /// Its word.
+    /// The stable word for this change.
     #[must_use]
     pub fn kind(&self) -> ClusterChangeKind {
         match self {
@@ -256,13 +257,12 @@ impl ClusterChange {
 /// What one cycle did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CycleStats {
-    /// Heads there were.
+    /// How many heads there were.
     pub heads: u32,
-    /// How many of them got a full look: the others ask for more than any cluster has.
+    /// How many heads got a full look: the others ask for more than any cluster has.
     pub looks: u32,
     /// Placements made.
     pub placed: u32,
-    /// Why clusters were passed over, summed over the heads that got a full look and
-    /// were not placed.
+    /// Why clusters were not chosen, summed over the heads that got a full look and were not placed.
     pub rejections: std::collections::BTreeMap<ReasonKind, u32>,
 }

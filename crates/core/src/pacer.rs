@@ -1,4 +1,4 @@
-//! How many jobs one cluster may be starting at once, learnt from how it copes.
+//! How many jobs one cluster may be starting at once, learnt from how the cluster copes.
 //!
 //! ```text
 //!  max_starting ┐     ┌──── one more for each round of jobs that started well
@@ -6,17 +6,17 @@
 //!   slow, or no  └──┘ half
 //! ```
 //!
-//! As TCP does it: additive increase, multiplicative decrease. A place is free when a job was
-//! seen running, so the window sets the rate: a head that takes long gets less to do. It is not
-//! durable: after a restart a cluster that does not cope is found out again.
+//! Like TCP: additive increase, multiplicative decrease. A place becomes free when a job is seen
+//! running, so the window sets the rate: a slow head gets less to do. The window is not durable:
+//! after a restart, an overloaded cluster lowers it again.
 
 use multicluster_types::{Message, Span, Timestamp};
 
-/// What was sent before a cut says nothing about the cut: for as long as a request may take,
-/// there is no second one.
+/// Requests sent before a cut say nothing about the cut. So there is no second cut for as long as
+/// a request may take.
 const COOL_DOWN: Span = Span::seconds(10);
-/// Without trouble for so long, all is as before: starts alone would take for ever where there
-/// are few.
+/// After this long without trouble, the window is reset: with few jobs, starts alone would take
+/// forever to widen it.
 const FORGET: Span = Span::seconds(300);
 
 /// The window of one cluster.
@@ -38,12 +38,12 @@ impl Pacer {
         self.0.as_ref().map_or(most, |lowered| lowered.window.min(most))
     }
 
-    /// Why that is less than `most`.
+    /// Why the window is smaller than `most`.
     pub(crate) fn why(&self, most: u32) -> Option<&Message> {
         self.0.as_ref().filter(|lowered| lowered.window < most).map(|lowered| &lowered.why)
     }
 
-    /// The cluster does not cope: half as many from now on.
+    /// The cluster does not cope: half as many jobs may be starting from now on.
     pub(crate) fn trouble(&mut self, now: Timestamp, most: u32, why: Message) {
         if self.0.as_ref().is_some_and(|lowered| now < lowered.cut_at + COOL_DOWN) {
             return;
@@ -52,7 +52,7 @@ impl Pacer {
         self.0 = Some(Lowered { window, started: 0, cut_at: now, why });
     }
 
-    /// All is well. True if more may be starting from now on.
+    /// Resets the window if all is well. True if more jobs may be starting from now on.
     pub(crate) fn forget(&mut self, now: Timestamp) -> bool {
         self.0.take_if(|lowered| now >= lowered.cut_at + FORGET).is_some()
     }

@@ -1,4 +1,4 @@
-//! The clusters, and what is known about each right now.
+//! The clusters, and the current knowledge about each.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,10 +29,10 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ClusterKey(pub(crate) u32);
 
-/// One cluster: its durable record, and what is learnt again after a restart.
+/// One cluster: its durable record, and facts that are learnt again after a restart.
 ///
-/// What every decision looks at is kept in one piece: with a thousand clusters a
-/// look is bound by memory, not by arithmetic.
+/// The fields that every decision reads are kept in one piece: with a thousand clusters, memory
+/// access limits a look, not arithmetic.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) record: ClusterRecord,
@@ -40,53 +40,52 @@ pub(crate) struct Cluster {
     /// The tags it carries.
     pub(crate) tags: TagBits,
     pub(crate) health: Health,
-    /// Polls that failed in a row.
+    /// Failed polls in a row.
     pub(crate) poll_failures: u32,
     snapshot: Option<Snapshot>,
-    /// Apart: no look needs it: what it comes to is in `free` and `pressure`.
+    /// In a box, because no look needs it: its results are in `free` and `pressure`.
     ledger: Box<Ledger>,
-    /// What work from outside may still have of it. Depends on the snapshot and the ledger alone.
+    /// What work from outside may still use. Depends on the snapshot and the ledger alone.
     free: Resources,
-    /// The first resource over the threshold. Depends on the snapshot, the ledger
-    /// and the terms alone, and changes far less often than it is asked for.
+    /// The first resource over the threshold. Depends on the snapshot, the ledger and the terms
+    /// alone, and changes far less often than it is read.
     pressure: Option<(Dimension, Share)>,
-    /// What it runs on, by its facts or else its tags.
+    /// The platform, by the facts or else the tags.
     pub(crate) platform: Platform,
-    /// Room for drivers on its head node; `None` if it is not known. Depends on the snapshot and
-    /// the terms alone.
+    /// Room for drivers on the head node; `None` if unknown. Depends on the snapshot and the terms alone.
     room: Option<Room>,
     pub(crate) breaker: Breaker,
     pub(crate) pacer: Pacer,
-    /// Our work on it.
+    /// Our live work on it.
     pub(crate) live: BTreeSet<JobKey>,
-    /// How many of those are top-level jobs.
+    /// How many top-level jobs are on it.
     pub(crate) top_level_jobs: u32,
-    /// How many of those have their driver on its head node.
+    /// How many jobs on it have their driver on the head node.
     pub(crate) drivers: u32,
-    /// Jobs on it that were not seen running yet.
+    /// Jobs on it that have not been seen running yet.
     pub(crate) starting: BTreeSet<JobKey>,
-    /// When it was last chosen, in choices: the least recent wins a tie.
+    /// When it was last chosen, counted in choices: the least recent wins a tie.
     pub(crate) picked: u64,
     /// Kept free for a starving head.
     pub(crate) reserved: Option<Reservation>,
-    /// The same before this cycle, so that a starving head keeps its cluster.
+    /// The reservation before this cycle, so that a starving head keeps its cluster.
     pub(crate) last_reserved: Option<Reservation>,
     pub(crate) spacing_due: Due,
     pub(crate) freshness_due: Due,
     pub(crate) breaker_due: Due,
 }
 
-/// What a cluster's description and the settings come to.
+/// The limits that follow from a cluster's description and the settings.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Terms {
-    /// How full it may be and still take work.
+    /// The utilization above which it accepts no top-level work.
     pub(crate) threshold: Share,
-    /// Least time between top-level submissions.
+    /// The minimum interval between top-level submissions.
     pub(crate) interval: Span,
     /// How many top-level jobs may run at once.
     pub(crate) max_jobs: u32,
     pub(crate) max_starting: u32,
-    /// What one driver takes of the head node's memory, and how much drivers may take.
+    /// How much memory of the head node one driver takes, and how much all drivers may take.
     driver: Quantity,
     head_share: Share,
     /// How much the operator wants it used, 0..1.
@@ -101,7 +100,7 @@ pub(crate) enum Health {
     Unhealthy { since: Timestamp, error: Message },
 }
 
-/// Who a cluster is kept free for.
+/// The job that a cluster is kept free for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reservation {
     pub(crate) id: JobId,
@@ -165,15 +164,15 @@ impl Cluster {
         self.snapshot.as_ref()
     }
 
-    /// What our work has of it beyond what the facts show.
+    /// What our work has of it beyond the facts.
     pub(crate) fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// Takes in new facts, and strikes out the promises they show. True if a
-    /// decision could turn out differently now.
+    /// Takes over new facts, and removes the promises that they show. True if a decision could
+    /// turn out differently now.
     pub(crate) fn learn(&mut self, mut snapshot: Snapshot, settings: &Settings) -> bool {
-        // A head that has just started does not say at once what memory it has.
+        // A head that has just started does not report its memory at once.
         snapshot.head = snapshot.head.or_else(|| self.snapshot.as_ref()?.head);
         let struck_out = self.ledger.strike_out(snapshot.taken_at, settings.settle_margin);
         let changed = self.snapshot.as_ref().is_none_or(|last| !says_the_same(last, &snapshot));
@@ -184,7 +183,7 @@ impl Cluster {
         changed || struck_out || self.room != room
     }
 
-    /// A job is on it from now on; if it was seen running, since then.
+    /// A job is on it from now on, with the time it was first seen running, if it was.
     pub(crate) fn enter(
         &mut self,
         job: JobKey,
@@ -204,7 +203,7 @@ impl Cluster {
         self.assess(settings);
     }
 
-    /// A job on it was seen running. True if another may be started in its stead.
+    /// A job on it was seen running. True if another may be started in its place.
     pub(crate) fn settle(&mut self, job: JobKey, at: Timestamp) -> bool {
         self.ledger.settle(job, at);
         let started = self.starting.remove(&job);
@@ -214,15 +213,15 @@ impl Cluster {
         started
     }
 
-    /// It is in trouble: fewer jobs are started on it at once. If it is starting none, that is
-    /// not the cause.
+    /// The cluster is in trouble: fewer jobs may be starting on it at once. If none is starting,
+    /// jobs are not the cause.
     pub(crate) fn slow_down(&mut self, now: Timestamp, why: Message) {
         if !self.starting.is_empty() {
             self.pacer.trouble(now, self.terms.max_starting, why);
         }
     }
 
-    /// How many jobs it may be starting at once, as things are.
+    /// How many jobs it may be starting at once at present.
     pub(crate) fn starting_limit(&self) -> u32 {
         self.pacer.window(self.terms.max_starting)
     }
@@ -232,7 +231,7 @@ impl Cluster {
         Some(self.room?.limit(self.drivers, self.ledger.drivers()))
     }
 
-    /// A job is on it no longer.
+    /// A job has left it.
     pub(crate) fn leave(&mut self, job: JobKey, work: &Work, settings: &Settings) {
         self.live.remove(&job);
         self.starting.remove(&job);
@@ -278,7 +277,7 @@ impl Cluster {
         Some(Reason::HeadFull { drivers: self.drivers, limit, free })
     }
 
-    /// Finds what is free, the first of CPU, GPU and memory that is over the threshold, and how
+    /// Computes the free resources, the first of CPU, GPU and memory over the threshold, and how
     /// many drivers the head node can bear.
     fn assess(&mut self, settings: &Settings) {
         self.ledger.keep_claims(settings.claims == Claims::WhileRunning);
@@ -296,7 +295,7 @@ impl Cluster {
             .or_else(|| over(Dimension::Memory, total.memory, used.memory, promised.memory, physical.memory));
     }
 
-    /// Do its tables agree? `here` tells whether a job is on it.
+    /// Do its tables agree? `here` returns whether a job is on it.
     pub(crate) fn check(&self, here: impl Fn(JobKey) -> bool, settings: &Settings) -> Result<(), String> {
         self.ledger.check(here)?;
         let mut fresh = Cluster {
@@ -315,7 +314,7 @@ impl Cluster {
         }
     }
 
-    /// What work of this origin may still have of it.
+    /// What work of this origin may still use of it.
     pub(crate) fn free(&self, snapshot: &Snapshot, origin: Origin, dimension: &Dimension) -> Quantity {
         match origin {
             Origin::Outside => self.free.get(dimension),
@@ -323,7 +322,7 @@ impl Cluster {
         }
     }
 
-    /// The first resource of which the work asks for more than there is room for.
+    /// The first resource of which the work demands more than there is room for.
     #[inline]
     pub(crate) fn first_short(&self, snapshot: &Snapshot, work: &Work) -> Option<Dimension> {
         match work.origin {
@@ -332,7 +331,7 @@ impl Cluster {
         }
     }
 
-    /// What work from outside may still have of it; nothing while its facts are not known.
+    /// What work from outside may still use of it; empty while its facts are not known.
     pub(crate) fn all_free(&self) -> &Resources {
         &self.free
     }
@@ -378,7 +377,7 @@ impl Pool {
         cluster
     }
 
-    /// Derives again what depends on the settings and on all clusters' descriptions.
+    /// Derives again everything that depends on the settings and on all clusters' descriptions.
     pub(crate) fn refresh(&mut self, settings: &Settings) {
         let carried: BTreeSet<Tag> =
             self.table.iter().flat_map(|(_, c)| c.spec().tags.iter().cloned()).collect();
@@ -454,7 +453,7 @@ impl Pool {
 /// machine words, whatever the tags are called.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TagBits {
-    /// All there is for most pools.
+    /// The first 64 tags, which is enough for most pools.
     first: u64,
     rest: Vec<u64>,
 }
@@ -480,11 +479,11 @@ impl TagBits {
         self.missing_in(&TagBits::default())
     }
 
-    /// How many of these the other set lacks.
+    /// How many of these tags the other set lacks.
     #[inline]
     pub(crate) fn missing_in(&self, other: &TagBits) -> u32 {
         let first = self.first & !other.first;
-        // Nearly always so; and counting bits is dear on old machines.
+        // Nearly always the case, and counting bits is expensive on old machines.
         if first == 0 && self.rest.is_empty() {
             return 0;
         }
@@ -494,7 +493,7 @@ impl TagBits {
     }
 }
 
-/// How full a cluster is in one resource.
+/// The utilization of one resource of a cluster.
 fn utilization(
     measured_on: Utilization,
     total: Quantity,
@@ -504,7 +503,7 @@ fn utilization(
 ) -> Share {
     let share = |part: Quantity| Share::of(part.parts(), total.parts());
     let logical = || share(used.plus(promised));
-    // Hosts do not feel a promise yet: it counts on top.
+    // Hosts do not show a promise yet: it is added.
     let physical = || load.map(|load| load.plus(share(promised)));
     match measured_on {
         Utilization::Logical => logical(),
@@ -513,8 +512,8 @@ fn utilization(
     }
 }
 
-/// Do two snapshots differ in nothing that a decision depends on? Memory of the head node counts
-/// as the room for drivers it makes.
+/// Are two snapshots equal in everything a decision depends on? Memory of the head node is
+/// compared by the room for drivers it makes.
 fn says_the_same(a: &Snapshot, b: &Snapshot) -> bool {
     let Snapshot {
         taken_at: _,

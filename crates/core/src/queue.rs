@@ -1,8 +1,8 @@
-//! What waits, grouped into equivalence classes.
+//! Queued work, grouped into equivalence classes.
 //!
-//! Equal [`Work`] forms a class; a cycle looks at the head of each class, so a
-//! million queued jobs cost what their few shapes cost. A class belongs to one
-//! queue (jobs or tasks, global or of one cluster), whose length is bounded.
+//! Equal [`Work`] forms a class. A cycle looks at the head of each class, so the cost depends on
+//! the number of classes, not on the million jobs in them. A class belongs to one queue (jobs or
+//! tasks, global or of one cluster), whose length is bounded.
 
 use std::{
     cmp::Reverse,
@@ -35,17 +35,17 @@ impl Rank {
     }
 }
 
-/// Which queue something waits in.
+/// The name of a queue.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct QueueName {
     /// Jobs do not fill the queue of tasks, nor the other way round.
     pub kind: QueueKind,
-    /// The cluster it was asked to run on; `None` is the global queue.
+    /// The cluster that the work names; `None` is the global queue.
     pub cluster: Option<ClusterName>,
 }
 
 impl QueueName {
-    /// Where this work waits.
+    /// The queue of this work.
     #[must_use]
     pub fn of(work: &Work) -> Self {
         QueueName {
@@ -71,9 +71,9 @@ pub(crate) struct Class {
     line: usize,
     /// Jobs of this class in any state.
     members: u32,
-    /// How many of them wait, whether ready or backing off.
+    /// How many of the members are queued, whether ready or backing off.
     waiting: u32,
-    /// Those ready to be placed, in order.
+    /// The members ready to be placed, in order.
     ready: BTreeMap<u64, JobKey>,
     pub(crate) starving_due: Due,
 }
@@ -87,7 +87,7 @@ impl Class {
         self.waiting
     }
 
-    /// Which of [`Queue::lines`] it waits in.
+    /// The index of its queue in [`Queue::lines`].
     pub(crate) fn line(&self) -> usize {
         self.line
     }
@@ -101,7 +101,7 @@ impl Class {
 #[derive(Debug)]
 pub(crate) struct Line {
     pub(crate) name: QueueName,
-    /// How many wait in it, whether ready or backing off.
+    /// How many jobs are queued in it, whether ready or backing off.
     pub(crate) length: u32,
     /// How many classes have a head in it.
     pub(crate) heads: u32,
@@ -119,12 +119,12 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// The class of this work, if any job is of it.
+    /// The class of this work, if any job belongs to it.
     pub(crate) fn find(&self, work: &Work) -> Option<ClassKey> {
         self.by_work.get(work)
     }
 
-    /// One more member for this class, which is made if need be.
+    /// Adds a member to this class, and creates the class if necessary.
     pub(crate) fn join(&mut self, work: Work) -> ClassKey {
         if let Some(key) = self.by_work.get(&work) {
             self[key].members += 1;
@@ -146,7 +146,7 @@ impl Queue {
         key
     }
 
-    /// One member less; returns the class if it was the last.
+    /// Removes a member; returns the class if the member was the last.
     pub(crate) fn part(&mut self, key: ClassKey) -> Option<Class> {
         let class = &mut self[key];
         class.members -= 1;
@@ -160,14 +160,14 @@ impl Queue {
     }
 
     fn line_of(&mut self, name: &QueueName) -> usize {
-        // Few: two per cluster ever named. Found once per class, not per job.
+        // There are few: two per cluster ever named. Searched once per class, not per job.
         self.lines.iter().position(|line| line.name == *name).unwrap_or_else(|| {
             self.lines.push(Line { name: name.clone(), length: 0, heads: 0 });
             self.lines.len() - 1
         })
     }
 
-    /// How many wait in the queue of this work.
+    /// The length of the queue of this work.
     pub(crate) fn length(&self, name: &QueueName) -> u32 {
         self.lines.iter().find(|line| line.name == *name).map_or(0, |line| line.length)
     }
@@ -177,7 +177,7 @@ impl Queue {
         &self.lines
     }
 
-    /// A job of this class starts waiting.
+    /// A job of this class is queued.
     pub(crate) fn enter(&mut self, key: ClassKey) {
         let class = &mut self[key];
         class.waiting += 1;
@@ -185,7 +185,7 @@ impl Queue {
         self.lines[line].length += 1;
     }
 
-    /// A job of this class waits no longer.
+    /// A job of this class is no longer queued.
     pub(crate) fn leave(&mut self, key: ClassKey, seq: u64) {
         self.withdraw(key, seq);
         let class = &mut self[key];
@@ -247,7 +247,7 @@ impl Queue {
     pub(crate) fn ahead(&self, key: ClassKey, rank: Rank, limit: usize) -> usize {
         let line = self[key].line;
         let mut count = 0;
-        // A class whose head comes later has nothing that comes before.
+        // A class whose head comes later has no job that comes before.
         let earlier = self.heads.range(..(rank, ClassKey(0))).map(|(_, key)| &self[*key]);
         for class in earlier.filter(|class| class.line == line) {
             count += match class.work.priority.cmp(&rank.priority.0) {

@@ -1,5 +1,5 @@
-//! What must survive a crash. A record is written whole whenever it changes, so
-//! the latest record of each job and cluster *is* the durable state.
+//! The state that must survive a crash. A record is written whole whenever it changes, so the
+//! latest record of each job and cluster *is* the durable state.
 #![expect(missing_docs, reason = "a field is documented where its name does not say it all")]
 
 mod live;
@@ -30,33 +30,33 @@ pub struct JobRecord {
     pub submitted_at: Timestamp,
     /// How many attempts were started.
     pub attempts: u32,
-    /// What went wrong so far; most jobs have none.
+    /// Earlier errors; most jobs have none.
     pub troubles: Option<Box<Troubles>>,
     pub phase: Phase,
 }
 
-/// What went wrong with earlier attempts.
+/// Errors of earlier attempts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Troubles {
     /// Attempts in a row that never started on their cluster.
     pub dispatch_failures: u32,
     /// Attempts that ran and failed.
     pub run_failures: u32,
-    /// Where dispatching failed since it last worked: other clusters go first.
+    /// Where dispatches failed since the last one that worked: other clusters go first.
     pub avoid: Vec<ClusterName>,
     /// The latest error.
     pub last_error: Option<Message>,
 }
 
-/// Where a job is, with what matters there.
+/// The phase of a job, with the details that matter there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "phase", rename_all = "snake_case")]
 pub enum Phase {
     /// In a queue.
     Waiting {
-        /// Since when; counts towards starvation.
+        /// When the wait began; counts towards starvation.
         since: Timestamp,
-        /// Not looked at before this moment (backing off).
+        /// Not considered before this time (backing off).
         not_before: Option<Timestamp>,
     },
     /// On a cluster.
@@ -70,15 +70,15 @@ pub enum Phase {
 pub struct Ended {
     /// `Succeeded`, `Failed` or `Stopped`.
     pub state: State,
-    /// When we knew.
+    /// When the control plane learnt of it.
     pub at: Timestamp,
-    /// Where its last attempt was.
+    /// The cluster of the last attempt.
     pub cluster: Option<ClusterName>,
     pub message: Option<Message>,
 }
 
 impl Phase {
-    /// The state this is.
+    /// The state that this phase means.
     #[must_use]
     pub fn state(&self) -> State {
         match self {
@@ -90,13 +90,13 @@ impl Phase {
 }
 
 impl JobRecord {
-    /// Its state.
+    /// The job's state.
     #[must_use]
     pub fn state(&self) -> State {
         self.phase.state()
     }
 
-    /// Its latest attempt.
+    /// The latest attempt.
     #[must_use]
     pub fn run(&self) -> Run {
         Run { job: self.id.clone(), attempt: Attempt(self.attempts), life: Some(self.submitted_at) }
@@ -112,42 +112,42 @@ impl JobRecord {
     }
 }
 
-/// One attempt that is over; kept as history.
+/// One attempt that has ended, kept as history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AttemptRecord {
     pub job: JobId,
-    /// Which try, where, how far it got.
+    /// The attempt number, its cluster, and how far it got.
     pub live: Live,
     pub ended_at: Timestamp,
     pub outcome: AttemptOutcome,
     pub message: Option<Message>,
 }
 
-/// How one attempt ended. The job itself may go on with another.
+/// How one attempt ended. The job itself may go on with another attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptOutcome {
-    /// It never started.
+    /// The attempt never started.
     NotStarted,
-    /// It ended well.
+    /// It ended successfully.
     Succeeded,
     /// It ran and failed.
     Failed,
     /// It was stopped.
     Stopped,
-    /// Its cluster was lost, or lost it.
+    /// The cluster was lost, or lost the attempt.
     Lost,
 }
 
-/// One cluster and what must be remembered about it.
+/// The durable state of one cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClusterRecord {
     /// The operator's description.
     pub spec: Arc<ClusterSpec>,
     pub source: Source,
-    /// Kept away from new work.
+    /// Set if it accepts no new work.
     pub cordon: Option<Cordon>,
-    /// To be removed once nothing of ours is on it.
+    /// Will it be removed once it has none of our work?
     pub leaving: bool,
     /// The latest top-level submission: the 40-second rule survives restarts.
     pub clock: Option<Submitted>,
@@ -157,7 +157,7 @@ pub struct ClusterRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cordon {
     pub note: Message,
-    /// Should it also be emptied?
+    /// Should the cluster also be drained?
     pub drain: bool,
 }
 
@@ -165,15 +165,15 @@ pub struct Cordon {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Submitted {
     pub at: Timestamp,
-    /// The batch it belonged to: the rest of the batch shares its slot.
+    /// The group of the submission: the rest of the group shares its slot.
     pub group: Option<GroupId>,
 }
 
-/// An attempt that was given up for another one elsewhere, and may still run. It
-/// is stopped as soon as its cluster can be asked.
+/// An attempt that was given up for another one elsewhere, and may still run. It is stopped as
+/// soon as its cluster can be asked.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Orphan {
-    /// Where it may be.
+    /// The cluster that may still run it.
     pub cluster: ClusterName,
     pub job: JobId,
     pub attempt: Attempt,

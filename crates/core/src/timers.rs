@@ -1,4 +1,4 @@
-//! The one table of what is due when.
+//! The table of all timers.
 
 use std::collections::BTreeSet;
 
@@ -6,11 +6,10 @@ use multicluster_types::Timestamp;
 
 use crate::{jobs::JobKey, pool::ClusterKey, queue::ClassKey};
 
-/// What a moment is for. The owner decides, when it comes, whether it still means
-/// anything.
+/// What a timer is for. When it goes off, its owner decides whether it still matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
-    /// A waiting job's backoff ends, or its caller is gone; a live one is due to be asked about.
+    /// A queued job's backoff ends, or its caller is gone; the cluster of a live job is to be asked.
     Job(JobKey),
     /// The head of this class may have waited too long.
     Starving(ClassKey),
@@ -20,41 +19,40 @@ pub(crate) enum Timer {
     Freshness(ClusterKey),
     /// An open circuit may be probed.
     Breaker(ClusterKey),
-    /// A policy that asks for the time may say something else.
+    /// A policy that uses the time may decide differently.
     Policies,
     /// Ended jobs may be forgotten.
     Retention,
 }
 
-/// Moments in order. Each owner keeps the moment it asked for, so that it can
-/// take it back.
+/// Timers in order of time. Each owner keeps the time of its timer, so that it can cancel the timer.
 #[derive(Debug, Default)]
 pub(crate) struct Timers(BTreeSet<(Timestamp, Timer)>);
 
-/// An owner's side of a timer.
+/// The owner's copy of the time of a timer.
 pub(crate) type Due = Option<Timestamp>;
 
 impl Timers {
-    /// Asks to be woken at `at`, and no longer at what `due` said before.
+    /// Sets a timer for `at`, and cancels the one that `due` holds.
     pub(crate) fn set(&mut self, due: &mut Due, timer: Timer, at: Timestamp) {
         self.clear(due, timer);
         self.0.insert((at, timer));
         *due = Some(at);
     }
 
-    /// Takes a request back.
+    /// Cancels a timer.
     pub(crate) fn clear(&mut self, due: &mut Due, timer: Timer) {
         if let Some(at) = due.take() {
             self.0.remove(&(at, timer));
         }
     }
 
-    /// The earliest moment asked for.
+    /// The time of the earliest timer.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         self.0.first().map(|(at, _)| *at)
     }
 
-    /// The next timer that is due. Its owner must forget its [`Due`].
+    /// The next timer that is due. Its owner must clear its [`Due`].
     pub(crate) fn pop(&mut self, now: Timestamp) -> Option<Timer> {
         if self.next()? > now {
             return None;

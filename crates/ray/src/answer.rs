@@ -1,11 +1,11 @@
-//! What an answer that is not a success means.
+//! The meaning of answers that are not a success.
 
 use multicluster_types::cut;
 use serde::Deserialize;
 
 use crate::error::{Call, Class, Kind, RayError};
 
-/// What was answered. The body of a failure is cut to what is worth reading.
+/// An answer. The body of a failure is cut to its useful part.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -19,7 +19,7 @@ impl Answer {
         (200..300).contains(&self.status)
     }
 
-    /// Is it Ray itself saying so? A proxy without a backend answers 404 as well, and
+    /// Does this text come from Ray itself? A proxy without a backend also answers 404, and
     /// taking that for "no such job" would run the job twice.
     pub(crate) fn says_missing(&self, sentence: &str) -> bool {
         self.status == 404 && String::from_utf8_lossy(&self.body).trim() == sentence
@@ -30,7 +30,7 @@ impl Answer {
         if self.is_success() { Ok(self.body) } else { Err(self.into_error(call)) }
     }
 
-    /// What a failure means.
+    /// The error that a failure means.
     pub(crate) fn into_error(self, call: Call) -> RayError {
         let raw = String::from_utf8_lossy(&self.body);
         let page = is_html(&raw);
@@ -43,7 +43,7 @@ impl Answer {
         let make = |class, kind| RayError::new(call, class, kind, &text).status(self.status);
         match self.status {
             _ if call == Call::Submit && raw.contains("submission_id") && raw.contains("already exists") => {
-                // Perhaps our own, sent a moment ago: to be looked up before anything else.
+                // The run may be our own, sent a moment ago: it must be looked up first.
                 make(Class::OutcomeUnknown, Kind::AlreadyExists)
             }
             _ if raw.contains("No available agent") => make(Class::Transient, Kind::NoAgent)
@@ -73,8 +73,8 @@ impl Answer {
     }
 }
 
-/// The part of an error body that says what is wrong: of a traceback the exception, of
-/// JSON its message, of a web page its title. Never control characters.
+/// The part of an error body that describes the error: the exception of a traceback, the message
+/// of JSON, the title of a web page. Without control characters.
 pub(crate) fn meaning(body: &str) -> String {
     #[derive(Deserialize)]
     struct Said {
@@ -91,14 +91,14 @@ pub(crate) fn meaning(body: &str) -> String {
 
 const TRACEBACK: &str = "Traceback (most recent call last)";
 
-/// In a traceback everything is indented, up to the line that names the exception.
+/// In a traceback, everything is indented up to the line with the exception.
 fn exception(traceback: &str) -> Option<&str> {
     let mut at = traceback.find('\n')? + 1;
     while traceback[at..].starts_with([' ', '\t', '\n', '\r']) {
         at += traceback[at..].find('\n')? + 1;
     }
     let rest = &traceback[at..];
-    // Ray quotes one traceback inside another and closes the sentence with a dot.
+    // Ray quotes one traceback inside another and ends the sentence with a full stop.
     let rest = rest.trim_end().strip_suffix("\n.").unwrap_or(rest).trim();
     (!rest.is_empty()).then_some(rest)
 }

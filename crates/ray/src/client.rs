@@ -23,24 +23,24 @@ use crate::{
 #[derive(Clone)]
 pub struct RayClient {
     pub(crate) transport: Arc<Transport>,
-    /// The Python of the head's present life: asked for once.
+    /// The Python of the head's present incarnation: requested once.
     pub(crate) python: Arc<Mutex<Option<Python>>>,
     last_version: Arc<Mutex<Option<Version>>>,
 }
 
-/// What a head says about itself.
+/// A head's report about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
     /// E.g. `2.60.0`.
     pub ray_version: String,
     /// The commit it was built from.
     pub ray_commit: String,
-    /// Which life of the head this is; older Rays do not say.
+    /// The incarnation of the head; older Ray versions do not report it.
     pub session_name: Option<Incarnation>,
 }
 
 impl Version {
-    /// Major and minor number; none if the text does not start with them.
+    /// Major and minor number; `None` if the text does not start with them.
     #[must_use]
     pub fn release(&self) -> Option<(u32, u32)> {
         let mut numbers = self.ray_version.splitn(3, '.').map(str::parse);
@@ -58,13 +58,13 @@ impl RayClient {
         Ok(Self { transport, python: Arc::default(), last_version: Arc::default() })
     }
 
-    /// Whom it speaks to, without secrets.
+    /// The address of the dashboard, without secrets.
     #[must_use]
     pub fn address(&self) -> &str {
         self.transport.address()
     }
 
-    /// Who is there?
+    /// Asks the head for its versions.
     ///
     /// # Errors
     /// See [`RayError`].
@@ -89,17 +89,17 @@ impl RayClient {
         Ok(version)
     }
 
-    /// What the head said when it, or a clone of this client, was asked last. Nothing is sent.
+    /// The last answer of the head to this client or a clone of it. Nothing is sent.
     #[must_use]
     pub fn last_version(&self) -> Option<Version> {
         self.last_version.lock().clone()
     }
 
-    /// Has a job run. Returns its submission id.
+    /// Submits a job. Returns its submission id.
     ///
     /// # Errors
-    /// [`RayError::may_have_arrived`]: look it up before anything else.
-    /// [`RayError::is_already_exists`]: look up whose it is.
+    /// [`RayError::may_have_arrived`]: look the job up before anything else.
+    /// [`RayError::is_already_exists`]: look up whose job it is.
     pub async fn submit(&self, job: &SubmitRequest) -> Result<String, RayError> {
         #[derive(Deserialize)]
         struct Raw {
@@ -117,7 +117,7 @@ impl RayClient {
         Ok(raw.submission_id)
     }
 
-    /// One job, by submission id or driver job id. `None` only if Ray itself says that it
+    /// One job, by submission id or driver job id. `None` only if Ray itself reports that it
     /// knows no such job.
     ///
     /// # Errors
@@ -134,10 +134,10 @@ impl RayClient {
         }
     }
 
-    /// Everything the cluster ever ran.
+    /// All jobs that the cluster ever ran.
     ///
     /// # Errors
-    /// See [`RayError`]. Single entries that cannot be read are no error: see [`JobList`].
+    /// See [`RayError`]. Unreadable entries are not an error: see [`JobList`].
     pub async fn jobs(&self) -> Result<JobList, RayError> {
         let t = &self.transport;
         let answer = t.ask(Call::Jobs, t.get(t.url(["api", "jobs", ""])), MANY).await?;
@@ -146,9 +146,9 @@ impl RayClient {
         Ok(JobList { jobs: list.jobs.into_iter().map(|job| t.own_job(job)).collect(), ..list })
     }
 
-    /// Stops a job: was there something to stop? `None` if there is no such job.
+    /// Stops a job and returns whether there was something to stop. `None` if there is no such job.
     ///
-    /// Ray says `true` for a job that has not started, and starts it nevertheless.
+    /// Ray answers `true` for a job that has not started, and starts it nevertheless.
     ///
     /// # Errors
     /// See [`RayError`].
@@ -157,12 +157,12 @@ impl RayClient {
         self.flag(Call::Stop, Method::POST, url, id, "stopped").await
     }
 
-    /// Forgets a job that has ended. `None` if there is no such job.
+    /// Deletes a job that has ended. `None` if there is no such job.
     ///
-    /// Within about a second of its end Ray would bring it back as failed: wait 2.5 s.
+    /// Within about a second of its end, Ray would bring the job back as failed: wait 2.5 s.
     ///
     /// # Errors
-    /// [`Kind::NotEnded`](crate::Kind::NotEnded) while it runs.
+    /// [`Kind::NotEnded`](crate::Kind::NotEnded) while the job runs.
     pub async fn delete(&self, id: &str) -> Result<Option<bool>, RayError> {
         let url = self.job_url(Call::Delete, id, None)?;
         self.flag(Call::Delete, Method::DELETE, url, id, "deleted").await
@@ -183,9 +183,8 @@ impl RayClient {
         answer.into_body(Call::Logs).and_then(|_| reader.finish()).map(Some).map_err(|e| t.own(e))
     }
 
-    /// The last lines of a driver's log file, byte for byte, and of them at most the last
-    /// `keep` bytes. `node` is [`JobDetails::driver_node_id`]. `None` if there is no such
-    /// file (yet, or no longer).
+    /// The last lines of a driver's log file, byte for byte, limited to the last `keep` bytes. `node` is
+    /// [`JobDetails::driver_node_id`]. `None` if there is no such file (yet, or any more).
     ///
     /// # Errors
     /// See [`RayError`]; also if that node is gone.
@@ -217,7 +216,7 @@ impl RayClient {
         LogTail::open(&self.transport, id).await
     }
 
-    /// Does the cluster have this package? Asking keeps it for ten minutes (Ray's default).
+    /// Does the cluster have this package? The request keeps the package for ten minutes (Ray's default).
     ///
     /// # Errors
     /// See [`RayError`].
@@ -231,11 +230,11 @@ impl RayClient {
         answer.into_body(Call::HasPackage).map(|_| true).map_err(|e| t.own(e))
     }
 
-    /// Uploads a package. The name must say the content: doing it twice is harmless then,
-    /// so no failure is of unknown outcome.
+    /// Uploads a package. The name must identify the content: a repeated upload is then harmless,
+    /// so no failure has an unknown outcome.
     ///
     /// # Errors
-    /// See [`RayError`]; also for more than [`MAX_PACKAGE_BYTES`].
+    /// See [`RayError`]; also if larger than [`MAX_PACKAGE_BYTES`].
     pub async fn put_package(&self, name: &str, body: impl Into<PackageBody>) -> Result<(), RayError> {
         let (t, body) = (&self.transport, body.into());
         let url = self.package_url(Call::PutPackage, name)?;
@@ -253,10 +252,10 @@ impl RayClient {
         answer.into_body(Call::PutPackage).map(|_| ()).map_err(|e| t.own(e))
     }
 
-    /// What a scheduler must know about the cluster, at one moment of one life of its head.
+    /// The facts about the cluster that a scheduler needs, at one moment of one incarnation of its head.
     ///
     /// # Errors
-    /// Transient while there is no node, no usage yet, or if the head restarted meanwhile.
+    /// Transient if there is no node or no usage yet, or if the head restarted meanwhile.
     pub async fn facts(&self) -> Result<Facts, RayError> {
         crate::facts::ask(self).await
     }

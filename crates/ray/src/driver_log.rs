@@ -7,12 +7,12 @@ use crate::{
     transport::Sink,
 };
 
-/// How much a marked block holds.
+/// The size of a marked block.
 const BLOCK: usize = 1 << 16;
 /// Before this release, Ray put a mark before each block: `1`, or `0` before an error.
 const UNMARKED_SINCE: (u32, u32) = (2, 45);
 
-/// Takes the file, without marks, and keeps its end.
+/// Reads the file, removes the marks, and keeps its end.
 #[derive(Debug)]
 pub(crate) struct DriverLog {
     end: End,
@@ -25,9 +25,9 @@ enum Next {
     File,
     /// A mark.
     Mark,
-    /// So many bytes of the file, then a mark.
+    /// This many bytes of the file, then a mark.
     Block(usize),
-    /// What went wrong.
+    /// The error text.
     Error(Vec<u8>),
 }
 
@@ -37,7 +37,7 @@ impl DriverLog {
         Self { end: End::new(keep), next: if marked { Next::Mark } else { Next::File } }
     }
 
-    /// What was read; `None` if there is no such file.
+    /// The content; `None` if there is no such file.
     pub(crate) fn finish(self, answer: Answer) -> Result<Option<Vec<u8>>, RayError> {
         let missing = |text: &[u8]| String::from_utf8_lossy(text).contains("A file is not found at");
         match self.next {
@@ -55,7 +55,7 @@ impl DriverLog {
 
 impl Sink for DriverLog {
     fn take(&mut self, mut piece: &[u8]) -> Result<(), RayError> {
-        // Pieces of the network are not the blocks of the file: blocks are counted.
+        // Network chunks do not match the blocks of the file, so bytes are counted.
         while let [first, rest @ ..] = piece {
             match &mut self.next {
                 Next::File => return self.end.take(piece),

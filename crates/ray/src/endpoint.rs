@@ -1,4 +1,4 @@
-//! Where a dashboard is, and how to be let in.
+//! The address of a dashboard, and the credentials for it.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -12,28 +12,27 @@ use reqwest::{
 /// One Ray dashboard. Its `Debug` shows no secret.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Endpoint {
-    /// `http(s)://host:port`, with a path below which the dashboard is served if a proxy
-    /// does so.
+    /// `http(s)://host:port`, with the path prefix if a proxy serves the dashboard below one.
     pub dashboard: String,
     /// The cluster's token, sent as `Authorization: Bearer …`. If `headers` has an
     /// `Authorization` of its own (for a proxy), the token goes to `X-Ray-Authorization`.
     pub token: Option<String>,
     /// Sent with every request.
     pub headers: Vec<(String, String)>,
-    /// Certificates to trust, and no others: the system's are then not used.
+    /// Certificates to trust, and no others: the system's are not used then.
     pub ca_pem: Option<Vec<u8>>,
-    /// Accept any certificate. Whoever sits in between then reads the token.
+    /// Accept any certificate. Anyone on the network path can then read the token.
     pub insecure_tls: bool,
-    /// What no message may repeat besides the token and the headers: secrets that jobs are
-    /// sent with.
+    /// Further texts that no message may contain, besides the token and the headers: secrets that
+    /// jobs are sent with.
     pub hidden: Vec<String>,
 }
 
 impl Endpoint {
-    /// A cluster's, as the operator describes it.
+    /// The dashboard of a cluster, as the operator describes it.
     ///
     /// # Errors
-    /// When its `ca_file` cannot be read.
+    /// If its `ca_file` cannot be read.
     pub fn of(cluster: &ClusterSpec) -> Result<Self, String> {
         let connection = &cluster.connection;
         let read = |path: &Arc<str>| {
@@ -49,7 +48,7 @@ impl Endpoint {
         })
     }
 
-    /// An address and nothing else.
+    /// A dashboard with an address and nothing else.
     #[must_use]
     pub fn new(dashboard: impl Into<String>) -> Self {
         Self { dashboard: dashboard.into(), ..Self::default() }
@@ -65,7 +64,7 @@ impl Endpoint {
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
-        // An address that does not parse may hold a password in the wrong place.
+        // An address that does not parse may contain a password in the wrong place.
         let dashboard = parse_address(&self.dashboard).map_or("<not usable>".to_owned(), |url| show(&url));
         f.debug_struct("Endpoint")
             .field("dashboard", &dashboard)
@@ -77,7 +76,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// How long to wait for what.
+/// Time limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// Until connected: name lookup, TCP and TLS together.
@@ -88,8 +87,8 @@ pub struct Timeouts {
     pub upload: Duration,
     /// One whole download of a log. Ray reads all of it before it answers.
     pub logs: Duration,
-    /// How long an unused connection is kept. Ray closes them after 75 s; closing first
-    /// avoids sending into a connection that is just going away.
+    /// How long an unused connection is kept. Ray closes connections after 75 s; closing first
+    /// avoids sending into a connection that is just being closed.
     pub idle: Duration,
 }
 
@@ -114,12 +113,12 @@ pub enum BuildError {
         "dashboard {address:?} is not usable: {why}\n  hint: write http://host:8265 or https://host/path"
     )]
     Address {
-        /// What was given, shortened; empty if it may hold a password.
+        /// The given address, shortened; empty if it may contain a password.
         address: String,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
-    /// Cannot be sent as a header.
+    /// The token cannot be sent as a header.
     #[error(
         "the token cannot be sent: it is empty or has characters that HTTP does not allow\n  hint: is there a line break at its end?"
     )]
@@ -128,15 +127,15 @@ pub enum BuildError {
     #[error("header {name:?} cannot be sent: {why}")]
     Header {
         name: String,
-        /// What is wrong with it.
+        /// The problem.
         why: &'static str,
     },
-    /// No certificate in it.
+    /// The CA file has no certificate.
     #[error(
         "the CA file holds no usable certificate: {why}\n  hint: give PEM text, -----BEGIN CERTIFICATE-----"
     )]
     Certificates {
-        /// What the parser said.
+        /// The parser's message.
         why: String,
     },
     /// The system's certificates could not be loaded.
@@ -144,7 +143,7 @@ pub enum BuildError {
         "cannot set up TLS: {why}\n  hint: install the system's CA certificates, or name a CA file for this cluster"
     )]
     Tls {
-        /// What the TLS library said.
+        /// The message of the TLS library.
         why: String,
     },
 }
@@ -152,14 +151,14 @@ pub enum BuildError {
 /// Idle connections kept per cluster. A lane has one poll and a few dispatches at once.
 const MAX_IDLE: usize = 8;
 
-/// What [`Endpoint`] becomes: clients that can only reach this one address.
+/// The clients for one [`Endpoint`], which can only reach this one address.
 #[derive(Debug)]
 pub(crate) struct Target {
-    /// Keeps connections, for questions.
+    /// For reads: keeps connections.
     pub(crate) kept: Client,
-    /// Opens a connection for each request, for what must not be done twice: on a kept one
-    /// that the other side has just closed, nobody knows whether the request arrived; on a
-    /// new one "refused" is certain, and the work can go elsewhere.
+    /// For requests that must not be carried out twice: opens a connection for each. On a kept
+    /// connection that the other side has just closed, it is unknown whether the request arrived.
+    /// On a new one, "refused" is certain, and the work can go elsewhere.
     pub(crate) fresh: Client,
     pub(crate) base: Url,
     pub(crate) shown: Arc<str>,
@@ -193,7 +192,7 @@ fn client(endpoint: &Endpoint, timeouts: &Timeouts, base: &Url, idle: usize) -> 
         .no_proxy()
         .http1_only()
         .tcp_nodelay(true)
-        // A log tail may be silent for hours: only this notices that the host is gone.
+        // A log tail may be silent for hours: only this detects that the host is gone.
         .tcp_keepalive(Duration::from_secs(30))
         .tcp_keepalive_interval(Duration::from_secs(10))
         .tcp_keepalive_retries(3)
@@ -271,7 +270,7 @@ fn certificates(pem: &[u8]) -> Result<Vec<Certificate>, BuildError> {
     if found.is_empty() { Err(error("nothing in it looks like one".into())) } else { Ok(found) }
 }
 
-/// The innermost reason: the outer ones only say "error sending request".
+/// The innermost cause: the outer errors only say "error sending request".
 pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

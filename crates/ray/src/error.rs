@@ -1,50 +1,50 @@
-//! What can go wrong with a call, and what that means for the caller.
+//! Failures of calls, and what they mean for the caller.
 
 use std::{fmt, sync::Arc};
 
 use multicluster_types::Message;
 
-/// What a failure means for the caller.
+/// The meaning of a failure for the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Nothing was changed there, or it does no harm to do it twice: asking again is safe
-    /// and may help. For a submit: certainly not arrived.
+    /// Nothing was changed on the cluster, or a repetition is harmless: asking again is safe and
+    /// may help. For a submit: it certainly did not arrive.
     Transient,
-    /// Asking the same again will not help until somebody changes something.
+    /// Repeating the request will not help until the request, the cluster or its description changes.
     Permanent,
-    /// The request may have been carried out. Look before asking again.
+    /// The request may have been carried out. Look it up before asking again.
     OutcomeUnknown,
 }
 
-/// What went wrong, for code that must tell cases apart.
+/// The kind of failure, for code that must distinguish cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
     /// No connection: refused, no such host, connect timeout, TLS. Nothing was sent.
     Unreachable,
-    /// Sent, but no complete answer in time.
+    /// The request was sent, but no complete answer came in time.
     Timeout,
-    /// Sent, but the connection broke before the answer was complete.
+    /// The request was sent, but the connection broke before the answer was complete.
     Lost,
     /// An answer that Ray would not give: no JSON, cut off, wrong fields.
     BadAnswer,
-    /// An answer longer than we read.
+    /// The answer is longer than our limit.
     TooLarge,
-    /// The request itself was refused (400, 413, 422, or by ourselves before sending):
-    /// it is wrong for every cluster like this one.
+    /// The request itself was refused (400, 413, 422, or by ourselves before sending): every
+    /// cluster like this one would refuse it.
     Refused,
     /// 401 or 403.
     Denied,
-    /// The address answers, but not as Ray does (other 3xx, 4xx): the cluster's
-    /// description is wrong, not the request.
+    /// The address answers, but not as Ray does (other 3xx, 4xx): the cluster's description is
+    /// wrong, not the request.
     NotRay,
-    /// Ray knows that submission id already. Whose it is the caller must look up.
+    /// Ray knows that submission id already. The caller must look up whose it is.
     AlreadyExists,
     /// The job has not ended, so it cannot be deleted.
     NotEnded,
     /// Ray found no agent to submit through: it is starting or overloaded.
     NoAgent,
-    /// The head was restarted between two questions that belong together.
+    /// The head restarted between two requests that belong together.
     Restarted,
     /// The head answers, but has no node or no usage yet.
     NotReady,
@@ -52,7 +52,7 @@ pub enum Kind {
     Failing,
 }
 
-/// Which call.
+/// An API call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Call {
@@ -89,7 +89,7 @@ pub enum Call {
 }
 
 impl Call {
-    /// What is being done, for people.
+    /// A description of the call, for people.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -111,13 +111,13 @@ impl Call {
         }
     }
 
-    /// Does it change something that must not be changed twice unseen? A package is named
-    /// by its content, so uploading it again is harmless.
+    /// Does it make a change that must not be made twice unnoticed? A package is named by its
+    /// content, so uploading it again is harmless.
     pub(crate) fn is_write(self) -> bool {
         matches!(self, Call::Submit | Call::Stop | Call::Delete)
     }
 
-    /// The class of a failure after which nobody knows whether it was done.
+    /// The class of a failure after which it is unknown whether the request was carried out.
     pub(crate) fn unknown(self) -> Class {
         if self.is_write() { Class::OutcomeUnknown } else { Class::Transient }
     }
@@ -132,17 +132,17 @@ impl fmt::Display for Call {
 /// A call that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RayError {
-    /// What it means for the caller.
+    /// The meaning for the caller.
     pub class: Class,
-    /// What went wrong.
+    /// The kind of failure.
     pub kind: Kind,
     /// The HTTP status, if there was an answer.
     pub status: Option<u16>,
-    /// Which call.
+    /// The failed call.
     pub call: Call,
-    /// Whom we asked.
+    /// The address of the dashboard.
     pub address: Arc<str>,
-    /// What happened; of Ray's tracebacks only the line that says it.
+    /// The error text; of Ray's tracebacks only the line with the exception.
     pub message: Message,
     /// What to do about it.
     pub hint: Option<&'static str>,
@@ -154,7 +154,7 @@ impl RayError {
         Self { class, kind, status: None, call, address, message: Message::new(message), hint: None }
     }
 
-    /// A request that we do not even send.
+    /// A request that is refused before it is sent.
     pub(crate) fn refused(call: Call, message: impl AsRef<str>) -> Self {
         Self::new(call, Class::Permanent, Kind::Refused, message)
     }
@@ -183,14 +183,14 @@ impl RayError {
         self.kind == Kind::AlreadyExists
     }
 
-    /// The request itself was refused: other clusters would refuse it too. Every other
-    /// permanent failure is the fault of this cluster or of its description.
+    /// The request itself was refused: other clusters would refuse it too. All other permanent
+    /// failures are due to this cluster or its description.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         self.kind == Kind::Refused
     }
 
-    /// Was the request perhaps carried out? If not, it certainly was not.
+    /// May the request have been carried out? If false, it certainly was not.
     #[must_use]
     pub fn may_have_arrived(&self) -> bool {
         self.class == Class::OutcomeUnknown

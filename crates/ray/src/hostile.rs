@@ -1,5 +1,5 @@
-//! Answers that no Ray gave: recorded ones, changed in a few places. Nothing panics, and
-//! what is made of them keeps its rules.
+//! Answers that Ray never gave: recorded ones with a few changes. Nothing panics, and the parsed
+//! values keep their rules.
 
 use multicluster_types::{Message, Timestamp};
 use proptest::{prelude::*, sample};
@@ -25,7 +25,7 @@ const NODES: &[&str] = recorded!("ray-2.60/nodes.json", "ray-2.9/nodes.json");
 const SUMMARIES: &[&str] = recorded!("ray-2.60/summary.json", "ray-2.9/summary.json");
 const ERRORS: &[&str] = recorded!("ray-2.60/submit-duplicate.txt", "ray-2.60/delete-pending.txt");
 
-/// A recorded answer with some bytes of it replaced, or broken off.
+/// A recorded answer with some bytes replaced, or truncated.
 fn scratched(recorded: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
     let edit = (any::<sample::Index>(), 0..20usize, prop::collection::vec(any::<u8>(), 0..4));
     (sample::select(recorded), prop::collection::vec(edit, 0..4), any::<sample::Index>(), any::<bool>())
@@ -42,7 +42,7 @@ fn scratched(recorded: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>
         })
 }
 
-/// A recorded answer, still JSON, with some values of it replaced.
+/// A recorded answer, still JSON, with some values replaced.
 fn twisted(recorded: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
     let edits = prop::collection::vec((any::<sample::Index>(), unlikely()), 1..5);
     (sample::select(recorded), edits).prop_map(|(text, edits)| {
@@ -55,7 +55,7 @@ fn twisted(recorded: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> 
     })
 }
 
-/// What Ray would not say there.
+/// Values that Ray would not send there.
 fn unlikely() -> impl Strategy<Value = Value> {
     let deep = (0..100).fold(json!(1), |inner, _| json!([inner]));
     let fixed = [
@@ -88,7 +88,7 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// The value of this number, counted from the outside in.
+/// The value with this number, counted from the outside in.
 fn find<'a>(value: &'a mut Value, left: &mut usize) -> Option<&'a mut Value> {
     if *left == 0 {
         return Some(value);
@@ -150,7 +150,7 @@ proptest! {
         prop_assert!(line.len() < 1100 && !line.contains(|c: char| c.is_control()), "{line}");
     }
 
-    /// However the network cuts it, and as any JSON parser does.
+    /// However the network splits it, the result is the same as that of any JSON parser.
     #[test]
     fn a_log_is_read_as_json_or_an_error(text in any::<String>(), cuts in 1..9usize, keep in 4..100usize) {
         let body = json!({"logs": text}).to_string();
@@ -165,7 +165,7 @@ proptest! {
     fn bytes_are_a_log_or_an_error(body in scratched(&[r#"{"logs": "a\u00e9\ud83d\ude00\n\"b\\"}"#])) {
         let mut reader = Reader::new(50);
         if reader.take(&body).is_ok() && let Ok(logs) = reader.finish() {
-            // At most three bytes for each one that is no text.
+            // At most three bytes for each byte that is not UTF-8.
             prop_assert!(logs.text.len() <= 150);
         }
         for release in [Some((2, 9)), Some((2, 60)), None] {

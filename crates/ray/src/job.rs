@@ -1,4 +1,4 @@
-//! Jobs as Ray takes and shows them.
+//! Jobs as Ray accepts and shows them.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -11,18 +11,18 @@ use crate::{
     list,
 };
 
-/// A job to be run. Only what is set is sent: Ray refuses keys it does not know, and an
-/// older Ray knows fewer. `Debug` shows no values of the runtime_env.
+/// A job to submit. Only the fields that are set are sent: Ray refuses unknown keys, and older
+/// versions know fewer. `Debug` shows no values of the runtime_env.
 #[derive(Clone, Default, PartialEq, Serialize)]
 pub struct SubmitRequest {
     /// The shell command.
     pub entrypoint: String,
-    /// Its id on that cluster. Always ours, so that it can be asked for afterwards.
+    /// Its id on that cluster. Always our own, so that it can be looked up afterwards.
     pub submission_id: String,
-    /// The runtime_env as it shall arrive there.
+    /// The runtime_env, as Ray should receive it.
     #[serde(skip_serializing_if = "RuntimeEnv::is_empty")]
     pub runtime_env: RuntimeEnv,
-    /// Kept by Ray with the job.
+    /// Stored by Ray with the job.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
     /// CPUs that the entrypoint reserves.
@@ -37,19 +37,19 @@ pub struct SubmitRequest {
     /// Custom resources that the entrypoint reserves.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub entrypoint_resources: BTreeMap<String, f64>,
-    /// Which nodes may take the entrypoint (recent Rays only).
+    /// The nodes that may run the entrypoint (recent Ray versions only).
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub entrypoint_label_selector: BTreeMap<String, String>,
 }
 
 impl SubmitRequest {
-    /// A command under an id, and nothing else.
+    /// A command with an id, and nothing else.
     #[must_use]
     pub fn new(submission_id: impl Into<String>, entrypoint: impl Into<String>) -> Self {
         Self { submission_id: submission_id.into(), entrypoint: entrypoint.into(), ..Self::default() }
     }
 
-    /// The same with what the entrypoint reserves.
+    /// The same with a reservation for the entrypoint.
     #[must_use]
     pub fn reserving(self, reserve: &EntrypointResources) -> Self {
         Self {
@@ -62,11 +62,11 @@ impl SubmitRequest {
         }
     }
 
-    /// The request's body. What would be sent as something else is refused.
+    /// The body of the request. Refuses values that JSON would change.
     pub(crate) fn body(&self) -> Result<Vec<u8>, RayError> {
         check_id(Call::Submit, &self.submission_id)?;
         let amounts = [self.entrypoint_num_cpus, self.entrypoint_num_gpus].into_iter().flatten();
-        // JSON has no such numbers: they would leave as null, which means "not set".
+        // JSON has no such numbers: they would become null, which means "not set".
         if amounts.chain(self.entrypoint_resources.values().copied()).any(|amount| !amount.is_finite()) {
             return Err(RayError::refused(Call::Submit, "an amount is not a finite number"));
         }
@@ -85,7 +85,7 @@ impl fmt::Debug for SubmitRequest {
     }
 }
 
-/// Ray puts ids into paths of addresses and of files: `a/b` once made an eternal job.
+/// Ray puts ids into URL paths and file paths: `a/b` once made a job that never ended.
 pub(crate) fn check_id(call: Call, id: &str) -> Result<(), RayError> {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     if id.is_empty() || id.len() > 256 || !id.chars().all(fine) || id.chars().all(|c| c == '.') {
@@ -96,11 +96,10 @@ pub(crate) fn check_id(call: Call, id: &str) -> Result<(), RayError> {
     Ok(())
 }
 
-/// A job as Ray shows it. Its runtime_env is left out: it may hold secrets, and nobody
-/// needs it back.
+/// A job as Ray shows it. Its runtime_env is left out: it may contain secrets, and it is not needed here.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct JobDetails {
-    /// Submitted, or a driver that somebody started otherwise.
+    /// Submitted, or a driver that was started in another way.
     #[serde(rename = "type", default)]
     pub kind: JobKind,
     /// The driver's job id, e.g. `02000000`. Not unique among clusters.
@@ -109,18 +108,18 @@ pub struct JobDetails {
     /// Its driver, once the entrypoint has called `ray.init()`.
     #[serde(default)]
     pub driver_info: Option<DriverInfo>,
-    /// The id it was submitted under; none for a bare driver.
+    /// The submission id; `None` for a bare driver.
     #[serde(default)]
     pub submission_id: Option<String>,
-    /// How far it is.
+    /// Its status.
     pub status: JobStatus,
     /// The shell command.
     #[serde(default, deserialize_with = "nullable")]
     pub entrypoint: String,
-    /// What Ray says about its state.
+    /// Ray's message about its status.
     #[serde(default)]
     pub message: Option<Message>,
-    /// E.g. `RUNTIME_ENV_SETUP_FAILURE`; only newer Rays say.
+    /// E.g. `RUNTIME_ENV_SETUP_FAILURE`; only in newer Ray versions.
     #[serde(default, deserialize_with = "short")]
     pub error_type: Option<String>,
     /// When it was submitted.
@@ -129,7 +128,7 @@ pub struct JobDetails {
     /// When it ended.
     #[serde(default, deserialize_with = "moment")]
     pub end_time: Option<Timestamp>,
-    /// What was submitted with it.
+    /// The metadata of the submission.
     #[serde(default, deserialize_with = "nullable")]
     pub metadata: BTreeMap<String, String>,
     /// The agent of the node on which the entrypoint runs.
@@ -138,13 +137,13 @@ pub struct JobDetails {
     /// The node on which the entrypoint runs.
     #[serde(default, deserialize_with = "short")]
     pub driver_node_id: Option<String>,
-    /// The entrypoint's exit code; only newer Rays say.
+    /// The entrypoint's exit code; only in newer Ray versions.
     #[serde(default)]
     pub driver_exit_code: Option<i64>,
 }
 
 impl JobDetails {
-    /// Is it the job of this id?
+    /// Does the job have this id?
     #[must_use]
     pub fn has_id(&self, id: &str) -> bool {
         self.submission_id.as_deref() == Some(id) || self.job_id.as_deref() == Some(id)
@@ -161,24 +160,24 @@ pub struct DriverInfo {
     /// The address of its node.
     #[serde(deserialize_with = "short")]
     pub node_ip_address: Option<String>,
-    /// Its process there.
+    /// Its process id there.
     #[serde(deserialize_with = "short")]
     pub pid: Option<String>,
 }
 
-/// Where a job came from.
+/// How a job was started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
 pub enum JobKind {
     /// Through the Jobs API.
     #[default]
     #[serde(rename = "SUBMISSION")]
     Submission,
-    /// A driver that connected by itself.
+    /// A driver that connected directly.
     #[serde(rename = "DRIVER")]
     Driver,
 }
 
-/// How far a job is, in Ray's words.
+/// The status of a job, in Ray's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum JobStatus {
@@ -186,22 +185,22 @@ pub enum JobStatus {
     Pending,
     /// Started.
     Running,
-    /// Stopped by somebody.
+    /// Stopped by a request.
     Stopped,
     /// Ended with exit code 0.
     Succeeded,
-    /// Ended otherwise, or never started.
+    /// Ended with another exit code, or never started.
     Failed,
 }
 
 impl JobStatus {
-    /// Will it never change again?
+    /// Is this status final?
     #[must_use]
     pub fn is_terminal(self) -> bool {
         matches!(self, JobStatus::Stopped | JobStatus::Succeeded | JobStatus::Failed)
     }
 
-    /// Ray's word for it.
+    /// Ray's word for this status.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -220,12 +219,12 @@ impl fmt::Display for JobStatus {
     }
 }
 
-/// Everything a cluster ever ran, in no order.
+/// All jobs that a cluster ever ran, unordered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JobList {
-    /// What could be read.
+    /// The readable entries.
     pub jobs: Vec<JobDetails>,
-    /// What could not. These jobs exist: whoever misses one must ask for it by id.
+    /// The unreadable entries. These jobs exist: a caller that misses one must look it up by id.
     pub unread: Vec<Unread>,
 }
 
@@ -234,7 +233,7 @@ pub struct JobList {
 pub struct Unread {
     /// Its submission id, if that much could be read.
     pub submission_id: Option<String>,
-    /// What is wrong with it.
+    /// The problem with it.
     pub why: Message,
 }
 
@@ -256,7 +255,7 @@ impl JobList {
         Ok(list)
     }
 
-    /// Could every entry be read?
+    /// Were all entries readable?
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.unread.is_empty()
@@ -274,12 +273,12 @@ impl Unread {
     }
 }
 
-/// `null` is the same as absent.
+/// Treats `null` as absent.
 fn nullable<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
-/// A word or an address. Kept for as long as its job, so no cluster makes it long.
+/// A word or an address. It is kept as long as its job, so its length is limited.
 fn short<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     const LONGEST: usize = 256;
     let mut text: Option<String> = Option::deserialize(from)?;
@@ -290,7 +289,7 @@ fn short<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error>
     Ok(text)
 }
 
-/// Milliseconds, as a whole number or not; Ray uses 0 for "not yet" in places.
+/// Milliseconds, as a whole number or not; Ray uses 0 for "not yet" in some places.
 fn moment<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
     let ms: Option<f64> = Option::deserialize(from)?;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]

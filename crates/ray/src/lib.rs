@@ -1,15 +1,15 @@
 //! A typed client of one Ray dashboard.
 //!
-//! [`RayClient`] speaks to exactly one address: the Jobs API, packages, logs, and the
-//! facts a scheduler needs ([`Facts`]). It opens no Ray Client connection, follows no
-//! redirect, uses no proxy from the environment, and never tries another port.
+//! [`RayClient`] connects to exactly one address: the Jobs API, packages, logs, and the facts
+//! that a scheduler needs ([`Facts`]). It opens no Ray Client connection, follows no redirect,
+//! uses no proxy from the environment, and never tries another port.
 //!
 //! Every failure is a [`RayError`] that says whether asking again may help
-//! ([`Class::Transient`]), cannot help ([`Class::Permanent`]), or whether the request may
-//! have been carried out although no usable answer came ([`Class::OutcomeUnknown`]).
-//! Nothing is retried here: the caller knows what was promised to whom.
+//! ([`Class::Transient`]), cannot help ([`Class::Permanent`]), or whether the request may have
+//! been carried out although no usable answer came ([`Class::OutcomeUnknown`]). The client never
+//! retries: only the caller knows whether a retry is safe.
 //!
-//! Whatever the other side sends is bounded in size and time, and none of it is trusted.
+//! All data from the other side is limited in size and time, and none of it is trusted.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

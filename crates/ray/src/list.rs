@@ -1,5 +1,5 @@
-//! Lists in answers. What is two bytes there may be hundreds in memory, so they end where
-//! no real one is that long.
+//! Lists in answers. An entry of two bytes may take hundreds in memory, so lists are limited to a
+//! length that no real one has.
 
 use std::{fmt, marker::PhantomData};
 
@@ -8,7 +8,7 @@ use serde::{
     de::{Error as _, SeqAccess, Visitor},
 };
 
-/// More entries, each as large as Ray makes them, than the largest answer holds.
+/// More than the largest answer can hold of entries of the usual size.
 const MOST: usize = 200_000;
 
 /// A list that is refused as soon as it is too long.

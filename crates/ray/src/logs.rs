@@ -14,7 +14,7 @@ pub struct Logs {
     pub skipped: u64,
 }
 
-/// The last bytes of whatever is pushed.
+/// The last bytes of everything that is pushed.
 #[derive(Debug)]
 pub(crate) struct End {
     kept: Vec<u8>,
@@ -24,13 +24,13 @@ pub(crate) struct End {
 
 impl End {
     pub(crate) fn new(keep: usize) -> Self {
-        // A whole character at least.
+        // Room for at least one whole character.
         Self { kept: Vec::new(), keep: keep.max(4), skipped: 0 }
     }
 
     fn push(&mut self, bytes: &[u8]) {
         self.kept.extend_from_slice(bytes);
-        // Moved only when twice too long, so that a byte is moved once on average.
+        // Moved only when twice too long, so that each byte is moved once on average.
         if self.kept.len() >= self.keep.saturating_mul(2) {
             self.cut();
         }
@@ -49,7 +49,7 @@ impl End {
 
     fn into_logs(mut self) -> Logs {
         self.cut();
-        // Half a character at the cut is no character.
+        // Drops the rest of a character that was cut.
         if self.skipped > 0 {
             let start = self.kept.iter().take(4).position(|b| b & 0xC0 != 0x80).unwrap_or(0);
             self.kept.drain(..start);
@@ -68,8 +68,8 @@ impl Sink for End {
     }
 }
 
-/// Reads `{"logs": "…"}` as it comes in and keeps the end of the text. A log of a
-/// gigabyte is one JSON string: parsing it whole would need it in memory twice.
+/// Reads `{"logs": "…"}` as it arrives and keeps the end of the text. A log of a gigabyte is one
+/// JSON string: parsing it whole would need it in memory twice.
 #[derive(Debug)]
 pub(crate) struct Reader {
     at: At,
@@ -88,7 +88,7 @@ enum At {
     BeforeText,
     Text,
     Escape,
-    /// Digits still to come, and the number so far.
+    /// The number of missing digits, and the number so far.
     Unicode(u8, u16),
     AfterText,
     Done,
@@ -108,7 +108,7 @@ impl Reader {
         self.end.push(c.encode_utf8(&mut [0; 4]).as_bytes());
     }
 
-    /// A half without its other half: Python writes what was not UTF-8 that way.
+    /// Handles a half without its other half: Python writes bytes that are not UTF-8 this way.
     fn drop_half(&mut self) {
         if self.high.take().is_some() {
             self.push_char(char::REPLACEMENT_CHARACTER);
@@ -185,7 +185,7 @@ impl Sink for Reader {
     fn take(&mut self, mut piece: &[u8]) -> Result<(), RayError> {
         while let [first, rest @ ..] = piece {
             if self.at == At::Text {
-                // Nearly everything is plain text: taken in runs, not byte by byte.
+                // Nearly everything is plain text, which is copied in runs, not byte by byte.
                 let run = piece.iter().position(|b| matches!(b, b'"' | b'\\')).unwrap_or(piece.len());
                 if run > 0 {
                     self.drop_half();

@@ -10,10 +10,10 @@ use bytes::Bytes;
 use futures_util::{Stream, stream::BoxStream};
 use reqwest::Body;
 
-/// The largest package that Ray takes over REST.
+/// The largest package that Ray accepts over REST.
 pub const MAX_PACKAGE_BYTES: u64 = 100 << 20;
 
-/// The content of a package: in memory, or as it comes.
+/// The content of a package: in memory, or as a stream.
 pub struct PackageBody {
     pub(crate) len: u64,
     content: Content,
@@ -25,18 +25,18 @@ enum Content {
 }
 
 impl PackageBody {
-    /// Content as it comes, e.g. from a file: exactly `len` bytes.
+    /// Content as a stream, e.g. from a file: exactly `len` bytes.
     pub fn stream(len: u64, pieces: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Self {
         Self { len, content: Content::Stream(Box::pin(pieces)) }
     }
 
-    /// How many bytes.
+    /// The length in bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Is there nothing in it?
+    /// Is it empty?
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -68,8 +68,8 @@ impl fmt::Debug for PackageBody {
     }
 }
 
-/// Fails unless there are exactly as many bytes as promised: a package cut short under
-/// the name of the whole one would be served to every later job.
+/// Fails unless there are exactly as many bytes as promised: a truncated package under the name
+/// of the whole one would be served to every later job.
 struct Exactly {
     left: u64,
     pieces: BoxStream<'static, io::Result<Bytes>>,

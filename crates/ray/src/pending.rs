@@ -1,4 +1,4 @@
-//! Tasks and actors of a job that Ray has no place for.
+//! Tasks and actors of a job that Ray has no resources for.
 
 use std::collections::BTreeMap;
 
@@ -14,24 +14,24 @@ use crate::{
     transport::{MANY, ONE, Transport},
 };
 
-/// Enough to say what a job waits for; each has about a kilobyte.
+/// Enough to show what a job waits for; each entry has about a kilobyte.
 const LIMIT: usize = 1000;
 
-/// A task or an actor that was started and has no place.
+/// A task or an actor that was started and is waiting for resources.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pending {
-    /// An actor, or else a task.
+    /// Is it an actor? Otherwise it is a task.
     pub is_actor: bool,
-    /// Of a task: its name. Of an actor: its own, else its class.
+    /// The name of the task. For an actor: its own name, else its class.
     pub name: String,
-    /// What it asks of one node.
+    /// Its demand on one node.
     pub asks: Resources,
     /// Since when, in milliseconds since 1970, by the clock of the node that started it.
     pub since: u64,
 }
 
 impl RayClient {
-    /// What a job has started and Ray has no place for. `job` is the driver's id,
+    /// The tasks and actors of a job that wait for resources. `job` is the driver's id,
     /// [`JobDetails::job_id`](crate::JobDetails::job_id).
     ///
     /// # Errors
@@ -44,8 +44,9 @@ impl RayClient {
         answer.into_body(Call::Tasks).and_then(|body| parse(&body)).map_err(|e| t.own(e))
     }
 
-    /// What everything that runs on the cluster holds. Ray sets aside what an actor asks for
-    /// before its process has started: what is taken beyond this is for those that start.
+    /// The resources that all running work on the cluster holds. Ray sets aside the demand of an
+    /// actor before its process has started: resources in use beyond this sum belong to actors
+    /// that are starting.
     ///
     /// # Errors
     /// See [`RayError`].
@@ -64,7 +65,7 @@ impl RayClient {
     }
 }
 
-/// The most that Ray gives in one answer.
+/// The most entries that Ray returns in one answer.
 const MANY_RUN: usize = 10_000;
 const RUNNING_ACTORS: [(&str, &str); 1] = [("state", "ALIVE")];
 const RUNNING_TASKS: [(&str, &str); 2] = [("state", "RUNNING"), ("type", "NORMAL_TASK")];
@@ -81,7 +82,7 @@ fn url(transport: &Transport, what: &str, limit: usize, filters: &[(&str, &str)]
     url
 }
 
-/// A task or an actor, as the state API tells it.
+/// A task or an actor, as the state API shows it.
 #[derive(Deserialize)]
 struct Task {
     #[serde(default)]
@@ -121,12 +122,12 @@ fn parse(body: &[u8]) -> Result<Vec<Pending>, RayError> {
         let is_actor = match task.kind.as_str() {
             "NORMAL_TASK" => false,
             "ACTOR_CREATION_TASK" => true,
-            // Calls of an actor wait for the actor.
+            // Calls of an actor wait for the actor, not for resources.
             _ => return None,
         };
         let mut asks = Resources::from_amounts(task.required_resources.unwrap_or_default()).ok()?;
         if is_actor && asks.is_empty() {
-            // One that asks for nothing holds nothing, and needs a CPU to be placed.
+            // An actor without a demand holds nothing, but needs a CPU to be placed.
             asks.cpu = multicluster_types::Quantity::whole(1).ok()?;
         }
         let name = task.name.unwrap_or_default();
@@ -138,7 +139,7 @@ fn parse(body: &[u8]) -> Result<Vec<Pending>, RayError> {
     Ok(page(body)?.into_iter().filter_map(pending).collect())
 }
 
-/// Ray says `name:Class.__init__`, or `Class.__init__` for one without a name.
+/// Ray writes `name:Class.__init__`, or `Class.__init__` for an actor without a name.
 fn actor_name(task: &str) -> &str {
     match task.rsplit_once(':') {
         Some((name, _)) if !name.is_empty() => name,

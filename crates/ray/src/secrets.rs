@@ -1,7 +1,7 @@
-//! What no message may repeat, though the other side does: tokens, headers, variables.
+//! Texts that no message may contain, even if the other side repeats them: tokens, headers, variables.
 //!
-//! Messages alone are searched, not answers: a secret that reads `quantum` would turn the job
-//! `quantum-1` into another.
+//! Only messages are searched, not answers: a secret that reads `quantum` would change the id of
+//! the job `quantum-1`.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use multicluster_types::{CUT, Message, REDACTED};
 
 use crate::endpoint::Endpoint;
 
-/// Shorter ones would be found everywhere.
+/// Shorter secrets would match everywhere.
 const SHORTEST: usize = 6;
 
 pub(crate) struct Secrets(Vec<String>);
@@ -17,12 +17,12 @@ pub(crate) struct Secrets(Vec<String>);
 impl Secrets {
     pub(crate) fn of(endpoint: &Endpoint) -> Self {
         let headers = endpoint.headers.iter().map(|(_, value)| value.as_str());
-        // Of `Basic dXNlcg==` and `sid=…; x` often a part alone is repeated.
+        // Servers often repeat only a part of `Basic dXNlcg==` or `sid=…; x`.
         let words = headers.clone().flat_map(|value| value.split([' ', '=', ';', ',']));
         let whole = headers.chain(endpoint.token.as_deref());
         let others = endpoint.hidden.iter().map(String::as_str);
         let all = whole.chain(words).chain(others).map(str::trim).filter(|secret| secret.len() >= SHORTEST);
-        // As it is, and as it is written within JSON or by Python.
+        // Plain, and as escaped within JSON or by Python.
         let mut all: Vec<_> = all.flat_map(|secret| [secret.to_owned(), escaped(secret)]).collect();
         // The longest first: it may contain another.
         all.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
@@ -30,7 +30,7 @@ impl Secrets {
         Self(all)
     }
 
-    /// The message without them.
+    /// The message without the secrets.
     pub(crate) fn hide(&self, message: &Message) -> Message {
         let mut text = Cow::Borrowed(message.as_str());
         for secret in &self.0 {
@@ -41,7 +41,7 @@ impl Secrets {
         self.hide_halves(&text).as_ref().into()
     }
 
-    /// The same of a text that was cut: the end of its first part may be the beginning of a
+    /// The same for a text that was cut: the end of its first part may be the beginning of a
     /// secret, and the beginning of its last part the end of one.
     fn hide_halves<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let [begins, ends] = CUT;
@@ -70,7 +70,7 @@ impl Secrets {
         Cow::Owned(shown)
     }
 
-    /// The length of the longest half of a secret, a beginning or an end, that is there.
+    /// The length of the longest half of a secret, a beginning or an end, that the text contains.
     fn longest(&self, is_there: impl Fn(&str, &str) -> bool) -> Option<usize> {
         let halves = |secret: &String| {
             let half = |n: usize| secret.get(..n).zip(secret.get(secret.len() - n..));
@@ -132,7 +132,7 @@ mod tests {
         ] {
             assert_eq!(hide(said), shown);
         }
-        // Wherever it is cut.
+        // For every position of the cut.
         for before in 0..40 {
             let long = format!("{}{}", "x".repeat(before), "hunter2 ".repeat(1 << 12));
             let shown = hide(Message::new(&long).as_str());

@@ -26,12 +26,12 @@ use crate::{
 /// Ray itself keeps messages below 4 MiB.
 const LARGEST_MESSAGE: usize = 8 << 20;
 
-/// The log of a job from its first byte on, in pieces, as they are written.
+/// The log of a job from its first byte on, in pieces, as it is written.
 ///
-/// It ends when Ray closes it. That does **not** mean that the job has ended: Ray closes
-/// normally also when it could not read on, for instance at a byte that is not UTF-8. So
-/// afterwards ask for the job; if it has not ended, follow it again and skip what was
-/// there before. A log may be silent for hours; only a dead host makes that an error.
+/// The tail ends when Ray closes it. That does **not** mean that the job has ended: Ray also
+/// closes normally when it could not read on, for instance at a byte that is not UTF-8. So look
+/// up the job afterwards; if it has not ended, follow the log again and skip the part that was
+/// already read. A log may be silent for hours; only a dead host makes that an error.
 #[derive(Debug)]
 pub struct LogTail {
     socket: Option<WebSocketStream<Upgraded>>,
@@ -53,7 +53,7 @@ impl LogTail {
         Ok(Some(Self { socket: Some(socket), transport: Arc::clone(transport) }))
     }
 
-    /// The next piece; `None` when Ray closed.
+    /// The next piece; `None` when Ray has closed the connection.
     ///
     /// # Errors
     /// Transient, if the connection broke: the log may go on.
@@ -62,8 +62,7 @@ impl LogTail {
     }
 }
 
-/// Over the same HTTP client as everything else, so that token, TLS and timeouts are the
-/// same by construction.
+/// Uses the same HTTP client as all other calls, so that token, TLS and timeouts are the same.
 async fn shake_hands(transport: &Transport, id: &str) -> Result<Option<Upgraded>, RayError> {
     let key = generate_key();
     let request = transport

@@ -14,14 +14,14 @@ use crate::{
     secrets::Secrets,
 };
 
-/// The longest answer about one thing. A job's runtime_env may hold a lot.
+/// The longest answer about one object. A job's runtime_env may be large.
 pub(crate) const ONE: usize = 4 << 20;
-/// The longest answer that lists things: Ray lists every job it ever ran.
+/// The longest answer with a list: Ray lists every job it ever ran.
 pub(crate) const MANY: usize = 64 << 20;
-/// How much of an error's body is read: tracebacks inside tracebacks fit.
+/// How much of an error body is read: enough for nested tracebacks.
 const ERROR_BODY: usize = 64 << 10;
 
-/// Takes the body of a success, piece by piece.
+/// Receives the body of a success, piece by piece.
 pub(crate) trait Sink {
     fn take(&mut self, piece: &[u8]) -> Result<(), RayError>;
 }
@@ -48,17 +48,17 @@ impl Transport {
         self.target.url(segments)
     }
 
-    /// A question.
+    /// A request that only reads.
     pub(crate) fn get(&self, url: Url) -> RequestBuilder {
         self.target.kept.get(url)
     }
 
-    /// Something to be done.
+    /// A request that changes something.
     pub(crate) fn order(&self, method: Method, url: Url) -> RequestBuilder {
         self.target.fresh.request(method, url)
     }
 
-    /// Sends, and reads an answer of at most `max` bytes, of whatever status.
+    /// Sends a request and reads an answer of at most `max` bytes, of any status.
     pub(crate) async fn ask(
         &self,
         call: Call,
@@ -73,7 +73,7 @@ impl Transport {
         Ok(answer)
     }
 
-    /// Sends, and reads JSON.
+    /// Sends a request and reads JSON.
     pub(crate) async fn ask_json<T: DeserializeOwned>(
         &self,
         call: Call,
@@ -84,7 +84,7 @@ impl Transport {
         self.parse(call, &body)
     }
 
-    /// Sends, and hands the body of a success to `sink`. The answer then has no body.
+    /// Sends a request and passes the body of a success to `sink`. The answer then has no body.
     pub(crate) async fn ask_into(
         &self,
         call: Call,
@@ -108,7 +108,7 @@ impl Transport {
         result.map_err(|error| self.own(error))
     }
 
-    /// Sends, and returns once the head of the answer is there. Bounded by the caller.
+    /// Sends a request and returns once the head of the answer has arrived. The caller limits the time.
     pub(crate) async fn open(&self, call: Call, request: RequestBuilder) -> Result<Response, RayError> {
         request.send().await.map_err(|error| sent(call, error))
     }
@@ -124,13 +124,13 @@ impl Transport {
         })
     }
 
-    /// Completes an error: whose it is, and nothing secret in it.
+    /// Completes an error: adds the address, and removes secrets.
     pub(crate) fn own(&self, error: RayError) -> RayError {
         let error = error.at(&self.target.shown);
         RayError { message: self.secrets.hide(&error.message), ..error }
     }
 
-    /// What Ray says about a job, with nothing secret in it.
+    /// Removes secrets from Ray's report about a job.
     pub(crate) fn own_job(&self, job: JobDetails) -> JobDetails {
         JobDetails { message: job.message.map(|message| self.secrets.hide(&message)), ..job }
     }
@@ -144,7 +144,7 @@ struct Whole {
 
 impl Sink for Whole {
     fn take(&mut self, piece: &[u8]) -> Result<(), RayError> {
-        // Counted, since Content-Length may be absent or a lie.
+        // Counted, because Content-Length may be absent or wrong.
         if self.body.len() + piece.len() > self.max {
             let message = format!("the answer is longer than {} MiB", self.max >> 20);
             let class = if self.call.is_write() { Class::OutcomeUnknown } else { Class::Permanent };
@@ -163,15 +163,14 @@ impl Sink for Whole {
 pub(crate) fn head(response: &Response) -> Answer {
     let location = response.headers().get(header::LOCATION).filter(|_| response.status().is_redirection());
     let location = location.and_then(|value| value.to_str().ok()).map(|text| {
-        // What follows `?` may be a login's secret.
+        // The part after `?` may contain the secret of a login.
         text.split(['?', '#']).next().unwrap_or_default().chars().take(200).collect()
     });
     Answer { status: response.status().as_u16(), body: Vec::new(), location }
 }
 
-/// As much of a failure's body as is worth reading. If it breaks off, what came counts,
-/// unless the words decide what the status means: half of "Job x does not exist" says
-/// nothing.
+/// The useful part of a failure's body. If the connection breaks, the received part counts,
+/// unless the text decides what the status means: half of "Job x does not exist" says nothing.
 pub(crate) async fn some_of(call: Call, response: &mut Response) -> Result<Vec<u8>, RayError> {
     let mut body = Vec::new();
     while body.len() < ERROR_BODY {
@@ -193,7 +192,7 @@ pub(crate) fn too_late(call: Call, limit: Duration) -> RayError {
         .hint("the cluster is overloaded or hangs, or the network drops packets")
 }
 
-/// What a failure of sending or of reading means.
+/// The meaning of an error while sending or reading.
 fn sent(call: Call, error: reqwest::Error) -> RayError {
     let error = error.without_url();
     let cause = printable(&root_cause(&error));
@@ -222,7 +221,7 @@ fn sent(call: Call, error: reqwest::Error) -> RayError {
     if error.is_timeout() {
         return RayError::new(call, call.unknown(), Kind::Timeout, cause);
     }
-    // hyper names what it could not parse: "invalid HTTP version parsed", ….
+    // hyper names the part that it could not parse: "invalid HTTP version parsed", ….
     if cause.starts_with("invalid") {
         return RayError::bad_answer(call, format!("no HTTP answer: {cause}"));
     }

@@ -1,10 +1,10 @@
-//! Every call against a real Ray head, of whatever version:
+//! Every call against a real Ray head, of any version:
 //!
 //! ```sh
 //! RAY_DASHBOARD=http://127.0.0.1:8265 cargo test -p multicluster-ray --test real -- --ignored --nocapture
 //! ```
 //!
-//! The head needs 2 CPUs. `RAY_TOKEN` if it wants one.
+//! The head needs 2 CPUs. Set `RAY_TOKEN` if the head requires one.
 
 #![allow(clippy::unwrap_used, reason = "tests may")]
 
@@ -134,7 +134,7 @@ async fn real_jobs_live_and_are_forgotten() {
 async fn real_output_that_is_not_text_is_still_readable() {
     let ray = client();
     let id = id("bytes");
-    // Larger than a block, so that the marks of older Rays are inside.
+    // Larger than a block, so that the marks of older Ray versions are inside.
     let script =
         r#"python -c "import sys; o=sys.stdout.buffer; [o.write(b'%06d \xff\n' % i) for i in range(30000)]""#;
     ray.submit(&SubmitRequest::new(&id, script)).await.unwrap();

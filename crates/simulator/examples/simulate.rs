@@ -92,7 +92,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     print(&runs, arguments.output)
 }
 
-/// The configured pool with everything the command line says about it.
+/// The configured pool with the changes from the command line.
 fn pool(arguments: &Arguments) -> Result<Pool, Box<dyn Error>> {
     let config = multicluster_config::load(&arguments.config, environment())?;
     config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
@@ -143,7 +143,7 @@ fn print(runs: &[Run], output: Output) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The environment, without what is not Unicode: no setting of ours is.
+/// The environment, without values that are not Unicode: no setting of ours is.
 fn environment() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

@@ -1,5 +1,5 @@
-//! How large each cluster is, as written on a command line:
-//! `centos=64cpu,4gpu,256GiB`, or `*=16cpu,64GiB` for all that are not named.
+//! The sizes of clusters, as written on a command line: `centos=64cpu,4gpu,256GiB`, or
+//! `*=16cpu,64GiB` for all that are not named.
 
 use std::{collections::BTreeMap, str::FromStr};
 
@@ -22,40 +22,40 @@ pub enum CapacityError {
     /// No name, or no size.
     #[error("{text:?} is not a capacity\n  hint: {HINT}")]
     NotACapacity {
-        /// The first characters of what was given.
+        /// The first characters of the input.
         text: String,
     },
-    /// A number without a unit, or a unit that is none.
+    /// A number without a unit, or with an unknown unit.
     #[error("{text:?} does not say of what\n  hint: {HINT}")]
     NoUnit {
-        /// The first characters of what was given.
+        /// The first characters of the input.
         text: String,
     },
-    /// An amount that is none.
+    /// An invalid amount.
     #[error("{text:?}: {source}")]
     Amount {
-        /// The first characters of what was given.
+        /// The first characters of the input.
         text: String,
-        /// What is wrong with it.
+        /// The error.
         source: QuantityError,
     },
     /// The same resource or the same cluster twice.
     #[error("{what} is given twice\n  hint: give it once")]
     Twice {
-        /// What was repeated.
+        /// The repeated name.
         what: String,
     },
-    /// A name that cannot be a cluster's.
+    /// An invalid cluster name.
     #[error(transparent)]
     Name(#[from] IdError),
     /// A cluster that the pool does not have.
     #[error("capacity of {cluster}, which is not in the pool\n  hint: {}", known_clusters(.similar.as_deref(), .known))]
     UnknownCluster {
-        /// What was named.
+        /// The given name.
         cluster: ClusterName,
-        /// The closest name there is.
+        /// The closest known name.
         similar: Option<String>,
-        /// All the names there are.
+        /// All known names.
         known: String,
     },
 }
@@ -67,14 +67,14 @@ fn known_clusters(similar: Option<&str>, known: &str) -> String {
 }
 
 impl Capacities {
-    /// What a cluster has if nobody says: 16 CPUs and 64 GiB.
+    /// The default size of a cluster: 16 CPUs and 64 GiB.
     #[must_use]
     pub fn assumed() -> Resources {
         let gib = f64::from(1 << 30);
         Resources::from_amounts([("CPU", 16.0), ("memory", 64.0 * gib)]).expect("legal names and amounts")
     }
 
-    /// Takes `NAME=64cpu,4gpu,256GiB` or `*=…`.
+    /// Adds `NAME=64cpu,4gpu,256GiB` or `*=…`.
     ///
     /// # Errors
     /// For anything else, and for a name given before.
@@ -92,10 +92,10 @@ impl Capacities {
         }
     }
 
-    /// Gives each cluster its size. Also tells whose size was assumed.
+    /// Gives each cluster its size. Also returns the clusters whose size was assumed.
     ///
     /// # Errors
-    /// When a size was given for a cluster that is not there.
+    /// If a size was given for an unknown cluster.
     pub fn apply(
         &self,
         clusters: Vec<ClusterSpec>,
@@ -155,7 +155,7 @@ fn read_item(item: &str) -> Result<(&'static str, Quantity), CapacityError> {
     if let Some(number) = lower.strip_suffix("gpus").or(lower.strip_suffix("gpu")) {
         return Ok(("GPU", count(number)?));
     }
-    // 256 bytes of memory is never what `centos=64cpu,256` means.
+    // `centos=64cpu,256` never means 256 bytes of memory.
     if !lower.ends_with(['b', 'i', 'k', 'm', 'g', 't']) {
         return Err(CapacityError::NoUnit { text: excerpt(item) });
     }

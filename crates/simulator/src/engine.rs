@@ -1,8 +1,7 @@
-//! The driver of the core on virtual time: one loop that always jumps to the
-//! next thing that happens.
+//! The driver of the core on virtual time: one loop that always jumps to the next event.
 //!
-//! It keeps the same contract as the real driver (see [`Core`]), except that
-//! there is nothing to commit writes to.
+//! It keeps the same contract as the real driver (see [`Core`]), except that there is no store to
+//! commit writes to.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,33 +16,33 @@ use crate::{
     fleet::{Fleet, Meter, Place},
 };
 
-/// Why nothing could be simulated.
+/// Why the simulation could not run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SimulationError {
-    /// The core does not take the pool.
+    /// The core refuses the pool.
     #[error(transparent)]
     Refused(#[from] Refusal),
 }
 
-/// What became of everything.
+/// The outcome of all arrivals.
 #[derive(Debug)]
 pub(crate) struct Trace {
     /// One for each arrival, in the same order.
     pub(crate) fates: Vec<Fate>,
     /// One for each cluster of the pool, in the same order.
     pub(crate) meters: Vec<Meter>,
-    /// What was turned away, by the code of the refusal.
+    /// Refused arrivals, by the code of the refusal.
     pub(crate) refused: BTreeMap<&'static str, RefusedGroup>,
-    /// What still waited when nothing could happen any more, by what it needs.
+    /// Work that was still queued when nothing could happen any more, by its demand.
     pub(crate) stuck: Vec<StuckGroup>,
 }
 
-/// What became of one arrival.
+/// The state of one arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It has not arrived yet, or was turned away.
+    /// It has not arrived yet, or was refused.
     Absent,
-    /// It waits.
+    /// It is queued.
     Waiting,
     /// A cluster has it.
     Sent { on: Place, attempt: Attempt },
@@ -53,7 +52,7 @@ pub(crate) enum Fate {
     Done { started: Timestamp, ended: Timestamp },
 }
 
-/// Arrivals that were turned away with the same code.
+/// Arrivals that were refused with the same code.
 #[derive(Debug)]
 pub(crate) struct RefusedGroup {
     pub(crate) count: u64,
@@ -61,7 +60,7 @@ pub(crate) struct RefusedGroup {
     pub(crate) why: Refusal,
 }
 
-/// Arrivals that need the same and were never placed.
+/// Arrivals with the same demand that were never placed.
 #[derive(Debug)]
 pub(crate) struct StuckGroup {
     /// Indices into the arrivals.
@@ -70,7 +69,7 @@ pub(crate) struct StuckGroup {
     pub(crate) why: Explanation,
 }
 
-/// Runs the workload until everything is done or nothing can happen any more.
+/// Runs the workload until all work is done or nothing can happen any more.
 pub(crate) fn run(pool: &Pool, workload: &Workload) -> Result<Trace, SimulationError> {
     let mut engine = Engine::new(pool, workload)?;
     while let Some(step) = engine.next_step() {
@@ -79,18 +78,18 @@ pub(crate) fn run(pool: &Pool, workload: &Workload) -> Result<Trace, SimulationE
     engine.finish()
 }
 
-/// The next thing to do.
+/// The next step of the simulation.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// The core asked to be woken.
+    /// A timer of the core.
     Wake(Timestamp),
-    /// Something happens on or around a cluster.
+    /// An event on or around a cluster.
     Happen(Timestamp, Happening),
-    /// This one arrives.
+    /// This arrival is submitted.
     Arrive(usize),
 }
 
-/// What happens on or around a cluster. Numbers are indices into the arrivals.
+/// An event on or around a cluster. Numbers are indices into the arrivals.
 #[derive(Debug, Clone, Copy)]
 enum Happening {
     Poll(Place),
@@ -103,8 +102,8 @@ enum Happening {
     Hide(usize, Place),
 }
 
-/// The order of what happens. At one moment, polls come last and in the order of
-/// the pool: so it makes no difference which polls were left out before.
+/// The order of events. At one moment, polls come last and in the order of the pool: so it makes
+/// no difference which polls were skipped before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     at: Timestamp,
@@ -155,8 +154,8 @@ impl<'a> Engine<'a> {
         Ok(engine)
     }
 
-    /// What comes next; at the same moment the core's timers, then clusters, then
-    /// arrivals. `None` when all is done, or what still waits could only wait for ever.
+    /// The next step; at the same moment the core's timers, then clusters, then arrivals. `None`
+    /// when all work is done, or the queued work would wait forever.
     fn next_step(&mut self) -> Option<Step> {
         let happening = self.agenda.first_key_value().map(|(turn, _)| turn.at);
         let arrival = self.workload.arrivals.get(self.arrived).map(|arrival| moment(arrival.at));
@@ -198,7 +197,7 @@ impl<'a> Engine<'a> {
 
     fn submit(&mut self, nth: usize) {
         let arrival = &self.workload.arrivals[nth];
-        // Counted first: the core may place it at once.
+        // Updated first: the core may place it at once.
         self.fates[nth] = Fate::Waiting;
         self.waiting += 1;
         let submission = Submission {
@@ -247,7 +246,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// A run starts, unless its cluster has no room: then when it has.
+    /// A run starts, or waits until its cluster has room.
     fn start(&mut self, nth: usize) {
         let Fate::Sent { on, attempt } = self.fates[nth] else { return };
         let arrival = &self.workload.arrivals[nth];
@@ -261,7 +260,7 @@ impl<'a> Engine<'a> {
         self.plan(self.now + arrival.duration, Happening::End(nth));
         let shown = self.now + self.pool.timing.usage;
         self.plan(shown, Happening::Show(nth, on));
-        // The core believes a poll only some time after it saw the start.
+        // The core trusts a poll only some time after it saw the start.
         self.expect_news(on, shown.max(self.now + self.pool.settings.settle_margin));
         self.tell(match arrival.work.kind {
             Kind::Job => self.observation(nth, on, attempt, RunStatus::Running),
@@ -269,7 +268,7 @@ impl<'a> Engine<'a> {
         });
     }
 
-    /// A run is over, and what was held back for want of room may start.
+    /// A run has ended, and runs that waited for room may start.
     fn end(&mut self, nth: usize) {
         let Fate::Running { on, attempt, started } = self.fates[nth] else { return };
         let arrival = &self.workload.arrivals[nth];
@@ -298,7 +297,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// An input that nobody waits for an answer to.
+    /// An input without an answer.
     fn tell(&mut self, input: Input) {
         let answer = self.feed(input);
         debug_assert!(answer.is_ok(), "the simulator told the core something it cannot know: {answer:?}");
@@ -319,7 +318,7 @@ impl<'a> Engine<'a> {
         let answered = self.now + self.pool.timing.answer;
         let nth = |run: &Run| self.by_id.get(&run.job).copied();
         match effect {
-            // Nothing of this world reuses an id.
+            // No id is reused in the simulation.
             Effect::Forget { .. } => {}
             Effect::Poll { cluster } => {
                 let Some(on) = self.fleet.find(&cluster) else { return };
@@ -352,7 +351,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// A cluster gets a run. Sent twice, it is the same run: Ray refuses the second.
+    /// A cluster receives a run. Sent twice, it is the same run: Ray refuses the second.
     fn send(&mut self, nth: usize, attempt: Attempt, cluster: &ClusterName) {
         let (Fate::Waiting, Some(on)) = (self.fates[nth], self.fleet.find(cluster)) else { return };
         self.fates[nth] = Fate::Sent { on, attempt };
@@ -395,18 +394,18 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// Arrivals count from the start of virtual time.
+/// Arrival times count from the start of virtual time.
 pub(crate) fn moment(arrival: Span) -> Timestamp {
     Timestamp::default() + arrival
 }
 
-/// Virtual clusters always answer and holders of placements never fall silent, so
-/// nobody needs to poll or beat for years only to prove it.
+/// Virtual clusters always answer and holders of placements never fall silent, so no polls or
+/// heartbeats are needed for years of virtual time only to prove it.
 fn without_failure(settings: &Settings) -> Settings {
     Settings { snapshot_max_age: Span(u64::MAX), lease_ttl: Span(u64::MAX), ..settings.clone() }
 }
 
-/// The longest the core may sleep and then still place something by itself.
+/// The longest that the core may sleep and then still place work without another event.
 fn patience(pool: &Pool) -> Span {
     let intervals = pool.clusters.iter().map(|cluster| cluster.spec.limits.interval(&pool.settings));
     intervals.chain([pool.settings.starvation_after]).max().unwrap_or_default()

@@ -1,11 +1,10 @@
-//! Clusters that exist only here: what runs on them, what they say about it, and
-//! how much of them was used over time.
+//! Virtual clusters: the work on them, their reports, and their usage over time.
 
 use multicluster_types::{ClusterName, Dimension, Load, Platform, Resources, Snapshot, Span, Timestamp};
 
 use crate::Pool;
 
-/// A cluster's place in the fleet: the same as in the pool.
+/// A cluster's index in the fleet: the same as in the pool.
 pub(crate) type Place = usize;
 
 /// All virtual clusters.
@@ -20,9 +19,9 @@ pub(crate) struct Fleet {
 pub(crate) struct Cluster {
     pub(crate) name: ClusterName,
     total: Resources,
-    /// In use in truth.
+    /// The real usage.
     used: Resources,
-    /// In use as far as a poll shows.
+    /// The usage that a poll shows.
     shown: Resources,
     /// Sent, but without room to start: Ray keeps them pending.
     pub(crate) held: Vec<usize>,
@@ -30,17 +29,17 @@ pub(crate) struct Cluster {
     polls: Polls,
 }
 
-/// When a cluster is polled. Polls that could tell nothing new are left out, so
-/// that a quiet night costs nothing; the others come when they always would.
+/// When a cluster is polled. Polls without news are skipped, so that a quiet night costs nothing;
+/// the others come at their regular times.
 #[derive(Debug, Default)]
 struct Polls {
     last: Option<Timestamp>,
     next: Option<Timestamp>,
-    /// A poll after this moment tells all there is.
+    /// A poll after this moment shows everything.
     news_until: Timestamp,
 }
 
-/// What a cluster did, added up.
+/// The totals of a cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     since: Timestamp,
@@ -50,7 +49,7 @@ pub(crate) struct Meter {
     pub(crate) held_back: u64,
 }
 
-/// The dimensions that are metered.
+/// The metered resources.
 pub(crate) const METERED: [Dimension; 3] = [Dimension::Cpu, Dimension::Gpu, Dimension::Memory];
 
 impl Fleet {
@@ -64,7 +63,7 @@ impl Fleet {
             meter: Meter::default(),
             polls: Polls::default(),
         };
-        // A poll takes time too; and zero would never let time pass.
+        // A poll takes time too, and with zero, time would never pass.
         let poll_interval = pool.settings.poll_interval.max(Span(100));
         Self { clusters: pool.clusters.iter().map(cluster).collect(), poll_interval }
     }
@@ -77,8 +76,8 @@ impl Fleet {
         self.clusters.into_iter().map(|cluster| cluster.meter)
     }
 
-    /// Until this moment, polls of this cluster may tell something new. Gives the
-    /// time of the next poll if none was planned.
+    /// Until this moment, polls of this cluster may have news. Returns the time of the next poll
+    /// if none was planned.
     #[must_use]
     pub(crate) fn expect_news(&mut self, at: Place, now: Timestamp, until: Timestamp) -> Option<Timestamp> {
         let interval = self.poll_interval.0;
@@ -93,7 +92,7 @@ impl Fleet {
         Some(next)
     }
 
-    /// Answers a poll, and gives the time of the next one, if it can tell anything.
+    /// Answers a poll, and returns the time of the next one, if it can have news.
     pub(crate) fn poll(&mut self, at: Place, now: Timestamp) -> (Snapshot, Option<Timestamp>) {
         let interval = self.poll_interval;
         let cluster = &mut self.clusters[at];
@@ -171,8 +170,8 @@ impl Meter {
         self.since = now;
     }
 
-    /// The mean share of `total` in use over a window that holds all runs; `None`
-    /// of what the cluster has none of.
+    /// The mean share of `total` in use over a window that holds all runs; `None` for a resource
+    /// that the cluster does not have.
     pub(crate) fn utilization(&self, nth: usize, total: &Resources, window: Span) -> Option<f64> {
         let total = total.get(&METERED[nth]);
         let whole = u128::from(total.parts()) * u128::from(window.0.max(1));

@@ -1,4 +1,4 @@
-//! A made-up workload, for those who have no trace at hand.
+//! A generated workload, for users without a trace.
 
 use std::collections::HashSet;
 
@@ -8,10 +8,10 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::{Arrival, Pool, Workload, workload::share};
 
-/// What to make up.
+/// The parameters of a generated workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Synthetic {
-    /// How many jobs.
+    /// The number of jobs.
     pub jobs: u32,
     /// The same seed gives the same workload.
     pub seed: u64,
@@ -31,7 +31,7 @@ struct Shape {
     priority: i32,
 }
 
-/// Many small, few large, the large ones longer: as traces of real clusters are.
+/// Many small jobs, few large ones, the large ones longer: as in traces of real clusters.
 const SHAPES: [Shape; 7] = [
     Shape { of_100: 40, kind: Kind::Job, cpu: 1.0, gpu: 0.0, gib: 2.0, duration: 60.0, priority: 0 },
     Shape { of_100: 20, kind: Kind::Job, cpu: 2.0, gpu: 0.0, gib: 8.0, duration: 180.0, priority: 0 },
@@ -42,8 +42,8 @@ const SHAPES: [Shape; 7] = [
     Shape { of_100: 5, kind: Kind::Job, cpu: 4.0, gpu: 1.0, gib: 16.0, duration: 1200.0, priority: 0 },
 ];
 
-/// Makes up work that the pool can hold: shapes too large for every cluster are
-/// left out. Arrivals and durations are exponential.
+/// Generates work that the pool can hold: shapes too large for every cluster are left out.
+/// Arrivals and durations are exponential.
 #[must_use]
 pub fn generate(what: Synthetic, pool: &Pool) -> Workload {
     let mut random = ChaCha8Rng::seed_from_u64(what.seed);

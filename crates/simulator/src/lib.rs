@@ -1,6 +1,5 @@
-//! What would the pool do with this workload? The real scheduler core, run on
-//! virtual time over virtual clusters: an hour of work takes milliseconds, and
-//! nothing real is touched.
+//! What would the pool do with this workload? The real scheduler core runs on virtual time over
+//! virtual clusters: an hour of work takes milliseconds, and no real cluster is touched.
 //!
 //! ```text
 //! CSV ─ workload ─┐
@@ -17,10 +16,9 @@
 //! [`Timing::usage`] late, as Ray's does. A cluster that has no room keeps a run
 //! pending, as Ray does.
 //!
-//! **Left out**: failure. Clusters always answer and nobody stops anything, so
-//! settings that only matter then (`snapshot_max_age`, `lease_ttl`, `breaker_*`,
-//! `retry_*`, …) change nothing here. Hosts report no physical load, so
-//! `utilization: physical` is judged as `logical`.
+//! **Left out**: failures. Clusters always answer and no job is stopped, so settings that only
+//! matter then (`snapshot_max_age`, `lease_ttl`, `breaker_*`, `retry_*`, …) change nothing here.
+//! Hosts report no physical load, so `utilization: physical` is judged as `logical`.
 
 mod capacity;
 mod engine;
@@ -43,14 +41,13 @@ pub use workload::{Arrival, FieldError, Workload, WorkloadError};
 /// Runs the workload on the pool, to the end.
 ///
 /// # Errors
-/// When the core refuses the pool itself: a policy that cannot be used, or a
-/// cluster that is listed twice.
+/// If the core refuses the pool itself: a policy that cannot be used, or a cluster that is listed twice.
 pub fn simulate(pool: &Pool, workload: &Workload) -> Result<Report, SimulationError> {
     let trace = engine::run(pool, workload)?;
     Ok(Report::of(pool, workload, &trace))
 }
 
-/// The start of something that was written, for a message about it.
+/// The beginning of an input, for an error message.
 fn excerpt(text: &str) -> String {
     text.chars().take(40).collect()
 }

@@ -1,12 +1,11 @@
-//! The pool to simulate: the operator's configuration, plus what the live
-//! clusters would tell about themselves.
+//! The pool to simulate: the operator's configuration, plus the facts that live clusters would report.
 
 use multicluster_types::{ClusterSpec, Resources, Settings, Span};
 
-/// Settings, clusters and how fast those react.
+/// Settings, clusters and their timing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pool {
-    /// How the scheduler behaves.
+    /// The settings of the scheduler.
     pub settings: Settings,
     /// The clusters, in the order of the file.
     pub clusters: Vec<VirtualCluster>,
@@ -14,23 +13,23 @@ pub struct Pool {
     pub timing: Timing,
 }
 
-/// One cluster that exists only here.
+/// One virtual cluster.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VirtualCluster {
     /// The operator's description.
     pub spec: ClusterSpec,
-    /// What it has. `cluster.yaml` does not say: live clusters report it.
+    /// Its resources. `cluster.yaml` does not contain them: live clusters report them.
     pub total: Resources,
 }
 
-/// How fast clusters react. The defaults are what was measured on Ray 2.x.
+/// How fast clusters react. The defaults were measured on Ray 2.x.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
     /// From a submit request to its answer.
     pub answer: Span,
     /// From a submit request to a running entrypoint.
     pub start: Span,
-    /// How late starts and ends show in a cluster's usage.
+    /// The delay with which starts and ends show in a cluster's usage.
     pub usage: Span,
 }
 
@@ -41,6 +40,6 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// Everything at once: numbers that can be checked by hand.
+    /// No delays: numbers that can be checked by hand.
     pub const INSTANT: Timing = Timing { answer: Span::ZERO, start: Span::ZERO, usage: Span::ZERO };
 }

@@ -1,4 +1,4 @@
-//! What a simulated run amounts to, in numbers.
+//! The results of a simulated run, in numbers.
 
 use multicluster_types::{ClusterName, JobId, Lang, Resources, Span, Work};
 use serde::{Serialize, Serializer};
@@ -12,51 +12,51 @@ use crate::{
 /// One run of a workload under one name.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Run {
-    /// `baseline`, or what was changed.
+    /// `baseline`, or the changes.
     pub label: String,
-    /// How it went.
+    /// The results.
     #[serde(flatten)]
     pub report: Report,
 }
 
-/// How a workload fared. All times are in seconds.
+/// The results of a workload. All times are in seconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// How many of what.
+    /// The number of arrivals by outcome.
     pub jobs: Counts,
     /// From the first arrival to the last end.
     #[serde(rename = "makespan_s", serialize_with = "seconds")]
     pub makespan: Span,
-    /// From arrival to running, of everything that ran.
+    /// From arrival to running, for all work that ran.
     pub wait_s: Distribution,
-    /// (wait + duration) / duration, with durations below 10 s counted as
-    /// 10 s: how much longer it took than on a pool of one's own.
+    /// (wait + duration) / duration, with durations below 10 s counted as 10 s: how much longer
+    /// it took than on an empty pool.
     pub slowdown: Distribution,
     /// Each cluster, in the order of the file.
     pub clusters: Vec<ClusterReport>,
-    /// What was turned away at the door.
+    /// Refused submissions.
     pub rejected: Vec<Refused>,
-    /// What waited until nothing could change any more.
+    /// Work that was queued until nothing could change any more.
     pub never_placed: Vec<NeverPlaced>,
 }
 
-/// How many arrivals met which end.
+/// The number of arrivals by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Arrived.
+    /// Submitted.
     pub submitted: u64,
     /// Ran to the end.
     pub finished: u64,
-    /// Turned away.
+    /// Refused.
     pub rejected: u64,
     /// Accepted, and never placed.
     pub never_placed: u64,
 }
 
-/// A set of numbers in four. Percentiles are values that occur (nearest rank).
+/// Four numbers that describe a distribution. Percentiles are values that occur (nearest rank).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Distribution {
-    /// Arithmetic mean; 0 of nothing.
+    /// Arithmetic mean; 0 for an empty set.
     pub mean: f64,
     /// Half are at most this.
     pub p50: f64,
@@ -66,14 +66,14 @@ pub struct Distribution {
     pub max: f64,
 }
 
-/// How one cluster fared.
+/// The results of one cluster.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClusterReport {
-    /// Which.
+    /// The name of the cluster.
     pub name: ClusterName,
-    /// What it has.
+    /// Its resources.
     pub capacity: Resources,
-    /// Runs it got.
+    /// How many runs it got.
     pub jobs: u64,
     /// The same per hour of the makespan.
     pub jobs_per_hour: f64,
@@ -83,7 +83,7 @@ pub struct ClusterReport {
     pub held_back: u64,
 }
 
-/// Mean shares, 0..1; `None` of what a cluster has none of.
+/// Mean shares, 0..1; `None` for a resource that a cluster does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Utilization {
     /// CPUs.
@@ -94,7 +94,7 @@ pub struct Utilization {
     pub memory: Option<f64>,
 }
 
-/// Arrivals that were turned away for the same reason.
+/// Arrivals that were refused for the same reason.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Refused {
     /// The refusal's stable word.
@@ -103,36 +103,35 @@ pub struct Refused {
     pub count: u64,
     /// The first of them.
     pub first: JobId,
-    /// What the first was told.
+    /// The message for the first of them.
     pub why: String,
 }
 
-/// Arrivals that need the same and were never placed.
+/// Arrivals with the same demand that were never placed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NeverPlaced {
     /// How many.
     pub count: u64,
     /// The first few of them.
     pub jobs: Vec<JobId>,
-    /// What they need.
+    /// Their demand.
     pub work: Work,
-    /// What each cluster says to it.
+    /// The reason of each cluster.
     pub why: Vec<Why>,
-    /// The scheduler's own words about the first of them.
+    /// The scheduler's own explanation for the first of them.
     pub summary: String,
 }
 
-/// What one cluster says.
+/// The reason of one cluster.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Why {
-    /// Which.
+    /// The name of the cluster.
     pub cluster: ClusterName,
-    /// In words.
+    /// The reason as text.
     pub reason: String,
 }
 
-/// Shorter runs count as this long in the slowdown: nobody minds that a job of a
-/// second took ten.
+/// Shorter runs count as this long in the slowdown: it does not matter that a job of a second took ten.
 const SHORT: Span = Span::seconds(10);
 /// How many ids are listed as examples.
 const EXAMPLES: usize = 5;
@@ -233,7 +232,7 @@ impl NeverPlaced {
     }
 }
 
-/// To the nearest 1/`parts`: beyond that, digits are noise.
+/// To the nearest 1/`parts`: further digits are noise.
 fn round(value: f64, parts: f64) -> f64 {
     (value * parts).round() / parts
 }

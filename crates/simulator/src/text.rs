@@ -1,4 +1,4 @@
-//! Reports as people read them: aligned, and within 100 columns.
+//! Reports for people: aligned, and within 100 columns.
 
 mod table;
 
@@ -50,7 +50,7 @@ pub fn comparison(runs: &[Run]) -> String {
     format!("{legend}{}\n{}{}", table.render(), usage_by_cluster(runs, &labels), left_over(runs, &labels))
 }
 
-/// What stands in the first column, and an explanation if labels are too long for it.
+/// The labels of the first column, and an explanation if labels are too long for it.
 fn labels(runs: &[Run]) -> (Vec<String>, String) {
     const LONGEST: usize = 30;
     if runs.iter().all(|run| run.label.chars().count() <= LONGEST) {
@@ -65,7 +65,7 @@ fn labels(runs: &[Run]) -> (Vec<String>, String) {
     (labels, legend + "\n")
 }
 
-/// What did not run: each list once, with the runs that share it.
+/// Work that did not run: each list once, with the runs that share it.
 fn left_over(runs: &[Run], labels: &[String]) -> String {
     let sections =
         [("rejected at submission", rejected as fn(&Report) -> String), ("never placed", never_placed)];
@@ -163,7 +163,7 @@ fn numbers(label: &str, report: &Report) -> Vec<String> {
     [label.to_owned()].into_iter().chain(times.map(time)).chain(last).collect()
 }
 
-/// The line below it: how it differs from the baseline.
+/// The line below it: the difference from the baseline.
 fn changes(report: &Report, baseline: &Report) -> Vec<String> {
     let pairs = key_numbers(report).into_iter().zip(key_numbers(baseline));
     let more = report.jobs.finished.cast_signed() - baseline.jobs.finished.cast_signed();
@@ -180,7 +180,7 @@ fn key_numbers(report: &Report) -> [f64; 5] {
     [report.makespan.as_seconds(), wait.mean, wait.p95, wait.max, report.slowdown.mean]
 }
 
-/// How much of each cluster's CPUs each run used. Leaves out what does not fit.
+/// The CPU usage of each cluster in each run. Leaves out columns that do not fit.
 fn usage_by_cluster(runs: &[Run], labels: &[String]) -> String {
     const SHOWN: usize = 5;
     let names: Vec<_> = runs[0].report.clusters.iter().map(|c| cut(c.name.as_str(), 11)).collect();

@@ -1,6 +1,6 @@
-//! "And if …?": changes to a pool, as written on a command line. Settings by
-//! their names, one cluster's own values as `CLUSTER.NAME`, `policies`, and single
-//! policies as `expression.NAME:WEIGHT` and `filter.NAME`.
+//! "What if": changes to a pool, as written on a command line. Settings by their names, a
+//! cluster's own values as `CLUSTER.NAME`, `policies`, and single policies as
+//! `expression.NAME:WEIGHT` and `filter.NAME`.
 
 use std::{fmt, str::FromStr};
 
@@ -32,10 +32,10 @@ pub enum VariantError {
         "{text:?} is not NAME=VALUE\n  hint: write for example resource_threshold=0.9, mac.submission_interval=5s, policies=score:1,pack:0.5 or filter.small=cpu <= 4.0"
     )]
     NotAChange {
-        /// The first characters of what was given.
+        /// The first characters of the input.
         text: String,
     },
-    /// No such setting, or not with such a value.
+    /// No such setting, or an invalid value.
     #[error(transparent)]
     Setting(#[from] SettingError),
     /// A cluster that the pool does not have.
@@ -47,29 +47,29 @@ pub enum VariantError {
         value: String,
         /// The cluster it names.
         cluster: String,
-        /// The closest name there is.
+        /// The closest known name.
         similar: Option<String>,
     },
-    /// A setting that clusters do not have of their own.
+    /// A setting without a value per cluster.
     #[error("a cluster has no {name:?} of its own\n  hint: it may have {}", OWN.join(", "))]
     NotPerCluster {
-        /// What was named.
+        /// The given name.
         name: String,
     },
     /// A value of the wrong type.
     #[error("{name}: {value:?} is not usable\n  hint: expected {expected}")]
     BadValue {
-        /// Which change.
+        /// The name of the change.
         name: String,
-        /// What was given.
+        /// The given value.
         value: String,
-        /// What may be written.
+        /// The allowed values.
         expected: &'static str,
     },
-    /// A weight that is none.
+    /// An invalid weight.
     #[error(transparent)]
     Weight(#[from] SpecError),
-    /// A size that is none.
+    /// An invalid size.
     #[error(transparent)]
     Capacity(#[from] CapacityError),
 }
@@ -78,11 +78,11 @@ fn did_you_mean(name: Option<&str>) -> String {
     name.map_or(String::new(), |name| format!("\n  hint: did you mean {name}?"))
 }
 
-/// How a change begins that is a policy. Expressions have spaces in them.
+/// The prefixes of changes that are policies. Expressions contain spaces.
 const EXPRESSION: &str = "expression.";
 const FILTER: &str = "filter.";
 
-/// What a cluster may have of its own.
+/// The values that a cluster may have of its own.
 const OWN: [&str; 9] = [
     "resource_threshold",
     "submission_interval",
@@ -96,11 +96,10 @@ const OWN: [&str; 9] = [
 ];
 
 impl Variant {
-    /// Changes the pool. What it tells is worth showing: a cluster's own value
-    /// that a pool-wide change does not reach.
+    /// Changes the pool. Returns notes for the user: a cluster's own value that a pool-wide
+    /// change does not reach.
     ///
-    /// # Errors
-    /// Says which change cannot be made; the pool may then be half changed.
+    /// # Errors Names the change that cannot be made; the pool may then be half changed.
     pub fn apply(&self, pool: &mut Pool) -> Result<Vec<String>, VariantError> {
         let mut notes = Vec::new();
         for change in &self.0 {
@@ -124,7 +123,7 @@ impl Change {
             }
             return Ok(());
         }
-        // Clusters' names may have dots in them, settings' names never do.
+        // Names of clusters may contain dots, names of settings never do.
         if let Some((cluster, own)) = self.name.rsplit_once('.') {
             return self.apply_to_cluster(cluster, own, pool);
         }
@@ -186,8 +185,8 @@ impl Change {
         Ok(())
     }
 
-    /// `score:1,pack:0.5`; a weight of 1 may be left out, and so may everything:
-    /// then round robin decides alone.
+    /// `score:1,pack:0.5`. A weight of 1 may be left out, and so may everything: then round robin
+    /// decides alone.
     fn policies(&self) -> Result<Vec<PolicySpec>, VariantError> {
         let given = self.value.split(',').map(str::trim).filter(|item| !item.is_empty());
         given
@@ -201,7 +200,7 @@ impl Change {
             .collect()
     }
 
-    /// One policy by an expression: it is added, or takes the place of the one of its name.
+    /// One policy by an expression: it is added, or replaces the one of its name.
     fn policy(&self) -> Result<Option<PolicySpec>, VariantError> {
         let expression = self.value.clone();
         if let Some(name) = self.name.strip_prefix(FILTER) {
@@ -224,7 +223,7 @@ impl Change {
     }
 }
 
-/// The name a setting is declared under, for one of its aliases.
+/// The declared name of a setting, for one of its aliases.
 fn canonical(name: &str) -> &str {
     Settings::DEFINITIONS.iter().find(|d| d.aliases.contains(&name)).map_or(name, |d| d.name)
 }
@@ -245,8 +244,8 @@ impl FromStr for Change {
 impl FromStr for Variant {
     type Err = VariantError;
 
-    /// Changes separated by spaces or semicolons; commas belong to `policies`. An expression goes
-    /// on to the next semicolon.
+    /// Changes separated by spaces or semicolons; commas belong to `policies`. An expression
+    /// extends to the next semicolon.
     fn from_str(text: &str) -> Result<Self, VariantError> {
         let mut changes = Vec::new();
         for mut rest in text.split(';').map(str::trim) {

@@ -1,8 +1,7 @@
-//! What arrives when: a workload, read from CSV.
+//! A workload, read from CSV: which work arrives when.
 //!
-//! Columns `arrival`, `duration` (both needed), `cpu`, `gpu`, `memory`, `tags`,
-//! `priority`, `id`, `kind`, `preferred_cluster`, in any order. Lines that start
-//! with `#` are comments.
+//! Columns `arrival`, `duration` (both required), `cpu`, `gpu`, `memory`, `tags`, `priority`,
+//! `id`, `kind`, `preferred_cluster`, in any order. Lines that start with `#` are comments.
 
 mod error;
 mod header;
@@ -33,26 +32,26 @@ use header::{Column, Header};
 pub struct Workload {
     /// By time of arrival; at the same time, in the order of the file.
     pub arrivals: Vec<Arrival>,
-    /// Columns of the file that were taken no notice of.
+    /// Columns of the file that were ignored.
     pub ignored_columns: Vec<String>,
 }
 
 /// One piece of work.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Arrival {
-    /// The file's, or `line-<number>`.
+    /// The id from the file, or `line-<number>`.
     pub id: JobId,
     /// When it is submitted, from the start.
     pub at: Span,
     /// How long it runs.
     pub duration: Span,
-    /// What it needs. Shared by all that need the same.
+    /// Its demand. Shared by all work with the same demand.
     pub work: Arc<Work>,
 }
 
-/// More are refused: 5 million take about a gigabyte.
+/// The largest workload: 5 million rows take about a gigabyte.
 const MAX_ROWS: usize = 5_000_000;
-/// 64 tags of 128 bytes each fit.
+/// Room for 64 tags of 128 bytes each.
 const MAX_FIELD: usize = 16 << 10;
 const MAX_ROW: usize = 256 << 10;
 
@@ -60,7 +59,7 @@ impl Workload {
     /// Reads a file.
     ///
     /// # Errors
-    /// Names the line, the column and what to write instead.
+    /// With the line, the column and what to write instead.
     pub fn load(path: &Path) -> Result<Self, WorkloadError> {
         let origin = path.display().to_string();
         match File::open(path) {
@@ -69,7 +68,7 @@ impl Workload {
         }
     }
 
-    /// Reads from anywhere. `origin` names it in errors.
+    /// Reads from any source. `origin` names it in errors.
     ///
     /// # Errors
     /// As [`Workload::load`].
@@ -99,7 +98,7 @@ impl Workload {
     }
 }
 
-/// One row with all that is needed to say what is wrong with it.
+/// One row with the context for its errors.
 struct Row<'a> {
     record: &'a ByteRecord,
     header: &'a Header,
@@ -198,7 +197,7 @@ fn preference(text: &str) -> Result<Option<Preference>, FieldError> {
     }
 }
 
-/// The same work is kept once: a workload has few shapes.
+/// Equal work is kept once: a workload has few shapes.
 pub(crate) fn share(work: Work, works: &mut HashSet<Arc<Work>>) -> Arc<Work> {
     if let Some(known) = works.get(&work) {
         return Arc::clone(known);
@@ -216,7 +215,7 @@ struct Rows<'a, R: Read> {
     origin: &'a str,
 }
 
-/// How far the reader below the CSV parser is.
+/// The position of the reader below the CSV parser.
 #[derive(Default)]
 struct Progress {
     line: Cell<u64>,
@@ -237,7 +236,7 @@ impl<'a, R: Read> Rows<'a, R> {
         Self { csv, progress, record: ByteRecord::new(), origin }
     }
 
-    /// Reads a row into `record` and gives its line.
+    /// Reads a row into `record` and returns its line.
     fn next(&mut self) -> Result<Option<u64>, WorkloadError> {
         let origin = || self.origin.to_owned();
         let start = self.progress.line.get() + 1;
@@ -253,9 +252,9 @@ impl<'a, R: Read> Rows<'a, R> {
     }
 }
 
-/// Feeds the CSV parser line by line, so that we know which line it is at: its
-/// own count leaves out comments. And it stops when a row does not end: a quote
-/// that is never closed would otherwise take the rest of the file into memory.
+/// Feeds the CSV parser line by line, so that the current line is known: the parser's own count
+/// leaves out comments. It stops when a row does not end: otherwise a quote that is never closed
+/// would read the rest of the file into memory.
 struct Lines<R> {
     source: BufReader<R>,
     within: bool,

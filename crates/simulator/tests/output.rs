@@ -1,4 +1,4 @@
-//! What people and programs read, and the sample workloads.
+//! The output for people and programs, and the sample workloads.
 
 mod support;
 
@@ -142,7 +142,7 @@ fn no_line_is_wider_than_100_columns() {
     }
 }
 
-/// The sample as the README shows it: the 40-second rule is what makes jobs wait.
+/// The sample as the README shows it: the 40-second rule makes jobs wait.
 #[test]
 fn the_sample_morning_gains_from_a_shorter_interval() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

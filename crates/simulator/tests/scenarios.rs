@@ -63,7 +63,7 @@ fn what_cannot_be_accepted_is_rejected_with_the_schedulers_own_words() {
     assert!(code == "infeasible" && why.contains("CPU 16 requested, 8 in total"), "{why}");
     let (code, _, why) = rejection(pool(&["a=8cpu"]), "arrival,duration,preferred_cluster\n0,60,moon\n");
     assert!(code == "unknown_cluster" && why.contains("there are a"), "{why}");
-    // One runs, one waits, one is too much.
+    // One runs, one waits, one is refused.
     let (code, first, _) =
         rejection(with(pool(&["a=8cpu"]), "max_queue=1"), "id,arrival,duration\nx,0,9\ny,0,9\nz,0,9\n");
     assert_eq!((code, first.as_str()), ("queue_full", "z"));
@@ -143,10 +143,10 @@ fn facts_believed_too_early_make_a_cluster_hold_jobs_back() {
     let report = run(&hasty, csv);
     assert_eq!((report.clusters[0].held_back, report.wait_s.max), (1, 60.0));
     assert_eq!(report.clusters[0].utilization.cpu, Some(1.0));
-    // With the margin that Ray's delay calls for, the control plane keeps it.
+    // With a margin that covers Ray's delay, the control plane keeps the job queued.
     let careful = with(hasty.clone(), "settle_margin=3s");
     assert_eq!(run(&careful, csv).clusters[0].held_back, 0);
-    // And what a running job needs is its own, whatever the facts say.
+    // A running job keeps its claim, whatever the facts show.
     let claiming = with(hasty, "claims=while_running");
     assert_eq!(run(&claiming, csv).clusters[0].held_back, 0);
 }
@@ -186,8 +186,8 @@ fn a_seed_makes_up_the_same_work_and_a_run_replays_exactly() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever arrives is finished, rejected or never placed; no cluster is ever
-    /// more than full; and the core keeps its promises with any settings.
+    /// Every arrival is finished, rejected or never placed; no cluster is ever more than full;
+    /// and the core keeps its promises with any settings.
     #[test]
     fn nothing_is_lost(
         rows in prop::collection::vec((0u32..600, 0u32..300, 0u32..20, 0u32..3, -1i32..2, 0usize..3), 0..60),
@@ -211,12 +211,12 @@ proptest! {
         prop_assert_eq!(report.clusters.iter().map(|c| c.jobs).sum::<u64>(), jobs.finished);
         for cluster in &report.clusters {
             prop_assert!(cluster.utilization.cpu.unwrap_or_default() <= 1.0);
-            // What the ledger is for: as long as the margin covers Ray's delay,
-            // nothing is sent where there is no room.
+            // The purpose of the ledger: as long as the margin covers Ray's delay, no work is
+            // sent to a cluster without room.
             prop_assert!(u64::from(margin) * 1000 < lag || cluster.held_back == 0);
         }
         for never in &report.never_placed {
-            // Only what is too large for both waits for ever.
+            // Only work that is too large for both clusters waits forever.
             prop_assert!(never.work.demand.gpu.as_f64() > 1.0 || never.work.demand.cpu.as_f64() > 8.0, "{:?}", never);
         }
     }

@@ -1,7 +1,7 @@
 //! How fast the store is: `cargo bench -p multicluster-store`.
 //!
 //! One writer thread on the disk that holds `target` (`STORE_BENCH_DIR` for another). This
-//! machine is noisy: the best of several rounds counts, the slowest commit is told too.
+//! machine is noisy: the best of several rounds counts, and the slowest commit is reported too.
 //! Prints a table and writes `target/bench/store.json`. Without `--bench`, which `cargo bench`
 //! passes and `cargo test` does not, everything runs once with few jobs and nothing is written.
 
@@ -52,7 +52,7 @@ fn main() {
             accept_into_empty(&dir, batch, 3, &mut report);
         }
     }
-    // `cargo bench -- 0` measures all but that.
+    // `cargo bench -- 0` skips the acceptance benchmarks.
     if only.is_none_or(|only| only == 0) {
         life(&dir, 50_000, &mut report);
         full(&dir, 100_000, &mut report);
@@ -70,7 +70,7 @@ fn target() -> PathBuf {
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"), PathBuf::from)
 }
 
-/// What this disk takes for the least that is durable.
+/// The time that this disk takes for the smallest durable write.
 fn sync_cost(root: &Path, report: &mut Report) {
     let path = root.join("sync");
     let mut file = File::create(&path).unwrap();
@@ -106,7 +106,7 @@ fn accept_into_empty(dir: &Path, batch: usize, rounds: usize, report: &mut Repor
 struct Accepted {
     rate: f64,
     slowest_ms: f64,
-    /// What it would take if nobody else used the machine and the disk were infinitely fast.
+    /// The time on an otherwise idle machine with an infinitely fast disk.
     cpu_us: Option<f64>,
 }
 
@@ -129,7 +129,7 @@ fn accept(opened: &mut Opened, first: usize, total: usize, batch: usize) -> Acce
     }
 }
 
-/// Processor time of this thread, where Linux tells.
+/// Processor time of this thread, on Linux.
 fn cpu_time() -> Option<Duration> {
     let stat = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     Some(Duration::from_nanos(stat.split(' ').next()?.parse().ok()?))
@@ -159,7 +159,7 @@ fn life(dir: &Path, jobs: usize, report: &mut Report) {
     say(report, "delete in batches of 1000, jobs/s", per_s(jobs, delete));
 }
 
-/// With many jobs: accepting more, restarting, asking.
+/// With many jobs: accepting more, restarting, reading.
 fn full(dir: &Path, jobs: usize, report: &mut Report) {
     let mut opened = fresh(dir);
     let name = |what: &str| format!("{jobs} jobs: {what}");
@@ -235,7 +235,7 @@ fn commit(opened: &mut Opened, changes: &[Change]) -> Duration {
     started.elapsed()
 }
 
-/// As Ray's clients make them: random.
+/// Random, as Ray's clients make them.
 fn id(n: usize) -> JobId {
     let mixed = (n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     JobId::new(format!("raysubmit_{mixed:016x}")).unwrap()

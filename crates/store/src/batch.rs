@@ -1,6 +1,5 @@
-//! What a list of changes comes to. A record that is written several times in one batch
-//! is stored once; what belongs to a job that is deleted later in the batch is not stored
-//! at all.
+//! The net effect of a list of changes. A record that is written several times in one batch is
+//! stored once. Data of a job that is deleted later in the batch is not stored at all.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,15 +11,15 @@ use multicluster_types::{Attempt, ClusterName, Decision, JobId, Message, Payload
 
 use crate::{Change, LogCopy, Seen, StoredEvent};
 
-/// The sum of one batch.
+/// The net effect of one batch.
 pub(crate) struct Batch<'a> {
     /// In the order in which they were first touched.
     pub(crate) jobs: Vec<JobChange<'a>>,
-    /// The last of each; `None`: deleted.
+    /// The last record of each; `None`: deleted.
     pub(crate) clusters: BTreeMap<&'a ClusterName, Option<&'a ClusterRecord>>,
-    /// There or not.
+    /// Present or not.
     pub(crate) orphans: BTreeMap<&'a Orphan, bool>,
-    /// The last of each; `None`: deleted.
+    /// The last version of each; `None`: deleted.
     pub(crate) policies: BTreeMap<&'a Message, Option<&'a PolicySpec>>,
     /// In the order of their numbers.
     pub(crate) events: Vec<&'a StoredEvent>,
@@ -30,17 +29,17 @@ pub(crate) struct Batch<'a> {
     seen: Vec<Owned<(Attempt, &'a Seen)>>,
 }
 
-/// What happens to one job.
+/// The changes to one job.
 pub(crate) struct JobChange<'a> {
     pub(crate) id: &'a JobId,
     /// Its last record, if one was written since the last deletion.
     pub(crate) record: Option<&'a JobRecord>,
-    /// What it runs, likewise.
+    /// Its payload, likewise.
     pub(crate) payload: Option<&'a Payload>,
     deletions: u32,
 }
 
-/// Something that belongs to a job, unless that job was deleted since.
+/// A record that belongs to a job, unless that job was deleted since.
 struct Owned<T> {
     job: usize,
     deletions: u32,
@@ -48,14 +47,14 @@ struct Owned<T> {
 }
 
 impl JobChange<'_> {
-    /// Whatever was stored of this job before goes away first.
+    /// Must everything stored of this job before be deleted first?
     pub(crate) fn deleted(&self) -> bool {
         self.deletions > 0
     }
 }
 
 impl<'a> Batch<'a> {
-    /// Adds up.
+    /// Computes the net effect.
     pub(crate) fn of(changes: &'a [Change]) -> Self {
         let mut batch = Self {
             jobs: Vec::with_capacity(changes.len() / 2),
@@ -83,17 +82,17 @@ impl<'a> Batch<'a> {
         self.still(&self.attempts)
     }
 
-    /// Decisions to store, likewise.
+    /// Decisions to store, with the place of their job in `jobs`.
     pub(crate) fn decisions(&self) -> impl Iterator<Item = (usize, &'a Decision)> {
         self.still(&self.decisions)
     }
 
-    /// Logs to store, likewise.
+    /// Logs to store, with the place of their job in `jobs`.
     pub(crate) fn logs(&self) -> impl Iterator<Item = (usize, &'a LogCopy)> {
         self.still(&self.logs)
     }
 
-    /// What was seen of attempts, likewise.
+    /// Sightings of attempts to store, with the place of their job in `jobs`.
     pub(crate) fn seen(&self) -> impl Iterator<Item = (usize, (Attempt, &'a Seen))> {
         self.still(&self.seen)
     }
@@ -171,7 +170,7 @@ impl<'a> Batch<'a> {
     }
 
     fn job(&mut self, id: &'a JobId, by_id: &mut HashMap<&'a JobId, usize>) -> usize {
-        // Changes of one job mostly follow each other: no need to look it up again.
+        // Changes of one job mostly follow each other, which saves a lookup.
         if let Some(last) = self.jobs.last()
             && last.id == id
         {

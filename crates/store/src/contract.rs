@@ -1,4 +1,4 @@
-//! What a store promises.
+//! The guarantees of a store.
 
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
@@ -17,35 +17,35 @@ use crate::StoreError;
 #[derive(Debug, Clone)]
 #[allow(missing_docs, reason = "the names of the fields say it")]
 pub enum Change {
-    /// What the core decided.
+    /// A write of the core.
     Core(Write),
-    /// What a new job runs. In the same batch as the job's first record.
+    /// The payload of a new job. In the same batch as the job's first record.
     Payload { job: JobId, payload: Arc<Payload> },
     /// Our own copy of an attempt's last lines; replaces an earlier copy.
     Logs(LogCopy),
-    /// What a cluster says of an attempt's process; replaces what was seen before.
+    /// What a cluster reports about an attempt's process; replaces the earlier report.
     Seen { job: JobId, attempt: Attempt, seen: Seen },
-    /// Something worth telling.
+    /// An event for watchers.
     Event(StoredEvent),
 }
 
-/// The last lines of one attempt, kept for when its cluster is gone.
+/// The last log lines of one attempt, kept for when its cluster is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names of the fields say it")]
 pub struct LogCopy {
     pub job: JobId,
     pub attempt: Attempt,
-    /// Where it ran.
+    /// The cluster that ran the attempt.
     pub cluster: ClusterName,
-    /// When it was taken.
+    /// When the copy was made.
     pub taken_at: Timestamp,
-    /// The last lines, bounded by whoever took them.
+    /// The last lines, bounded by the code that copies them.
     pub text: String,
-    /// The beginning was left out.
+    /// Was the beginning left out?
     pub truncated: bool,
 }
 
-/// What only an attempt's cluster knows of it, as it was last seen there.
+/// Details of an attempt that only its cluster knows, as last seen there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Seen {
@@ -53,9 +53,9 @@ pub struct Seen {
     pub node_id: Option<String>,
     /// That node's agent.
     pub agent_http_address: Option<String>,
-    /// What the entrypoint exited with.
+    /// The exit code of the entrypoint.
     pub exit_code: Option<i64>,
-    /// Ray's word for what went wrong.
+    /// Ray's word for the error.
     pub error_type: Option<String>,
     /// The process that called `ray.init()`.
     pub driver: Option<SeenDriver>,
@@ -69,78 +69,75 @@ pub struct SeenDriver {
     pub id: String,
     /// The address of its node.
     pub node_ip_address: String,
-    /// Its process there.
+    /// Its process id there.
     pub pid: String,
 }
 
 /// An event as watchers get it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredEvent {
-    /// Its place in the order of all events; never used twice, but for what a power cut took
-    /// back.
+    /// Its number in the order of all events. A number is used once, except after a power cut
+    /// that lost the latest events.
     pub seq: u64,
     /// When it happened.
     pub at: Timestamp,
-    /// The job it is about, if it is about one.
+    /// The job it is about, if any.
     pub job: Option<JobId>,
     /// The event as JSON.
     pub body: String,
 }
 
-/// Everything a control plane continues from.
+/// The state that a control plane continues from.
 #[derive(Debug, Clone)]
 pub struct Loaded {
     /// For [`multicluster_core::Core::rebuild`].
     pub durable: Durable,
-    /// Who we are: made once per state directory, told to the clusters with every job.
+    /// The id of this control plane: made once per state directory, sent to the clusters with every job.
     pub plane: String,
     /// The number of the next event.
     pub next_event: u64,
 }
 
-/// The one writer.
+/// The only writer.
 pub trait Store: Send {
-    /// Everything there is.
+    /// Reads the whole state.
     ///
-    /// # Errors
-    /// When the state cannot be read, or was written by a newer version.
+    /// # Errors If the state cannot be read, or was written by a newer version.
     fn load(&mut self) -> Result<Loaded, StoreError>;
 
-    /// Makes all of this durable, or nothing. In order: a later change of the same
-    /// record wins. When it returns, a power cut loses nothing of it.
+    /// Makes all changes durable, or none. In order: a later change of the same record wins. When
+    /// it returns, a power cut loses none of them.
     ///
-    /// # Errors
-    /// When it could not be made durable (disk full, I/O error). May be tried again.
+    /// # Errors If the changes could not be made durable (disk full, I/O error). May be tried again.
     fn commit(&mut self, changes: &[Change]) -> Result<(), StoreError>;
 
-    /// As [`Store::commit`], for what is worth nothing without the processes it is about:
-    /// leases, whose holders die with the machine or take another. When it returns, all of
-    /// this survives the end of this process, however it ends; a power cut may take it back,
-    /// the latest first and whole batches only. The next `commit` makes it last as well.
+    /// As [`Store::commit`], for records that are worth nothing without the processes they are
+    /// about: leases, whose holders die with the machine or take another. When it returns, the
+    /// changes survive the end of this process, however it ends. A power cut may undo them, the
+    /// latest first and whole batches only. The next `commit` makes them durable as well.
     ///
-    /// # Errors
-    /// As `commit`.
+    /// # Errors As `commit`.
     fn commit_lightly(&mut self, changes: &[Change]) -> Result<(), StoreError> {
         self.commit(changes)
     }
 }
 
-/// A job as it is stored.
+/// A stored job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredJob {
-    /// Where it is in its life.
+    /// The record of the core.
     pub record: JobRecord,
-    /// What it runs; tasks and actors have none.
+    /// Its payload; tasks and actors have none.
     pub payload: Option<Payload>,
-    /// What was seen of its latest attempt.
+    /// The details last seen of its latest attempt.
     pub seen: Option<(Attempt, Seen)>,
 }
 
 impl StoredJob {
-    /// A page of jobs ends once they have so many bytes together.
+    /// A page of jobs ends when its jobs reach this many bytes in total.
     pub(crate) const PAGE: usize = 2 << 20;
 
-    /// What it runs, in bytes of JSON, and what went wrong: all else is small.
+    /// The payload, in bytes of JSON, and the errors: everything else is small.
     pub(crate) fn size(&self) -> usize {
         let ended = match &self.record.phase {
             Phase::Ended(ended) => ended.message.as_ref(),
@@ -152,10 +149,10 @@ impl StoredJob {
     }
 }
 
-/// Which jobs.
+/// A filter for jobs. All conditions must hold.
 #[derive(Debug, Clone, Default)]
 pub struct JobFilter {
-    /// In any of these states; empty: in any.
+    /// In any of these states; empty: any state.
     pub states: Vec<State>,
     /// Of this kind.
     pub kind: Option<Kind>,
@@ -167,23 +164,22 @@ pub struct JobFilter {
     pub tags: Vec<Tag>,
     /// Whose id contains this text.
     pub id_contains: Option<String>,
-    /// That this is found in.
+    /// That this search finds.
     pub search: Option<Search>,
 }
 
-/// A text to look for in what names a job: its id, its entrypoint, its tags. Upper and lower
-/// case are the same.
+/// A text to look for in the id, the entrypoint and the tags of a job. Ignores case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Search(String);
 
 impl Search {
-    /// Looks for this text.
+    /// A search for this text.
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self(text.to_lowercase())
     }
 
-    /// Is it in any of these?
+    /// Do any of these contain the text?
     #[must_use]
     pub fn finds<'a>(
         &self,
@@ -198,37 +194,37 @@ impl Search {
         text.to_lowercase().contains(&self.0)
     }
 
-    /// Could it be in a text within this JSON? That writes text as it is, but for `"`, `\` and
-    /// control characters.
+    /// Could the text be in a string within this JSON? JSON writes text as it is, except `"`, `\`
+    /// and control characters.
     pub(crate) fn may_be_in(&self, json: &str) -> bool {
         self.0.contains(|c: char| matches!(c, '"' | '\\') || c.is_control()) || self.is_in(json)
     }
 }
 
-/// One page of a list, newest first. It may be short, even empty, and still have a
-/// `next`: a search stops after so many looks, and a list of jobs after so many bytes.
+/// One page of a list, newest first. It may be short, even empty, and still have a `next`: a search stops
+/// after a limited number of jobs, and a list of jobs after a limited number of bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page<T> {
-    /// What is on it.
+    /// The entries.
     pub items: Vec<T>,
-    /// Ask for what comes after this; `None`: that was all.
+    /// Pass this to get the next page; `None`: this is the last page.
     pub next: Option<u64>,
 }
 
-/// Answers about what is committed.
+/// Reads the committed state.
 pub trait Reader: Send + Sync {
     /// One job.
     ///
     /// # Errors
-    /// When the store cannot be read; so all below.
+    /// If the store cannot be read; this applies to all methods below.
     fn job(&self, id: &JobId) -> Result<Option<StoredJob>, StoreError>;
 
-    /// What one job runs.
+    /// The payload of one job.
     fn payload(&self, id: &JobId) -> Result<Option<Payload>, StoreError>;
 
-    /// Jobs, the latest accepted first, below `before` (a [`Page::next`]), with payloads.
-    /// States, kind and cluster are looked up; tags and parts of texts are searched for, a
-    /// bounded number of jobs per call.
+    /// Jobs, the latest accepted first, below `before` (a [`Page::next`]), with payloads. States,
+    /// kind and cluster use an index; tags and parts of texts are searched for, in a bounded
+    /// number of jobs per call.
     fn jobs(
         &self,
         filter: &JobFilter,
@@ -239,8 +235,8 @@ pub trait Reader: Send + Sync {
     /// The ended attempts of one job, first to last.
     fn attempts(&self, job: &JobId) -> Result<Vec<AttemptRecord>, StoreError>;
 
-    /// Decisions, latest first, of one job or of all, below `before`. Only the last of each
-    /// job and of all are kept, see [`Options`](crate::Options).
+    /// Decisions, latest first, of one job or of all, below `before`. Only the latest of each job
+    /// and of all jobs are kept, see [`Options`](crate::Options).
     fn decisions(
         &self,
         job: Option<&JobId>,
@@ -248,8 +244,8 @@ pub trait Reader: Send + Sync {
         limit: usize,
     ) -> Result<Page<Decision>, StoreError>;
 
-    /// Events after `after` in order, of these jobs or of everything; the first is number 1.
-    /// Only the last are kept: a watcher that is further behind misses some.
+    /// Events after `after` in order, of these jobs or of everything; the first is number 1. Only
+    /// the latest are kept: a watcher that is further behind misses some.
     fn events(
         &self,
         jobs: Option<&BTreeSet<JobId>>,
@@ -257,61 +253,60 @@ pub trait Reader: Send + Sync {
         limit: usize,
     ) -> Result<Vec<StoredEvent>, StoreError>;
 
-    /// Our copy of the last lines of one attempt, or of the latest that has one.
+    /// Our copy of the last log lines of one attempt, or of the latest attempt that has a copy.
     fn logs(&self, job: &JobId, attempt: Option<Attempt>) -> Result<Option<LogCopy>, StoreError>;
 }
 
-/// A file that callers' runtime_envs name. Known by the name the caller gave it, kept
-/// by what is in it: a name that is uploaded again with other content does not change
-/// what earlier jobs run.
+/// A file that callers' runtime_envs name. Identified by the caller's name for it, stored by its
+/// content: uploading other content under the same name does not change what earlier jobs run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names of the fields say it")]
 pub struct Package {
-    /// As the caller named it, e.g. `_ray_pkg_0123456789abcdef.zip`.
+    /// The caller's name for it, e.g. `_ray_pkg_0123456789abcdef.zip`.
     pub name: String,
     /// SHA-256 of the content, in hex.
     pub sha256: String,
     pub size: u64,
 }
 
-/// The callers' files. Bounded: what no job needs and nobody used lately is dropped
-/// when there is no room for more.
+/// The callers' packages. Bounded: when there is no room, packages that no job needs and that
+/// were not used lately are deleted.
 pub trait Packages: Send + Sync {
-    /// Begins an upload, where there is as much room as this. Dropped without `finish`, it leaves
-    /// nothing.
+    /// Begins an upload within this room. An upload that is dropped without `finish` leaves
+    /// nothing behind.
     ///
     /// # Errors
-    /// When nothing can be written; so all below.
+    /// If nothing can be written; this applies to all methods below.
     fn begin(&self, room: &Room) -> Result<Box<dyn Upload>, StoreError>;
 
-    /// What this name stands for at present. Asking keeps it for a while, as Ray does.
+    /// The package that has this name at present. The request keeps it for a while, as in Ray.
     fn find(&self, name: &str) -> Result<Option<Package>, StoreError>;
 
-    /// The file that has the content.
+    /// The file with this content.
     fn content(&self, sha256: &str) -> Result<Option<PathBuf>, StoreError>;
 }
 
 /// One upload under way.
 pub trait Upload: Send {
-    /// More of it.
+    /// Adds bytes to the upload.
     ///
     /// # Errors
-    /// [`StoreError::TooLarge`], [`StoreError::Crowded`], or when it cannot be written.
+    /// [`StoreError::TooLarge`], [`StoreError::Crowded`], or if it cannot be written.
     fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError>;
 
-    /// All of it: durable under this name when it returns.
+    /// Ends the upload: the package is durable under this name when this returns.
     ///
     /// # Errors
-    /// [`StoreError::Full`], [`StoreError::ShareFull`] when everything kept is needed.
+    /// [`StoreError::Full`], [`StoreError::ShareFull`] if everything stored is needed.
     fn finish(self: Box<Self>, name: &str) -> Result<Package, StoreError>;
 }
 
-/// How much room there is for packages: for what is kept, and as much for what is on its way.
+/// How much room there is: for stored packages, and the same again for uploads under way.
 #[derive(Debug, Clone, Default)]
 pub struct Room {
-    /// Bytes in all; as the options say, if it does not.
+    /// Bytes in total; `None`: as in the options.
     pub all: Option<u64>,
-    /// How the names of those begin that belong to the same owner, and how many bytes they may
-    /// have together.
+    /// The prefix of the names that belong to the same owner, and how many bytes these packages
+    /// may have in total.
     pub own: Option<(String, u64)>,
 }

@@ -1,13 +1,13 @@
-//! What must survive a crash: jobs, their payloads and history, clusters, packages.
+//! The durable state: jobs, their payloads and history, clusters, packages.
 //!
-//! One writer, many readers. The [`Store`] belongs to the driver's writer thread and
-//! makes a whole batch of changes durable at once; a [`Reader`] answers questions about
-//! what is committed, from any thread; [`Packages`] keeps the callers' files.
+//! One writer, many readers. The [`Store`] belongs to the driver's writer thread and makes a
+//! whole batch of changes durable at once. A [`Reader`] reads the committed state, from any
+//! thread. [`Packages`] stores the callers' packages.
 //!
 //! Where to find what:
-//! - `contract` what a store promises, `error` what can go wrong, `options` the bounds
-//! - `batch` what a list of changes comes to
-//! - [`sqlite`] one directory on a local disk; tests use one that goes away by itself
+//! - `contract` the guarantees of a store, `error` its errors, `options` the limits
+//! - `batch` the net effect of a list of changes
+//! - [`sqlite`] one directory on a local disk; tests use one that is removed automatically
 //! - `packages` names, eviction; the files themselves are in `sqlite`
 
 #![deny(missing_docs)]

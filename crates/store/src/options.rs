@@ -1,29 +1,29 @@
-//! How much is kept, and what an opened store consists of.
+//! Limits on what is kept, and the parts of an opened store.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{Packages, Reader, Store};
 
-/// How much is kept.
+/// Limits on what is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// The last so many events can be read again.
+    /// How many events are kept.
     pub events: u64,
-    /// The last so many decisions of one job.
+    /// How many decisions of one job are kept.
     pub decisions_per_job: usize,
-    /// The last so many decisions of all jobs together.
+    /// How many decisions of all jobs together are kept.
     pub decisions: u64,
     /// The largest package, in bytes. Ray's own limit is 100 MiB.
     pub max_package: u64,
     /// All packages together, in bytes.
     pub max_packages: u64,
-    /// A package that somebody asked for this recently is kept, needed or not: a job
-    /// that names it may be on its way.
+    /// A package that was requested this recently is kept, needed or not: a job that names it may
+    /// be about to be submitted.
     pub package_grace: Duration,
-    /// How many questions are answered at once; more wait. As many again of the control plane's
-    /// own.
+    /// How many queries of callers run at once; more wait. The control plane's own queries have
+    /// as many again.
     pub readers: usize,
-    /// Commits survive a power cut. Only tests have no need of it.
+    /// Do commits survive a power cut? Only tests can do without.
     pub sync: bool,
 }
 
@@ -46,9 +46,9 @@ impl Default for Options {
 pub struct Opened {
     /// For the one thread that writes.
     pub store: Box<dyn Store>,
-    /// For everybody who asks.
+    /// For queries of callers.
     pub reader: Arc<dyn Reader>,
-    /// For whoever runs the jobs, so as not to wait for those who ask.
+    /// For the control plane's own queries, so that they do not wait for those of callers.
     pub own_reader: Arc<dyn Reader>,
     /// For uploads and dispatches.
     pub packages: Arc<dyn Packages>,

@@ -1,5 +1,4 @@
-//! What packages have in common wherever they are kept: names, fingerprints, how long
-//! they stay.
+//! Package rules that are independent of the storage: names, fingerprints, how long packages are kept.
 
 use std::{
     collections::HashMap,
@@ -12,10 +11,10 @@ use parking_lot::Mutex;
 
 use crate::{Options, Room, StoreError};
 
-/// The longest name: a caller's, and before it 16 digits of its owner and a dash.
+/// The longest name: that of the caller, after 16 digits of its owner and a dash.
 pub(crate) const MAX_NAME: usize = MAX_PACKAGE_NAME + 17;
 
-/// Names come from callers.
+/// Checks a name from a caller.
 pub(crate) fn check_name(name: &str) -> Result<(), StoreError> {
     if name.len() <= MAX_NAME && is_file_name(name) {
         return Ok(());
@@ -23,7 +22,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), StoreError> {
     Err(StoreError::BadName { name: name.chars().take(40).collect(), max: MAX_NAME })
 }
 
-/// 64 lower-case hexadecimal digits, or it is none of ours.
+/// The bytes of 64 lower-case hexadecimal digits; `None` for any other text.
 pub(crate) fn from_hex(text: &str) -> Option<[u8; 32]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
@@ -47,7 +46,7 @@ pub(crate) fn now() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// How long what was asked for stays.
+/// How long a requested package is kept.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grace {
     keep: u64,
@@ -57,35 +56,35 @@ pub(crate) struct Grace {
 impl Grace {
     pub(crate) fn of(options: &Options) -> Self {
         let keep = u64::try_from(options.package_grace.as_millis()).unwrap_or(u64::MAX);
-        // Uses are noted once a minute: every look at a package would write otherwise.
+        // Uses are recorded once a minute: otherwise every lookup of a package would write.
         let step = keep.min(60_000);
         Self { keep: keep.saturating_add(step), step }
     }
 
-    /// Must this use be noted, if the last one noted was then?
+    /// Must this use be recorded, given the last recorded one?
     pub(crate) fn is_new_use(self, used_at: u64, now: u64) -> bool {
         now < used_at || now - used_at >= self.step
     }
 
-    /// What was used at this moment or earlier may go. A clock that was set back keeps
-    /// everything until it has caught up.
+    /// Packages last used at this time or earlier may be deleted. If the clock was set back,
+    /// everything is kept until the clock has caught up.
     pub(crate) fn may_go_if_used_by(self, now: u64) -> u64 {
         now.saturating_sub(self.keep)
     }
 }
 
-/// What uploads under way have, in bytes: many at once must not fill the disk either.
+/// Bytes of the uploads under way: many at once must not fill the disk either.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UnderWay(Arc<Mutex<Bytes>>);
 
 #[derive(Debug, Default)]
 struct Bytes {
     all: u64,
-    /// By how the names of an owner begin; only of those who have some.
+    /// By the name prefix of an owner; only owners with uploads under way.
     by: HashMap<String, u64>,
 }
 
-/// What one of them has, until it is dropped.
+/// The bytes of one upload, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Begun {
     under_way: UnderWay,
@@ -102,7 +101,7 @@ impl UnderWay {
 }
 
 impl Begun {
-    /// So much more comes.
+    /// Adds this many bytes to the upload.
     pub(crate) fn grow(&mut self, more: u64) -> Result<(), StoreError> {
         let mut bytes = self.under_way.0.lock();
         let all = bytes.all + more;
@@ -137,7 +136,7 @@ impl Drop for Begun {
     }
 }
 
-/// The oldest of `candidates` (size, what) that make at least `missing` bytes of room.
+/// The oldest of `candidates` (size, item) that make at least `missing` bytes of room.
 pub(crate) fn choose<T>(candidates: impl IntoIterator<Item = (u64, T)>, missing: u64) -> Option<Vec<T>> {
     let mut freed = 0;
     let mut chosen = Vec::new();

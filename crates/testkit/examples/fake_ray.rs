@@ -4,8 +4,8 @@
 //! cargo run -p multicluster-testkit --example fake_ray -- --clusters 100 --port 0
 //! ```
 //!
-//! Prints the base URL as one line and serves until it is ended. With `--clusters N` the fakes are at
-//! `URL/c0` to `URL/c{N-1}`; without it there is one, at the URL itself.
+//! Prints the base URL as one line and serves until it is ended. With `--clusters N` the fakes
+//! are at `URL/c0` to `URL/c{N-1}`; without it there is one, at the URL itself.
 
 use std::io::{Read, Write};
 use std::process::ExitCode;

@@ -1,7 +1,8 @@
 //! How time passes in a fake cluster.
 //!
-//! There are no timers. Whoever looks calls [`State::advance`] first, which plays all that was due since the
-//! last look, in order: so the outcome does not depend on how often anybody looks.
+//! There are no timers. Every access calls [`State::advance`] first, which plays all events that
+//! were due since the last access, in order. So the outcome does not depend on how often the
+//! state is accessed.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -16,10 +17,10 @@ use crate::plan::Plan;
 use crate::request::Request;
 use crate::state::State;
 
-/// What happens next in the cluster.
+/// The next event in the cluster.
 ///
-/// Jobs are named by their place in `live`, the rest by theirs in `undead`: an event is played at once or not
-/// at all, and thousands are weighed for each one played.
+/// Live jobs are named by their position in `live`, resurrected ones by their position in `undead`: an
+/// event is played at once or not at all, and thousands are weighed for each one played.
 #[derive(Clone, Copy)]
 enum Event {
     Start { job: usize, node: usize },
@@ -32,7 +33,7 @@ enum Event {
 const AN_HOUR: Duration = Duration::from_secs(3600);
 
 impl State {
-    /// Plays everything that was due until `now`.
+    /// Plays all events that were due until `now`.
     pub(crate) fn advance(&mut self, now: Instant) {
         if self.quiet_until.is_none_or(|until| until <= now) {
             let mut next = self.next_event();
@@ -44,7 +45,7 @@ impl State {
             }
             self.quiet_until = next.map(|(at, _)| at).or(Some(now + AN_HOUR));
         }
-        // What a caller changes next makes room from now on, not from the last event on.
+        // A later change by a caller makes room from now on, not from the last event on.
         self.cursor = self.cursor.max(now);
         let expired: Vec<String> =
             self.pins.iter().filter(|(_, until)| **until <= now).map(|(name, _)| name.clone()).collect();
@@ -88,7 +89,7 @@ impl State {
 
     fn room_for(&self, job: &Job) -> Option<usize> {
         match &job.request.demand {
-            // Nothing asked for: pinned to the head.
+            // Without a demand, the job is pinned to the head.
             None => self.nodes.first().is_some_and(|head| head.alive).then_some(0),
             Some(demand) => self.nodes.iter().position(|node| node.fits(demand, &job.request.labels)),
         }
@@ -171,7 +172,7 @@ impl State {
         self.settle(at, id);
     }
 
-    /// What every end has in common: the time, the resources, the packages.
+    /// The common part of every end: the time, the resources, the packages.
     fn settle(&mut self, at: Instant, id: &str) {
         let end_ms = self.clock.ms(at);
         let job = self.jobs.get_mut(id).expect("live jobs exist");
@@ -190,7 +191,7 @@ impl State {
         }
     }
 
-    /// Drops a package that nobody uses and nobody has asked for lately.
+    /// Deletes a package that no job uses and that was not requested lately.
     fn release(&mut self, name: &str) {
         let used =
             self.live.iter().any(|id| self.jobs[id].request.packages().iter().any(|used| used == name));

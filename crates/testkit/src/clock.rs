@@ -1,6 +1,6 @@
 //! Time: tokio's clock drives the jobs, wall-clock milliseconds are derived from it.
 //!
-//! So a test with a paused clock sees `end_time - start_time` agree with what it advanced.
+//! So in a test with a paused clock, `end_time - start_time` agrees with the time that the test advanced.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -18,9 +18,9 @@ pub(crate) struct Cluster {
     counts: Mutex<BTreeMap<Endpoint, u64>>,
     /// No request gets through. In a fleet the listener is shared and cannot close.
     down: AtomicBool,
-    /// Changes when everything under way must break off.
+    /// Changes when all connections must be cut.
     cut: watch::Sender<u64>,
-    // Never change, and are read without a lock.
+    // These never change, and are read without a lock.
     pub(crate) name: String,
     pub(crate) token: Option<String>,
     pub(crate) max_body: usize,
@@ -57,7 +57,7 @@ impl Cluster {
         self.faults.lock().expect(NO_PANIC)
     }
 
-    /// Counts a request, and says what is to go wrong with it.
+    /// Counts a request, and returns the fault for it.
     pub(crate) fn arrive(&self, endpoint: Endpoint) -> Option<Fault> {
         *self.counts.lock().expect(NO_PANIC).entry(endpoint).or_default() += 1;
         self.faults().take(endpoint)
@@ -78,7 +78,7 @@ impl Cluster {
         }
     }
 
-    /// Breaks off what is under way.
+    /// Cuts all requests under way.
     pub(crate) fn cut_off(&self) {
         self.cut.send_modify(|count| *count += 1);
     }
@@ -87,7 +87,7 @@ impl Cluster {
     pub(crate) fn cut(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
         let mut cut = self.cut.subscribe();
         async move {
-            // An error says that the fake is gone, which is as good as cut off.
+            // An error means that the fake is gone, which is as good as cut off.
             let _ = cut.changed().await;
         }
     }

@@ -48,17 +48,17 @@ impl FakeRay {
 
     // Faults.
 
-    /// Every request to the endpoint meets this fault, until cleared. Replaces the one before.
+    /// Every request to the endpoint gets this fault, until cleared. Replaces the fault before.
     pub fn fault(&self, endpoint: Endpoint, fault: Fault) {
         self.cluster.faults().stand(endpoint, fault);
     }
 
-    /// The next `count` requests to the endpoint meet this fault. Queues behind those set before.
+    /// The next `count` requests to the endpoint get this fault. Queues behind the faults set before.
     pub fn fault_next(&self, endpoint: Endpoint, fault: Fault, count: u32) {
         self.cluster.faults().script(endpoint, fault, count);
     }
 
-    /// Ends the faults of an endpoint. Requests that hang already go on hanging.
+    /// Ends the faults of an endpoint. Requests that already hang stay hanging.
     pub fn clear_fault(&self, endpoint: Endpoint) {
         self.cluster.faults().clear(endpoint);
     }
@@ -68,7 +68,7 @@ impl FakeRay {
         self.cluster.faults().clear_all();
     }
 
-    /// Out of reach: connections are refused and those there are reset. Jobs go on.
+    /// Unreachable: new connections are refused and existing ones reset. Jobs go on.
     ///
     /// In a fleet the listener is shared, so connections are accepted and reset at the first request.
     pub async fn down(&self) {
@@ -78,7 +78,7 @@ impl FakeRay {
         }
     }
 
-    /// In reach again, on the same port, with the same session and jobs.
+    /// Reachable again, on the same port, with the same session and jobs.
     pub async fn up(&self) {
         self.cluster.set_down(false);
         if self.prefix.is_empty() {
@@ -86,8 +86,8 @@ impl FakeRay {
         }
     }
 
-    /// The head starts anew: another session, other node ids, no job, log or package remembered. What tests
-    /// ask about (submissions, runs, requests) is kept, and so are the faults.
+    /// The head restarts: another session, other node ids, no jobs, logs or packages. The records
+    /// for tests (submissions, runs, requests) are kept, and so are the faults.
     pub fn restart(&self) {
         let (now, mut state) = self.cluster.now();
         state.restart(now);
@@ -100,12 +100,12 @@ impl FakeRay {
 
     // Resources.
 
-    /// What work beside the Jobs API uses on the head node; replaces what was said before.
+    /// Resources that other work uses on the head node, besides the Jobs API; replaces the earlier value.
     pub fn occupy(&self, used: &[(&str, f64)]) {
         self.occupy_node(0, used);
     }
 
-    /// What work beside the Jobs API uses on a node.
+    /// Resources that other work uses on a node, besides the Jobs API.
     pub fn occupy_node(&self, node: usize, used: &[(&str, f64)]) {
         let (now, mut state) = self.cluster.now();
         state.nodes[node].by_others =
@@ -113,7 +113,7 @@ impl FakeRay {
         state.note_usage(now);
     }
 
-    /// The host load of every node, in percent. Without it, it follows the logical usage.
+    /// The host load of every node, in percent. By default it follows the logical usage.
     pub fn set_physical(&self, cpu_percent: f64, memory_percent: f64) {
         let load = Physical { cpu: cpu_percent, memory: memory_percent };
         self.cluster.now().1.nodes.iter_mut().for_each(|node| node.physical = Some(load));
@@ -143,17 +143,17 @@ impl FakeRay {
 
     // Jobs.
 
-    /// Every submit request that was acted on, in order, refused duplicates too.
+    /// Every submit request that was carried out, in order, including refused duplicates.
     pub fn submissions(&self) -> Vec<Submission> {
         self.cluster.now().1.submissions.clone()
     }
 
-    /// How often the entrypoint of this submission id was run. Counts over restarts and deletes.
+    /// How many times the entrypoint of this submission id was run. Counts across restarts and deletes.
     pub fn runs(&self, submission_id: &str) -> u32 {
         self.cluster.now().1.runs.get(submission_id).copied().unwrap_or(0)
     }
 
-    /// How often each submission id was run; those that never ran are missing.
+    /// How many times each submission id was run; ids that never ran are missing.
     pub fn all_runs(&self) -> BTreeMap<String, u32> {
         self.cluster.now().1.runs.clone()
     }
@@ -176,7 +176,7 @@ impl FakeRay {
         self.cluster.now().1.jobs.iter().map(|(id, job)| (id.clone(), job.status)).collect()
     }
 
-    /// Ends a job now. Does nothing to one that is unknown or has ended.
+    /// Ends a job now. Does nothing if the job is unknown or has ended.
     ///
     /// # Panics
     /// If the status is not a final one.
@@ -189,7 +189,7 @@ impl FakeRay {
     /// Waits until a job has this status.
     ///
     /// # Panics
-    /// If that takes longer than `timeout`; says what the job is instead.
+    /// If that takes longer than `timeout`; the message has the job's status.
     pub async fn wait_for(&self, submission_id: &str, status: JobStatus, timeout: Duration) {
         let deadline = tokio::time::Instant::now() + timeout;
         loop {
@@ -220,20 +220,20 @@ impl FakeRay {
         state.add_driver(now, entrypoint)
     }
 
-    /// Forgets what only tests ask about: submissions, runs, logs of deleted jobs. For those that
-    /// run for days and measure memory.
+    /// Forgets the records for tests: submissions, runs, logs of deleted jobs. For tests that run
+    /// for days and measure memory.
     pub fn forget_the_past(&self) {
         self.cluster.now().1.forget_the_past();
     }
 
     // Requests and packages.
 
-    /// How many requests came, by endpoint, those that met a fault included.
+    /// How many requests arrived, by endpoint, including those with a fault.
     pub fn requests(&self) -> BTreeMap<Endpoint, u64> {
         self.cluster.counts()
     }
 
-    /// How many requests came to one endpoint; to all of them for [`Endpoint::Any`].
+    /// How many requests arrived at one endpoint; at all of them for [`Endpoint::Any`].
     pub fn request_count(&self, endpoint: Endpoint) -> u64 {
         let counts = self.cluster.counts();
         match endpoint {
@@ -242,12 +242,12 @@ impl FakeRay {
         }
     }
 
-    /// The packages there are, by name without `gcs://`.
+    /// The stored packages, by name without `gcs://`.
     pub fn packages(&self) -> BTreeMap<String, Bytes> {
         self.cluster.now().1.packages.clone()
     }
 
-    /// Loses a package, as Ray does with one that nobody uses.
+    /// Deletes a package, as Ray does with an unused one.
     pub fn drop_package(&self, name: &str) {
         self.cluster.now().1.packages.remove(name);
     }

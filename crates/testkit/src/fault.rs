@@ -1,4 +1,4 @@
-//! What can go wrong, and when it does.
+//! Faults, and when they happen.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -40,45 +40,45 @@ pub enum Endpoint {
     PackagePut,
     /// GET `/api/authentication_mode` and `/api/gcs_healthz`: open without a token
     Open,
-    /// Whatever a dashboard does not know
+    /// Any path that a dashboard does not know
     Other,
 }
 
-/// What a request meets instead of an answer.
+/// What happens to a request instead of a proper answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
-    /// Accepted, never answered, not acted on.
+    /// Accepted, never answered, not carried out.
     Hang,
-    /// Acted on, never answered.
+    /// Carried out, never answered.
     HangAfter,
     /// Answered properly, this much later.
     Slow(Duration),
-    /// Not acted on; answered with this status and body (as JSON if it looks like it).
+    /// Not carried out; answered with this status and body (as JSON if it looks like JSON).
     Status(u16, String),
-    /// Acted on, yet answered with this status and body.
+    /// Carried out, but answered with this status and body.
     StatusAfter(u16, String),
-    /// Acted on; 200 with a body that is no JSON.
+    /// Carried out; 200 with a body that is not JSON.
     Garbage,
-    /// Acted on; half of the answer arrives, then the connection closes.
+    /// Carried out; half of the answer arrives, then the connection closes.
     Truncated,
-    /// The connection is reset; nothing was acted on.
+    /// The connection is reset; the request is not carried out.
     ResetBefore,
-    /// Acted on, then the connection is reset: the job **is** created, its submitter cannot know.
+    /// Carried out, then the connection is reset: the job **is** created, but its submitter cannot know.
     ResetAfter,
-    /// Acted on; 200 with a JSON string of about this many bytes, chunked.
+    /// Carried out; 200 with a JSON string of about this many bytes, chunked.
     Huge(u64),
-    /// Not acted on; 500 `No available agent to submit job, please try again later.`
+    /// Not carried out; 500 `No available agent to submit job, please try again later.`
     NoAgent,
-    /// A log tail loses its connection, without a close frame, after so many frames.
+    /// A log tail loses its connection, without a close frame, after this many frames.
     TailBreak(usize),
-    /// A log tail closes with 1000 after so many frames, finished or not.
+    /// A log tail closes with 1000 after this many frames, finished or not.
     TailEarlyClose(usize),
 }
 
 /// The faults in force.
 #[derive(Default)]
 pub(crate) struct Faults {
-    /// Counted ones, used up in the order they were set, before any standing one.
+    /// Counted faults, used up in the order they were set, before any permanent one.
     scripted: BTreeMap<Endpoint, VecDeque<(Fault, u32)>>,
     standing: BTreeMap<Endpoint, Fault>,
 }
@@ -103,7 +103,7 @@ impl Faults {
         *self = Self::default();
     }
 
-    /// The fault for the request at hand. The endpoint's own go before those for any.
+    /// The fault for this request. Faults of the endpoint come before those for any.
     pub(crate) fn take(&mut self, endpoint: Endpoint) -> Option<Fault> {
         [endpoint, Endpoint::Any].into_iter().find_map(|key| self.next(key))
     }

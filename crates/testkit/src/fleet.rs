@@ -37,7 +37,7 @@ impl FakeFleet {
         Self { clusters, server }
     }
 
-    /// What all their URLs begin with: `http://127.0.0.1:40123`.
+    /// The common prefix of their URLs: `http://127.0.0.1:40123`.
     pub fn base_url(&self) -> String {
         format!("http://{}", self.server.addr)
     }
@@ -45,7 +45,7 @@ impl FakeFleet {
     /// One of them.
     ///
     /// # Panics
-    /// If there are not that many.
+    /// If there are fewer.
     pub fn cluster(&self, index: usize) -> &FakeRay {
         &self.clusters[index]
     }

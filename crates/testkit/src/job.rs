@@ -46,14 +46,14 @@ impl JobStatus {
     }
 }
 
-/// One POST to `/api/jobs/` that was acted on, accepted or not.
+/// One POST to `/api/jobs/` that was carried out, accepted or not.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Submission {
-    /// The id the job got or would have got.
+    /// The id that the job got or would have got.
     pub submission_id: String,
-    /// The request as it came, nulls and all.
+    /// The request as it arrived, including nulls.
     pub request: Value,
-    /// Whether it made a job: no duplicate, nothing wrong with it.
+    /// Whether it created a job: it was valid and not a duplicate.
     pub accepted: bool,
     /// When, in milliseconds since 1970.
     pub at_ms: u64,
@@ -66,9 +66,9 @@ pub struct FakeJob {
     pub submission_id: String,
     /// The state.
     pub status: JobStatus,
-    /// Which node holds it or held it; 0 is the head.
+    /// The node that runs or ran it; 0 is the head.
     pub node: Option<usize>,
-    /// Whether a stop was asked for.
+    /// Whether a stop was requested.
     pub stop_requested: bool,
     /// The job as GET `/api/jobs/{id}` shows it.
     pub details: Value,
@@ -80,7 +80,7 @@ pub(crate) struct Job {
     pub(crate) plan: Plan,
     pub(crate) status: JobStatus,
     pub(crate) submitted: Instant,
-    /// `None` for a job that came back from the dead.
+    /// `None` for a resurrected job.
     pub(crate) start_ms: Option<u64>,
     pub(crate) started: Option<Instant>,
     pub(crate) ends: Option<Instant>,
@@ -88,14 +88,14 @@ pub(crate) struct Job {
     pub(crate) node: Option<usize>,
     pub(crate) place: Option<Place>,
     pub(crate) stop_requested: bool,
-    /// It will fail without having started.
+    /// Why it will fail before it starts, if it will.
     pub(crate) doom: Option<Doom>,
     pub(crate) failure: Option<Failure>,
     pub(crate) exit_code: Option<i32>,
     pub(crate) driver: Option<Driver>,
 }
 
-/// Where a job runs, as its details say. Kept apart from the node, which may go.
+/// Where a job runs, as its details show. Independent of the node, which may be removed.
 #[derive(Clone)]
 pub(crate) struct Place {
     pub(crate) node_id: String,
@@ -149,12 +149,12 @@ impl Job {
         }
     }
 
-    /// When it wants to start.
+    /// When it is ready to start.
     pub(crate) fn ready(&self) -> Option<Instant> {
         Some(self.submitted + self.plan.pending_for?)
     }
 
-    /// The log without Ray's first lines: what was written until `now` or until the end.
+    /// The log without Ray's first lines: everything written until `now` or until the end.
     pub(crate) fn written(&self, now: Instant) -> String {
         let Some(started) = self.started else { return String::new() };
         let until = self.ends.map_or(now, |ends| ends.min(now)).saturating_duration_since(started);

@@ -1,9 +1,10 @@
 //! Fake Ray dashboards with injectable faults.
 //!
-//! A [`FakeRay`] answers as the dashboard of a Ray 2.60 head does: the same paths, JSON shapes, error texts
-//! and oddities (a PENDING job that cannot be stopped, a package that must be there before the job is, …),
-//! recorded from the real thing. Nothing is run: a job's life follows from its entrypoint text, so
-//! `sleep 2 && exit 3` is RUNNING for two seconds and then FAILED with exit code 3. See [`Plan`].
+//! A [`FakeRay`] answers like the dashboard of a Ray 2.60 head: the same paths, JSON shapes,
+//! error texts and oddities (a PENDING job that cannot be stopped, a package that must be there
+//! before the job is, …), recorded from real ones. Nothing is run: a job's life follows from its
+//! entrypoint text, so `sleep 2 && exit 3` is RUNNING for two seconds and then FAILED with exit
+//! code 3. See [`Plan`].
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -16,8 +17,9 @@
 //! # }
 //! ```
 //!
-//! [`FakeFleet`] puts many fakes behind one listener, each under its own path prefix. A fake has no task of
-//! its own and no timers: jobs move on when somebody looks, so a hundred idle fakes cost nothing.
+//! [`FakeFleet`] puts many fakes behind one listener, each under its own path prefix. A fake has
+//! no task of its own and no timers: jobs advance when the state is accessed, so a hundred idle
+//! fakes cost nothing.
 
 mod advance;
 mod clock;

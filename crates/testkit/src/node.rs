@@ -1,4 +1,4 @@
-//! The nodes of a fake cluster: what they have, what is used of it.
+//! The nodes of a fake cluster: their resources, and the used part.
 
 use std::collections::BTreeMap;
 
@@ -46,15 +46,15 @@ pub(crate) struct Node {
     pub(crate) ip: String,
     pub(crate) alive: bool,
     pub(crate) spec: FakeNode,
-    /// Taken by jobs.
+    /// Used by jobs.
     pub(crate) by_jobs: Amounts,
-    /// Taken by work that did not come through the Jobs API.
+    /// Used by work that did not come through the Jobs API.
     pub(crate) by_others: Amounts,
     /// Host load, if a test has set it; otherwise it follows the logical usage.
     pub(crate) physical: Option<Physical>,
 }
 
-/// What the host measures, in percent.
+/// The load of the host, in percent.
 #[derive(Clone, Copy)]
 pub(crate) struct Physical {
     pub(crate) cpu: f64,
@@ -74,7 +74,7 @@ impl Node {
         }
     }
 
-    /// All resources as Ray lists them, with its own per-node ones.
+    /// All resources as Ray lists them, including its own per-node ones.
     pub(crate) fn totals(&self, is_head: bool) -> Amounts {
         let mut totals = self.spec.resources.clone();
         totals.insert(format!("node:{}", self.ip), 1.0);
@@ -98,7 +98,7 @@ impl Node {
             && labels.iter().all(|(name, value)| self.spec.labels.get(name) == Some(value))
             && demand.iter().all(|(name, amount)| {
                 let total = self.spec.resources.get(name).copied().unwrap_or(0.0);
-                // Ray counts in ten-thousandths; so do not stumble over 0.1 + 0.2.
+                // Ray counts in ten-thousandths; so 0.1 + 0.2 must not cause an error.
                 *amount <= total - used.get(name).copied().unwrap_or(0.0) + 1e-4
             })
     }
@@ -112,7 +112,7 @@ impl Node {
     pub(crate) fn give_back(&mut self, demand: &Amounts) {
         for (name, amount) in demand {
             let left = self.by_jobs.get(name).copied().unwrap_or(0.0) - amount;
-            // Rounded, so that a node that is idle again says 0.0 and not 5e-17.
+            // Rounded, so that an idle node shows 0.0 and not 5e-17.
             self.by_jobs.insert(name.clone(), (left * 1e4).round() / 1e4);
         }
     }

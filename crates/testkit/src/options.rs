@@ -1,4 +1,4 @@
-//! How a fake is set up.
+//! Options of a fake.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,12 +9,12 @@ use crate::job::Submission;
 use crate::node::FakeNode;
 use crate::plan::Plan;
 
-/// What decides a job's life from its submit request; `None` leaves it to the entrypoint text.
+/// Decides a job's life from its submit request; `None` leaves it to the entrypoint text.
 pub(crate) type Rule = Arc<dyn Fn(&Submission) -> Option<Plan> + Send + Sync>;
 
 /// How a fake cluster looks and behaves. Fields may be set directly or by the methods of the same name.
 ///
-/// The defaults are quick, so that tests are: jobs start after 20 ms and end after 100 ms.
+/// The defaults are short, so that tests are fast: jobs start after 20 ms and end after 100 ms.
 /// [`like_ray`](Self::like_ray) sets the durations measured on a real cluster.
 #[derive(Clone)]
 pub struct FakeOptions {
@@ -24,17 +24,17 @@ pub struct FakeOptions {
     pub port: u16,
     /// The nodes; the first is the head.
     pub nodes: Vec<FakeNode>,
-    /// As `/api/version` says.
+    /// The version that `/api/version` reports.
     pub ray_version: String,
-    /// The head's Python, as `/api/v0/cluster_metadata` says.
+    /// The head's Python, as `/api/v0/cluster_metadata` reports it.
     pub python_version: String,
-    /// As `/api/version` says. `None`: one that looks like Ray's, new on every restart.
+    /// The session that `/api/version` reports. `None`: one that looks like Ray's, new on every restart.
     pub session_name: Option<String>,
     /// The bearer token that requests must carry.
     pub token: Option<String>,
-    /// How long a job is PENDING if neither rule nor entrypoint says.
+    /// How long a job is PENDING, unless the rule or entrypoint decides.
     pub pending_for: Duration,
-    /// How long a job is RUNNING if neither rule nor entrypoint says.
+    /// How long a job is RUNNING, unless the rule or entrypoint decides.
     pub runs_for: Duration,
     /// How many jobs may turn RUNNING per second. `None`: any number.
     pub launches_per_second: Option<f64>,
@@ -42,7 +42,7 @@ pub struct FakeOptions {
     pub start_timeout: Duration,
     /// From a stop to STOPPED.
     pub stop_takes: Duration,
-    /// How long a job runs that was stopped while PENDING: Ray starts it all the same, then kills it.
+    /// How long a job runs that was stopped while PENDING: Ray starts it nevertheless, then kills it.
     pub stopped_pending_runs_for: Duration,
     /// A DELETE this soon after the end brings the job back as FAILED.
     pub resurrect_within: Duration,
@@ -50,7 +50,7 @@ pub struct FakeOptions {
     pub missing_package_fails_after: Duration,
     /// How long a GET keeps a package that no job uses.
     pub pin_for: Duration,
-    /// How late usage facts are.
+    /// The delay of usage facts.
     pub usage_lag: Duration,
     /// How often a log tail looks for new lines.
     pub tail_poll: Duration,
@@ -60,8 +60,8 @@ pub struct FakeOptions {
     pub max_body: usize,
     /// Autoscaler v2: `/api/cluster_status` has only nulls.
     pub autoscaler_v2: bool,
-    /// Every run is written down in this file when it starts, one line: the cluster and the submission id.
-    /// For tests in which the fake itself is killed.
+    /// Every run is recorded in this file when it starts, one line: the cluster and the
+    /// submission id. For tests in which the fake itself is killed.
     pub ledger: Option<PathBuf>,
     pub(crate) rule: Option<Rule>,
 }
@@ -152,7 +152,7 @@ impl FakeOptions {
         self
     }
 
-    /// No node is registered yet: the version answers all the same.
+    /// No node is registered yet; `/api/version` answers nevertheless.
     #[must_use]
     pub fn without_nodes(mut self) -> Self {
         self.nodes.clear();

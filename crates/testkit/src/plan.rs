@@ -1,4 +1,4 @@
-//! What becomes of a job: read from its entrypoint, or decided by a rule.
+//! The course of a job: read from its entrypoint, or decided by a rule.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub struct Plan {
     pub runs_for: Option<Duration>,
     /// 0 is SUCCEEDED, else FAILED.
     pub exit_code: i32,
-    /// What is written to the log, and when after the start.
+    /// The output to the log, and when after the start.
     pub output: Vec<(Duration, String)>,
     /// Whether the entrypoint connects to Ray and so gets a driver job id.
     pub driver: bool,
@@ -89,7 +89,7 @@ impl Plan {
                 }
                 "exit" | "true" | "false" => {
                     plan.exit_code = if verb == "false" { 1 } else { rest.trim().parse().unwrap_or(0) };
-                    // A shell goes on after `true` and `;`, but whoever writes this means the end.
+                    // A shell goes on after `true` and `;`, but test authors mean the end here.
                     if verb == "exit" || plan.exit_code != 0 {
                         break;
                     }

@@ -1,4 +1,4 @@
-//! The submit request: Ray's checks, in Ray's order, with Ray's words.
+//! The submit request: Ray's checks, in Ray's order, with Ray's texts.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,17 @@ pub(crate) struct Request {
     pub(crate) id: Option<String>,
     pub(crate) runtime_env: Option<Map<String, Value>>,
     pub(crate) metadata: Option<Map<String, Value>>,
-    /// `None`: nothing was asked for, and the job is pinned to the head node.
+    /// `None`: there is no demand, and the job is pinned to the head node.
     pub(crate) demand: Option<Amounts>,
     pub(crate) labels: BTreeMap<String, String>,
-    /// `CPU`, `GPU` or `memory` among the custom resources, where they may not be.
+    /// `CPU`, `GPU` or `memory` among the custom resources, which is not allowed.
     pub(crate) misplaced: Option<String>,
 }
 
-/// Why there is no request.
+/// Why the request is refused.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Refused {
-    /// 500: no JSON object.
+    /// 500: not a JSON object.
     NotAnObject,
     /// 400, with this as the last line of the traceback.
     TypeError(String),
@@ -106,7 +106,8 @@ impl Request {
         })
     }
 
-    /// What Ray accepts with 200 and then cannot start: FAILED with START_FAILURE and this message.
+    /// Requests that Ray accepts with 200 and then cannot start: FAILED with START_FAILURE and
+    /// this message.
     pub(crate) fn cannot_start(&self) -> Option<String> {
         let env = self.runtime_env.as_ref();
         let vars = env.and_then(|env| env.get("env_vars"));

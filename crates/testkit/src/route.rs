@@ -1,4 +1,4 @@
-//! Which request is meant, what goes wrong with it, and what a dashboard answers.
+//! The endpoint of a request, its fault, and the answer of the dashboard.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::serve::Reset;
 use crate::state::State;
 use crate::{tail, view};
 
-/// Answers a request for `path`, which has lost the fleet's prefix.
+/// Answers a request for `path`, without the prefix of the fleet.
 pub(crate) async fn answer(cluster: &Arc<Cluster>, path: &str, request: Request) -> Result<Response, Reset> {
     if cluster.is_down() {
         return Err(Reset);
@@ -88,11 +88,11 @@ fn classify(method: &Method, path: &str) -> (Endpoint, String) {
         ("PUT", ["api", "packages", "gcs", name]) => (Endpoint::PackagePut, name),
         _ => return (Endpoint::Other, String::new()),
     };
-    // `/api/jobs//stop` names nothing.
+    // `/api/jobs//stop` has no id.
     if id.is_empty() { (Endpoint::Other, String::new()) } else { (endpoint, decode(id)) }
 }
 
-/// Does what the request asks for.
+/// Carries out the request.
 async fn act(
     cluster: &Arc<Cluster>,
     endpoint: Endpoint,
@@ -176,7 +176,7 @@ fn submit(state: &mut State, now: tokio::time::Instant, body: &Bytes) -> Respons
         }
     };
     match state.submit(now, request, json) {
-        // The record is made, and then its log cannot be: an eternal PENDING job behind a 500.
+        // Ray creates the record, but cannot create its log: a job that is PENDING forever, behind a 500.
         Ok(id) if id.contains('/') => in_trouble(),
         Ok(id) => ok(&json!({"job_id": id, "submission_id": id})),
         Err(id) => agent_trouble(
@@ -256,7 +256,7 @@ fn refuse_stranger(cluster: &Cluster, headers: &HeaderMap) -> Option<Response> {
     };
     match read("authorization").or_else(|| read("x-ray-authorization")).or_else(cookie) {
         None => Some(text(StatusCode::UNAUTHORIZED, "Unauthorized: Missing authentication token")),
-        // Exactly so: Ray refuses `bearer`.
+        // Exactly this spelling: Ray refuses `bearer`.
         Some(given) if given.strip_prefix("Bearer ") == Some(token) => None,
         Some(_) => Some(text(StatusCode::FORBIDDEN, "Forbidden: Invalid authentication token")),
     }
@@ -270,12 +270,12 @@ fn from_browser(headers: &HeaderMap) -> bool {
         })
 }
 
-/// Reads a body. Too large a one is read to its end all the same, so that its sender hears the refusal.
+/// Reads a body. A body that is too large is also read to its end, so that the sender gets the refusal.
 async fn read(body: Body, limit: usize) -> Result<Bytes, Response> {
     let mut chunks = body.into_data_stream();
     let (mut kept, mut size) = (Vec::new(), 0);
     while let Some(chunk) = chunks.next().await {
-        // The sender is gone; whatever is answered reaches nobody.
+        // The sender is gone, so the answer reaches no one.
         let Ok(chunk) = chunk else { return Err(in_trouble()) };
         size += chunk.len();
         if size <= limit {
@@ -345,7 +345,7 @@ fn in_trouble() -> Response {
     text(StatusCode::INTERNAL_SERVER_ERROR, "500 Internal Server Error\n\nServer got itself in trouble")
 }
 
-/// The agent's refusal, wrapped in the head's: always a 500, whatever the agent said.
+/// The agent's refusal, wrapped in that of the head: always a 500, whatever the agent answered.
 fn agent_trouble(inner: u16, last_line: &str) -> Response {
     let words = format!(
         "{TRACEBACK}RuntimeError: Request failed with status code {inner}: {TRACEBACK}{last_line}\n.\n"
@@ -373,7 +373,7 @@ async fn truncated(whole: Response) -> Response {
     parts.headers.insert(header::CONTENT_LENGTH, announced.into());
     let half = body.slice(..body.len() / 2);
     let chunks = stream::iter([Ok(half)]).chain(stream::once(async {
-        // Until what was sent is on the wire.
+        // Waits until the first half is on the wire.
         tokio::time::sleep(Duration::from_millis(20)).await;
         Err(std::io::Error::other("truncated on purpose"))
     }));

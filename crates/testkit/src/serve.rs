@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 use crate::cluster::Cluster;
 use crate::route;
 
-/// Who answers on a listener.
+/// The cluster that answers on a listener.
 #[derive(Clone)]
 pub(crate) enum Target {
     One(Arc<Cluster>),
@@ -42,7 +42,8 @@ pub(crate) struct Server {
 
 enum Port {
     Open(JoinHandle<()>),
-    /// Bound but not listening: connections are refused, and nobody else can take the port meanwhile.
+    /// Bound but not listening: connections are refused, and no other process can take the port
+    /// meanwhile.
     Closed(TcpSocket),
     /// Between the two.
     Changing,
@@ -70,7 +71,7 @@ impl Server {
         }
     }
 
-    /// Refuses connections from now on and resets those there are.
+    /// Refuses connections from now on and resets existing ones.
     pub(crate) async fn close(&self) {
         let accepting = {
             let mut port = self.port.lock().expect(NO_PANIC);
@@ -87,7 +88,7 @@ impl Server {
         *self.port.lock().expect(NO_PANIC) = Port::Closed(socket);
     }
 
-    /// Resets all connections; new ones are welcome.
+    /// Resets all connections; new ones are accepted.
     pub(crate) fn cut_connections(&self) {
         self.cut.send_modify(|count| *count += 1);
     }
@@ -108,7 +109,7 @@ const NO_PANIC: &str = "nothing panics while it holds the lock";
 
 async fn bind(addr: SocketAddr) -> TcpSocket {
     let mut last = None;
-    // A port that was just closed, by us or by a test before us, may take a moment.
+    // A port that was just closed, by us or by an earlier test, may take a moment.
     for _ in 0..100 {
         let socket = TcpSocket::new_v4().expect("a socket");
         socket.set_reuseaddr(true).expect("SO_REUSEADDR can be set");
@@ -152,7 +153,7 @@ async fn connection(stream: TcpStream, target: Target, mut cut: watch::Receiver<
     let served =
         http1::Builder::new().header_read_timeout(None).serve_connection(io, service).with_upgrades();
     tokio::select! {
-        // An error is a client that went away, or a fault that did its work.
+        // An error means a client that went away, or a fault that took effect.
         _ = served => {}
         _ = cut.changed() => reset.store(true, Ordering::SeqCst),
     }
@@ -185,7 +186,7 @@ async fn answer(target: &Target, request: Request) -> Result<Response, Reset> {
     }
 }
 
-/// A TCP stream that can be told to end with a reset instead of an orderly close.
+/// A TCP stream that can end with a reset instead of an orderly close.
 struct Wire {
     stream: TcpStream,
     reset: Arc<AtomicBool>,

@@ -1,6 +1,6 @@
-//! Everything that changes in a fake cluster, and how it moves on.
+//! The whole mutable state of a fake cluster.
 //!
-//! What callers do is here; how time passes is in `advance.rs`.
+//! Actions of callers are here; how time passes is in `advance.rs`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,12 +18,12 @@ use crate::request::Request;
 pub(crate) struct State {
     pub(crate) options: FakeOptions,
     pub(crate) clock: Clock,
-    /// How often the cluster was restarted.
+    /// How many times the cluster was restarted.
     pub(crate) incarnation: u32,
     pub(crate) session_name: String,
     pub(crate) nodes: Vec<Node>,
     pub(crate) jobs: BTreeMap<String, Job>,
-    /// Ids of jobs that have not ended, in the order of submission. What `advance` looks at.
+    /// Ids of jobs that have not ended, in the order of submission: the jobs that `advance` looks at.
     pub(crate) live: Vec<String>,
     /// Logs of deleted jobs: a reused id appends to the old log.
     old_logs: BTreeMap<String, String>,
@@ -34,14 +34,14 @@ pub(crate) struct State {
     pub(crate) packages: BTreeMap<String, Bytes>,
     pub(crate) pins: BTreeMap<String, Instant>,
     pub(crate) next_launch: Instant,
-    /// Nothing happens before this. `None`: something was changed from outside, so look again.
+    /// No event happens before this. `None`: a change from outside requires another look.
     pub(crate) quiet_until: Option<Instant>,
-    /// Everything until here was played.
+    /// All events until here have been played.
     pub(crate) cursor: Instant,
-    /// Usage per node after each change, for facts that lag.
+    /// Usage per node after each change, for delayed facts.
     usage: VecDeque<(Instant, Vec<Amounts>)>,
 
-    // What tests ask about; outlives restarts and deletes.
+    // Records for tests, which survive restarts and deletes.
     pub(crate) submissions: Vec<Submission>,
     pub(crate) runs: BTreeMap<String, u32>,
 }
@@ -78,7 +78,7 @@ impl State {
         state
     }
 
-    /// A new head process: a new session, new node ids, and nothing remembered.
+    /// A new head process: a new session, new node ids, and no memory.
     pub(crate) fn restart(&mut self, now: Instant) {
         self.advance(now);
         self.incarnation += 1;
@@ -96,7 +96,7 @@ impl State {
     fn begin_session(&mut self, now: Instant) {
         let ms = self.clock.ms(now);
         let date = crate::clock::date(ms).replace(' ', "_").replace(':', "-");
-        // The last number is a process id in Ray. Here it keeps sessions of one millisecond apart.
+        // The last number is a process id in Ray. Here it distinguishes sessions of the same millisecond.
         static HEADS: AtomicU64 = AtomicU64::new(1000);
         let head = HEADS.fetch_add(1, Ordering::Relaxed);
         self.session_name = format!("session_{date}_{:06}_{head}", ms % 1000 * 1000);
@@ -108,9 +108,9 @@ impl State {
         self.note_usage(now);
     }
 
-    // What callers do. Each expects `advance(now)` to have been called.
+    // Actions of callers. Each expects `advance(now)` to have been called.
 
-    /// Takes a job in, or says that its id is taken.
+    /// Accepts a job, or reports that its id is taken.
     pub(crate) fn submit(
         &mut self,
         now: Instant,
@@ -136,7 +136,7 @@ impl State {
         }
         let mut job = Job::new(request, plan, now, self.clock.ms(now));
         job.doom = self.doom(&id, &job.request, now);
-        // Many submits to a busy cluster must not look at all its jobs each time.
+        // With many submits to a busy cluster, each must not look at all jobs.
         let timeout = now + self.options.start_timeout;
         let first = job.doom.as_ref().map(|doom| doom.at).or(job.ready()).unwrap_or(timeout).min(timeout);
         self.quiet_until = self.quiet_until.map(|until| until.min(first));
@@ -163,7 +163,7 @@ impl State {
         Some(Doom { at: now + self.options.missing_package_fails_after, failure })
     }
 
-    /// Whether the job was told to stop: `false` if it has ended already.
+    /// Whether the stop was accepted: `false` if the job has ended already.
     pub(crate) fn stop(&mut self, now: Instant, id: &str) -> bool {
         let stop_takes = self.options.stop_takes;
         let Some(job) = self.jobs.get_mut(id).filter(|job| !job.status.is_terminal()) else { return false };
@@ -172,12 +172,13 @@ impl State {
             job.ends = Some(job.ends.map_or(killed, |ends| ends.min(killed)));
         }
         self.quiet_until = None;
-        // A PENDING job only remembers it: when there is room it runs for a while, and is killed then.
+        // A PENDING job only remembers the stop: when there is room, it runs for a while and is
+        // killed then.
         job.stop_requested = true;
         true
     }
 
-    /// Forgets a job that has ended. `Err` names the state of one that has not.
+    /// Forgets a job that has ended. `Err` has the state of one that has not.
     pub(crate) fn delete(&mut self, now: Instant, id: &str) -> Result<(), JobStatus> {
         let status = self.jobs.get(id).map_or(JobStatus::Failed, |job| job.status);
         if !status.is_terminal() {
@@ -211,7 +212,7 @@ impl State {
         self.note_usage(now);
     }
 
-    /// The whole log of a job, with what earlier jobs of that id left.
+    /// The whole log of a job, including the logs of earlier jobs of that id.
     pub(crate) fn log(&self, now: Instant, id: &str) -> String {
         let mut log = self.old_logs.get(id).cloned().unwrap_or_default();
         if let Some(job) = self.jobs.get(id)
@@ -228,7 +229,7 @@ impl State {
         log
     }
 
-    /// A GET of a package keeps it for a while, even one that is not there yet.
+    /// A GET of a package keeps it for a while, even if it does not exist yet.
     pub(crate) fn pin(&mut self, now: Instant, name: &str) -> bool {
         self.pins.insert(name.to_owned(), now + self.options.pin_for);
         self.packages.contains_key(name)
@@ -263,20 +264,20 @@ impl State {
         id
     }
 
-    /// Remembers what is used now. Call after every change of it.
+    /// Records the present usage. Call after every change of it.
     pub(crate) fn note_usage(&mut self, at: Instant) {
         self.quiet_until = None;
         let used: Vec<Amounts> = self.nodes.iter().map(Node::used).collect();
         if self.usage.back().is_none_or(|(_, last)| *last != used) {
             self.usage.push_back((at, used));
         }
-        // Keep the newest that is old enough to be shown, and all after it.
+        // Keep the newest record that is old enough to be shown, and all later ones.
         while self.usage.get(1).is_some_and(|(then, _)| *then + self.options.usage_lag <= at) {
             self.usage.pop_front();
         }
     }
 
-    /// What the facts say is used of each node: late by `usage_lag`.
+    /// The usage of each node as the facts show it: delayed by `usage_lag`.
     pub(crate) fn shown_usage(&self, now: Instant) -> Vec<Amounts> {
         let old_enough = |(then, _): &&(Instant, Vec<Amounts>)| *then + self.options.usage_lag <= now;
         let shown = self.usage.iter().rev().find(old_enough).or_else(|| self.usage.front());

@@ -11,7 +11,7 @@ use crate::cluster::Cluster;
 use crate::fault::Fault;
 use crate::route::text;
 
-/// Ray packs at most this many lines into a frame, and stops packing past so many characters.
+/// Ray packs at most this many lines into a frame, and ends a frame after this many characters.
 const MAX_LINES: usize = 10;
 const MAX_CHARS: usize = 20_000;
 
@@ -40,13 +40,13 @@ pub(crate) async fn open(
         if finished {
             let frame = CloseFrame { code: 1000, reason: "".into() };
             let _ = socket.send(Message::Close(Some(frame))).await;
-            // Wait for the other side's close, so that ours is not lost with the connection.
+            // Wait for the client's close frame, so that ours is not lost with the connection.
             while let Some(Ok(_)) = socket.recv().await {}
         }
     })
 }
 
-/// Sends the log as it grows. Returns whether the connection is to be closed properly.
+/// Sends the log as it grows. Returns whether to close the connection properly.
 async fn follow(cluster: &Cluster, id: &str, socket: &mut WebSocket, fault: Option<Fault>) -> bool {
     let breaks_off = |frames: usize| match fault {
         Some(Fault::TailBreak(after)) if frames >= after => Some(false),
@@ -57,7 +57,7 @@ async fn follow(cluster: &Cluster, id: &str, socket: &mut WebSocket, fault: Opti
     loop {
         let (log, ended) = {
             let (now, state) = cluster.now();
-            // A job deleted meanwhile has nothing more to say.
+            // A job deleted meanwhile has no more output.
             (state.log(now, id), state.jobs.get(id).is_none_or(|job| job.status.is_terminal()))
         };
         for frame in pack(log.get(sent..).unwrap_or_default()) {
@@ -76,7 +76,7 @@ async fn follow(cluster: &Cluster, id: &str, socket: &mut WebSocket, fault: Opti
         let pause = if ended { cluster.tail_linger } else { cluster.tail_poll };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            // Answers pings, and notices a client that leaves.
+            // Answers pings, and detects a client that leaves.
             gone = drain(socket) => return gone,
         }
         if ended {
@@ -85,7 +85,7 @@ async fn follow(cluster: &Cluster, id: &str, socket: &mut WebSocket, fault: Opti
     }
 }
 
-/// Reads until the client leaves. It has closed: no close frame of ours is needed.
+/// Reads until the client leaves. The client has closed: no close frame of ours is needed.
 async fn drain(socket: &mut WebSocket) -> bool {
     while let Some(Ok(_)) = socket.recv().await {}
     false

@@ -1,4 +1,5 @@
-//! The resource facts as a dashboard shows them: exact in one place, camelCased in another, text in a third.
+//! The resource facts as a dashboard shows them: exact in one endpoint, camelCased in another,
+//! text in a third.
 
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;

@@ -14,7 +14,7 @@ use crate::{
 
 pub use connection::{Connection, REDACTED, Secret, refuse_header};
 
-/// A runtime_env as Ray takes it, kept as it was written.
+/// A runtime_env as Ray accepts it, kept as it was written.
 pub type RuntimeEnv = serde_json::Map<String, serde_json::Value>;
 
 /// One cluster of the pool.
@@ -26,37 +26,36 @@ pub struct ClusterSpec {
     pub head_address: Arc<str>,
     /// Jobs REST address, `http://host:port`.
     pub dashboard: Arc<str>,
-    /// Wanted more than others of the same weight.
+    /// Preferred over others of the same weight.
     pub prefer: bool,
-    /// How much it is wanted; see the `weighted_preference` policy.
+    /// How much it is preferred; see the `weighted_preference` policy.
     pub weight: Weight,
-    /// What it carries; work is matched against them.
+    /// Its tags; work is matched against them.
     pub tags: Tags,
-    /// The base of every runtime_env that runs here. Shared, never changed: each
-    /// dispatch builds its own from it.
+    /// The base of every runtime_env that runs here. Shared and never changed: each dispatch
+    /// builds its own from it.
     pub runtime_env: Arc<RuntimeEnv>,
-    /// Variables of that runtime_env whose values were read from a file or the environment.
-    /// Apart from it, so that whoever shows it does not show them.
+    /// Variables of that runtime_env whose values were read from a file or the environment. They
+    /// are kept separate, so that code that shows the runtime_env does not show them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub secret_vars: BTreeMap<String, Secret>,
     /// This cluster's own limits, where they differ from the settings.
     pub limits: Limits,
-    /// The home directory on this cluster, where `home_dir` says so; see
-    /// [`home`](Self::home).
+    /// The home directory on this cluster, if `home_dir` is set; see [`home`](Self::home).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home_dir: Option<Arc<str>>,
-    /// Whether jobs here find the Python SDK. Unset: those that bring theirs along do.
+    /// Whether jobs here find the Python SDK. Unset: jobs that bring their own do.
     #[serde(default, with = "stored_choice", skip_serializing_if = "Option::is_none")]
     pub inject_sdk: Option<bool>,
     /// Where jobs on this cluster reach the control plane, if they can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plane_address: Option<Arc<str>>,
-    /// What requests to the dashboard carry.
+    /// Credentials and TLS options for requests to the dashboard.
     #[serde(default)]
     pub connection: Connection,
 }
 
-/// How `inject_sdk` is stored. States of earlier versions have `false` where nobody chose.
+/// The stored form of `inject_sdk`. States of earlier versions have `false` for "not set".
 mod stored_choice {
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -81,7 +80,7 @@ mod stored_choice {
 }
 
 impl ClusterSpec {
-    /// A cluster of which nothing but its addresses is known.
+    /// A cluster with its addresses and defaults for everything else.
     #[must_use]
     pub fn new(name: ClusterName, head_address: impl Into<Arc<str>>, dashboard: impl Into<Arc<str>>) -> Self {
         Self {
@@ -101,7 +100,7 @@ impl ClusterSpec {
         }
     }
 
-    /// The runtime_env as Ray shall have it, the secret variables among the others.
+    /// The runtime_env for Ray, including the secret variables.
     #[must_use]
     pub fn base_env(&self) -> Cow<'_, RuntimeEnv> {
         if self.secret_vars.is_empty() {
@@ -117,8 +116,8 @@ impl ClusterSpec {
     }
 
     /// The home directory on this cluster, without a trailing slash: `home_dir`, else
-    /// `runtime_env.env_vars.home_dir`, which is where the prototype's users wrote it.
-    /// `None` for what cannot be one: a relative path, or the root itself.
+    /// `runtime_env.env_vars.home_dir`, where the users of the prototype wrote it. `None` for a
+    /// path that cannot be a home directory: a relative path, or the root itself.
     #[must_use]
     pub fn home(&self) -> Option<&str> {
         let in_env = || self.runtime_env.get("env_vars")?.get("home_dir")?.as_str();
@@ -127,7 +126,7 @@ impl ClusterSpec {
     }
 }
 
-/// Limits a cluster may set for itself; what it leaves out comes from the settings.
+/// Limits that a cluster may set for itself; the others come from the settings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// See [`Settings::resource_threshold`].
@@ -147,32 +146,32 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// How full this cluster may be and still take work.
+    /// The utilization above which this cluster accepts no top-level work.
     #[must_use]
     pub fn threshold(&self, settings: &Settings) -> Share {
         self.resource_threshold.unwrap_or(settings.resource_threshold)
     }
 
-    /// Least time between top-level submissions to this cluster.
+    /// The minimum interval between top-level submissions to this cluster.
     #[must_use]
     pub fn interval(&self, settings: &Settings) -> Span {
         self.submission_interval.unwrap_or(settings.submission_interval)
     }
 
-    /// What one driver takes of the head node's memory here.
+    /// How much memory of the head node one driver takes here.
     #[must_use]
     pub fn driver(&self, settings: &Settings) -> Quantity {
         self.driver_memory.unwrap_or(settings.driver_memory)
     }
 
-    /// How much of the head node's memory drivers may take here.
+    /// The share of the head node's memory that drivers may take here.
     #[must_use]
     pub fn head_share(&self, settings: &Settings) -> Share {
         self.head_memory_share.unwrap_or(settings.head_memory_share)
     }
 
-    /// How many top-level jobs may run here at once. `serial` means one, unless a
-    /// limit says otherwise at the same or a closer level.
+    /// How many top-level jobs may run here at once. `serial` means one, unless a limit is set at
+    /// the same or a closer level.
     #[must_use]
     pub fn concurrency(&self, settings: &Settings) -> JobLimit {
         let serial = |mode: ExecutionMode| (mode == ExecutionMode::Serial).then_some(JobLimit::ONE);
@@ -184,7 +183,7 @@ impl Limits {
     }
 }
 
-/// How much a cluster is wanted: a finite number, not negative.
+/// How much a cluster is preferred: a finite number, not negative.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
 pub struct Weight(f64);
@@ -195,7 +194,7 @@ pub enum SpecError {
     /// NaN, infinite or negative.
     #[error("weight {value} is not usable\n  hint: give a number from 0 to 1000000; 1.0 is the default")]
     BadWeight {
-        /// What was given.
+        /// The given value.
         value: f64,
     },
 }

@@ -6,26 +6,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Attempt, ClusterName, JobId, Lang, Reason, Timestamp, VerdictKind, say};
 
-/// What the scheduler thought of one cluster.
+/// The scheduler's verdict on one cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
-    /// It got the work.
+    /// The cluster got the work.
     Chosen {
         /// 0..1, higher is better.
         score: f32,
     },
-    /// It could have taken the work, but another one was better.
+    /// The cluster could have run the work, but another one was better.
     Eligible {
         /// 0..1, higher is better.
         score: f32,
     },
-    /// It could not take the work.
+    /// The cluster could not accept the work.
     Rejected(Reason),
 }
 
 impl Verdict {
-    /// Its word.
+    /// The stable word for this verdict.
     #[must_use]
     pub fn kind(&self) -> VerdictKind {
         match self {
@@ -35,7 +35,7 @@ impl Verdict {
         }
     }
 
-    /// The verdict of this moment in words.
+    /// The verdict as text, as of `now`.
     #[must_use]
     pub fn describe(&self, now: Timestamp, lang: Lang) -> String {
         match self {
@@ -48,23 +48,23 @@ impl Verdict {
     }
 }
 
-/// Why one job went where it went.
+/// Why one job was placed where it was.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names of the fields say it")]
 pub struct Decision {
     pub job: JobId,
     pub attempt: Attempt,
     pub at: Timestamp,
-    /// Where it went.
+    /// The chosen cluster.
     pub cluster: ClusterName,
-    /// The clusters looked at. Shared by all decisions until the pool changes.
+    /// The clusters considered. Shared by all decisions until the pool changes.
     pub roster: Arc<[ClusterName]>,
-    /// One verdict for each of the roster, in its order.
+    /// One verdict for each cluster of the roster, in its order.
     pub verdicts: Box<[Verdict]>,
 }
 
 impl Decision {
-    /// Cluster by cluster.
+    /// Each cluster with its verdict.
     pub fn per_cluster(&self) -> impl Iterator<Item = (&ClusterName, &Verdict)> {
         self.roster.iter().zip(&self.verdicts)
     }

@@ -64,7 +64,7 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
     }
 
-    /// Files below this folder whose name ends so, but for tests, which say what they expect.
+    /// Files below this folder whose name has this ending, except tests, which contain expected texts.
     fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {

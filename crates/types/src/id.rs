@@ -4,51 +4,51 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-/// Why a name or id was refused. The text never repeats more than a short
-/// excerpt of the input, which may be hostile.
+/// Why a name or id was refused. The text contains at most a short excerpt of the input, which
+/// may be hostile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
-    /// Nothing was given.
+    /// The text is empty.
     #[error("{what} is empty\n  hint: give at least one character")]
     Empty {
-        /// What was being parsed, e.g. `job id`.
+        /// The kind of text, e.g. `job id`.
         what: &'static str,
     },
     /// More bytes than any sensible name has.
     #[error("{what} is {len} bytes long, at most {max} are allowed (it starts with {start:?})")]
     TooLong {
-        /// What was being parsed.
+        /// The kind of text.
         what: &'static str,
         /// Length given, in bytes.
         len: usize,
         /// Length allowed, in bytes.
         max: usize,
-        /// The first characters of what was given.
+        /// The first characters of the input.
         start: String,
     },
     /// A character outside the allowed set.
     #[error("{what} {start:?} contains {bad:?}\n  hint: {allowed}")]
     BadCharacter {
-        /// What was being parsed.
+        /// The kind of text.
         what: &'static str,
-        /// The first characters of what was given.
+        /// The first characters of the input.
         start: String,
         /// The first offending character.
         bad: char,
-        /// Which characters are fine.
+        /// The allowed characters.
         allowed: &'static str,
     },
     /// Only dots: `.` and `..` mean something else in paths and addresses.
     #[error("{what} {start:?} consists of dots only\n  hint: add a letter or a digit")]
     OnlyDots {
-        /// What was being parsed.
+        /// The kind of text.
         what: &'static str,
-        /// What was given.
+        /// The input.
         start: String,
     },
 }
 
-/// As regular expressions, for those who describe us. Dots alone are no name.
+/// As regular expressions, for API schemas. Dots alone are not a name.
 const TOKEN_PATTERN: &str = r"^\.*[A-Za-z0-9_-][A-Za-z0-9_.-]*$";
 const PRINTABLE_PATTERN: &str = r"^\.*[^\s,.\x00-\x1f\x7f-\x9f][^\s,\x00-\x1f\x7f-\x9f]*$";
 
@@ -157,8 +157,8 @@ macro_rules! name {
 }
 
 name!(
-    /// The id of one piece of work, for life. Also the submission id on the Ray
-    /// cluster for attempt 1, so it is limited to what Ray handles safely.
+    /// The id of one piece of work, for life. Also the submission id on the Ray cluster for
+    /// attempt 1, so it is limited to ids that Ray handles safely.
     JobId, "job id", 128, is_token, TOKEN, TOKEN_PATTERN
 );
 name!(
@@ -174,7 +174,7 @@ name!(
     Tag, "tag", 128, is_printable, PRINTABLE, PRINTABLE_PATTERN
 );
 name!(
-    /// Whose work it is: the person or service that a token was made for.
+    /// The owner of work: the person or service that a token was made for.
     Owner, "owner", 64, is_token, TOKEN, TOKEN_PATTERN
 );
 name!(
@@ -186,11 +186,11 @@ name!(
     GroupId, "group id", 128, is_token, TOKEN, TOKEN_PATTERN
 );
 name!(
-    /// One life of a Ray head (Ray's `session_name`): new after every head start.
+    /// One life of a Ray head (Ray's `session_name`): new after every start of the head.
     Incarnation, "session name", 256, is_printable, PRINTABLE, PRINTABLE_PATTERN
 );
 
-/// Which try at running a job this is, from 1.
+/// The number of an attempt at running a job, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Attempt(pub u32);
@@ -212,9 +212,9 @@ impl fmt::Display for Attempt {
     }
 }
 
-/// The id an attempt has on its Ray cluster: the job's own id for attempt 1,
-/// then `id-a2`, `id-a3`, …. It does not tell whose it is: another job may be called
-/// `id-a2`. That is in what we send along with it.
+/// The id of an attempt on its Ray cluster: the job's own id for attempt 1, then `id-a2`,
+/// `id-a3`, …. It does not show which job it belongs to, because another job may be called
+/// `id-a2`. The metadata that we send with it does.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SubmissionId(String);
 

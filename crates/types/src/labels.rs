@@ -1,27 +1,27 @@
-//! Which nodes will do, by their labels: Ray's own selectors, with Ray's own rules.
+//! Selecting nodes by their labels: Ray's own selectors, with Ray's own rules.
 
 use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-/// The label that Ray gives each node by itself. It is different on each, so facts leave it out
-/// and selectors that name it are not judged here.
+/// The label that Ray itself gives each node. It differs on each node, so facts leave it out, and
+/// selectors that name it are not judged here.
 pub const NODE_ID: &str = "ray.io/node-id";
 
 /// Labels by name.
 pub type Labels = BTreeMap<String, String>;
 
-/// What the labels of a node must say, all of it.
+/// Rules on the labels of a node, all of which must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Labels", into = "Labels")]
 pub struct LabelSelector(BTreeMap<String, Rule>);
 
-/// What one label must say.
+/// The rule for one label.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Rule {
     /// As it was written: `A100`, `!spot`, `in(A100, H100)`, `!in(a, b)`.
     written: String,
-    /// It must not be one of these.
+    /// The value must not be one of these.
     not: bool,
     values: Vec<String>,
 }
@@ -37,8 +37,7 @@ pub struct SelectorError {
 }
 
 impl LabelSelector {
-    /// Does a node with these labels match? As in Ray, a label that is missing matches only
-    /// what it must not be.
+    /// Does a node with these labels match? As in Ray, a missing label matches only negated rules.
     #[must_use]
     pub fn matches(&self, labels: &Labels) -> bool {
         self.0.iter().filter(|(name, _)| *name != NODE_ID).all(|(name, rule)| match labels.get(name) {
@@ -47,7 +46,7 @@ impl LabelSelector {
         })
     }
 
-    /// Does it ask for nothing, so that any node will do?
+    /// Is the selector empty, so that any node matches?
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -66,7 +65,7 @@ impl Rule {
             Some(list) => list.split(',').map(|value| value.trim_start().to_owned()).collect(),
             None => vec![rest.to_owned()],
         };
-        // An empty value is a label without one.
+        // An empty value is a label without a value.
         let legal = |value: &String| {
             let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
             value.len() <= 63

@@ -1,4 +1,4 @@
-//! The languages in which explanations are given. Stable words, errors and logs are English.
+//! The languages of explanations. Stable words, errors and logs are English.
 
 /// A language of explanations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,16 +23,16 @@ macro_rules! say {
 }
 
 impl Lang {
-    /// Both.
+    /// Both languages.
     pub const ALL: [Lang; 2] = [Lang::En, Lang::Zh];
 
-    /// As `Accept-Language` and `--lang` name it.
+    /// The name in `Accept-Language` and `--lang`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         self.pick("en", "zh")
     }
 
-    /// The language of `zh`, `zh-CN` (HTTP) or `zh_CN.UTF-8` (locales), if it is one of ours.
+    /// The language of `zh`, `zh-CN` (HTTP) or `zh_CN.UTF-8` (locales), if it is supported.
     #[must_use]
     pub fn of(tag: &str) -> Option<Self> {
         let language = tag.trim().split(['-', '_', '.', '@']).next().unwrap_or_default();

@@ -1,9 +1,8 @@
 //! Plain data shared by every part of the control plane.
 //!
-//! Nothing here decides, waits or talks to anything. Values are checked when they
-//! are built (parse, don't validate): a [`JobId`] that exists is a legal one, a
-//! [`Quantity`] is never NaN or negative, and a [`State`] only changes through a
-//! named [`Transition`].
+//! The types here make no decisions and do no I/O. Values are checked when they are built (parse,
+//! don't validate): an existing [`JobId`] is valid, a [`Quantity`] is never NaN or negative, and
+//! a [`State`] only changes through a named [`Transition`].
 
 mod cluster;
 mod decision;

@@ -4,16 +4,16 @@ use std::{borrow::Cow, fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-/// Text that somebody else wrote (Ray's error bodies, an operator's reason),
-/// cut to a length that is safe to keep, log and show.
+/// Text from others (Ray's error bodies, an operator's reason), cut to a length that is safe to
+/// keep, log and show.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub struct Message(Arc<str>);
 
 impl Message {
-    /// The longest message kept, in bytes. Ray's texts hold whole tracebacks.
+    /// The longest message kept, in bytes. Ray's texts contain whole tracebacks.
     pub const MAX: usize = 16 << 10;
-    /// A text that is cut leaves room for what is written around it later: it is cut once.
+    /// A cut text leaves room for text that is added around it later, so that it is cut only once.
     const ROOM: usize = 1 << 10;
     /// The longest [`line`](Self::line).
     const LINE: usize = 512;
@@ -35,20 +35,20 @@ impl Message {
         &self.0
     }
 
-    /// The line for lists: the last one that says something. Programs write what went wrong last,
-    /// below where it did.
+    /// The line for lists: the last informative one. Programs write the error itself last, below
+    /// the place where it happened.
     #[must_use]
     pub fn line(&self) -> Cow<'_, str> {
         cut(last_line(&self.0), Self::LINE)
     }
 }
 
-/// How a cut begins and ends. What stands next to them may be half of something.
+/// How a cut begins and ends. The text next to these marks may be half of a word or line.
 pub const CUT: [&str; 2] = ["…[", " bytes left out]…"];
 
 /// The beginning and, three times as long, the end of a text that has more than `max` bytes, with
-/// a mark in between that says how much was left out. The end begins with a whole line, or word:
-/// half of one may be half of a secret that nobody recognises any more.
+/// a mark in between that says how much was left out. The end begins with a whole line or word:
+/// half of one may be half of a secret, which could no longer be recognised.
 #[must_use]
 pub fn cut(text: &str, max: usize) -> Cow<'_, str> {
     if text.len() <= max {
@@ -63,7 +63,7 @@ pub fn cut(text: &str, max: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{first}{}{last}", mark(text.len() - first.len() - last.len())))
 }
 
-/// Of a traceback the frames only say where.
+/// The last informative line. The frames of a traceback only say where.
 fn last_line(text: &str) -> &str {
     const AROUND: [&str; 3] =
         ["Traceback (most recent call last)", "During handling of the above", "The above exception was"];

@@ -1,5 +1,5 @@
-//! What a job runs. The scheduler never looks at it: it is stored when the job is
-//! accepted, and made into a request once a cluster is chosen.
+//! The content of a job. The scheduler never reads it: it is stored when the job is accepted, and
+//! made into a request once a cluster is chosen.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::RuntimeEnv;
 
-/// The caller's request, as it was made. Nothing of it is changed: what a cluster
-/// needs changed is changed in a copy, at dispatch.
+/// The caller's request, as it was made. It never changes: changes for a cluster are made in a
+/// copy, at dispatch.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Payload {
     /// The shell command.
@@ -19,27 +19,27 @@ pub struct Payload {
     /// The caller's metadata.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
-    /// What the entrypoint itself reserves, as it was asked for.
+    /// The entrypoint's own reservation, as requested.
     #[serde(default)]
     pub reserve: EntrypointResources,
     /// The submitter's home directory: paths below it are translated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<String>,
-    /// Folders of the submitter's machine, and the package that stands for each wherever the
-    /// job's runtime_env or its cluster's names one: path, without trailing slash → URI.
+    /// Folders of the submitter's machine, and the package for each: path, without trailing slash → URI.
+    /// The package replaces the folder wherever the runtime_env of the job or its cluster names it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub folders: BTreeMap<String, String>,
-    /// Packages of ours that the runtime_env, `folders` or `sdk` name: URI → SHA-256 (hex) of the
-    /// content it had when the job was accepted.
+    /// Our packages that the runtime_env, `folders` or `sdk` name: URI → SHA-256 (hex) of the
+    /// content at the time when the job was accepted.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub packages: BTreeMap<String, String>,
-    /// Which of `packages` is the Python SDK that the submitting program uses, if it uses one.
+    /// The one of `packages` that is the Python SDK of the submitting program, if it uses the SDK.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sdk: Option<String>,
 }
 
-/// Ray's `entrypoint_*` fields. None at all and Ray pins the driver to the head node,
-/// so what was left out stays out.
+/// Ray's `entrypoint_*` fields. Without any of them, Ray pins the driver to the head node, so
+/// fields that the caller left out stay out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names of the fields say it")]
 pub struct EntrypointResources {
@@ -51,7 +51,7 @@ pub struct EntrypointResources {
     pub memory: Option<u64>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub resources: BTreeMap<String, f64>,
-    /// Which nodes may take it.
+    /// The nodes that may run it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub label_selector: BTreeMap<String, String>,
 }
@@ -59,8 +59,8 @@ pub struct EntrypointResources {
 /// The longest name of a package, in bytes.
 pub const MAX_PACKAGE_NAME: usize = 200;
 
-/// Can a package have this name? It becomes part of paths and addresses, here and on the clusters:
-/// nothing that a file system, a URL or a terminal could understand otherwise.
+/// Can a package have this name? The name becomes part of paths and addresses, here and on the
+/// clusters, so it must have no special meaning for a file system, a URL or a terminal.
 #[must_use]
 pub fn is_package_name(name: &str) -> bool {
     name.len() <= MAX_PACKAGE_NAME && is_file_name(name)

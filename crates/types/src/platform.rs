@@ -1,4 +1,4 @@
-//! Operating system and processor architecture: of a cluster as a fact, of work as a wish.
+//! Operating system and processor architecture: a fact of a cluster, a demand of work.
 
 use std::{fmt, sync::Arc};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Tag;
 
-/// What a cluster runs on, or what work asks for. `None`: it does not say.
+/// The platform of a cluster, or the platform that work asks for. `None`: not given.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Platform {
     /// `linux`, `macos`, `windows`.
@@ -18,22 +18,22 @@ pub struct Platform {
 }
 
 impl Platform {
-    /// Does a cluster that runs on this serve work that asks for `wanted`? What a cluster does
-    /// not say, it does not serve.
+    /// Can a cluster of this platform run work that asks for `wanted`? A cluster whose platform
+    /// is unknown cannot.
     #[must_use]
     pub fn serves(&self, wanted: &Platform) -> bool {
         let fits = |has: &Option<PlatformName>, asks: &Option<PlatformName>| asks.is_none() || has == asks;
         fits(&self.os, &wanted.os) && fits(&self.arch, &wanted.arch)
     }
 
-    /// Is nothing said?
+    /// Is neither given?
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.os.is_none() && self.arch.is_none()
     }
 
-    /// What this does not say, from tags that name a system or an architecture: operators tag
-    /// clusters so, and Ray itself reports neither.
+    /// Fills in missing values from tags that name a system or an architecture: operators tag
+    /// clusters this way, and Ray itself reports neither.
     #[must_use]
     pub fn or_tags(&self, tags: &[Tag]) -> Platform {
         let named = |known: &[&str]| {
@@ -54,11 +54,11 @@ impl fmt::Display for Platform {
     }
 }
 
-/// Words that mean a system or an architecture wherever they stand.
+/// Words that always mean a system or an architecture.
 const SYSTEMS: &[&str] = &["linux", "macos", "windows"];
 const ARCHITECTURES: &[&str] = &["x86_64", "arm64", "ppc64le", "s390x", "riscv64"];
 
-/// The name of a system or an architecture: lower case, one spelling for those with several.
+/// The name of a system or an architecture: lower case, with one spelling each.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PlatformName(Arc<str>);
@@ -67,7 +67,7 @@ pub struct PlatformName(Arc<str>);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{start:?} is not the name of a platform\n  hint: write linux, macos, x86_64 or arm64")]
 pub struct PlatformError {
-    /// The first characters of what was given.
+    /// The first characters of the input.
     start: String,
 }
 
@@ -93,7 +93,7 @@ impl PlatformName {
         }))
     }
 
-    /// The one spelling.
+    /// The canonical spelling.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,5 +1,5 @@
-//! Why a cluster did not take a piece of work. One value per cluster and look;
-//! `explain`, the API, metric labels and log lines all render this same value.
+//! Why a cluster did not accept a piece of work. One value per cluster and look; `explain`, the
+//! API, metric labels and log lines all render this same value.
 
 use std::fmt;
 
@@ -7,54 +7,53 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ClusterName, Dimension, JobId, Lang, Message, Platform, Quantity, Share, Tags, Timestamp, say};
 
-/// Why not this cluster, with the numbers that say so. In the order in which the
-/// filters are asked.
+/// Why a cluster is not chosen, with the figures. In the order in which the filters run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names of the fields say it")]
 pub enum Reason {
     /// An operator keeps new work away.
     Cordoned {
-        /// What the operator said.
+        /// The operator's note.
         note: Message,
     },
-    /// Being emptied, by an operator or because it left the configuration.
+    /// Being drained, by an operator or because it left the configuration.
     Draining {
-        /// What the operator said.
+        /// The operator's note.
         note: Message,
     },
     /// It has not answered a poll yet.
     NeverSeen,
-    /// It does not answer.
+    /// It has stopped answering.
     Unhealthy {
         since: Timestamp,
-        /// What the last poll said.
+        /// The error of the last poll.
         error: Message,
     },
     /// The head answers but no node is alive.
     NoNodes,
     /// Too many dispatches in a row failed.
     BreakerOpen {
-        /// When one probe will be let through.
+        /// When one probe may pass.
         until: Timestamp,
     },
-    /// One probe is on its way; the rest waits for its outcome.
+    /// One probe is under way; other work waits for its outcome.
     BreakerProbing,
     /// The caller named another cluster.
     OtherCluster {
-        /// The one it named.
+        /// The cluster that the caller named.
         wanted: ClusterName,
     },
     /// It lacks placement tags of the work.
     MissingTags {
-        /// The ones it lacks.
+        /// The tags that it lacks.
         tags: Tags,
     },
-    /// It runs another Ray or Python than the caller, who would connect to it.
+    /// Its Ray or Python version differs from that of the caller, who would connect to it.
     OtherVersions {
-        /// Its Ray.
+        /// The cluster's Ray.
         ray: Message,
-        /// Its Python.
+        /// The cluster's Python.
         python: Message,
         /// The caller's Ray.
         wanted_ray: Message,
@@ -63,105 +62,105 @@ pub enum Reason {
     },
     /// It runs on another system or architecture than the work asks for.
     OtherPlatform {
-        /// What it runs on, as far as it says.
+        /// Its platform, as far as it is known.
         platform: Platform,
-        /// What the work asks for.
+        /// The platform that the work asks for.
         wanted: Platform,
     },
     /// No node carries the labels that the work asks for.
     NoSuchNode {
-        /// What was asked for.
+        /// The selector of the work.
         labels: Message,
     },
-    /// Even empty it would be too small.
+    /// The cluster would be too small even if it were empty.
     Infeasible {
         resource: Dimension,
-        /// What the work needs.
+        /// The demand of the work.
         demand: Quantity,
-        /// What the cluster has in all.
+        /// The total of the cluster.
         total: Quantity,
     },
-    /// The work must be on one node, and even an empty one would be too small.
+    /// The work must fit on one node, and every node would be too small even if it were empty.
     NodeTooSmall {
         resource: Dimension,
-        /// What the work asks for on one node.
+        /// The demand on one node.
         demand: Quantity,
         /// The most that any node has.
         largest: Quantity,
     },
-    /// A policy of the operator's says no.
+    /// An operator's policy rejects the cluster.
     Policy {
         /// The policy's name.
         name: Message,
     },
-    /// A policy of the operator's could not be evaluated.
+    /// An operator's policy could not be evaluated.
     PolicyFailed {
         /// The policy's name.
         name: Message,
-        /// What went wrong.
+        /// The error of the evaluation.
         error: Message,
     },
-    /// It is busier than its threshold allows.
+    /// Its utilization is above its threshold.
     OverThreshold {
         resource: Dimension,
-        /// How much is in use.
+        /// The share in use.
         used: Share,
-        /// How much may be.
+        /// The threshold.
         limit: Share,
     },
     /// The last top-level submission was too recent.
     TooSoon {
-        /// When the next is allowed.
+        /// When the next submission is allowed.
         until: Timestamp,
     },
-    /// It runs as many top-level jobs as it may.
+    /// It runs the maximum number of top-level jobs.
     AtLimit {
         /// How many it runs.
         running: u32,
-        /// How many it may.
+        /// The maximum.
         limit: u32,
     },
     /// Its head node has no memory for another driver.
     HeadFull {
-        /// How many drivers of ours are on it.
+        /// How many of our drivers are on the head node.
         drivers: u32,
-        /// How many it has memory for.
+        /// How many drivers it has memory for.
         limit: u32,
-        /// What is free of it.
+        /// The free memory of the head node.
         free: Quantity,
     },
-    /// It is starting as many jobs as it may at once.
+    /// It is starting the maximum number of jobs.
     Starting {
         /// How many it is starting.
         jobs: u32,
-        /// How many it may.
+        /// The maximum.
         limit: u32,
-        /// What lowered the limit, if it is not the usual one.
+        /// Why the limit was lowered, if it was.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lowered: Option<Message>,
     },
-    /// Not enough is free at the moment.
+    /// Not enough is free at present.
     NoRoom {
         resource: Dimension,
-        /// What the work needs.
+        /// The demand of the work.
         demand: Quantity,
-        /// What is free, after what has been promised already.
+        /// The free amount, after promises.
         free: Quantity,
-        /// What our jobs there have, used or not.
+        /// The claims of our jobs there, used or not.
         #[serde(default, skip_serializing_if = "Quantity::is_nothing")]
         claimed: Quantity,
     },
-    /// The work must be on one node, and no node has enough free at the moment.
+    /// The work must fit on one node, and no node has enough free at present.
     NoRoomOnNode {
         resource: Dimension,
-        /// What the work asks for on one node.
+        /// The demand on one node.
         demand: Quantity,
         /// The most that any node has free.
         free: Quantity,
     },
     /// Kept free for work that has waited too long.
     Reserved {
-        /// For which job; `None`: one that is not there for the owner of this work.
+        /// The job that it is kept free for; `None` if the owner of this work may not see that job.
         job: Option<JobId>,
     },
 }
@@ -190,13 +189,13 @@ macro_rules! reasons {
         }
 
         impl Reason {
-            /// Which kind of reason it is.
+            /// The kind of this reason.
             #[must_use]
             pub fn kind(&self) -> ReasonKind {
                 match self { $(Reason::$variant { .. } => ReasonKind::$variant),+ }
             }
 
-            /// The reason in words. `now` turns moments into "in 12 s".
+            /// The reason as text. `now` turns times into "in 12 s".
             #[must_use]
             pub fn describe(&self, $now: Timestamp, $lang: Lang) -> String {
                 match self {
@@ -207,8 +206,8 @@ macro_rules! reasons {
     };
 }
 
-// Of each: its fields, its stable word, its text in English and in Chinese, and what the texts
-// show that is not a field as it stands.
+// For each: its fields, its stable word, its text in English and in Chinese, and the values in
+// the texts that are not plain fields.
 reasons! { |now, lang|
     Cordoned { note } => "cordoned",
         "cordoned: {note}",
@@ -307,7 +306,7 @@ fn shown(platform: &Platform, lang: Lang) -> String {
     platform.to_string()
 }
 
-/// What our running jobs need of it, used or not.
+/// The claims of our running jobs, used or not.
 fn needed(resource: &Dimension, claimed: Quantity, lang: Lang) -> String {
     let amount = resource.show(claimed);
     if claimed.is_zero() {
@@ -338,7 +337,7 @@ mod tests {
         assert_eq!(serde_json::from_value::<Reason>(json).unwrap(), reason);
     }
 
-    /// One of each kind; a match keeps it whole.
+    /// One reason of each kind; a match keeps the list complete.
     fn each() -> Vec<Reason> {
         let text = Message::from;
         let (cluster, job) = (ClusterName::new("mac").unwrap(), JobId::new("large").unwrap());

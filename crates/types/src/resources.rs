@@ -1,7 +1,6 @@
-//! Amounts of CPU, GPU, memory and anything else Ray counts.
+//! Amounts of CPU, GPU, memory and any other resource that Ray counts.
 //!
-//! Fixed-point as in Ray (1/10,000), so that a million reservations and releases
-//! leave exactly nothing behind.
+//! Fixed-point as in Ray (1/10,000), so that a million reservations and releases add up to exactly zero.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -19,19 +18,19 @@ pub enum QuantityError {
     /// Not a number at all.
     #[error("{text:?} is not an amount\n  hint: write a number, or for memory a size such as \"16GiB\"")]
     NotANumber {
-        /// The first characters of what was given.
+        /// The first characters of the input.
         text: String,
     },
     /// Below zero.
     #[error("{value} is negative\n  hint: amounts start at 0")]
     Negative {
-        /// What was given.
+        /// The given value.
         value: f64,
     },
     /// Ray itself overflows at 10^15.
     #[error("{value:e} is too large\n  hint: amounts must stay below 10^15")]
     TooLarge {
-        /// What was given.
+        /// The given value.
         value: f64,
     },
 }
@@ -39,7 +38,7 @@ pub enum QuantityError {
 impl Quantity {
     /// Nothing.
     pub const ZERO: Quantity = Quantity(0);
-    /// So many MiB, for constants.
+    /// A number of MiB, for constants.
     #[must_use]
     pub const fn mebibytes(count: u32) -> Quantity {
         Quantity((count as u64 * (1 << 20)) * Self::SCALE)
@@ -49,14 +48,14 @@ impl Quantity {
     pub(crate) const SCALE: u64 = 10_000;
     /// Ray overflows at 10^15 and then runs the work anywhere.
     pub const LIMIT: u64 = 1_000_000_000_000_000;
-    /// From here on only whole numbers are kept, so that a number written as
-    /// JSON reads back exactly (10^9 × 10^4 stays below 2^53).
+    /// From here on only whole numbers are kept, so that a number written as JSON is read back
+    /// exactly (10^9 × 10^4 stays below 2^53).
     const WHOLE_FROM: f64 = 1e9;
 
     /// A whole number of units.
     ///
     /// # Errors
-    /// When it is 10^15 or more.
+    /// If it is 10^15 or more.
     #[expect(clippy::cast_precision_loss, reason = "only the error's text")]
     pub fn whole(value: u64) -> Result<Self, QuantityError> {
         if value >= Self::LIMIT {
@@ -65,8 +64,7 @@ impl Quantity {
         Ok(Self(value * Self::SCALE))
     }
 
-    /// Any number of units, rounded to Ray's granularity; a positive amount never
-    /// rounds to nothing.
+    /// Any number of units, rounded to Ray's granularity. A positive amount never rounds to zero.
     ///
     /// # Errors
     /// For NaN, infinite, negative and too large values.
@@ -96,7 +94,7 @@ impl Quantity {
     /// A number, or a number with a unit: `16GiB`, `500MB`, `0.5`.
     ///
     /// # Errors
-    /// As [`Quantity::from_f64`], and for anything that is not such a text.
+    /// As [`Quantity::from_f64`], and for any other text.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         let error = || QuantityError::NotANumber { text: text.chars().take(40).collect() };
         let trimmed = text.trim();
@@ -141,13 +139,13 @@ impl Quantity {
         number(self) / number(whole)
     }
 
-    /// This share of it, rounded down.
+    /// This share of the amount, rounded down.
     #[must_use]
     pub fn part(self, share: Share) -> Quantity {
         Quantity(share.part_of(self.0))
     }
 
-    /// Is there nothing?
+    /// Is the amount zero?
     #[must_use]
     pub fn is_zero(self) -> bool {
         self.0 == 0
@@ -159,13 +157,13 @@ impl Quantity {
         self.is_zero()
     }
 
-    /// The sum; the largest amount there is, if it would not fit.
+    /// The sum; the largest possible amount if the sum would not fit.
     #[must_use]
     pub fn plus(self, other: Quantity) -> Quantity {
         Quantity(self.0.saturating_add(other.0))
     }
 
-    /// What is left after taking `other` away; never below zero.
+    /// The difference; never below zero.
     #[must_use]
     pub fn minus(self, other: Quantity) -> Quantity {
         Quantity(self.0.saturating_sub(other.0))
@@ -206,7 +204,7 @@ impl<'de> Deserialize<'de> for Quantity {
     }
 }
 
-/// Which resource is meant.
+/// A resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Dimension {
@@ -216,7 +214,7 @@ pub enum Dimension {
     Gpu,
     /// Bytes of memory.
     Memory,
-    /// Anything else, as Ray spells it.
+    /// Any other resource, as Ray spells it.
     Custom(ResourceName),
 }
 
@@ -232,7 +230,7 @@ impl Dimension {
         }
     }
 
-    /// An amount of this resource as people read it: memory in binary units.
+    /// An amount of this resource for people: memory in binary units.
     #[must_use]
     pub fn show(&self, amount: Quantity) -> String {
         const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -279,9 +277,9 @@ pub enum ResourcesError {
     /// One amount is not usable.
     #[error("resource {name}: {source}")]
     Amount {
-        /// Which resource, shortened.
+        /// The resource, shortened.
         name: String,
-        /// What is wrong with it.
+        /// The error of the amount.
         source: QuantityError,
     },
     /// One name is not usable.
@@ -292,12 +290,12 @@ pub enum ResourcesError {
         "unknown resource {given:?}\n  hint: did you mean {meant:?}? Ray's names are CPU, GPU and memory"
     )]
     Misspelt {
-        /// What was given.
+        /// The given name.
         given: String,
-        /// What was probably meant.
+        /// The name that was probably meant.
         meant: &'static str,
     },
-    /// More names than anyone needs.
+    /// More names than any work needs.
     #[error("{count} different resources, at most {max} are allowed")]
     TooMany {
         /// How many were given.
@@ -328,7 +326,7 @@ impl Resources {
     /// From named amounts as users give them.
     ///
     /// # Errors
-    /// Names the resource and what is wrong with it.
+    /// With the resource and what is wrong with it.
     pub fn from_amounts<K: AsRef<str>>(
         amounts: impl IntoIterator<Item = (K, f64)>,
     ) -> Result<Self, ResourcesError> {
@@ -345,7 +343,7 @@ impl Resources {
     /// From text as people type it: `cpu=16,memory=32GiB`, or JSON as Ray writes it.
     ///
     /// # Errors
-    /// Names the resource and what is wrong with it.
+    /// With the resource and what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, ResourcesError> {
         let wrong =
             |name: &str, source| ResourcesError::Amount { name: name.chars().take(40).collect(), source };
@@ -372,7 +370,7 @@ impl Resources {
     /// Sets one amount by its Ray name.
     ///
     /// # Errors
-    /// For a name that cannot be one, or a misspelt `cpu`, `gpu`, `Memory`.
+    /// For an invalid name, or a misspelt `cpu`, `gpu`, `Memory`.
     pub fn set(&mut self, name: &str, amount: Quantity) -> Result<(), ResourcesError> {
         match name {
             "CPU" => self.cpu = amount,
@@ -434,21 +432,21 @@ impl Resources {
             .chain(self.custom.iter().map(|(name, amount)| (Dimension::Custom(name.clone()), *amount)))
     }
 
-    /// Is nothing asked for?
+    /// Is every amount zero?
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.cpu.is_zero() && self.gpu.is_zero() && self.memory.is_zero() && self.custom.is_empty()
     }
 
-    /// The first resource of which `self` asks for more than there is in all.
+    /// The first resource of which `self` asks for more than the total.
     #[inline]
     #[must_use]
     pub fn first_beyond_total(&self, total: &Resources) -> Option<Dimension> {
         self.first_beyond_of([total.cpu, total.gpu, total.memory], |name| total.custom(name))
     }
 
-    /// The first resource of which `self` asks for more than there is room for. `room` gets
-    /// a function that reads one resource from any set.
+    /// The first resource of which `self` asks for more than there is room for. `room` gets a
+    /// function that reads one resource from any set.
     #[inline(always)]
     #[must_use]
     pub fn first_short(
@@ -478,7 +476,7 @@ impl Resources {
         beyond.map(|(name, _)| Dimension::Custom(name.clone()))
     }
 
-    /// Has a sum reached the largest amount there is?
+    /// Has a sum reached the largest possible amount?
     #[must_use]
     pub fn is_saturated(&self) -> bool {
         let largest = Quantity(u64::MAX);
@@ -490,12 +488,12 @@ impl Resources {
         self.combine(other, Quantity::plus);
     }
 
-    /// Takes every amount of `other` away; nothing goes below zero.
+    /// Subtracts every amount of `other`; no amount goes below zero.
     pub fn subtract(&mut self, other: &Resources) {
         self.combine(other, Quantity::minus);
     }
 
-    /// Of each resource at least as much as `other` has.
+    /// Raises each resource to at least the amount in `other`.
     pub fn raise_to(&mut self, other: &Resources) {
         self.combine(other, Quantity::max);
     }
@@ -507,7 +505,7 @@ impl Resources {
         for (name, amount) in &other.custom {
             match self.custom.binary_search_by(|(n, _)| n.cmp(name)) {
                 Ok(at) => self.custom[at].1 = op(self.custom[at].1, *amount),
-                // Sums of checked sets may name more than one set may.
+                // Sums of valid sets may name more resources than one set may.
                 Err(at) => self.custom.insert(at, (name.clone(), op(Quantity::ZERO, *amount))),
             }
         }
@@ -568,7 +566,7 @@ mod tests {
         }
     }
 
-    /// What was stored has to be read again: a control plane starts from nothing else.
+    /// Stored amounts must be readable: a control plane has nothing else to start from.
     #[test]
     fn an_amount_that_rounds_to_too_much_is_too_much() {
         let largest = 999_999_999_999_999.0;

@@ -1,6 +1,5 @@
-//! Every setting, declared once: name, type, default, meaning. The YAML reader,
-//! the `SCHEDULER_*` environment, the validation and the reference docs all
-//! derive from the one list below.
+//! Every setting, declared once: name, type, default, meaning. The YAML reader, the `SCHEDULER_*`
+//! environment, the validation and the reference docs all derive from the list below.
 
 use std::fmt;
 
@@ -10,11 +9,11 @@ use crate::{Message, Quantity, Span};
 
 /// A type a setting may have.
 pub trait Value: Sized {
-    /// What people are told to write.
+    /// The allowed values, for error messages and docs.
     const EXPECTED: &'static str;
-    /// Reads it from text, as it stands in YAML or in the environment.
+    /// Reads it from text, as written in YAML or in the environment.
     fn read(text: &str) -> Option<Self>;
-    /// Writes it so that [`Value::read`] gets it back.
+    /// Writes it so that [`Value::read`] can read it back.
     fn show(&self) -> String;
 }
 
@@ -23,13 +22,13 @@ pub trait Value: Sized {
 pub struct Definition {
     /// Its name in `scheduler:`; upper-cased after `SCHEDULER_` in the environment.
     pub name: &'static str,
-    /// What may be written.
+    /// The allowed values.
     pub expected: &'static str,
-    /// What it is when nobody says anything.
+    /// The default.
     pub default: &'static str,
-    /// What it means.
+    /// The meaning.
     pub doc: &'static str,
-    /// Other names it is known by, from earlier versions.
+    /// Other names of the setting, from earlier versions.
     pub aliases: &'static [&'static str],
 }
 
@@ -39,21 +38,21 @@ pub enum SettingError {
     /// There is no such setting.
     #[error("unknown setting {name:?}{}", hint(.similar.as_deref()))]
     Unknown {
-        /// The first characters of what was given.
+        /// The first characters of the input.
         name: String,
-        /// The closest name there is.
+        /// The closest known name.
         similar: Option<String>,
     },
-    /// There is, but not with such a value.
+    /// The setting exists, but does not allow this value.
     #[error("{name}: {text:?} is not usable\n  hint: expected {expected}; the default is {default}")]
     BadValue {
-        /// Which setting.
+        /// The name of the setting.
         name: &'static str,
-        /// The first characters of what was given.
+        /// The first characters of the input.
         text: String,
-        /// What may be written.
+        /// The allowed values.
         expected: &'static str,
-        /// What it is otherwise.
+        /// The default.
         default: &'static str,
     },
 }
@@ -64,7 +63,7 @@ fn hint(similar: Option<&str>) -> String {
 
 macro_rules! settings {
     ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $default:literal $(, also $($alias:literal)|+)?;)+) => {
-        /// How the scheduler behaves, for the whole pool.
+        /// The settings of the scheduler, for the whole pool.
         #[derive(Debug, Clone, PartialEq)]
         pub struct Settings {
             $($(#[doc = $doc])+ pub $name: $type,)+
@@ -73,7 +72,7 @@ macro_rules! settings {
         }
 
         impl Settings {
-            /// Every setting but `policies`, which is a list.
+            /// Every setting except `policies`, which is a list.
             pub const DEFINITIONS: &'static [Definition] = &[$(Definition {
                 name: stringify!($name),
                 expected: <$type as Value>::EXPECTED,
@@ -85,7 +84,7 @@ macro_rules! settings {
             /// Sets one setting from text.
             ///
             /// # Errors
-            /// When there is no such setting, or not with such a value.
+            /// If there is no such setting, or it does not allow this value.
             pub fn set(&mut self, name: &str, text: &str) -> Result<(), SettingError> {
                 let Some(definition) = Self::definition(name) else { return Err(Self::unknown(name)) };
                 let bad = || SettingError::BadValue {
@@ -214,10 +213,10 @@ impl Settings {
     }
 }
 
-/// The known name that differs least from `given`, if one is near enough to be a slip.
+/// The known name that differs least from `given`, if it is close enough to be a typing error.
 #[must_use]
 pub fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    // Names are short; a hostile 10 MB key must not cost 10 MB × n.
+    // Names are short. A hostile 10 MB key must not cost 10 MB × n.
     if given.len() > 64 {
         return None;
     }
@@ -243,22 +242,21 @@ impl Share {
         Share(if percent > 100 { Share::WHOLE } else { percent * 100 })
     }
 
-    /// The nearest share; below nothing is nothing, above everything is everything,
-    /// and NaN is nothing.
+    /// The nearest share, limited to 0..1; NaN becomes 0.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
     pub fn clamped(value: f64) -> Share {
         Share((value.clamp(0.0, 1.0) * f64::from(Self::WHOLE)).round() as u32)
     }
 
-    /// `part` of `whole`, rounded up so that anything over a limit shows as over it;
-    /// nothing of nothing is nothing.
+    /// `part` of `whole`, rounded up so that anything over a limit shows as over it. A part of a
+    /// zero `whole` is 0.
     #[must_use]
     pub fn of(part: u64, whole: u64) -> Share {
         if whole == 0 {
             return Share(0);
         }
-        // A wide division costs ten times a narrow one.
+        // A wide division costs ten times as much as a narrow one.
         if let Some(scaled) = part.checked_mul(u64::from(Self::WHOLE)) {
             return Share(u32::try_from(scaled.div_ceil(whole)).unwrap_or(u32::MAX).min(Self::WHOLE));
         }
@@ -266,13 +264,13 @@ impl Share {
         Share(u32::try_from(share).unwrap_or(u32::MAX).min(Self::WHOLE))
     }
 
-    /// Both together, at most everything.
+    /// The sum, at most 1.
     #[must_use]
     pub fn plus(self, other: Share) -> Share {
         Share(self.0.saturating_add(other.0).min(Self::WHOLE))
     }
 
-    /// So much of `whole`, rounded down.
+    /// This share of `whole`, rounded down.
     #[must_use]
     pub fn part_of(self, whole: u64) -> u64 {
         let part = u128::from(whole) * u128::from(self.0) / u128::from(Self::WHOLE);
@@ -369,7 +367,7 @@ impl Value for Count {
 
 impl Value for Quantity {
     const EXPECTED: &'static str = "an amount of memory such as 100MB or 1GiB, or 0";
-    /// Who writes 100 means megabytes.
+    /// A plain 100 means megabytes.
     fn read(text: &str) -> Option<Self> {
         Quantity::parse(text).ok().filter(|amount| amount.is_zero() || amount.as_f64() >= 1e6)
     }
@@ -378,18 +376,18 @@ impl Value for Quantity {
     }
 }
 
-/// How many at once. Ordered: fewer is less, unlimited is most.
+/// How many jobs at once. Ordered: unlimited is the largest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct JobLimit(u32);
 
 impl JobLimit {
-    /// Serial.
+    /// One job at a time.
     pub const ONE: JobLimit = JobLimit(1);
-    /// As many as fit.
+    /// No limit.
     pub const UNLIMITED: JobLimit = JobLimit(u32::MAX);
 
-    /// At most `count`, and at least one: to take nothing, a cluster is cordoned.
+    /// At most `count`, and at least one: an operator cordons a cluster that should accept no work.
     #[must_use]
     pub const fn at_most(count: u32) -> JobLimit {
         JobLimit(if count == 0 { 1 } else { count })
@@ -415,12 +413,12 @@ impl Value for JobLimit {
     }
 }
 
-/// So many bytes.
+/// A number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bytes(pub u64);
 
 impl Bytes {
-    /// A share of them.
+    /// A share of these bytes.
     #[must_use]
     pub fn part(self, share: Share) -> u64 {
         share.part_of(self.0)
@@ -439,15 +437,15 @@ impl Value for Bytes {
     }
 }
 
-/// So many a second, at least one; or as many as come.
+/// A rate per second, at least one, or unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rate(Option<std::num::NonZeroU32>);
 
 impl Rate {
-    /// As many as come.
+    /// No limit.
     pub const UNLIMITED: Rate = Rate(None);
 
-    /// So many a second; `None`: as many as come.
+    /// The rate per second; `None`: unlimited.
     #[must_use]
     pub fn per_second(self) -> Option<u32> {
         self.0.map(std::num::NonZeroU32::get)
@@ -504,48 +502,48 @@ choice! {
     }
 }
 choice! {
-    /// What the threshold is measured on.
+    /// The basis of the threshold.
     Utilization, "logical, physical or max" {
-        /// What Ray has given out.
+        /// The resources that Ray has allocated.
         Logical = "logical",
-        /// What the hosts are busy with; logical where a cluster does not report it.
+        /// The load of the hosts; logical if a cluster does not report it.
         Physical = "physical",
-        /// Whichever is higher.
+        /// The higher of the two.
         Max = "max",
     }
 }
 choice! {
-    /// How long a job has what it needs of its cluster.
+    /// How long a job's needs count on its cluster.
     Claims, "while_running or until_started" {
-        /// Until it ends, whatever it uses of it at the moment.
+        /// Until the job ends, whatever it uses at the moment.
         WhileRunning = "while_running",
-        /// Until it is seen running.
+        /// Until the job is seen running.
         UntilStarted = "until_started",
     }
 }
 choice! {
-    /// What placement tags do.
+    /// The effect of placement tags.
     TagAffinity, "required or preferred" {
-        /// Only clusters that carry them all.
+        /// Only clusters that carry all tags.
         Required = "required",
-        /// Those first, others if none of those can take it now.
+        /// Clusters with the tags first, others if none of these can accept the work now.
         Preferred = "preferred",
     }
 }
 choice! {
-    /// What happens to work no cluster could ever hold.
+    /// What happens to work that no cluster could ever hold.
     Infeasible, "queue or reject" {
-        /// It waits and says so.
+        /// The work is queued, with a notice.
         Queue = "queue",
-        /// It is refused.
+        /// The work is refused.
         Reject = "reject",
     }
 }
 
-/// One entry of `policies:`, or one that was registered by the API.
+/// One entry of `policies:`, or one that was registered through the API.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PolicySpec {
-    /// A built-in's name, or the user's own for an expression.
+    /// The name of a built-in, or the user's own name for an expression.
     pub name: Message,
     /// What it does.
     #[serde(flatten)]
@@ -568,7 +566,7 @@ pub enum PolicyRule {
         /// Share in the weighted sum.
         weight: f64,
     },
-    /// A CEL expression that must be true for a cluster to take the work.
+    /// A CEL expression that must be true for a cluster to accept the work.
     Filter {
         /// The expression.
         expression: String,

@@ -1,4 +1,4 @@
-//! What a Ray cluster said about itself at one moment.
+//! The facts that a Ray cluster reported at one moment.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,42 +7,41 @@ use crate::{Incarnation, Labels, NODE_ID, Platform, Quantity, Resources, Timesta
 /// The facts of one poll.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// When the poll was sent, on our clock: what happened on the cluster after
-    /// this moment may not be in it.
+    /// When the poll was sent, on our clock: later events on the cluster may not be in it.
     pub taken_at: Timestamp,
     /// Ray's logical resources, all alive nodes together.
     pub total: Resources,
-    /// How much of them is in use.
+    /// The part of them in use.
     pub used: Resources,
-    /// Load of the hosts themselves, where the cluster reports it.
+    /// Load of the hosts themselves, if the cluster reports it.
     pub physical: Load,
-    /// Memory of the head node, where the drivers of jobs live, where the cluster reports it.
+    /// Memory of the head node, where the drivers of jobs run, if the cluster reports it.
     #[serde(default)]
     pub head: Option<HeadMemory>,
-    /// Alive nodes. A head without any is not yet a cluster.
+    /// Alive nodes. A head without any is not a cluster yet.
     pub nodes: u32,
-    /// Their shapes; none: nobody knows, and what must fit on one node is not judged.
+    /// Shapes of the nodes. Empty: unknown, and demands on one node are not judged.
     #[serde(default)]
     pub shapes: Vec<NodeShape>,
-    /// What all nodes that say so run on.
+    /// The platform of all nodes that report it.
     #[serde(default)]
     pub platform: Platform,
     /// E.g. `2.60.0`.
     pub ray_version: String,
-    /// The head's Python, e.g. `3.11.7`; `None` if this Ray does not say.
+    /// The head's Python, e.g. `3.11.7`; `None` if this Ray version does not report it.
     pub python_version: Option<String>,
-    /// Which life of the head answered; `None` if this Ray does not say.
+    /// The incarnation of the head that answered; `None` if this Ray version does not report it.
     pub incarnation: Option<Incarnation>,
 }
 
-/// What one node has, and what of it is free. Equal nodes are counted together.
+/// The resources of one node, and how much of them is free. Equal nodes are counted together.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct NodeShape {
-    /// What it has.
+    /// The node's resources.
     pub total: Resources,
-    /// What nobody uses of it.
+    /// The free part of them.
     pub free: Resources,
-    /// Its labels, without the one that names the node.
+    /// Its labels, without the one that identifies the node.
     pub labels: Labels,
     /// How many nodes look like this.
     pub count: u32,
@@ -52,14 +51,13 @@ impl NodeShape {
     /// The most shapes kept of one cluster.
     pub const MAX: usize = 64;
 
-    /// Counts equal nodes together. Of what is beyond [`NodeShape::MAX`] one shape is made with
-    /// the most of each resource and the labels they share: it may promise too much, never too
-    /// little.
+    /// Counts equal nodes together. Shapes beyond [`NodeShape::MAX`] are merged into one with the most of
+    /// each resource and the labels that they share: it may promise too much, never too little.
     #[must_use]
     pub fn group(nodes: impl IntoIterator<Item = NodeShape>) -> Vec<NodeShape> {
         let mut shapes: Vec<NodeShape> = nodes.into_iter().collect();
         shapes.iter_mut().for_each(|shape| drop(shape.labels.remove(NODE_ID)));
-        // The largest first, so that those are the ones that are kept as they are.
+        // The largest first, so that the largest shapes are not merged.
         shapes.sort_by(|a, b| b.cmp(a));
         shapes.dedup_by(|next, kept| {
             let same = (&next.total, &next.free, &next.labels) == (&kept.total, &kept.free, &kept.labels);
@@ -83,13 +81,13 @@ impl NodeShape {
 /// Memory of one node, in bytes. In a container, of the container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeadMemory {
-    /// What it has.
+    /// The total.
     pub total: Quantity,
-    /// What nobody uses.
+    /// The free part.
     pub free: Quantity,
 }
 
-/// How busy a cluster is, as shares of what it has.
+/// The utilization of a cluster, as shares of its resources.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names of the fields say it")]
 pub struct Load {
@@ -100,8 +98,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// What is given out and promised of logical resources. Of what there is none, no share is
-    /// given out.
+    /// The allocated and promised share of logical resources. `None` for a resource that the
+    /// cluster does not have.
     #[must_use]
     pub fn logical(total: &Resources, used: &Resources, assumed: &Resources) -> Self {
         let share = |total: Quantity, used: Quantity, assumed: Quantity| {

@@ -14,23 +14,23 @@
 use crate::{Lang, words::words};
 
 words! {
-    /// Where a job is in its life.
+    /// The state of a job.
     pub enum State {
         /// Accepted and durable; no cluster chosen yet.
         Queued = "queued",
-        /// A cluster is chosen and the intent is durable; the request is on its way.
+        /// A cluster is chosen and the intent is durable; the request is under way.
         Dispatching = "dispatching",
-        /// The cluster has it but has not started it.
+        /// The cluster has the job but has not started it.
         Pending = "pending",
-        /// It runs.
+        /// The job runs.
         Running = "running",
-        /// It was sent to a cluster that cannot be asked at present.
+        /// The job was sent to a cluster that cannot be asked at present.
         Unknown = "unknown",
-        /// It ended well.
+        /// The job succeeded.
         Succeeded = "succeeded",
-        /// It ended badly, or could not be run.
+        /// The job failed, or could not be run.
         Failed = "failed",
-        /// Somebody stopped it.
+        /// The job was stopped.
         Stopped = "stopped",
     }
 }
@@ -40,33 +40,33 @@ words! {
 pub enum Transition {
     /// A cluster was chosen.
     Dispatch,
-    /// The cluster took it.
+    /// The cluster accepted the job.
     Accept,
-    /// It was seen running.
+    /// The job was seen running.
     Start,
-    /// Its cluster cannot be asked, or an answer was lost.
+    /// The cluster cannot be asked, or an answer was lost.
     LoseContact,
-    /// The cluster never got it: send it again under the same id.
+    /// The cluster never got the job: it is sent again under the same id.
     Resend,
-    /// It ended well.
+    /// The job succeeded.
     Succeed,
-    /// It ended badly.
+    /// The job failed.
     Fail,
-    /// It was stopped.
+    /// The job was stopped.
     Stop,
-    /// This attempt is over; wait for another.
+    /// This attempt is over; the job is queued for another.
     Requeue,
     /// An operator wants an ended job run again.
     Rerun,
 }
 
-/// A transition that makes no sense in that state.
+/// A transition that the present state does not allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a {from} job cannot {transition:?}")]
 pub struct ImpossibleTransition {
-    /// The state it was in.
+    /// The present state.
     pub from: State,
-    /// What was asked of it.
+    /// The requested transition.
     pub transition: Transition,
 }
 
@@ -74,7 +74,7 @@ impl State {
     /// The state after `transition`.
     ///
     /// # Errors
-    /// When the diagram above has no such arrow.
+    /// If the diagram above has no such arrow.
     pub fn after(self, transition: Transition) -> Result<State, ImpossibleTransition> {
         use State::{Dispatching, Failed, Pending, Queued, Running, Stopped, Succeeded, Unknown};
         use Transition as T;
@@ -91,13 +91,13 @@ impl State {
         })
     }
 
-    /// Has it ended?
+    /// Has the job ended?
     #[must_use]
     pub fn is_terminal(self) -> bool {
         matches!(self, State::Succeeded | State::Failed | State::Stopped)
     }
 
-    /// The state in words.
+    /// The state as text.
     #[must_use]
     pub fn describe(self, lang: Lang) -> &'static str {
         let zh = match self {
@@ -113,7 +113,7 @@ impl State {
         lang.pick(self.as_str(), zh)
     }
 
-    /// One of Ray's five states, for clients that know no other.
+    /// One of Ray's five states, for clients that know no others.
     #[must_use]
     pub fn as_ray(self) -> &'static str {
         match self {

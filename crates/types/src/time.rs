@@ -1,4 +1,4 @@
-//! Time as the core knows it: milliseconds handed in from outside.
+//! Time as the core knows it: milliseconds passed in from outside.
 
 use std::{fmt, ops, str::FromStr};
 
@@ -59,7 +59,7 @@ impl Span {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a length of time\n  hint: write 40s, 500ms, 5m, 1.5h, 7d, or a number of seconds")]
 pub struct SpanError {
-    /// The first characters of what was given.
+    /// The first characters of the input.
     pub text: String,
 }
 
@@ -92,7 +92,7 @@ impl FromStr for Span {
 }
 
 impl fmt::Display for Span {
-    /// The shortest exact spelling that parses back: `40s`, `1500ms`, `5m`.
+    /// The shortest exact form that parses back: `40s`, `1500ms`, `5m`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self.0 {
             0 => "0s".to_owned(),

@@ -1,5 +1,4 @@
-//! Closed sets of words. API, metrics, logs and stored records write the same word, declared
-//! here once.
+//! Closed sets of words. API, metrics, logs and stored records use the same words, declared here once.
 
 /// An enum whose variants are words.
 macro_rules! words {
@@ -13,7 +12,7 @@ macro_rules! words {
         }
 
         impl $name {
-            /// All of them, in the order of their declaration.
+            /// All variants, in the order of their declaration.
             pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
 
             /// The stable word for APIs, metrics and logs.
@@ -47,11 +46,11 @@ words! {
 }
 
 words! {
-    /// Where the circuit breaker of a cluster stands.
+    /// The position of a cluster's circuit breaker.
     pub enum CircuitKind {
         /// Work passes.
         Closed = "closed",
-        /// Nothing passes.
+        /// No work passes.
         Open = "open",
         /// One probe passes.
         HalfOpen = "half_open",
@@ -59,7 +58,7 @@ words! {
 }
 
 words! {
-    /// Who registered a cluster or a policy: a reload only removes what a file brought.
+    /// The source of a cluster or a policy: a reload only removes those that came from a file.
     pub enum Source {
         /// `cluster.yaml`.
         File = "file",
@@ -69,7 +68,7 @@ words! {
 }
 
 words! {
-    /// What waits in a queue.
+    /// The kind of work in a queue.
     pub enum QueueKind {
         /// Jobs.
         Jobs = "jobs",
@@ -92,7 +91,7 @@ words! {
         Drained = "drained",
         Healthy = "healthy",
         Unhealthy = "unhealthy",
-        /// Its head restarted: what ran before is gone.
+        /// Its head restarted: earlier runs are gone.
         Restarted = "restarted",
         BreakerOpened = "breaker_opened",
         BreakerHalfOpen = "breaker_half_open",
@@ -101,13 +100,13 @@ words! {
 }
 
 words! {
-    /// What the scheduler thought of a cluster.
+    /// The scheduler's verdict on a cluster.
     pub enum VerdictKind {
-        /// It got the work.
+        /// The cluster got the work.
         Chosen = "chosen",
-        /// It could have taken the work, but another one was better.
+        /// The cluster could have run the work, but another one was better.
         Eligible = "eligible",
-        /// It could not take the work.
+        /// The cluster could not accept the work.
         Rejected = "rejected",
     }
 }

@@ -1,5 +1,5 @@
-//! What a caller wants run, as far as placement is concerned. The payload
-//! (entrypoint, runtime_env, function) is not part of it: the core never sees it.
+//! Work that a caller submits, as far as placement is concerned. The payload (entrypoint,
+//! runtime_env, function) is not part of it: the core never sees the payload.
 
 use std::{fmt, ops};
 
@@ -11,42 +11,41 @@ use crate::{
     words::words,
 };
 
-/// Everything that decides where and in which order work is placed. Two pieces of
-/// work that are equal here are interchangeable to the scheduler: they form one
-/// equivalence class.
+/// Everything that decides where and in which order work is placed. Two pieces of work that are
+/// equal here are interchangeable to the scheduler: they form one equivalence class.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Work {
     /// Job, task or actor.
     pub kind: Kind,
-    /// What must be free on its cluster, and counts as taken there while it is on it.
+    /// The resources that must be free on its cluster, and count as taken while it is there.
     #[serde(default)]
     pub demand: Resources,
-    /// What of it Ray sets aside, on one node, when a job needs more than its driver reserves.
-    /// `None`: all of it.
+    /// The part of the demand that Ray sets aside, on one node, if a job needs more than its
+    /// driver reserves. `None`: all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserves: Option<Box<Resources>>,
-    /// Which nodes will do for what it reserves.
+    /// The nodes that may hold its reservation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<Box<LabelSelector>>,
     /// Placement tags and labels.
     #[serde(default)]
     pub tags: Tags,
-    /// The cluster it was asked to run on.
+    /// The cluster that the caller named.
     #[serde(default)]
     pub preference: Option<Preference>,
-    /// What its cluster must run, if that matters.
+    /// The versions that its cluster must run, if that matters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub versions: Option<Box<Versions>>,
-    /// What its cluster must run on, if that matters.
+    /// The platform that its cluster must have, if that matters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<Box<Platform>>,
     /// Submitted from outside, or from inside a scheduled job.
     #[serde(default)]
     pub origin: Origin,
-    /// Who submitted it, where tokens say so.
+    /// The owner, if tokens are in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
-    /// Submitted in one call together with others.
+    /// The group, if it was submitted in one call together with others.
     #[serde(default)]
     pub group: Option<GroupId>,
     /// Higher goes first.
@@ -58,7 +57,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Work of this kind that asks for nothing in particular.
+    /// Work of this kind without any demands.
     #[must_use]
     pub fn new(kind: Kind) -> Self {
         Self {
@@ -78,7 +77,7 @@ impl Work {
         }
     }
 
-    /// A job that needs this of its cluster, and whose driver reserves that.
+    /// A job with these needs, whose driver has this reservation.
     #[must_use]
     pub fn job(needs: &Resources, reserves: Resources) -> Self {
         let mut demand = reserves.clone();
@@ -87,13 +86,13 @@ impl Work {
         Self { demand, reserves, ..Self::new(Kind::Job) }
     }
 
-    /// What must be on one node: what a driver reserves, or all that a task or an actor asks for.
+    /// The demand that must fit on one node: a driver's reservation, or all of a task or an actor.
     #[must_use]
     pub fn on_one_node(&self) -> &Resources {
         self.reserves.as_deref().unwrap_or(&self.demand)
     }
 
-    /// Does the 40-second rule apply? Jobs, and tasks submitted from outside any job.
+    /// Does the 40-second rule apply? It applies to jobs, and to tasks submitted from outside any job.
     #[must_use]
     pub fn is_top_level(&self) -> bool {
         self.origin == Origin::Outside && self.kind != Kind::Actor
@@ -105,8 +104,8 @@ impl Work {
         self.origin == Origin::Outside && self.kind == Kind::Job
     }
 
-    /// Does it put a driver on the head node? Ray runs an entrypoint that reserves something or
-    /// selects its node on any node, and all others on the head's.
+    /// Does it put a driver on the head node? Ray runs an entrypoint that reserves resources or
+    /// selects its node on any node, and all others on the head node.
     #[must_use]
     pub fn burdens_head(&self) -> bool {
         self.kind == Kind::Job && self.on_one_node().is_empty() && self.labels.is_none()
@@ -114,53 +113,53 @@ impl Work {
 }
 
 words! {
-    /// What kind of work.
+    /// The kind of work.
     pub enum Kind {
-        /// A Ray job: an entrypoint we submit and watch.
+        /// A Ray job: an entrypoint that the control plane submits and watches.
         Job = "job",
-        /// A Ray task: we grant a place, the caller runs it there.
+        /// A Ray task: the control plane grants a placement, the caller runs the task there.
         Task = "task",
-        /// A Ray actor: as a task, but it stays.
+        /// A Ray actor: like a task, but it stays.
         Actor = "actor",
     }
 }
 
-/// Where the work came from.
+/// Where the work was submitted from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// A laptop, Airflow, a console.
     #[default]
     Outside,
-    /// A job that we scheduled: exempt from threshold, spacing and job limits.
+    /// A scheduled job: exempt from threshold, spacing and job limits.
     Inside,
 }
 
-/// The cluster the caller named.
+/// The cluster that the caller named.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names of the fields say it")]
 pub struct Preference {
     pub cluster: ClusterName,
-    /// Nowhere else, even if that cluster is down.
+    /// Use no other cluster, even if this one is down.
     #[serde(default)]
     pub required: bool,
 }
 
-/// What a caller runs who connects to a cluster itself: Ray Client works between equals
-/// only.
+/// The versions of a caller that connects to a cluster itself: Ray Client works only between
+/// equal versions.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Versions {
-    /// Of Ray, e.g. `2.60.0`.
+    /// The Ray version, e.g. `2.60.0`.
     pub ray: String,
-    /// Of Python, of which the first two numbers count: `3.11`.
+    /// The Python version, of which the first two numbers count: `3.11`.
     pub python: String,
 }
 
 impl Versions {
-    /// The longest that a version may be.
+    /// The longest version, in bytes.
     pub const MAX: usize = 64;
 
-    /// These, if they can be versions.
+    /// These versions, if they are valid.
     #[must_use]
     pub fn new(ray: &str, python: &str) -> Option<Self> {
         let legal = |text: &str| {
@@ -170,7 +169,8 @@ impl Versions {
         (legal(ray) && legal(python)).then(|| Self { ray: ray.to_owned(), python: minor(python).to_owned() })
     }
 
-    /// Does a cluster with this snapshot run the same? What it does not say is taken for it.
+    /// Does a cluster with this snapshot run the same versions? A version that it does not report
+    /// counts as the same.
     #[must_use]
     pub fn are_those_of(&self, snapshot: &Snapshot) -> bool {
         self.ray == snapshot.ray_version
@@ -184,18 +184,18 @@ fn minor(version: &str) -> &str {
     &version[..end]
 }
 
-/// Higher goes first; 0 unless the caller says otherwise.
+/// Higher goes first; 0 by default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Priority(pub i32);
 
-/// What may be run again, and when.
+/// Which failed work may be run again, and when.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Retry {
-    /// How often work that ran and failed is run again.
+    /// How many times work that ran and failed is run again.
     #[serde(default)]
     pub max_retries: u32,
-    /// What happens when its cluster is lost.
+    /// What happens if its cluster is lost.
     #[serde(default)]
     pub on_cluster_loss: OnClusterLoss,
 }
@@ -204,10 +204,10 @@ pub struct Retry {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnClusterLoss {
-    /// It may still be running there: wait and ask. Never run twice.
+    /// The work may still be running there: wait and ask. Never run it twice.
     #[default]
     Wait,
-    /// It is idempotent: run it elsewhere.
+    /// The work is idempotent: run it elsewhere.
     Requeue,
 }
 
@@ -219,7 +219,7 @@ pub struct Tags(Vec<Tag>);
 /// Why a set of tags was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TagsError {
-    /// One of them cannot be a tag.
+    /// One of them is not a valid tag.
     #[error(transparent)]
     Tag(#[from] IdError),
     /// Too many.
@@ -274,8 +274,8 @@ impl From<Tags> for Vec<Tag> {
     }
 }
 
-/// A fingerprint of everything the caller sent besides the id, for dedup by
-/// content. Not forgeable, so nobody can make somebody else's job look like his.
+/// A fingerprint of everything that the caller sent besides the id, to find duplicates by
+/// content. It cannot be forged, so no caller can make another caller's job look like their own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ContentHash([u8; 16]);

@@ -1,4 +1,4 @@
-"""Folders as zip files whose name says what is in them.
+"""Folders as zip files, named by their content.
 
 The digest is over names, executable bits and contents, not over the bytes of the zip: the same
 files give the same name on every machine.
@@ -20,10 +20,10 @@ from . import ignores
 
 logger = logging.getLogger(__name__)
 
-#: The largest package that Ray takes.
+#: The largest package that Ray accepts.
 MAX_BYTES = 100 << 20
 
-#: Nothing that is so much larger is worth reading to find out.
+#: Anything this large is refused without reading it.
 HOPELESS_BYTES = 10 * MAX_BYTES
 
 PIECE = 1 << 20
@@ -31,9 +31,9 @@ PIECE = 1 << 20
 
 @dataclass(frozen=True)
 class Entry:
-    """A file, or a folder with nothing in it."""
+    """A file, or an empty folder."""
 
-    #: Where it is in the package, with slashes.
+    #: Its path in the package, with slashes.
     name: str
     path: str
     is_folder: bool
@@ -44,7 +44,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Tree:
-    """What of a folder, or which single file, is packed; in order of the names."""
+    """The files of a folder, or a single file, to pack; in order of the names."""
 
     path: str
     entries: tuple[Entry, ...]
@@ -54,7 +54,7 @@ class Tree:
         return sum(entry.size for entry in self.entries)
 
     def digest(self) -> str:
-        """Reads everything.
+        """Reads everything and returns the digest.
 
         Raises:
             ConfigurationError: something cannot be read.
@@ -65,7 +65,7 @@ class Tree:
         return digest.hexdigest()
 
     def write(self, target: BinaryIO) -> str:
-        """Packs everything. The digest is that of what was packed: files may change meanwhile.
+        """Packs everything. Returns the digest of the packed content: files may change meanwhile.
 
         Raises:
             ConfigurationError: it is larger than Ray takes, or something cannot be read.
@@ -102,7 +102,7 @@ class Tree:
 
 
 def of_folder(path: str, excludes: list[str], below: str = "") -> Tree:
-    """What of a folder goes along; in the package, it is below the folder `below`."""
+    """The files of a folder to pack; in the package, they are below the folder `below`."""
     found = sorted(_walk(path, "", [ignores.Ignores("", excludes)], ()), key=lambda e: e.name)
     if below:
         found = [replace(entry, name=f"{below}/{entry.name}") for entry in found]
@@ -131,7 +131,7 @@ def _walk(
     rules: list[ignores.Ignores],
     above: tuple[tuple[int, int], ...],
 ) -> Iterator[Entry]:
-    """Links are followed, as Ray does: what they point to may not exist on a cluster."""
+    """Links are followed, as Ray does: their targets may not exist on a cluster."""
     try:
         about = os.stat(folder)
         if (about.st_dev, about.st_ino) in above:
@@ -152,7 +152,7 @@ def _walk(
         try:
             about = item.stat()
         except FileNotFoundError:
-            # A link to nowhere, or a file that has just gone.
+            # A dangling link, or a file that was just deleted.
             continue
         except OSError as error:
             raise unreadable(item.path, error) from error
@@ -175,7 +175,7 @@ def _entry(path: str, name: str, about: os.stat_result) -> Entry:
 
 
 def _read(entry: Entry, about: Callable[[bytes], object], piece: Callable[[bytes], object]) -> None:
-    """Tells the name, then the content, then how long that was: no two trees tell the same."""
+    """Yields the name, then the content, then its length: no two trees give the same."""
     kind = "folder" if entry.is_folder else "program" if entry.executable else "file"
     about(os.fsencode(entry.name) + b"\0" + kind.encode() + b"\0")
     size = 0

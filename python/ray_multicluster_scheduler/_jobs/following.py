@@ -12,10 +12,10 @@ from .._plane.events import EventStream
 def follow(plane: ControlPlane, path: str) -> Iterator[str]:
     """Pieces of the log, each once.
 
-    A connection that is made again begins with the present attempt; what of it was passed on
-    already is left out.
+    A new connection begins with the present attempt; the part of it that was passed on before is
+    left out.
     """
-    # Not by characters: the control plane counts bytes.
+    # In bytes, not characters: the control plane counts bytes.
     attempt, passed = 0, 0
     told: set[str] = set()
     with contextlib.closing(EventStream(plane, path, resume=False)) as stream:

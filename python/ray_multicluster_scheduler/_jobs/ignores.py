@@ -1,8 +1,8 @@
-"""What of a folder goes along, as Ray decides it.
+"""Which files of a folder are packed, by Ray's rules.
 
 Patterns are those of git. They come from ``excludes`` of the runtime_env, from Ray's defaults, and
-from ``.gitignore`` and ``.rayignore`` of every folder on the way. Each list is asked by itself: a
-``!pattern`` takes back what its own list excludes, never what another one does.
+from ``.gitignore`` and ``.rayignore`` of every folder on the way. Each list is applied separately:
+a ``!pattern`` takes back what its own list excludes, never what another one does.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-#: Ray's, for a working_dir.
+#: Ray's defaults for a working_dir.
 DEFAULT_EXCLUDES = ".git,.venv,venv,__pycache__"
 
 
@@ -21,12 +21,12 @@ def default_excludes() -> list[str]:
 
 
 class Ignores:
-    """The patterns of one list, which mean paths below one folder."""
+    """The patterns of one list, for paths below one folder."""
 
     def __init__(self, base: str, patterns: Iterable[str]) -> None:
-        #: Relative to what is packed; "" for its root.
+        #: Relative to the packed folder; "" for its root.
         self._base = base
-        # A lone slash matches nothing in git, and everything in a version of pathspec.
+        # A lone slash matches nothing in git, but everything in one version of pathspec.
         lines = [line.rstrip("\r\n") for line in patterns if line.strip() != "/"]
         self._spec = _spec(lines)
         self._takes_back = any(pattern.include is False for pattern in self._spec.patterns)
@@ -36,13 +36,13 @@ class Ignores:
         relative = name[len(self._base) :].lstrip("/") or "."
         if self._spec.match_file(relative):
             return True
-        # `data/` means what is below, file by file. Unless something of it is taken back, there
-        # is no need to look at a million of them.
+        # `data/` excludes the files below it one by one. Unless a pattern takes some of them back,
+        # there is no need to look at a million of them.
         return is_folder and not self._takes_back and bool(self._spec.match_file(relative + "/"))
 
 
 def of_folder(path: str, name: str) -> list[Ignores]:
-    """What the ignore files in a folder say."""
+    """The ignore lists in a folder."""
     files = [".gitignore", ".rayignore"]
     if os.environ.get("RAY_RUNTIME_ENV_IGNORE_GITIGNORE", "0") == "1":
         files.remove(".gitignore")
@@ -58,7 +58,7 @@ def _spec(lines: list[str]) -> Any:
     try:
         from pathspec import PathSpec
     except ImportError:
-        # The SDK was put into a job without what it needs; Ray, which is there, has a copy.
+        # The SDK was put into a job without its dependencies. Ray, which is there, has a copy.
         from ray._private.thirdparty.pathspec import PathSpec as Copy
 
         return Copy.from_lines("gitwildmatch", lines)

@@ -16,8 +16,8 @@ SUCCEEDED = "SUCCEEDED"
 FAILED = "FAILED"
 STOPPED = "STOPPED"
 
-#: The control plane's states in Ray's five words. A job whose cluster cannot be asked is not
-#: known to have ended, so it is RUNNING.
+#: The control plane's states in Ray's five words. A job whose cluster cannot be asked is not known
+#: to have ended, so it is RUNNING.
 RAY_STATUS = {
     "queued": PENDING,
     "dispatching": PENDING,
@@ -29,7 +29,7 @@ RAY_STATUS = {
     "stopped": STOPPED,
 }
 
-#: States that a job does not leave by itself.
+#: States that a job leaves only if an operator runs it again.
 ENDED = frozenset({"succeeded", "failed", "stopped"})
 
 

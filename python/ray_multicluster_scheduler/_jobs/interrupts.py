@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     _Job = tuple[Jobs, str]
 
-#: A control plane that does not answer holds up the end of a program no longer than this.
+#: A control plane that does not answer delays the end of a program by no more than this.
 PATIENCE = 10.0
 
-#: So many are stopped at the same time.
+#: How many jobs are stopped at the same time.
 AT_ONCE = 8
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,14 +34,14 @@ _is_guarded = False
 
 
 class Terminated(SystemExit):
-    """SIGTERM, as an exception: what is under way is left in order, and the exit code is right."""
+    """SIGTERM, as an exception: code under way is left in order, and the exit code is right."""
 
     def __init__(self) -> None:
         super().__init__(128 + signal.SIGTERM)
 
 
 def remember(jobs: Jobs) -> None:
-    """What these have submitted is stopped too."""
+    """Jobs submitted through this object are stopped too."""
     _all.append(jobs)
 
 
@@ -73,15 +73,15 @@ def graceful_shutdown_on_keyboard_interrupt(function: F | None = None, **_: Any)
 
 @contextlib.contextmanager
 def stopping_on_interrupt() -> Iterator[None]:
-    """Within, an interrupt stops what this program has submitted, and then does what it always
-    does. Only in the main thread, the only one that hears of it; the outermost one counts.
+    """Within, an interrupt stops the jobs that this program has submitted, and then takes its usual
+    effect. Only in the main thread, which alone receives signals; the outermost call counts.
     """
     global _is_guarded
     if _is_guarded or threading.current_thread() is not threading.main_thread():
         yield
         return
     before = signal.getsignal(signal.SIGTERM)
-    # The program ignores it, or has a handler that Python cannot call.
+    # The program ignores the signal, or has a handler that Python cannot call.
     hears_it = before is not signal.SIG_IGN and before is not None
     if hears_it:
         signal.signal(signal.SIGTERM, _terminate)
@@ -103,8 +103,8 @@ def stopping_on_interrupt() -> Iterator[None]:
 
 
 def stop_what_was_submitted() -> None:
-    """Says of each job what becomes of it. A second interrupt ends it at once."""
-    # A forked process has submitted nothing of what its parent has.
+    """Prints what happens to each job. A second interrupt ends this at once."""
+    # A forked process has not submitted the jobs of its parent.
     mine = [jobs for jobs in _all if jobs.process == os.getpid()]
     left = {(jobs, job_id) for jobs in mine for job_id in jobs.submitted}
     if not left:

@@ -16,7 +16,7 @@ from .info import JobInfo, native_states
 from .own_package import OwnPackage
 from .packages import Packages
 
-#: What the control plane gives at once.
+#: The most jobs that the control plane returns at once.
 PAGE = 1000
 
 
@@ -30,13 +30,13 @@ class Jobs:
         self._of_clusters = runtime_env.OfClusters(plane, self._packages)
         self._lock = threading.Lock()
         self._submitted: dict[str, None] = {}
-        #: Which process submits through this: a forked one starts with nothing of its own.
+        #: The process that submits through this: a forked one starts with no jobs of its own.
         self.process = os.getpid()
         interrupts.remember(self)
 
     @property
     def submitted(self) -> builtins.list[str]:
-        """The ids that this program has submitted and not seen the end of."""
+        """The ids that this program has submitted and not seen end."""
         with self._lock:
             return [*self._submitted]
 
@@ -58,10 +58,10 @@ class Jobs:
         os: str | None = None,
         arch: str | None = None,
     ) -> str:
-        """Hands a job over; it is safe when this returns its id.
+        """Submits a job; it is durable when this returns its id.
 
-        With a `submission_id`, submitting the same again is the same job. Without one, a job that
-        is identical and still waits is returned instead of a second one.
+        With a `submission_id`, submitting the same again is the same job. Without one, an identical
+        job that is still queued is returned instead of a second one.
 
         Raises:
             ConfigurationError: something in it cannot be meant.
@@ -107,19 +107,19 @@ class Jobs:
         return info
 
     def logs(self, job_id: str, *, lines: int | None = None) -> str:
-        """What it printed, or the last lines of it; of more than 16 MiB, the end."""
+        """Its output, or the last lines of it; of more than 16 MiB, the end."""
         if lines is not None:
             return str(self._plane.get(_path(job_id) + "/logs", lines=lines)["text"])
         try:
             return str(self._plane.get(f"/api/jobs/{segment(job_id)}/logs")["logs"])
         except SchedulerError:
-            # Ray's API has words instead of codes: if there is no such job, ours says so.
+            # Ray's API has texts instead of codes: if there is no such job, our own API reports it.
             self.info(job_id)
             raise
 
     def tail(self, job_id: str) -> Iterator[str]:
-        """What it prints, as it is printed, in pieces, to its end: over attempts, over clusters
-        and control planes that are away for a while.
+        """Its output as it is printed, in pieces, to its end: over all attempts, and over outages
+        of clusters and control planes.
         """
         return following.follow(self._plane, _path(job_id) + "/logs/follow")
 
@@ -179,7 +179,7 @@ class Jobs:
         return True
 
     def ask_to_stop(self, job_id: str, *, timeout: float = TIMEOUT) -> JobInfo | None:
-        """The job as it is then: stopped if it waited, else about to be. None: it had ended."""
+        """The job afterwards: stopped if it was queued, else about to be. None: it had ended."""
         stopped = None
         try:
             stopped = JobInfo.of(self._plane.post(_path(job_id) + "/stop", timeout=timeout))

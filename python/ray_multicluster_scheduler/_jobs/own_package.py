@@ -1,4 +1,4 @@
-"""The SDK itself, as a package: a job finds the one that submitted it, and no other copy."""
+"""The SDK itself, as a package: a job uses the copy that submitted it, and no other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .progress import say
 
 FOLDER = Path(__file__).resolve().parents[1]
 
-#: For so long it is taken to be on the control plane, which keeps what was asked for longer.
+#: For this long it is assumed to be on the control plane, which keeps requested packages longer.
 IS_THERE = 60.0
 
 
@@ -26,7 +26,7 @@ class OwnPackage:
         self._known: tuple[float, str] | None = None
 
     def uri(self) -> str | None:
-        """None for a copy that is no folder, such as one inside a zip file."""
+        """None for a copy that is not a folder, such as one inside a zip file."""
         known, now = self._known, time.monotonic()
         if known is None or now > known[0]:
             if not FOLDER.is_dir():
@@ -39,7 +39,7 @@ _told: set[str] = set()
 
 
 def warn_of_other_copies(clusters: Iterable[Cluster]) -> None:
-    """Says once which clusters have another copy on the `PYTHONPATH` of their `runtime_env`."""
+    """Warns once of clusters with another copy on the `PYTHONPATH` of their `runtime_env`."""
     for cluster in clusters:
         is_hidden = cluster.get("inject_sdk") is not False
         effect = (
@@ -58,13 +58,14 @@ def warn_of_other_copies(clusters: Iterable[Cluster]) -> None:
 
 
 def other_copies(env: Any) -> Iterator[str]:
-    """Entries of a runtime_env's `PYTHONPATH` that hold this package, as far as can be told."""
+    """Entries of a runtime_env's `PYTHONPATH` that hold this package, as far as can be seen."""
     variables = env.get("env_vars") if isinstance(env, dict) else None
     path = variables.get("PYTHONPATH") if isinstance(variables, dict) else None
     entries = map(str.strip, path.split(":")) if isinstance(path, str) else ()
     for folder in map(Path, filter(os.path.isabs, entries)):
         package = folder / FOLDER.name
-        # A checkout on the cluster is known by its name alone, one on this machine by its content.
+        # A checkout on the cluster is recognised by its name alone, one on this machine by its
+        # content.
         is_one = folder.name == FOLDER.name or (package / "__init__.py").is_file()
         if is_one and package.resolve() != FOLDER:
             yield str(folder)

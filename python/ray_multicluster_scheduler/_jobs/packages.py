@@ -1,4 +1,4 @@
-"""What jobs bring along from this machine: packed here, uploaded once by content."""
+"""Files of this machine that jobs need: packed here, uploaded once by content."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ..errors import ConfigurationError, SchedulerError, TaskSubmissionError
 from . import archive, ignores
 from .progress import say
 
-#: From here on, people want to know why it takes a while.
+#: An upload of this size takes long enough to report it.
 WORTH_TELLING = 10 << 20
 
 #: Files that are packages already.
 ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar.xz")
 
-#: How often an upload is tried; each says all there is to say, so it may be repeated.
+#: How many times an upload is tried. It is complete each time, so it may be repeated.
 TRIES = 4
 
 UPLOAD_TIMEOUT = 300.0
@@ -34,9 +34,9 @@ class Packages:
 
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
-        # One at a time: threads that bring the same folder along upload it once.
+        # One at a time: threads that need the same folder upload it once.
         self._packing = threading.Lock()
-        # By what was asked for: how it looked, and the URI it then had.
+        # By the request: the state of the files, and the URI they had then.
         self._known: dict[tuple[str, ...], tuple[object, str]] = {}
 
     def working_dir(self, path: str, excludes: list[str]) -> str:
@@ -53,7 +53,7 @@ class Packages:
     def py_module(self, path: str, excludes: list[str]) -> str:
         """The URI of a Python package (a folder), a module, a wheel or an archive."""
         if os.path.isdir(path):
-            # What Python compiled here is of no use there, and changes with every import.
+            # Files that Python compiled here are useless there, and change with every import.
             return self._folder(path, ["__pycache__", *excludes], below=os.path.basename(path))
         if path.endswith(".py"):
             return self._tree(("file", path), archive.of_file(path))
@@ -86,7 +86,7 @@ class Packages:
             return uri
 
     def _file(self, path: str) -> str:
-        """A file that is a package already goes as it is."""
+        """A file that is a package already is uploaded unchanged."""
         if not os.access(path, os.R_OK):
             raise archive.unreadable(path, PermissionError(errno.EACCES, "Permission denied"))
         with self._packing, open(path, "rb") as file:
@@ -110,7 +110,7 @@ class Packages:
         return known[1] if known and known[0] == looks else None
 
     def _is_there(self, uri: str) -> bool:
-        """Asked each time: a package that no job needs is dropped after a while."""
+        """Asked each time: a package that no job needs is deleted after a while."""
         for last in _tries():
             try:
                 self._plane.open("GET", _address(uri))
@@ -147,7 +147,7 @@ class Packages:
 
 
 def _tries() -> Iterator[bool]:
-    """True for the last one; each later than the one before."""
+    """True for the last try; the pauses grow."""
     for number in range(1, TRIES):
         yield False
         time.sleep(0.2 * 2**number)
@@ -166,8 +166,8 @@ def _file_uri(path: str, digest: str) -> str:
     name = os.path.basename(path)
     if not name.endswith(".whl"):
         return _uri(digest, next(ending for ending in ARCHIVES if name.endswith(ending)))
-    # pip goes by the name of a wheel, and Ray keeps what it unpacked under that name. So that a
-    # wheel that was built again is another one, its content becomes its build tag.
+    # pip goes by the name of a wheel, and Ray keeps the unpacked copy under that name. So the
+    # content becomes the build tag: a wheel that was built again gets another name.
     parts = name[: -len(".whl")].split("-")
     if len(parts) not in (5, 6):
         raise ConfigurationError(

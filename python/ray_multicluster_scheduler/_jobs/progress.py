@@ -1,4 +1,4 @@
-"""How waiting looks: a live line per job on a terminal, a line per change in a log file."""
+"""Progress of a wait: a live line per job on a terminal, a line per change in a log file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Protocol, TextIO
 
 from .watched import Watched
 
-#: By colour, and in this order if not all can be shown: what a person wants to see comes first.
+#: By colour, and in this order if not all can be shown: the most interesting first.
 _COLOURS = {
     "failed": "31",
     "stopped": "31",
@@ -25,24 +25,24 @@ _COLOURS = {
 
 
 def _order(word: str) -> int:
-    """Words that a newer control plane may have come last."""
+    """States of a newer control plane come last."""
     words = list(_COLOURS)
     return words.index(word) if word in _COLOURS else len(words)
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
-    """A message on stderr, apart from the program's results."""
+    """A message on stderr, separate from the program's results."""
     stream = stream or sys.stderr
     try:
         stream.write(f"ray-multicluster: {text}\n")
         stream.flush()
     except (AttributeError, OSError, ValueError):
-        # There is no stderr, or its reader has gone. That must not end what we are doing.
+        # There is no stderr, or its reader is gone. That must not end the wait.
         return
 
 
 class Progress(Protocol):
-    #: So often it is to be shown even if nothing has changed; None: never.
+    #: How often it is shown even if nothing has changed; None: never.
     every: float | None
 
     def show(self, jobs: Sequence[Watched]) -> None: ...
@@ -51,7 +51,7 @@ class Progress(Protocol):
 
 
 def on(stream: TextIO) -> Progress:
-    """What suits this stream."""
+    """The progress display for this stream."""
     try:
         is_terminal = stream.isatty() and os.get_terminal_size(stream.fileno()).columns > 0
     except (AttributeError, OSError, ValueError):
@@ -72,7 +72,7 @@ class Log:
 
     def show(self, jobs: Sequence[Watched]) -> None:
         for job in jobs:
-            # Not the words of why it waits: they count the seconds.
+            # Not the text of why it waits: that counts the seconds.
             change = (job.word, job.cluster, job.attempt, job.reasons)
             if self._told.get(job.id) == change:
                 continue
@@ -103,7 +103,7 @@ class Live:
         try:
             columns, rows = os.get_terminal_size(self._stream.fileno())
         except (OSError, ValueError):
-            # It was closed. That is no reason not to wait.
+            # The stream was closed. The wait goes on.
             return
         lines = self._lines(jobs, max(columns - 1, 20), max(rows - 1, 2))
         # One write, each line cleared as it is replaced: no flicker.
@@ -112,7 +112,7 @@ class Live:
         self._drawn = len(lines)
 
     def close(self) -> None:
-        """What was drawn last stays, but for a ^C below it; the cursor is there again."""
+        """Keeps the last lines, except a ^C below them, and shows the cursor again."""
         self._write("\r\x1b[K\x1b[?25h")
 
     def _lines(self, jobs: Sequence[Watched], columns: int, rows: int) -> list[str]:
@@ -168,7 +168,7 @@ def plain(text: str) -> str:
 
 
 def cut(text: str, columns: int) -> str:
-    """As much as fits; letters of East Asia take two columns."""
+    """The part that fits; East Asian letters take two columns."""
     width, fits_with_dots = 0, 0
     for at, letter in enumerate(text):
         width += 2 if unicodedata.east_asian_width(letter) in "WF" else 1

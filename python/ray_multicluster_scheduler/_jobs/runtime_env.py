@@ -1,4 +1,4 @@
-"""A runtime_env as the control plane takes it: what means something only on this machine is
+"""A runtime_env as the control plane accepts it: values that are only valid on this machine are
 read or packed here, as Ray's own client does.
 """
 
@@ -19,7 +19,7 @@ from .packages import Packages
 
 log = logging.getLogger("ray_multicluster_scheduler")
 
-#: For so long the clusters are taken to be described as they were.
+#: For this long the descriptions of the clusters are assumed not to change.
 CLUSTERS_ARE_KNOWN = 10.0
 
 
@@ -27,7 +27,7 @@ def portable(env: Mapping[str, Any] | None, packages: Packages) -> dict[str, Any
     """A copy without anything local.
 
     Raises:
-        ConfigurationError: it names something that is not there, or cannot be sent.
+        ConfigurationError: it names a file that does not exist, or a value that cannot be sent.
     """
     if env is None:
         return {}
@@ -45,7 +45,7 @@ def portable(env: Mapping[str, Any] | None, packages: Packages) -> dict[str, Any
                 f"py_modules is {sent['py_modules']!r:.80}", hint="write a list of folders or URIs"
             )
         sent["py_modules"] = [_module(each, excludes, packages) for each in sent["py_modules"]]
-    # They have done their work.
+    # They have been applied.
     sent.pop("excludes", None)
     for tool in ("pip", "uv"):
         if isinstance(sent.get(tool), str):
@@ -64,8 +64,8 @@ def portable(env: Mapping[str, Any] | None, packages: Packages) -> dict[str, Any
 class OfClusters:
     """Folders of this machine that a cluster's own runtime_env names, as packages.
 
-    The control plane knows the paths and we have the files; which cluster will run the job is not
-    known yet, so what any of them names goes along.
+    The control plane knows the paths and we have the files. The cluster for the job is not chosen
+    yet, so the folders of all candidates are uploaded.
     """
 
     def __init__(self, plane: ControlPlane, packages: Packages) -> None:
@@ -74,7 +74,7 @@ class OfClusters:
         self._clusters: tuple[float, list[tuple[str, Any]]] | None = None
 
     def packages(self, of_job: Mapping[str, Any], only: str | None = None) -> dict[str, str]:
-        """By path, their URIs. A job that has a working_dir of its own needs no cluster's.
+        """Their URIs, by path. A job with a working_dir of its own needs none of a cluster.
 
         `only` is the one cluster that may run it, if there is only one.
 
@@ -89,7 +89,7 @@ class OfClusters:
                 found.update(self._of_cluster(env, is_whole=of_job.get("working_dir") is None))
             except ConfigurationError as error:
                 problems.append(error)
-                # The job may run elsewhere; there it would fail, and say so.
+                # The job may run on another cluster; on this one it would fail with an error.
                 log.warning("the runtime_env of cluster %s: %s", cluster, error.message)
         if problems and len(problems) == len(clusters):
             raise problems[0]
@@ -135,14 +135,14 @@ def _module(given: Any, excludes: list[str], packages: Packages) -> str:
 
 
 def _path(field: str, given: Any) -> str:
-    """A URI as it is, a path as an absolute one."""
+    """A URI unchanged, a path as an absolute path."""
     if not isinstance(given, (str, os.PathLike)):
         raise ConfigurationError(f"{field} is {given!r:.80}", hint="write a path or a URI")
     text = os.fspath(given)
     if not isinstance(text, str) or "://" in text:
         return str(text)
     path = _absolute(text)
-    # An absolute path may be one on the clusters; a relative one is meant here.
+    # An absolute path may be one on the clusters; a relative one means this machine.
     if not os.path.exists(path) and not os.path.isabs(os.path.expanduser(text)):
         raise ConfigurationError(
             f"{field} {text} does not exist here",

@@ -1,4 +1,4 @@
-"""A job on its way to the control plane."""
+"""Sending a job to the control plane."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .progress import say
 
 logger = logging.getLogger(__name__)
 
-#: For so long a job with an id is sent again when its answer is lost.
+#: How long a job with an id is sent again if its answer is lost.
 PATIENCE = 30.0
 
 
@@ -32,7 +32,7 @@ def body(
     preferred_cluster: str | None,
     **fields: Any,
 ) -> dict[str, Any]:
-    """What is sent, without what was not said.
+    """The request, without options that were not given.
 
     Raises:
         ConfigurationError: something cannot be meant.
@@ -46,7 +46,7 @@ def body(
         "tags": [tags] if isinstance(tags, str) else list(tags or ()),
         "preferred_cluster": preferred_cluster or _preferred(context),
         "home": _home(),
-        # Work of a job stays on that job's cluster, if nothing else is said.
+        # Work of a job stays on that job's cluster by default.
         "parent_job": parent.job_id if parent else None,
         "parent_cluster": parent.cluster if parent else None,
         **fields,
@@ -55,7 +55,7 @@ def body(
 
 
 def _preferred(context: _context.JobContext | None) -> str | None:
-    """Without a job to belong to, what a task submits at least prefers its cluster."""
+    """A task without a job at least prefers its own cluster for work that it submits."""
     chosen = _context.chosen_cluster()
     if chosen is None and context is not None and context.job_id is None:
         return context.cluster
@@ -65,8 +65,8 @@ def _preferred(context: _context.JobContext | None) -> str | None:
 def send(plane: ControlPlane, job: Mapping[str, Any]) -> tuple[str, bool]:
     """The job's id, and whether it is new.
 
-    With an id, a job may be sent again until there is an answer: it is one job. Without one,
-    it would be unknown whether the first arrived.
+    With an id, a job may be sent again until there is an answer: it is one job. Without one, it
+    would be unknown whether the first request arrived.
     """
     deadline = time.monotonic() + PATIENCE
     pause, was_lost = 0.2, False
@@ -97,17 +97,17 @@ def send(plane: ControlPlane, job: Mapping[str, Any]) -> tuple[str, bool]:
         )
     if accepted.get("notice"):
         say(f"{job_id}: {accepted['notice']}")
-    # If an answer was lost, what is there already is most likely what we sent before.
+    # If an answer was lost, the existing job is most likely the one we sent before.
     return job_id, duplicate is None or (duplicate == "same_id" and was_lost)
 
 
 def _is_said(value: object) -> bool:
-    # No CPUs at all is something to say.
+    # Zero CPUs is a value to send.
     return value is not None and value is not False and value != [] and value != {}
 
 
 def _is_lost(error: SchedulerError) -> bool:
-    """True if the request may have been heard, although there was no answer."""
+    """True if the request may have arrived, although there was no answer."""
     cause = error.__cause__
     never_sent = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)
     return isinstance(cause, urllib3.exceptions.HTTPError) and not isinstance(cause, never_sent)
@@ -115,7 +115,7 @@ def _is_lost(error: SchedulerError) -> bool:
 
 def _id(given: object) -> str | None:
     if given is None or isinstance(given, str):
-        # An empty one is as good as none.
+        # An empty value counts as none.
         return given or None
     raise ConfigurationError(f"submission_id is {given!r:.80}", hint="use a string")
 
@@ -147,6 +147,6 @@ def _metadata(given: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def _home() -> str | None:
-    """The submitter's: paths below it mean the same folder on every cluster."""
+    """The submitter's home: paths below it mean the same folder on every cluster."""
     home = os.path.expanduser("~")
     return home if os.path.isabs(home) else None

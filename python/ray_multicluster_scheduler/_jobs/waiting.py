@@ -32,16 +32,16 @@ from .watched import Watched
 
 logger = logging.getLogger(__name__)
 
-#: Up to so many jobs are named to the control plane, which then sends only their events.
+#: Up to this many jobs are named to the control plane, which then sends only their events.
 MOST_NAMED = 200
 
-#: So many are looked at every `check_interval`, the one that was not looked at the longest first.
+#: How many jobs are read every `check_interval`, the least recently read first.
 LOOKED_AT = 50
 
-#: A look takes milliseconds, or the control plane is away.
+#: A read takes milliseconds, unless the control plane is away.
 LOOK_TIMEOUT = 10.0
 
-#: If the control plane is away for longer, the user is told.
+#: If the control plane is away for longer than this, the user is notified.
 WORTH_TELLING = 10.0
 
 LAST_LINES = 20
@@ -55,12 +55,12 @@ def wait(
     timeout: float | None,
     on_end: Callable[[str], None],
 ) -> None:
-    """Returns when all have succeeded; `on_end` hears of each that has ended.
+    """Returns when all have succeeded; calls `on_end` for each job that has ended.
 
     Raises:
         JobFailedError: as soon as one failed or was stopped. The others go on.
         JobTimeoutError: some have not ended in time. They go on.
-        UnknownJobError: there is no such job; nothing was waited for.
+        UnknownJobError: there is no such job; the call did not wait.
     """
     if isinstance(job_ids, str):
         job_ids = [job_ids]
@@ -93,14 +93,14 @@ class Waiting:
         self._shown = shown
         self._on_end = on_end
         self._deadline = math.inf if deadline is None else deadline
-        #: Those that have not ended; the one that was not looked at the longest first.
+        #: The jobs that have not ended, the least recently read first.
         self._live = dict(jobs)
         self._away_since: float | None = None
         self._told_away = False
 
     def run(self, check_interval: float) -> None:
-        # Events arrive from the connection on, so the first look is after it. Without one
-        # (it is tried again in the background) there is still the look.
+        # Events arrive from the connection on, so the first read comes after it. If there is no
+        # connection (it is retried in the background), the read still happens.
         with contextlib.suppress(queue.Empty):
             self._take(self._news.get(timeout=3.0))
         while not all(job.is_known for job in self._jobs.values()):
@@ -127,7 +127,7 @@ class Waiting:
             self._judge()
 
     def _hear(self, patience: float) -> None:
-        """Waits for news, and takes all there are."""
+        """Waits for events, and handles all that have arrived."""
         unclear: dict[str, Watched] = {}
         with contextlib.suppress(queue.Empty):
             unclear.update(self._take(self._news.get(timeout=patience)))
@@ -136,18 +136,18 @@ class Waiting:
         self._look_at([job for job in unclear.values() if job.id in self._live])
 
     def _take(self, news: Event) -> dict[str, Watched]:
-        """Gives those that must be looked at."""
+        """Returns the jobs that must be read."""
         if news.kind == CONNECTED:
             return dict(self._live)
         job = self._live.get(news.data.get("job", ""))
         if job is None:
             return {}
         job.hear(cast(JobEvent, news.data))
-        # Only a look says what it waits for.
+        # Only a read shows what it waits for.
         return {job.id: job} if job.state == "queued" else {}
 
     def _look_at(self, jobs: list[Watched]) -> None:
-        """A control plane that is away comes back; until then there is nothing to see."""
+        """A control plane that is away comes back; until then nothing can be read."""
         try:
             for job in jobs:
                 left = max(self._deadline - time.monotonic(), 1.0)
@@ -165,12 +165,12 @@ class Waiting:
 
     def _look(self, job: Watched, timeout: float) -> None:
         job.look(self._plane.get(f"/v1/jobs/{segment(job.id)}", timeout=timeout))
-        # To the end of those that are looked at next.
+        # To the end of the reading order.
         if job.id in self._live:
             self._live[job.id] = self._live.pop(job.id)
 
     def _judge(self) -> None:
-        """Shows how it stands, and lets go of what has ended."""
+        """Shows the current states, and drops jobs that have ended."""
         self._shown.show(list(self._jobs.values()))
         ended = [job for job in self._live.values() if job.has_ended]
         for job in ended:
@@ -182,11 +182,11 @@ class Waiting:
 
     def _failed(self, failed: list[Watched]) -> JobFailedError:
         job = failed[0]
-        # Events carry one line of the message.
+        # Events have only one line of the message.
         with contextlib.suppress(SchedulerError):
             self._look(job, LOOK_TIMEOUT)
         where = f" on {job.cluster}" if job.cluster else ""
-        # Ray appends the log, which follows below.
+        # Ray appends the log, which is shown below.
         status = (job.message or "").split(", last available logs", 1)[0].strip()
         verb = "failed" if job.state == "failed" else "was stopped"
         text = f"job {job.id} {verb}{where}" + (f": {status}" if status else "")
@@ -209,7 +209,7 @@ class Waiting:
         )
 
     def _last_lines(self, job: Watched) -> str:
-        """Empty if they cannot be read: the failure itself matters more."""
+        """Empty if the log cannot be read: the failure itself matters more."""
         if not job.cluster:
             return ""
         with contextlib.suppress(SchedulerError):
@@ -242,7 +242,7 @@ def _news(plane: ControlPlane, ids: list[str]) -> Iterator[queue.Queue[Event]]:
                 if event.data.get("job") in wanted:
                     news.put(event)
         except SchedulerError as error:
-            # The jobs are still looked at every `check_interval`.
+            # The jobs are still read every `check_interval`.
             logger.debug("the control plane sends no events: %s", error)
         news.put(Event("silence"))
 

@@ -1,4 +1,4 @@
-"""What is known about a job that is waited for."""
+"""What is known about a job that the program waits for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from .._plane.wire import Job, JobDetail, JobEvent
 from .info import ENDED
 
-#: Shown as one word: it has a cluster and does not run yet.
+#: Shown as one word: the job has a cluster and does not run yet.
 _WORDS = {"dispatching": "starting", "pending": "starting", "unknown": "unreachable"}
 
 
@@ -19,18 +19,18 @@ class Watched:
     cluster: str | None = None
     attempt: int = 0
     message: str | None = None
-    #: What it waits for, in words that may count seconds, and by stable words.
+    #: Why it waits, as text that may count seconds, and as stable words.
     why: str | None = None
     reasons: tuple[tuple[str, str], ...] = ()
-    #: When its present state began and, if it ended, how long that took: seconds since 1970.
+    #: When its present state began and, if it ended, how long it ran: seconds since 1970.
     began: float = 0.0
     ended: float | None = None
-    #: It has been looked at.
+    #: It has been read.
     is_known: bool = False
 
     @property
     def word(self) -> str:
-        """Its state, as it is shown."""
+        """Its state, as shown."""
         return _WORDS.get(self.state, self.state)
 
     @property
@@ -38,7 +38,7 @@ class Watched:
         return self.state in ENDED
 
     def elapsed(self) -> float:
-        """Seconds in its present state; of a job that has ended, those that it ran."""
+        """Seconds in its present state; for an ended job, how long it ran."""
         return (self.ended or time.time()) - self.began
 
     def look(self, told: JobDetail) -> None:

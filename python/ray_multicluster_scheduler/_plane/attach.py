@@ -1,7 +1,7 @@
 """Which control plane this program uses.
 
-1. ``RAY_MULTICLUSTER_ADDRESS``, also what a scheduled job is given where it can reach it.
-2. Inside a scheduled job without an address: none. What it submits stays on its cluster.
+1. ``RAY_MULTICLUSTER_ADDRESS``, which is also set in a scheduled job that can reach it.
+2. Inside a scheduled job without an address: none. Work that it submits stays on its cluster.
 3. This user's own for the configuration, started in the background if none runs (`local`).
 """
 
@@ -23,17 +23,18 @@ from .probe import who_answers
 
 
 def attach(config_file_path: str | os.PathLike[str] | None = None) -> ControlPlane | None:
-    """The control plane to use; ``None`` inside a job that was given none."""
+    """The control plane to use; ``None`` inside a job without an address."""
     given = os.environ.get(_env.ADDRESS)
     context = current_context()
     if context is not None:
         _warn_of_another_version(context)
-        # What a job starts on its own cluster needs no control plane, so it is not contacted here.
+        # Work that a job starts on its own cluster needs no control plane, so it is not contacted
+        # here.
         return ControlPlane(_address(given)) if given else None
     if given:
         plane = ControlPlane(_checked(given))
     else:
-        # Not needed with an address; needs a Unix.
+        # Not needed with an address; requires Unix.
         from . import local
 
         file = config.find(config_file_path)
@@ -54,7 +55,7 @@ def wanted(config_file_path: str | os.PathLike[str] | None = None) -> str | None
 
 @functools.cache
 def _warn_of_another_version(context: JobContext) -> None:
-    """The control plane tells each job its version; an SDK that was not sent by it may differ."""
+    """The control plane sends each job its version; an SDK from another source may differ."""
     if context.plane_version not in (None, __version__):
         say(
             f"this job imports ray_multicluster_scheduler {__version__} from "
@@ -94,7 +95,7 @@ def _checked(given: str) -> str:
 
 
 def warn_of_settings_not_in_force(plane: ControlPlane) -> None:
-    """A control plane has the settings it was started with, for all programs that use it."""
+    """A control plane keeps the settings it was started with, for all programs that use it."""
     given = _settings.given()
     if given:
         _settings.warn(given, plane.get("/v1/settings")["items"])

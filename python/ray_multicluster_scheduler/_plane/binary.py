@@ -18,7 +18,7 @@ NAME = "ray-multicluster"
 
 
 def find() -> Path:
-    """``$RAY_MULTICLUSTER_BIN``; else what was installed with this package; else on ``PATH``."""
+    """``$RAY_MULTICLUSTER_BIN``; else the one installed with this package; else on ``PATH``."""
     named = os.environ.get(_env.BIN)
     if named:
         if is_program(Path(named)):
@@ -45,17 +45,17 @@ def find() -> Path:
 
 
 def version(program: Path) -> str:
-    """What ``--version`` says; asked again only when the file was replaced."""
+    """The output of ``--version``; run again only if the file was replaced."""
     return _version(program, program.stat().st_mtime_ns)
 
 
 def is_older(one: str, other: str) -> bool:
-    """By semantic versioning, as far as we number: 0.2.0-rc.1 < 0.2.0 < 0.10.0."""
+    """By semantic versioning, as far as our versions need it: 0.2.0-rc.1 < 0.2.0 < 0.10.0."""
     return _order(one) < _order(other)
 
 
 def is_program(path: Path) -> bool:
-    """Not so for our own console script, which looks for the program itself."""
+    """False for our own console script, which looks for the program itself."""
     if not path.is_file() or not os.access(path, os.X_OK):
         return False
     with path.open("rb") as file:

@@ -17,9 +17,9 @@ from .wire import ErrorBody
 #: For requests that the control plane answers at once.
 TIMEOUT = 30.0
 
-#: Refusals that pass, and that say when. Not a full queue: the caller decides about that.
+#: Temporary refusals that come with a wait time. Not a full queue: the caller decides about that.
 WAITED_FOR = ("rate_limited", "overloaded")
-#: For how long they are waited for.
+#: How long the client waits for them.
 PATIENCE = 60.0
 
 #: Exceptions by the control plane's error codes (crates/api/src/error.rs).
@@ -65,15 +65,15 @@ GENERAL = frozenset(
     {"bad_json", "bad_query", "not_found", "method_not_allowed", "wrong_state", "no_lease"}
 )
 
-#: JSON, or bytes as they are; a file is sent from where it stands, with a Content-Length.
+#: JSON, or bytes unchanged; a file is sent from its current position, with a Content-Length.
 Body = Union[None, dict[str, Any], list[Any], bytes, BinaryIO]
 
 
 class ControlPlane:
     """Safe to use from any thread.
 
-    `reattach` gives the address again when nothing answers: a control plane that this user's
-    programs share exits when it is idle, and is replaced by a newer version.
+    `reattach` returns the address again when nothing answers: a control plane that this user's
+    programs share exits when it is idle, and a newer version may replace it.
     """
 
     def __init__(self, address: str, reattach: Callable[[], str] | None = None) -> None:
@@ -81,11 +81,11 @@ class ControlPlane:
         self._reattach = reattach
         self._lock = threading.Lock()
         self._proof = proof.headers()
-        # Waiting requests keep a connection each, so many may be open at once.
+        # Each waiting request uses a connection, so many may be open at once.
         self._http = proof.connections(maxsize=128)
 
     def get(self, path: str, *, timeout: float = TIMEOUT, **query: Any) -> Any:
-        """A GET; `query` without what is None."""
+        """A GET; `query` without values that are None."""
         return self.request("GET", path, query=query, timeout=timeout)
 
     def post(
@@ -110,7 +110,7 @@ class ControlPlane:
         timeout: float = TIMEOUT,
         patience: float = PATIENCE,
     ) -> Any:
-        """The answer's JSON, `None` if it has none; errors are raised."""
+        """The JSON of the answer, `None` if it has none; errors are raised."""
         answer = self.open(method, path, body, query=query, timeout=timeout, patience=patience)
         return jsons.loads(answer.data) if answer.data else None
 
@@ -126,12 +126,12 @@ class ControlPlane:
         stream: bool = False,
         headers: dict[str, str] | None = None,
     ) -> urllib3.BaseHTTPResponse:
-        """The answer itself; with `stream`, its body is still to be read and released.
+        """The answer itself; with `stream`, the caller must read and release its body.
 
         A request that comes too fast waits as long as the control plane says, up to `patience`;
         callers with their own retries pass 0. A request that certainly did not arrive is sent again
-        after `reattach`, and so is a GET that broke off. Any other may have arrived: callers that
-        may ask twice retry themselves.
+        after `reattach`, and so is a GET that broke off. Any other request may have arrived:
+        callers that may ask twice retry themselves.
         """
         given = {key: value for key, value in (query or {}).items() if value is not None}
         target = path + ("?" + urlencode(given, doseq=True) if given else "")
@@ -181,24 +181,24 @@ class ControlPlane:
                 refused = self._refusal(answer)
                 if is_last or refused.code != "stopping" or self._reattach is None:
                     raise refused
-                # It is about to be gone, and then another can be started.
+                # It is about to exit, and then another can be started.
                 time.sleep(0.3)
             self._attach_again(address)
         raise AssertionError("the last one returns or raises")
 
     def close(self) -> None:
-        """Ends the connections; work goes on."""
+        """Closes the connections; jobs keep running."""
         self._http.clear()
 
     def _may_ask_again(self, method: str, error: urllib3.exceptions.HTTPError) -> bool:
         if isinstance(error, urllib3.exceptions.NewConnectionError):
             return self._reattach is not None
-        # A connection that was kept, and that the other side has closed.
+        # A kept connection that the other side has closed.
         return method == "GET" and isinstance(error, urllib3.exceptions.ProtocolError)
 
     def _attach_again(self, failed: str) -> None:
         with self._lock:
-            # Another thread may have been here meanwhile.
+            # Another thread may have reattached meanwhile.
             if self.address == failed and self._reattach is not None:
                 self.address = self._reattach().rstrip("/")
 
@@ -216,7 +216,7 @@ class ControlPlane:
 
 
 def _asked_to_wait(answer: urllib3.BaseHTTPResponse) -> float | None:
-    """How long, if this is a refusal that passes by itself."""
+    """How long to wait, if this is a temporary refusal."""
     if answer.status not in (429, 503):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Where the configuration is: the same places, in the same order, as the control plane looks."""
+"""Finding the configuration: the same places, in the same order, as the control plane."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ clusters:
 
 
 def find(explicit: str | os.PathLike[str] | None = None) -> Path:
-    """The file that was named, or else the first there is of ``$CLUSTER_CONFIG_FILE``,
-    ``cluster.yaml`` in the working directory, in ``~/.ray_scheduler`` and in
-    ``/etc/ray_scheduler``. One that was named must be there: another would be a surprise.
+    """The given file, or else the first that exists of ``$CLUSTER_CONFIG_FILE``, ``cluster.yaml``
+    in the working directory, in ``~/.ray_scheduler`` and in ``/etc/ray_scheduler``. A given file
+    must exist: using another would be a surprise.
     """
     if explicit is not None:
         return identity(_must_exist(Path(explicit).expanduser(), "check config_file_path"))
@@ -47,7 +47,7 @@ def find(explicit: str | os.PathLike[str] | None = None) -> Path:
 
 
 def identity(path: Path) -> Path:
-    """The file by one name: symbolic links of folders resolved, that of the file itself kept.
+    """The file under one name: links of folders are resolved, a link of the file itself is kept.
 
     A mounted ConfigMap is changed by pointing that link elsewhere; it stays the same pool.
     """

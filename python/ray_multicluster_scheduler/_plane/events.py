@@ -14,15 +14,15 @@ import urllib3
 from ..errors import SchedulerError
 from .client import ControlPlane
 
-#: The control plane sends something every 15 s.
+#: The control plane sends at least one line every 15 s.
 SILENCE = 45.0
 
-#: Between tries to connect: doubled each time.
+#: The pause between two tries to connect: doubled each time.
 SHORTEST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 
-#: The event of :class:`EventStream` itself, each time it connects: what happened before must be
-#: looked up, what happens from now on will arrive.
+#: The event of :class:`EventStream` itself, each time it connects: earlier changes must be looked
+#: up, later events will arrive.
 CONNECTED = "connected"
 
 
@@ -33,7 +33,7 @@ class Event:
 
 
 class EventStream:
-    """``for event in stream``: without an end, until :meth:`close` is called by any thread.
+    """``for event in stream``: endless, until any thread calls :meth:`close`.
 
     It reconnects when the control plane goes away and comes back. With `resume`, it asks for the
     events after the last one.
@@ -65,7 +65,7 @@ class EventStream:
                 self._answer = answer
                 try:
                     yield Event(CONNECTED)
-                    # What breaks a connection is of no interest: the next one is.
+                    # The cause of a broken connection does not matter: the stream reconnects.
                     with contextlib.suppress(urllib3.exceptions.HTTPError, OSError, ValueError):
                         for event in self._read(answer):
                             pause = SHORTEST_PAUSE
@@ -77,7 +77,7 @@ class EventStream:
 
     def close(self) -> None:
         self._closed.set()
-        # Ends the read that is under way. Older urllib3 cannot; it ends with the next sign of life.
+        # Ends the read that is under way. Older urllib3 cannot; there it ends with the next data.
         shutdown = getattr(self._answer, "shutdown", None)
         if shutdown is not None:
             with contextlib.suppress(OSError, ValueError, RuntimeError):
@@ -107,7 +107,8 @@ class EventStream:
                 name, _, value = line.partition(":")
                 fields[name] = value[1:] if value.startswith(" ") else value
                 continue
-            # An empty line ends an event; half an event, at the end of a connection, is none.
+            # An empty line ends an event; an incomplete event at the end of a connection is
+            # dropped.
             if "data" in fields:
                 self._last_id = fields.get("id", self._last_id)
                 yield Event(fields.get("event", "message"), json.loads(fields["data"]))
@@ -115,7 +116,7 @@ class EventStream:
 
 
 def may_pass(error: SchedulerError) -> bool:
-    """True if the same request may succeed later, as when the control plane is restarted."""
+    """True if the same request may succeed later, e.g. when the control plane restarts."""
     if isinstance(error.__cause__, urllib3.exceptions.HTTPError):
         return True
     return error.code in (

@@ -36,13 +36,13 @@ from .probe import who_answers
 IDLE = "10m"
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 20.0
-#: One that takes longer to say who it is counts as hung.
+#: A control plane that takes longer to identify itself counts as hung.
 ANSWER_TIMEOUT = 5.0
 LOG_LIMIT = 1 << 20
 
 
 def address(file: Path) -> str:
-    """Of the control plane for this configuration; started or brought up to date if need be."""
+    """The control plane's address for this configuration; starts or updates it if necessary."""
     return LocalPlane(file).attach().address
 
 
@@ -57,7 +57,7 @@ class Running:
 
 
 class LocalPlane:
-    """The one for `file`, whether it runs or not."""
+    """The control plane for `file`, whether it runs or not."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -65,7 +65,7 @@ class LocalPlane:
         self.log = self.folder / "plane.log"
 
     def attach(self) -> Running:
-        """The one that runs; else a new one."""
+        """The running one; else a new one."""
         served = self._served_by_hand()
         if served is not None:
             return served
@@ -75,7 +75,7 @@ class LocalPlane:
         return found
 
     def _served_by_hand(self) -> Running | None:
-        """`ray-multicluster serve` for the same file. Not ours to replace."""
+        """`ray-multicluster serve` for the same file. We must not replace it."""
         given = os.environ.get(_env.STATE_DIR)
         found = running(Path(given) if given else _home() / "state", only_for=self.file)
         if found is None:
@@ -92,7 +92,7 @@ class LocalPlane:
         try:
             return binary.is_older(found.version, binary.version(binary.find()))
         except ControlPlaneError:
-            return False  # No program, nothing newer: the one that runs will do.
+            return False  # No program, so no newer version: keep the running one.
 
     def _start_or_replace(self) -> Running:
         program = binary.find()
@@ -138,7 +138,7 @@ class LocalPlane:
             try:
                 yield
             finally:
-                # Not left to close(): a process that was forked meanwhile has the file too.
+                # Not left to close(): a process that was forked meanwhile also has the file open.
                 fcntl.flock(lock, fcntl.LOCK_UN)
 
     def _start(self, program: Path) -> Running:
@@ -152,7 +152,7 @@ class LocalPlane:
             code, waited = process.poll(), time.monotonic() - began
             if code is not None:
                 said = self._said_since(begin)
-                # One that is ending still has the folder; one that hangs keeps it.
+                # A control plane that is exiting still has the folder; a hung one keeps it.
                 if " is in use by " not in said or waited > STOP_TIMEOUT:
                     raise self._failure(said, code)
                 time.sleep(0.3)
@@ -167,7 +167,7 @@ class LocalPlane:
             time.sleep(0.02)
 
     def _spawn(self, program: Path) -> tuple[subprocess.Popen[bytes], int]:
-        """The process, and where in the log it begins."""
+        """The process, and where its output begins in the log."""
         with contextlib.suppress(FileNotFoundError):
             if self.log.stat().st_size > LOG_LIMIT:
                 self.log.replace(self.log.with_name("plane.log.1"))
@@ -181,7 +181,7 @@ class LocalPlane:
                 process = subprocess.Popen(
                     command,
                     env={**others, **_settings.plane_environment(_settings.given())},
-                    # No folder that could be unmounted, no terminal, no share in Ctrl-C.
+                    # No folder that could be unmounted, no terminal, no Ctrl-C.
                     cwd="/",
                     stdin=subprocess.DEVNULL,
                     stdout=log,
@@ -201,7 +201,7 @@ class LocalPlane:
             return log.read().decode("utf-8", "replace").strip()
 
     def _failure(self, said: str, code: int) -> SchedulerError:
-        # The reader's own words, with line and caret.
+        # The reader's own error, with line and caret.
         if said.startswith((f"error: {self.file}", f"error: {_settings.PREFIX}")):
             return ConfigurationError(said[len("error: ") :])
         return ControlPlaneError(
@@ -211,7 +211,7 @@ class LocalPlane:
         )
 
     def _end(self, found: Running) -> None:
-        """Work on the clusters goes on, and what is queued is kept."""
+        """Work on the clusters goes on, and the queue is kept."""
         if str(self.folder) not in _command_line(found.pid):
             raise ControlPlaneError(
                 f"the control plane at {found.address} has the older version {found.version}, and "
@@ -231,9 +231,9 @@ class LocalPlane:
 
 
 def running(folder: Path, only_for: Path | None = None) -> Running | None:
-    """The control plane that has this state directory, if it answers (and is for that file).
+    """The control plane that uses this state directory, if it answers (and serves that file).
 
-    AccessError: it answers, but not to us. Another one beside it would not know of its queue.
+    AccessError: it answers, but refuses us. A second one beside it would not know its queue.
     """
     try:
         said = json.loads((folder / "plane.json").read_bytes())
@@ -242,7 +242,7 @@ def running(folder: Path, only_for: Path | None = None) -> Running | None:
         )
         if only_for is not None and config.identity(found.config) != only_for:
             return None
-        # One that was killed leaves its plane.json; another program may have the port by now.
+        # A killed control plane leaves its plane.json; another program may have the port by now.
         os.kill(found.pid, 0)
         answer = who_answers(found.address, ANSWER_TIMEOUT)
     except (OSError, ValueError, KeyError, TypeError):
@@ -260,11 +260,11 @@ def _home() -> Path:
 
 
 def _command_line(pid: int) -> str:
-    """Of a process; empty if there is none."""
+    """The command line of a process; empty if there is none."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
     except OSError:
-        # No Linux.
+        # Not Linux.
         command = ["ps", "-ww", "-o", "command=", "-p", str(pid)]
         with contextlib.suppress(OSError):
             return subprocess.run(command, capture_output=True, text=True).stdout
@@ -272,7 +272,7 @@ def _command_line(pid: int) -> str:
 
 
 def _reap(process: subprocess.Popen[bytes]) -> None:
-    """A child that is not waited for stays as a zombie."""
+    """A child without a wait stays as a zombie."""
     threading.Thread(target=process.wait, name="control plane", daemon=True).start()
 
 

@@ -1,4 +1,4 @@
-"""Who answers at an address."""
+"""Which control plane answers at an address."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .wire import Version
 def who_answers(address: str, timeout: float = 10.0) -> Version:
     """``/v1/version`` of a control plane.
 
-    OSError: nothing answers there. ValueError: something else does. AccessError: it wants a
-    token, or another one; or it cannot prove who it is.
+    OSError: nothing answers there. ValueError: another program does. AccessError: it requires a
+    token, or another one; or it cannot prove its identity.
     """
     http = proof.connections()
     try:
@@ -55,5 +55,5 @@ def who_answers(address: str, timeout: float = 10.0) -> Version:
 
 
 def _plain(error: Exception) -> str:
-    """What happened, without the object it happened to."""
+    """The error text, without the object it belongs to."""
     return re.sub(r"^(<.* object at 0x\w+>|HTTPS?Connection\w*\(.*?\)): ", "", str(error))

@@ -24,5 +24,5 @@ def headers() -> dict[str, str]:
 
 
 def connections(**more: Any) -> urllib3.PoolManager:
-    """For requests with ``redirect=False``: what we send is for one address alone."""
+    """For requests with ``redirect=False``: the token is for one address alone."""
     return urllib3.PoolManager(retries=False, ca_certs=os.environ.get(_env.CA_FILE) or None, **more)

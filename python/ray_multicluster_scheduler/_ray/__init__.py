@@ -22,7 +22,7 @@ __all__ = [
 
 
 def when_lost(refs: list[Any], again: Any) -> None:
-    """What the refs of a task go on with if its cluster is lost; see `again.when_lost`."""
+    """What the refs of a task continue with if its cluster is lost; see `again.when_lost`."""
     from . import again as module
 
     module.when_lost(refs, again)
@@ -36,10 +36,10 @@ def ray_version() -> str:
 
 
 def carried_options(thing: Any, *, is_actor: bool) -> dict[str, Any]:
-    """What `@ray.remote(...)` and `.options(...)` say of a function or class.
+    """The options of `@ray.remote(...)` and `.options(...)` of a function or class.
 
     Raises:
-        TaskSubmissionError: it is not what can be submitted.
+        TaskSubmissionError: it cannot be submitted.
     """
     from . import internals
     from .client import check_kind

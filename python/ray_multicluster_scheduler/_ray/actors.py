@@ -10,7 +10,7 @@ from ray.exceptions import GetTimeoutError, RayActorError
 from ..errors import ClusterConnectionError
 from . import internals
 
-#: One that runs answers within this time, unless it is busy.
+#: A running actor answers within this time, unless it is busy.
 PATIENCE = 1.0
 
 _PING, _RAN = "_multicluster_ping", "_multicluster_ran"
@@ -19,7 +19,7 @@ _PING, _RAN = "_multicluster_ping", "_multicluster_ran"
 def state(handle: Any) -> str:
     """STARTING, ALIVE (also if it is busy) or DEAD."""
     known = handle.__dict__
-    # One without an answer is used again: they must not pile up at a busy actor.
+    # A ping without an answer is used again: pings must not pile up at a busy actor.
     ping = known.pop(_PING, None) or internals.ping(handle)
     try:
         ray.get(ping, timeout=PATIENCE)

@@ -1,4 +1,4 @@
-"""Refs of tasks that may run again: those that were lost with a cluster are followed elsewhere."""
+"""Refs of tasks that may run again: refs lost with a cluster are followed elsewhere."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from . import internals
 
 _MARK = "_multicluster_again"
 
-#: A call may fail a little before the connection is known to be lost: for so long it is waited.
+#: A call may fail a little before the connection is known to be lost: wait this long for that.
 UNTIL_LOST = 15.0
 
-#: Runs the task again, once; a future of the refs in the place of those that were lost.
+#: Runs the task again, once; returns a future of the refs that replace the lost ones.
 Again = Callable[[ClusterConnectionError], "Future[list[Any]]"]
 
 
 def when_lost(refs: list[Any], again: Again) -> None:
-    """`ray.get`, `await` and `.future()` of these go on with what `again` gives.
+    """`ray.get`, `await` and `.future()` of these refs continue with the result of `again`.
 
     `again` must not hold the refs: they would keep each other alive.
     """
@@ -35,7 +35,7 @@ def followed(refs: list[Any], error: ClusterConnectionError, deadline: float | N
 
     Raises:
         ClusterConnectionError: none of them may run again: `error` itself.
-        GetTimeoutError: no other cluster had it by `deadline`.
+        GetTimeoutError: no other cluster ran it by `deadline`.
     """
     found = [_successor(ref, error, deadline) for ref in refs]
     if all(ref is None for ref in found):
@@ -44,7 +44,7 @@ def followed(refs: list[Any], error: ClusterConnectionError, deadline: float | N
 
 
 def register(ref: Any, tell: Callable[[Any], None], ask: Callable[..., None]) -> None:
-    """Does `ask(ref, tell)`, and again for what follows the ref if its cluster is lost."""
+    """Calls `ask(ref, tell)`, and again for the ref's successor if its cluster is lost."""
     mark = ref.__dict__.get(_MARK)
     if mark is None:
         ask(ref, tell)
@@ -52,7 +52,7 @@ def register(ref: Any, tell: Callable[[Any], None], ask: Callable[..., None]) ->
     again, number = mark
 
     def answered(answer: Any) -> None:
-        # What a task raised comes as data: this is the connection's own, and its last word.
+        # Errors of a task arrive as data: this is an error of the connection itself, and final.
         is_lost = isinstance(answer, ClusterConnectionError)
         if is_lost and not _worker(ref).connection.is_closed:
             again(answer).add_done_callback(moved)
@@ -88,12 +88,12 @@ def _successor(ref: Any, error: ClusterConnectionError, deadline: float | None) 
 
 
 def _worker(ref: Any) -> Any:
-    """Only refs of Ray Client are marked, and each has one."""
+    """Only refs of Ray Client are marked, and each has a worker."""
     return internals.owner(ref)
 
 
 def _is_lost(ref: Any, patience: float) -> bool:
-    """Not by our own doing: `stop()` ends tasks for good."""
+    """Not if we closed it: `stop()` ends tasks for good."""
     connection = _worker(ref).connection
     if connection.alive():
         connection.ended.wait(patience)

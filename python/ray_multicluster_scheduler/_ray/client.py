@@ -1,4 +1,4 @@
-"""A connection over Ray Client: of a program that runs outside of the cluster."""
+"""A connection over Ray Client: for a program that runs outside of the cluster."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from .connections import Connection
 from .routing import ClusterContext
 from .worker import ClusterWorker
 
-#: Functions and classes that are kept on a cluster for the next call. Lambdas come and go.
+#: Functions and classes that are kept on a cluster for the next call. Lambdas change all the time.
 STUBS = 512
 
-#: What Ray reserves for a task if nothing else is said.
+#: Ray's default reservation for a task.
 RAYS_DEFAULT = {"num_cpus": 1}
 
-#: For a look at a connection of the user's own.
+#: For checking a connection of the user's own.
 LOOK_TIMEOUT = 5.0
 
 
 class ClientConnection(Connection):
-    """One server process on the cluster's head is ours, for as long as this is open."""
+    """Uses one server process on the cluster's head for as long as it is open."""
 
     is_native = False
 
@@ -37,7 +37,7 @@ class ClientConnection(Connection):
         self.address = address
         self.job_id: str | None = None
         self.session: str | None = None
-        #: Set when it no longer answers, and when all of it is over.
+        #: Set when the cluster no longer answers, and when the connection is closed completely.
         self.ended, self.over = threading.Event(), threading.Event()
         self._why: str | None = None
         self._stubs: OrderedDict[tuple[int, int], tuple[Any, Any, Any]] = OrderedDict()
@@ -60,7 +60,7 @@ class ClientConnection(Connection):
             with self.worker.answering():
                 internals.actor_id(handle)
         except ClusterConnectionError as error:
-            # The request was sent: no other cluster may be asked for the same.
+            # The request was sent: it must not be sent to another cluster.
             error.may_have_started = True
             raise
         except Exception as error:
@@ -72,7 +72,7 @@ class ClientConnection(Connection):
     def start_actor(
         self, actor_class: Any, args: tuple, kwargs: dict[str, Any], options: dict[str, Any]
     ) -> internals.ClientActorHandle:
-        """The same as Ray does it: what is wrong shows at the first use."""
+        """As Ray does it: errors show at the first use."""
         return self._call(internals.ClientActorClass, actor_class, args, kwargs, options)
 
     def put(self, *args: Any, **kwargs: Any) -> internals.ClientObjectRef:
@@ -93,7 +93,7 @@ class ClientConnection(Connection):
 
     @property
     def is_open(self) -> bool:
-        """Whether it was opened: from then on a loss is one."""
+        """Whether it was opened: from then on, a failure is a loss."""
         return self.job_id is not None
 
     def alive(self) -> bool:
@@ -103,8 +103,8 @@ class ClientConnection(Connection):
         if not self._end("was closed"):
             return
         self.is_closed = True
-        # The cluster may vanish meanwhile; then there is nothing left to be polite to. One that
-        # hangs is cut off by the watch.
+        # The cluster may vanish meanwhile; then there is nothing to close. The watch cuts off one
+        # that hangs.
         with contextlib.suppress(Exception):
             self.worker.close()
         self.abort()
@@ -120,7 +120,7 @@ class ClientConnection(Connection):
 
     @contextlib.contextmanager
     def current(self) -> Iterator[None]:
-        """Refs and handles that this thread makes within belong to this cluster."""
+        """Refs and handles that this thread creates within belong to this cluster."""
         before = internals.STUB.set_context(self.context)
         try:
             yield
@@ -128,7 +128,7 @@ class ClientConnection(Connection):
             internals.STUB.set_context(before)
 
     def gone(self, error: Exception | None = None) -> ClusterConnectionError:
-        """What to say to those who use it, or what was made by it, from now on."""
+        """The error for later uses of the connection and of its refs and handles."""
         if isinstance(error, ClusterConnectionError):
             return error
         cause = error or internals.last_error(self.worker)
@@ -162,7 +162,7 @@ class ClientConnection(Connection):
         body, decorated, given = internals.unwrap(thing)
         options = {**given, **options}
         if options == RAYS_DEFAULT and decorated is None and kind is internals.ClientRemoteFunc:
-            # To be told what it does anyway costs the server a tenth of its time.
+            # Sending options that are the default anyway costs the server a tenth of its time.
             options = {}
         with self.worker.answering():
             stub = self._stub(kind, body, decorated)
@@ -170,16 +170,16 @@ class ClientConnection(Connection):
 
     def _stub(self, kind: type, body: Any, decorated: Any) -> Any:
         check_kind(kind is internals.ClientActorClass, body)
-        # By identity; both are held by the entry, so that no other object can have theirs.
+        # By identity. The entry holds both, so that no other object can have their ids.
         key = (id(body), id(decorated))
         with self._lock:
             entry = self._stubs.get(key)
             if entry is not None:
                 self._stubs.move_to_end(key)
                 return entry[2]
-        # What stands in @ray.remote(...) goes along once; some of it is no option of a call.
+        # Options of @ray.remote(...) are sent once; some of them are not options of a call.
         stub = kind(body, options=internals.default_options(decorated) if decorated else None)
-        # Before it is kept: one whose upload failed can never be used.
+        # Before it is kept: a stub whose upload failed can never be used.
         internals.upload(stub)
         with self._lock:
             self._stubs[key] = (body, decorated, stub)
@@ -189,7 +189,7 @@ class ClientConnection(Connection):
 
 
 def _binary(ref: Any) -> bytes | None:
-    """None for a task that never came to be, which shows when its id is asked for."""
+    """None for a task that was never created, which shows when its id is read."""
     try:
         return bytes(ref.binary())
     except ClusterConnectionError:
@@ -199,19 +199,19 @@ def _binary(ref: Any) -> bytes | None:
 
 
 def own_connection(worker: internals.Worker) -> ClientConnection:
-    """Of a worker that the user's own `ray.init("ray://...")` made."""
+    """Of a worker that the user's own `ray.init("ray://...")` created."""
     address = internals.address(worker)
     connection = ClientConnection(f"ray://{address}", address)
     ClusterWorker.adopt(worker, connection)
     connection.attach(worker)
     with contextlib.suppress(Exception):
-        # Lost already: then nothing can be mistaken for its refs.
+        # Already lost: then nothing can be mistaken for its refs.
         connection.job_id, connection.session = internals.session(worker, LOOK_TIMEOUT)
     return connection
 
 
 def check_kind(is_actor: bool, body: Any) -> None:
-    """Ray would say so later, and less clearly."""
+    """Ray would report this later, and less clearly."""
     is_function = inspect.isfunction(body) or "cython" in type(body).__name__
     if not (isinstance(body, type) if is_actor else is_function):
         wanted = "submit_actor takes a class" if is_actor else "submit_task takes a function"

@@ -14,13 +14,13 @@ from ..errors import ClusterConnectionError
 
 @dataclass(frozen=True)
 class ClusterAddress:
-    """What there is to know about a cluster before connecting to it."""
+    """What must be known about a cluster before connecting to it."""
 
     name: str
     #: Of Ray Client: `host:port`, with or without `ray://`.
     head_address: str
     token: str | None = field(default=None, repr=False)
-    #: The cluster's own; what runs there runs in it.
+    #: The cluster's own; its tasks and actors run in it.
     runtime_env: dict[str, Any] = field(default_factory=dict, repr=False)
     ray_version: str | None = None
     python_version: str | None = None
@@ -31,9 +31,9 @@ class ClusterAddress:
 class Connection(ABC):
     """One cluster, over Ray Client or as a driver of it."""
 
-    #: The cluster's.
+    #: The name of the cluster.
     name: str
-    #: By this program, and not lost.
+    #: Closed by this program, not lost.
     is_closed = False
 
     @abstractmethod
@@ -50,27 +50,27 @@ class Connection(ABC):
     def submit_actor(
         self, actor_class: Any, args: tuple, kwargs: dict[str, Any], options: dict[str, Any]
     ) -> Any:
-        """The actor's handle, once Ray has taken it: ActorNameTakenError comes from here."""
+        """The actor's handle, once Ray has accepted it: ActorNameTakenError comes from here."""
 
     @abstractmethod
     def ready(self, refs: list[Any]) -> list[bool]:
-        """Which of them are there, at once and without fetching them."""
+        """Which of them are ready, at once and without fetching them."""
 
     @abstractmethod
     def alive(self) -> bool:
-        """Whether it can be used; once lost or closed, it stays so."""
+        """Whether it can be used; once lost or closed, it never can."""
 
     @abstractmethod
     def close(self) -> None:
-        """Ends it, and what was made by it. In bounded time, whatever the cluster does."""
+        """Closes it, with its refs and handles. In bounded time, whatever the cluster does."""
 
 
 class Connections:
     """Opened on first use, reused, opened again after a loss. Safe to use from any thread.
 
-    `describe` is asked for a cluster's address whenever a connection is opened. A call to a
-    cluster that does not answer fails within `call_timeout` seconds; one that takes its time
-    does not. `namespace` is Ray's, for named actors.
+    `describe` returns a cluster's address whenever a connection is opened. A call to a cluster that
+    does not answer fails within `call_timeout` seconds; a slow one does not. `namespace` is Ray's,
+    for named actors.
     """
 
     def __init__(
@@ -87,11 +87,11 @@ class Connections:
         self._open: dict[str, Connection] = {}
         self._opening: dict[str, Future[Connection]] = {}
         self._native: Connection | None = None
-        # Counts the calls of close(): what was being opened before must not outlive it.
+        # Counts the calls of close(): a connection being opened must not outlive it.
         self._closings = 0
 
     def get(self, name: str) -> Connection:
-        """The connection to a cluster; a dead cluster holds up only those who ask for it."""
+        """The connection to a cluster; a dead cluster delays only callers that ask for it."""
         from .opening import open_connection
 
         def opened() -> Connection:
@@ -105,7 +105,7 @@ class Connections:
         return self._once(name, opened)
 
     def native(self, name: str) -> Connection:
-        """The cluster that this process runs on, as a driver or worker of it: `name` is its."""
+        """The cluster `name`, on which this process runs as a driver or worker."""
         with self._lock:
             if self._native is None or not self._native.alive():
                 from .native import NativeConnection
@@ -114,7 +114,7 @@ class Connections:
             return self._native
 
     def close(self) -> None:
-        """Ends all of them. Refs and handles they made say so from now on."""
+        """Closes all of them. Their refs and handles report that from now on."""
         with self._lock:
             self._closings += 1
             ending = list(self._open.values())
@@ -122,13 +122,13 @@ class Connections:
             if self._native is not None:
                 ending.append(self._native)
                 self._native = None
-        # Side by side: one that does not answer takes its time to give up.
+        # In parallel: a connection that does not answer takes time to give up.
         threads = [threading.Thread(target=one.close, daemon=True) for one in ending]
         try:
             for thread in threads:
                 thread.start()
         except RuntimeError:
-            # The interpreter is ending and starts no more of them.
+            # The interpreter is exiting and starts no more threads.
             for one in ending:
                 one.close()
         for thread in threads:
@@ -136,7 +136,7 @@ class Connections:
                 thread.join()
 
     def _once(self, name: str, opened: Callable[[], Connection]) -> Connection:
-        """Many may ask at once: one opens, all have what came of it."""
+        """Of many concurrent callers, one opens the connection and all get the result."""
         with self._lock:
             connection = self._open.get(name)
             if connection is not None and connection.alive():

@@ -1,4 +1,4 @@
-"""Who wants to know that a result was fetched, or an actor killed, by this program."""
+"""Notifications that a result was fetched, or an actor killed, by this program."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ _MARK = "_multicluster_done"
 
 
 def when_done(thing: Any, tell: Callable[[BaseException | None], None]) -> None:
-    """Told once, with what fetching it raised. For refs and handles of Ray Client."""
+    """Calls `tell` once, with the error of the fetch. For refs and handles of Ray Client."""
     thing.__dict__[_MARK] = tell
 
 
 def done(things: list[Any], error: BaseException | None = None) -> None:
-    """This program has what it wanted of these."""
+    """This program has fetched or killed these."""
     for thing in things:
         tell = thing.__dict__.pop(_MARK, None)
         if tell is not None:

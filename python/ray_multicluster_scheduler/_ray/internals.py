@@ -1,8 +1,8 @@
-"""Ray's private names, all of them, and what each is used for.
+"""All of Ray's private names that this package uses, and what for.
 
-Ray has no public way to use several clusters from one program, so this package leans on Ray
-Client's insides. Whatever it uses of them is listed here, is looked up here when Ray is first
-needed, and is reached through here: with a Ray that lacks one, the error says which.
+Ray has no public way to use several clusters from one program, so this package uses internals of
+Ray Client. All of them are listed here, are looked up here when Ray is first needed, and are
+reached through this module: if a Ray version lacks one, the error names it.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _FORKS = "GRPC_ENABLE_FORK_SUPPORT"
 
 
 def _without_fork_handlers() -> None:
-    """Loads gRPC without its handlers for forks, unless the user has a say or has loaded it.
+    """Loads gRPC without its fork handlers, unless the user configured or loaded gRPC already.
 
-    They skip themselves while a stream is open, as ours always are, and print a line each time
-    the program forks. A child uses none of its parent's connections anyway.
+    The handlers skip themselves while a stream is open, as ours always are, and print a line each
+    time the program forks. A child uses none of its parent's connections anyway.
     """
     if _FORKS in os.environ:
         return
     os.environ[_FORKS] = "0"
     try:
-        # Read once, here; what this program starts has its own say.
+        # Read once, here; child processes decide for themselves.
         importlib.import_module("grpc")
     finally:
         del os.environ[_FORKS]
@@ -43,7 +43,7 @@ except ImportError as missing:
         hint="pip install 'ray_multicluster_scheduler[ray]'; jobs need no Ray on this side",
     ) from missing
 
-#: The version of Ray that the tests are run with. Others pass if they have all the names below.
+#: The Ray version that the tests run with. Others work if they have all the names below.
 TESTED = "2.60"
 
 #: Module, name in it, what for.
@@ -196,7 +196,7 @@ DEFAULT_CONTEXT = _client._default_context
 
 
 def check_worker(worker: Worker) -> None:
-    """The same for what a worker has only once it is connected."""
+    """The same for attributes that a worker has only once it is connected."""
     missing = [f"Worker.{name}" for name in WORKER if not hasattr(worker, name)]
     missing += [f"DataClient.{name}" for name in DATA_CLIENT if not hasattr(data(worker), name)]
     if missing:
@@ -216,7 +216,7 @@ def data(worker: Worker) -> DataClient:
 
 
 def set_grace(worker: Worker, seconds: int) -> None:
-    """How long to try again when the connection breaks, on both sides; before `_server_init`."""
+    """How long to retry when the connection breaks, on both sides; before `_server_init`."""
     worker._reconnect_grace_period = seconds
 
 
@@ -236,7 +236,7 @@ def session(worker: Worker, timeout: float) -> tuple[str, str | None]:
 
 
 def abort(worker: Worker) -> None:
-    """Gives a connection up at once: what waits on it gets an error."""
+    """Drops a connection at once: pending calls get an error."""
     worker._in_shutdown = True
     worker.closed = True
     channel = worker.channel
@@ -259,7 +259,7 @@ def owner(thing: Any) -> Worker | None:
 
 
 def actor_id(handle: ClientActorHandle) -> bytes:
-    """Waits until Ray has taken or refused the actor."""
+    """Waits until Ray has accepted or refused the actor."""
     return handle.actor_ref.id
 
 
@@ -278,9 +278,9 @@ def upload(stub: ClientRemoteFunc | ClientActorClass) -> None:
 
 
 def unwrap(thing: Any) -> tuple[Any, Any, dict[str, Any]]:
-    """Function or class, its `@ray.remote` object if it has one, and those of `.options()`."""
+    """Function or class, its `@ray.remote` object if it has one, and its `.options()`."""
     options: dict[str, Any] = {}
-    # `.options()` gives an object of a local class, which has them in its closure.
+    # `.options()` returns an object of a local class, which has them in its closure.
     remote = getattr(type(thing), "remote", None)
     if type(thing).__name__ in {"FuncWrapper", "ActorOptionWrapper"} and remote is not None:
         free = dict(zip(remote.__code__.co_freevars, remote.__closure__ or ()))
@@ -297,7 +297,7 @@ def unwrap(thing: Any) -> tuple[Any, Any, dict[str, Any]]:
 def call_natively(
     decorated: Any, args: tuple, kwargs: dict[str, Any], options: dict[str, Any]
 ) -> Any:
-    """`decorated.options(**options).remote(...)`, and with what that does not take."""
+    """`decorated.options(**options).remote(...)`, also with options that this does not accept."""
     with disable_client_hook():
         return decorated._remote(
             args=args, kwargs=kwargs, **{**default_options(decorated), **options}
@@ -305,7 +305,7 @@ def call_natively(
 
 
 def change_native_arguments(change: Callable[[Any], Any]) -> None:
-    """Of every method call on a native handle, from now on: these do not come by the hook."""
+    """For every later method call on a native handle: these do not pass through the hook."""
     call = ActorHandle._actor_method_call
 
     @functools.wraps(call)
@@ -319,15 +319,15 @@ def change_native_arguments(change: Callable[[Any], Any]) -> None:
     ActorHandle._actor_method_call = changed
 
 
-#: What Ray tells a job's driver, and nothing else, about its job: JSON.
+#: What Ray tells only a job's driver about its job: JSON.
 JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 
-#: How Ray names the actor that runs a job's driver and holds what that reserves.
+#: Ray's name for the actor that runs a job's driver and holds its reservation.
 SUPERVISOR = "_ray_internal_job_actor_"
 
 
 def free_by_node() -> dict[str, dict[str, float]]:
-    """Of the native driver's cluster, by node id."""
+    """Free resources of the native driver's cluster, by node id."""
     return _state.available_resources_per_node()
 
 
@@ -335,18 +335,18 @@ def has_place(handle: ActorHandle) -> bool:
     """Has Ray given this native actor a process, whether or not it is ready?"""
     with disable_client_hook():
         known = _state.actors(handle._actor_id.hex())
-    # The address names a node from the start; only with a process there is one to speak to.
+    # The address names a node from the start; only a running process has a port.
     is_new = known.get("State") in (None, "DEPENDENCIES_UNREADY", "PENDING_CREATION")
     return bool(known.get("Pid")) or not is_new
 
 
 def default_options(decorated: Any) -> dict[str, Any]:
-    """What stands in `@ray.remote(...)`."""
+    """The options of `@ray.remote(...)`."""
     return dict(decorated._default_options)
 
 
 def ping(handle: Any) -> Any:
-    """A ref that is there once the actor runs: Ray gives every actor this method."""
+    """A ref that is ready once the actor runs: Ray gives every actor this method."""
     if isinstance(handle, ClientActorHandle):
         return ClientRemoteMethod(handle, "__ray_ready__", 1, inspect.Signature()).remote()
     return handle.__ray_ready__.remote()

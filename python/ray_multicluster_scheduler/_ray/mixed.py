@@ -17,13 +17,13 @@ from .done import done
 from .router import ROUTER
 from .threads import start
 
-#: One round trip of a wait, at most: a server thread is blocked for as long.
+#: The longest round trip of a wait: it blocks a server thread for as long.
 ROUND = 2.0
 
-#: The same when clusters have to be asked in turn, since none knows the others' refs.
+#: The same when clusters are asked in turn, because none knows the others' refs.
 SHORT_ROUND = 0.1
 
-#: A cluster's own answer that time is up is better than ours, so it gets this much longer.
+#: A cluster's own timeout error is better than ours, so it gets this much longer.
 SLACK = 0.5
 
 Groups = dict[Any, list[int]]
@@ -32,7 +32,7 @@ Groups = dict[Any, list[int]]
 def get(refs: list[Any], timeout: float | None) -> list[Any]:
     """The values, in order; the first error that shows up is raised.
 
-    A task that was lost with its cluster and may run again is waited for where it does.
+    A task that was lost with its cluster and may run again is awaited on its new cluster.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:
@@ -46,7 +46,7 @@ def get(refs: list[Any], timeout: float | None) -> list[Any]:
 def _get(refs: list[Any], timeout: float | None) -> list[Any]:
     groups = grouped(refs)
     if len(groups) == 1 and timeout is None:
-        # In this thread: as quick as Ray itself.
+        # In this thread: as fast as Ray itself.
         (worker,) = groups
         return _get_of(worker, refs, None)
     running = {
@@ -67,10 +67,10 @@ def _get(refs: list[Any], timeout: float | None) -> list[Any]:
 def wait_for(
     refs: list[Any], num_returns: int, timeout: float | None, fetch_local: bool
 ) -> tuple[list[Any], list[Any]]:
-    """Those that are ready and the others, both in order; at most `num_returns` ready ones.
+    """The ready ones and the others, both in order; at most `num_returns` ready ones.
 
-    Refs of a cluster that was lost count as ready, as those of failed tasks do: to get them
-    raises the error at once, and a loop over `ray.wait` goes on with the others.
+    Refs of a lost cluster count as ready, as those of failed tasks do: getting them raises the
+    error at once, and a loop over `ray.wait` goes on with the others.
     """
     if not isinstance(refs, list):
         raise TypeError(f"wait() expected a list of ray.ObjectRef, got {type(refs)}")
@@ -95,7 +95,7 @@ def wait_for(
     while left and len(ready) < num_returns:
         remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
         need = num_returns - len(ready)
-        # One cluster alone decides it, or everything is needed: each can be left to block.
+        # One cluster alone decides, or all refs are needed: each cluster may block.
         blocks = len(left) == 1 or need == 1 or need == sum(map(len, left.values()))
         round_ = ROUND if blocks else SHORT_ROUND
         if remaining is not None:
@@ -107,7 +107,7 @@ def wait_for(
         limit = None if remaining is None else remaining + SLACK
         collect(wait(running, timeout=limit, return_when=FIRST_COMPLETED).done)
         if deadline is not None and time.monotonic() >= deadline:
-            # Time is up, but answers may be on their way.
+            # The timeout has passed, but answers may be about to arrive.
             collect(wait(running, timeout=SLACK).done)
             break
     chosen = sorted(ready)[:num_returns]
@@ -116,7 +116,7 @@ def wait_for(
 
 
 def grouped(refs: list[Any]) -> Groups:
-    """Places in the list by the worker they belong to; None is the native driver."""
+    """Positions in the list by the worker that they belong to; None is the native driver."""
     groups: Groups = {}
     for place, ref in enumerate(refs):
         groups.setdefault(internals.owner(ref), []).append(place)

@@ -1,4 +1,4 @@
-"""A connection without Ray Client: of a job, task or actor on the cluster it runs on."""
+"""A connection without Ray Client: for a job, task or actor on the cluster it runs on."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from .unplaced import Watch
 
 
 class NativeConnection(Connection):
-    """Nothing is started on the cluster for it."""
+    """It starts nothing on the cluster."""
 
     is_native = True
 
     def __init__(self, name: str) -> None:
         self.name = name
-        # Work of a worker's is its driver's, which looks for all of it.
+        # Work of a worker belongs to its driver, which watches all of it.
         self._watch = Watch(name) if internals.JOB_CONFIG in os.environ else None
         self._notice_foreign_values()
 
@@ -42,7 +42,7 @@ class NativeConnection(Connection):
             # No runtime_env: the job has one, and Ray refuses to merge another into it.
             ray.init(address="auto")
             if before is not None and before is not signal.SIG_DFL:
-                # Ray puts its own in place of one that the program has set.
+                # Ray replaces the handler that the program has set.
                 signal.signal(signal.SIGTERM, before)
         return cls(name)
 
@@ -94,21 +94,23 @@ class NativeConnection(Connection):
             return ray.is_initialized()
 
     def close(self) -> None:
-        """The driver stays one until it exits: it goes on with `ray.get` and its actors."""
+        """The driver stays one until it exits: `ray.get` and its actors keep working."""
         if self._watch is not None:
             self._watch.close()
 
     def own(self, value: Any) -> Any:
-        """A ref of another cluster as one of this: by value, once there is one."""
+        """A ref of another cluster as one of this cluster: by value, once there is one."""
         worker = internals.owner(value)
         if worker is None:
             return value
         if isinstance(value, internals.ClientActorHandle):
             raise foreign(name_of(worker), self.name)
-        # Kept by the ref: passed to a thousand tasks it moves once, and goes when it goes.
+        # Stored on the ref: passed to a thousand tasks, the value moves once, and is freed with the
+        # ref.
         moved = value.__dict__.setdefault("_moved", {})
         if None not in moved:
-            # By its worker: Ray may be in the midst of a native call, and look for it natively.
+            # Through its worker: Ray may be in the middle of a native call, and would resolve it
+            # natively.
             fetched = ROUTER.adopt(worker).worker.get(value)
             with internals.disable_client_hook():
                 moved[None] = ray.put(fetched)
@@ -116,7 +118,7 @@ class NativeConnection(Connection):
 
     def _notice_foreign_values(self) -> None:
         """The same for refs and handles inside of values."""
-        # Of the standard library: workers that read such a value need not have this package.
+        # From the standard library: workers that read such a value may not have this package.
         first = operator.itemgetter(0)
         for kind in (internals.ClientObjectRef, internals.ClientActorHandle):
             ray.util.register_serializer(
@@ -135,7 +137,7 @@ class NativeConnection(Connection):
         check_kind(is_actor, body)
         if decorated is None:
             decorated = _decorated(body)
-        # Ray takes a ref that is an argument itself for one of its own, by its id.
+        # Ray treats a ref that is an argument itself as one of its own, by its id.
         args = tuple(map(self.own, args))
         kwargs = {key: self.own(value) for key, value in kwargs.items()}
         started = internals.call_natively(decorated, args, kwargs, {**given, **options})
@@ -146,5 +148,5 @@ class NativeConnection(Connection):
 
 @functools.lru_cache(maxsize=512)
 def _decorated(body: Any) -> Any:
-    """One for all calls, so that Ray sends the function out once."""
+    """One object for all calls, so that Ray exports the function once."""
     return ray.remote(body)

@@ -1,4 +1,4 @@
-"""Opening a connection: the right versions, the right cluster, ids of its own, in bounded time."""
+"""Opening a connection: right versions, right cluster, unique ids, in bounded time."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from .worker import ClusterWorker
 if TYPE_CHECKING:
     from .connections import Connections
 
-#: Connections made for one that can be used: starts fail, ids collide.
+#: How many connections are tried for a usable one: starts fail, ids collide.
 ATTEMPTS = 8
 
-#: The same session so often is no accident: the cluster was restarted, and we know it late.
+#: The same session this many times is no accident: the cluster restarted, and we know it late.
 SAME_SESSION = 3
 
-#: What a head says when it failed to start our server process; the next try mostly succeeds.
+#: Errors of a head that failed to start our server process; the next try mostly succeeds.
 FLAKY = (
     "Starting Ray client server failed",
     "ZombieProcess",
@@ -42,11 +42,11 @@ FLAKY = (
     "the stream ended",
 )
 
-#: What Ray Client says of a head that took the connection but did not answer within 5 s.
+#: Ray Client's error for a head that accepted the connection but did not answer within 5 s.
 SLOW = "ray client connection timeout"
 
-#: Heads on one host choose ports from the same range for our server processes, and may choose
-#: the same. So one at a time there, but none waits for another longer than this.
+#: Heads on one host choose ports from the same range for our server processes, and may choose the
+#: same one. So only one opens at a time there, but none waits for another longer than this.
 HOST_PATIENCE = 10.0
 
 _hosts: dict[str, threading.Lock] = {}
@@ -59,7 +59,7 @@ def open_connection(
     call_timeout: float,
     namespace: str | None,
 ) -> ClientConnection:
-    """A connection that nothing else in this program can be mistaken for."""
+    """A connection whose ids differ from those of all others in this program."""
     address = describe()
     check_versions(address.name, address.ray_version, address.python_version)
     install(owner)
@@ -97,7 +97,7 @@ def open_connection(
 
 
 def check_versions(cluster: str, ray_version: str | None, python_version: str | None) -> None:
-    """Ray Client works between equals only."""
+    """Ray Client works between equal versions only."""
     here = f"{sys.version_info[0]}.{sys.version_info[1]}"
     there = ".".join(python_version.split(".")[:2]) if python_version else here
     if "RAY_IGNORE_VERSION_MISMATCH" in os.environ or (
@@ -116,7 +116,7 @@ def check_versions(cluster: str, ray_version: str | None, python_version: str | 
 
 
 def _reach(address: ClusterAddress, call_timeout: float) -> None:
-    """A closed port fails at once, unlike Ray Client."""
+    """A closed port fails at once, unlike with Ray Client."""
     host, port = _host_and_port(address)
     try:
         socket.create_connection((host, port), timeout=call_timeout / 3).close()
@@ -130,12 +130,12 @@ def _connect(
     host, port = _host_and_port(address)
     bracketed = f"[{host}]" if ":" in host else host
     connection = ClientConnection(address.name, f"{bracketed}:{port}")
-    # The head chooses the port of our server process before it starts it.
+    # The head chooses the port of our server process before starting it.
     turn = _hosts.setdefault(host, threading.Lock())
     alone = turn.acquire(timeout=HOST_PATIENCE)
     try:
         _attach(connection, address)
-        # Setting up the cluster's runtime_env may take minutes: what bounds it is the watch.
+        # Setting up the cluster's runtime_env may take minutes: the watch limits it.
         watch(connection, call_timeout)
         try:
             _start(connection, address, call_timeout, namespace)
@@ -169,7 +169,7 @@ def _start(
     internals.set_grace(worker, max(1, int(call_timeout * 2 / 3)))
     config = internals.JobConfig()
     if address.runtime_env:
-        # Ray changes it; it is this cluster's own and is used again.
+        # Ray changes the object, which belongs to this cluster and is used again.
         config.set_runtime_env(copy.deepcopy(address.runtime_env))
     if namespace:
         config.set_ray_namespace(namespace)
@@ -191,7 +191,7 @@ def _start(
 
 
 def _is_elsewhere(connection: ClientConnection, address: ClusterAddress) -> bool:
-    """Heads on one host can hand out each other's server processes."""
+    """Heads on one host can return each other's server processes."""
     if connection.session is None:
         return False
     if address.incarnation is not None and connection.session != address.incarnation:

@@ -1,7 +1,7 @@
-"""Values on their way to a cluster: what belongs to another cluster is noticed at any depth.
+"""Pickling values for a cluster: refs and handles of other clusters are found at any depth.
 
-Ids of two clusters can be the same, so a ref that got through unnoticed could stand for another
-object there. Refs are therefore moved, by value; handles cannot be, and are refused.
+Ids of two clusters can be the same, so an undetected ref could stand for another object there. Refs
+are therefore moved, by value; handles cannot be, and are refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NATIVE = "this program's own Ray"
 
 
 def dumps(value: Any, worker: ClusterWorker) -> tuple[bytes, list]:
-    """For a cluster; and the refs that were moved there for it, to be kept until it is sent."""
+    """The value for a cluster, and the refs moved there for it, to be kept until it is sent."""
     with io.BytesIO() as file:
         pickler = ClusterPickler(worker, file)
         pickler.dump(value)
@@ -36,7 +36,7 @@ class ClusterPickler(internals.ClientPickler):
         self.moved: list[internals.ClientObjectRef] = []
 
     def persistent_id(self, obj: Any) -> Any:
-        # Called for every object there is, hence by type alone: Ray asks ten times here.
+        # Called for every object, so it goes by type alone: Ray's own check asks ten times here.
         own = OWN.get(type(obj))
         if own is None:
             return None
@@ -73,7 +73,7 @@ class ClusterPickler(internals.ClientPickler):
         return ref
 
 
-#: What is not pickled by value, by type.
+#: Types that are not pickled by value.
 OWN: dict[type, Callable[[ClusterPickler, Any], Any]] = {
     internals.ClientObjectRef: ClusterPickler._ref,
     internals.ClientActorHandle: ClusterPickler._handle,
@@ -88,8 +88,9 @@ OWN: dict[type, Callable[[ClusterPickler, Any], Any]] = {
 
 
 def move(ref: internals.ClientObjectRef, to: ClusterWorker) -> internals.ClientObjectRef:
-    """The same value on another cluster, once for each; waits until there is a value."""
-    # Kept by the ref itself: passed to a thousand tasks it moves once, and goes when it goes.
+    """The same value on another cluster, moved once for each; waits until there is a value."""
+    # Stored on the ref: passed to a thousand tasks, the value moves once, and is freed with the
+    # ref.
     moved = ref.__dict__.setdefault("_moved", {})
     if to not in moved:
         moved[to] = to.put(ROUTER.adopt(internals.owner(ref)).worker.get(ref))

@@ -1,4 +1,4 @@
-"""Which cluster a call on `ray` is for, if several are connected."""
+"""The cluster that a call on `ray` goes to, if several are connected."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Router:
     """One per process, since there is one `ray`."""
 
     def __init__(self) -> None:
-        #: `worker`: of this thread's last call. `connecting`: the user's own ray.init() runs.
+        #: `worker`: of this thread's last call. `connecting`: the user's own ray.init() is running.
         self.thread = threading.local()
-        #: Functions and classes that Ray has asked about; they go with the last reference to them.
+        #: Functions and classes that Ray has asked about; freed with the last reference to them.
         self.converted: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
         self._lock = threading.RLock()
         self._connections: list[ClientConnection] = []
@@ -38,7 +38,7 @@ class Router:
         self._own: dict[internals.Worker, ClientConnection] = {}
 
     def own(self, owner: Connections) -> None:
-        """Opens a cluster that a thread has chosen and that is not connected."""
+        """Sets who opens a cluster that a thread has chosen and that is not connected."""
         with self._lock:
             self._owners.add(owner)
 
@@ -47,7 +47,7 @@ class Router:
             return list(self._owners)
 
     def add(self, connection: ClientConnection) -> bool:
-        """False if its ids could be those of another: Ray derives them from the job id."""
+        """False if its ids could collide with another's: Ray derives them from the job id."""
         with self._lock:
             used = {other.job_id for other in self.connected()}
             with internals.disable_client_hook():
@@ -59,14 +59,14 @@ class Router:
             return True
 
     def connected(self) -> list[ClientConnection]:
-        """Ours, the oldest first; and before them the user's own."""
+        """Ours, the oldest first; before them the user's own."""
         with self._lock:
             self._connections = [one for one in self._connections if one.alive()]
             self._own = {worker: one for worker, one in self._own.items() if one.alive()}
             return [*self._own.values(), *self._connections]
 
     def adopt(self, worker: internals.Worker) -> ClientConnection:
-        """The connection of any worker; the user's own become known here."""
+        """The connection of any worker; registers the user's own connections."""
         connection = getattr(worker, "connection", None)
         if connection is None:
             from .client import own_connection
@@ -78,8 +78,8 @@ class Router:
     def target(self, args: tuple, kwargs: dict[str, Any]) -> Target:
         """For a function or class with these arguments.
 
-        A cluster that was asked for, or else that of a handle (which works nowhere else), or
-        this program's own Ray, or that of a ref, which saves moving it.
+        The chosen cluster, or else that of a handle (which works nowhere else), or this program's
+        own Ray, or that of a ref, which saves moving it.
         """
         given = [*args, *kwargs.values()]
         chosen = self._chosen()
@@ -97,7 +97,7 @@ class Router:
         return self.default("`.remote()`")
 
     def default(self, what: str) -> Target:
-        """For a call that names no ref or handle.
+        """For a call without a ref or handle.
 
         The cluster of `with cluster_context(...)`, or this program's own Ray (a job's, or that
         of the user's `ray.init()`), or the first that was connected.
@@ -118,12 +118,12 @@ class Router:
         )
 
     def is_native(self) -> bool:
-        """Whether the default is this program's own Ray; also if there is nothing else."""
+        """Whether the default is this program's own Ray; also if there is no other."""
         target = self._chosen() or self._users_own()
         return not self.connected() if target is None else target.is_native
 
     def find_actor(self, name: str, namespace: str | None) -> Any:
-        """By name, on all clusters; the one of this thread or program first."""
+        """By name, on all clusters; the cluster of this thread or program first."""
         first = self._chosen() or self._users_own()
         if first is not None:
             with contextlib.suppress(ValueError):
@@ -138,7 +138,7 @@ class Router:
             except ClusterConnectionError as error:
                 lost.append(error)
             except ValueError:
-                # Not there.
+                # Not on this cluster.
                 continue
         if len(found) > 1:
             raise ValueError(

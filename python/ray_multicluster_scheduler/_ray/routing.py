@@ -1,9 +1,8 @@
-"""Plain `ray` functions over several clusters: which one is a call for?
+"""Plain `ray` functions over several clusters: routing each call to its cluster.
 
-Ray asks a context for everything while it is in client mode, and every thread starts with the
-same one. Once this package connects, that one becomes a :class:`RoutingContext`, for the life
-of the process. Calls go where their refs and handles belong; those that name none go to
-`Router.default`.
+In client mode, Ray asks a context for everything, and every thread starts with the same one. Once
+this package connects, that context becomes a :class:`RoutingContext`, for the life of the process.
+Calls go to the cluster of their refs and handles; calls without any go to `Router.default`.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _installing = threading.Lock()
 
 
 def install(owner: Connections) -> None:
-    """Takes the default context over, once; the user's own connection, if any, stays in it."""
+    """Takes over the default context, once; the user's own connection, if any, stays in it."""
     with _installing:
         ROUTER.own(owner)
         context, stub = internals.DEFAULT_CONTEXT, internals.STUB
@@ -45,7 +44,7 @@ def install(owner: Connections) -> None:
 
 
 class ClusterContext(internals.ClientContext):
-    """Of one cluster: what a thread makes while this is its context belongs there."""
+    """Of one cluster: refs and handles that a thread creates in this context belong there."""
 
     def __init__(self, worker: internals.Worker) -> None:
         super().__init__()
@@ -53,18 +52,18 @@ class ClusterContext(internals.ClientContext):
         self.api = RoutingAPI(worker)
 
     def is_connected(self) -> bool:
-        # Nothing goes round the API, which knows better than Ray what to say of a lost cluster.
+        # Every call goes through the API, which has better errors for a lost cluster than Ray.
         return True
 
 
 class RoutingContext(internals.ClientContext):
-    """What the default context becomes. The user's own `ray.init("ray://...")` stays in it."""
+    """Replaces the default context. The user's own `ray.init("ray://...")` stays in it."""
 
     _own: internals.Worker | None
 
     @property
     def client_worker(self) -> internals.Worker | None:
-        """Whose the ref or handle is that this thread is about to make."""
+        """The worker of the ref or handle that this thread is about to create."""
         if getattr(ROUTER.thread, "connecting", False):
             return self._own
         return getattr(ROUTER.thread, "worker", None) or self._own
@@ -74,7 +73,7 @@ class RoutingContext(internals.ClientContext):
         self._own = worker
 
     def connect(self, *args: Any, **kwargs: Any) -> Any:
-        """The user's own, after ours: theirs is the default from now on."""
+        """The user's own connection, after ours: theirs is the default from now on."""
         ROUTER.thread.connecting = True
         try:
             info = super().connect(*args, **kwargs)
@@ -89,7 +88,7 @@ class RoutingContext(internals.ClientContext):
             own.close()
 
     def is_connected(self) -> bool:
-        """Of the user's own alone: with ours, they may still call ray.init()."""
+        """For the user's own connection alone: with ours, they may still call ray.init()."""
         return self._own is not None and self._own.is_connected()
 
     def __getattr__(self, key: str) -> Any:
@@ -99,14 +98,14 @@ class RoutingContext(internals.ClientContext):
 
 
 class RoutingAPI(internals.ClientAPI):
-    """`ray.get` and all the others. `worker` is the cluster's of a context that has one."""
+    """`ray.get` and all the others. `worker` is the cluster of a context that has one."""
 
     def __init__(self, worker: internals.Worker | None = None) -> None:
         self._worker = worker
 
     @property
     def worker(self) -> Any:
-        """For what Ray asks of the worker itself."""
+        """For Ray's own calls on the worker itself."""
         return self._worker or ROUTER.default_client("this call").worker
 
     @worker.setter
@@ -139,7 +138,7 @@ class RoutingAPI(internals.ClientAPI):
         worker = internals.callee(instance)
         worker = self.worker if worker is None else ROUTER.adopt(worker).worker
         futures = worker.call_remote(instance, *args, **kwargs)
-        # Ray makes the refs of them next, in this thread.
+        # Ray creates their refs next, in this thread.
         ROUTER.thread.worker = worker
         return futures
 
@@ -166,7 +165,7 @@ class RoutingAPI(internals.ClientAPI):
         return native_is_up() or bool(ROUTER.connected())
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
-        # Decided at the call: what it is given may belong somewhere.
+        # Decided at the call: its arguments may belong to a cluster.
         with internals.disable_client_hook():
             return ray.remote(*args, **kwargs)
 
@@ -187,14 +186,14 @@ class RoutingAPI(internals.ClientAPI):
         return Routed(ROUTER.converted[key], self._worker)
 
     def __getattribute__(self, key: str) -> Any:
-        """What is not routed above is asked of the default: natively, if it is the driver."""
+        """Calls not routed above go to the default: natively, if that is the driver."""
         if key in NATIVELY and self._worker is None and ROUTER.is_native():
             return _without_hook(NATIVELY[key])
         return super().__getattribute__(key)
 
 
 class Routed:
-    """A `@ray.remote` function or class on its way to whichever cluster it is called for."""
+    """A `@ray.remote` function or class whose cluster is chosen at the call."""
 
     def __init__(self, decorated: Any, worker: internals.Worker | None) -> None:
         self._decorated = decorated
@@ -202,7 +201,7 @@ class Routed:
 
     def _remote(self, args: Any, kwargs: Any, **options: Any) -> Any:
         args, kwargs = tuple(args or ()), dict(kwargs or {})
-        # Ray adds those of the decorator, some of which it does not take for a single call.
+        # Ray adds the options of the decorator, some of which it does not accept for a single call.
         usual = internals.default_options(self._decorated)
         options = {k: v for k, v in options.items() if k not in usual or usual[k] is not v}
         target = ROUTER.target(args, kwargs) if self._worker is None else self._worker.connection
@@ -211,7 +210,7 @@ class Routed:
         return target.submit_task(self._decorated, args, kwargs, options)
 
 
-#: What is not about a ref or handle, by the name that Ray asks for it.
+#: Calls that are not about a ref or handle, by the name that Ray uses.
 NATIVELY: dict[str, Callable[..., Any]] = {
     **{
         name: getattr(ray, name)
@@ -235,13 +234,13 @@ NATIVELY: dict[str, Callable[..., Any]] = {
 def _natively(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     with internals.disable_client_hook():
         if not ray.is_initialized() and not ROUTER.connected():
-            # Ray would say to call ray.init(), which is seldom what is wanted.
+            # Ray would suggest ray.init(), which is seldom right here.
             ROUTER.default_client(f"ray.{function.__name__}")
         return function(*args, **kwargs)
 
 
 def _shutdown(_exiting_interpreter: bool = False, **_others: Any) -> None:
-    """`ray.shutdown()`: ours, the user's own, and the native driver's."""
+    """`ray.shutdown()`: of ours, the user's own, and the native driver."""
     for owner in ROUTER.owners():
         owner.close()
     internals.STUB.disconnect()
@@ -259,7 +258,7 @@ def _without_hook(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _keeping_client_mode(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Ray switches it off with the user's own connection; refs of ours still need it."""
+    """Ray switches client mode off with the user's own connection; our refs still need it."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""Work that may hang, in threads of its own."""
+"""Calls that may hang, in threads of their own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 
 def start(call: Callable[[], Any]) -> Future:
-    """Runs it in a thread of its own, which a cluster that hangs may keep: no pool runs dry."""
+    """Runs it in its own thread, which a hanging cluster may block: no pool runs out."""
     future: Future = Future()
 
     def run() -> None:

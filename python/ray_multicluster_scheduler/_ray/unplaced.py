@@ -1,7 +1,7 @@
-"""Work of this job that Ray cannot place: said in the job's own output, each once.
+"""Work of this job that Ray cannot place: reported in the job's own output, each once.
 
-Ray waits without a word. Its state API says what waits and what that asks for; the nodes say
-what is free; the job's supervisor says what the driver itself holds.
+Ray waits silently. Its state API shows the waiting work and its demand; the nodes show what is
+free; the job's supervisor shows what the driver itself holds.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from . import internals
 
 log = logging.getLogger("ray_multicluster_scheduler")
 
-#: A first look so long after something was started, and at most so long until the next.
+#: The first look comes this long after a start, and the pause between looks is at most this long.
 FIRST, LONGEST = 5.0, 60.0
 
-#: What has waited for less may be on its way: Ray tells its tasks' states once a second.
+#: Work that has waited for less may be starting: Ray updates task states once a second.
 YOUNG = 2.0
 
-#: Kinds of work, as Ray calls them, and how many of each are looked at: tasks queue by thousands.
+#: Kinds of work, in Ray's words, and how many of each are examined: tasks queue by the thousand.
 KINDS = (("actor", "ACTOR_CREATION_TASK", 1000), ("task", "NORMAL_TASK", 100))
 
 _RESERVED_BY = {
@@ -45,7 +45,7 @@ Amounts = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Waiting:
-    """A task or an actor without a place."""
+    """A task or an actor that waits for resources."""
 
     id: str
     #: `task` or `actor`.
@@ -56,7 +56,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Room:
-    """What the nodes have, and have free; each a list of one mapping per node."""
+    """Total and free resources of the nodes; each a list of one mapping per node."""
 
     total: list[Amounts]
     free: list[Amounts]
@@ -76,21 +76,21 @@ class Room:
 
 
 class Watch:
-    """Looks some time after something was started, and on while that still waits."""
+    """Looks some time after a start, and continues while that work still waits."""
 
     def __init__(self, cluster: str) -> None:
         self._cluster = cluster
         self._changed = threading.Condition()
         self._due: float | None = None
         self._pause = FIRST
-        # When something was started last: a look sees only what was started well before.
+        # When work was last started: a look only sees work that was started well before.
         self._latest = 0.0
         self._is_running = False
         self._is_over = False
         self._said: set[str] = set()
 
     def note(self) -> None:
-        """Something was started."""
+        """Work was started."""
         with self._changed:
             self._pause = FIRST
             self._latest = time.monotonic()
@@ -118,7 +118,7 @@ class Watch:
             try:
                 is_waiting = self._look()
             except Exception as error:
-                # It is an aid: a dashboard that does not answer must not disturb the job.
+                # This is only an aid: a dashboard that does not answer must not disturb the job.
                 log.debug("what waits on %s is not known: %s", self._cluster, error)
                 is_waiting = True
             with self._changed:
@@ -134,13 +134,13 @@ class Watch:
             self._changed.notify()
 
     def _look(self) -> bool:
-        """Whether something still waits that was not said."""
+        """Whether work still waits that was not reported."""
         waiting = [one for one in pending() if one.id not in self._said]
         if not waiting:
             return False
         room = Room.now()
         stuck = without_place(waiting, room, given_out())
-        # Tasks that queue behind other tasks of the same job are getting on.
+        # Tasks that queue behind other tasks of the same job make progress.
         if any(one.kind == "task" for one in stuck) and _has_running_tasks():
             stuck = [one for one in stuck if one.kind != "task"]
         groups: dict[tuple[str, str], list[Waiting]] = {}
@@ -156,7 +156,7 @@ class Watch:
 
 
 def await_place(handle: Any, name: str, asks: Amounts, cluster: str, timeout: float) -> None:
-    """Returns once Ray has found the actor a place.
+    """Returns once Ray has placed the actor.
 
     Raises:
         PlacementTimeoutError: it has not within `timeout` seconds; the actor is gone.
@@ -185,7 +185,7 @@ def _holds_if_known() -> Amounts:
 
 
 def pending() -> list[Waiting]:
-    """What this job started and has no place for a while."""
+    """Work that this job started and that has waited for resources for a while."""
     now = time.time()
     found = []
     for kind, ray_kind, most in KINDS:
@@ -195,22 +195,22 @@ def pending() -> list[Waiting]:
                 continue
             asks = dict(task.required_resources or {})
             if kind == "actor" and not asks:
-                # One that asks for nothing holds nothing, and needs a CPU to be placed.
+                # An actor without a demand holds nothing, but needs a CPU to be placed.
                 asks = {"CPU": 1.0}
             found.append(Waiting(task.task_id, kind, _name(kind, task.name), asks))
     return found
 
 
 def without_place(waiting: list[Waiting], room: Room, given: Amounts) -> list[Waiting]:
-    """Those that nothing is free for, and nothing set aside.
+    """Work for which no resources are free, and none are set aside.
 
-    Ray sets aside what an actor asks for before its process has started, and still calls it
-    pending. What is taken and nothing that runs holds is for those.
+    Ray sets aside the demand of an actor before its process has started, and still calls it
+    pending. Resources in use that no running work holds belong to such actors.
     """
     starting: dict[str, float] = {}
     for key in {key for node in room.total for key in node}:
         total, free = (sum(node.get(key, 0) for node in nodes) for nodes in (room.total, room.free))
-        # These are sums of floats, and bytes come rounded.
+        # These are sums of floats, and bytes are rounded.
         slack = 64 << 20 if key == "memory" else 1e-3
         starting[key] = total - free - given.get(key, 0) + slack
     stuck = []
@@ -224,7 +224,7 @@ def without_place(waiting: list[Waiting], room: Room, given: Amounts) -> list[Wa
 
 
 def given_out() -> dict[str, float]:
-    """What everything that runs on this cluster holds."""
+    """The resources that all running work on this cluster holds."""
     from ray.util.state import list_actors, list_tasks
 
     more: dict[str, Any] = {
@@ -245,7 +245,7 @@ def given_out() -> dict[str, float]:
 
 
 def driver_holds() -> dict[str, float]:
-    """What Ray has set aside for this job's own driver."""
+    """The resources that Ray has set aside for this job's own driver."""
     job = json.loads(os.environ.get(internals.JOB_CONFIG, "{}"))
     submission = job.get("metadata", {}).get("job_submission_id")
     if not submission:
@@ -261,8 +261,8 @@ def driver_holds() -> dict[str, float]:
 def cannot_start(
     kind: str, names: list[str], asks: Amounts, cluster: str, room: Room, held: Amounts
 ) -> str:
-    """In one line: what it asks for, what is free, and what the job's own driver holds."""
-    # Ray has them in any order.
+    """One line: the demand, what is free, and what the job's own driver holds."""
+    # Ray returns them in any order.
     asks = {key: asks[key] for key in sorted(asks, key=lambda key: (key not in _RESERVED_BY, key))}
     if len(names) == 1:
         said = f"{kind} {names[0]} cannot start: it asks for {_shown(asks)}"

@@ -1,4 +1,4 @@
-"""Notices a cluster that has stopped answering, and ends the waiting for it."""
+"""Detects a cluster that has stopped answering, and ends the waits for it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import grpc
 if TYPE_CHECKING:
     from .client import ClientConnection
 
-#: So many questions in a row stay unanswered before a connection is given up.
+#: How many requests in a row may stay unanswered before a connection is given up.
 MISSES = 3
 
-#: How long a polite end may take before it is cut short.
+#: How long a graceful close may take before it is cut short.
 CLOSE_TIMEOUT = 5.0
 
 
 def watch(connection: ClientConnection, call_timeout: float) -> None:
-    """From now on until the connection ends.
+    """Watches the connection until it ends.
 
-    Ray Client itself waits for minutes when a head hangs or its machine is gone. A head that has
+    Ray Client itself waits for minutes if a head hangs or its machine is gone. A head that has
     answered anything recently is not asked.
     """
     thread = threading.Thread(
@@ -46,12 +46,12 @@ def _watch(connection: ClientConnection, pause: float) -> None:
             worker.ping_server(timeout=pause)
             worker.heard = time.monotonic()
         except (grpc.RpcError, ValueError, ConnectionError):
-            # ValueError: Ray is just replacing the channel, trying to connect again.
+            # ValueError: Ray is just replacing the channel while reconnecting.
             misses += 1
             if misses >= MISSES:
                 connection.lose(f"it did not answer for {time.monotonic() - worker.heard:.0f} s")
-        # One that refuses says so at once; it gets as much time as one that is silent.
+        # A head that refuses answers at once; it gets as much time as a silent one.
         rest = max(0.0, pause - (time.monotonic() - asked))
-    # A polite end waits for the cluster's answer, without a limit.
+    # A graceful close waits for the cluster's answer, without a limit.
     if not connection.over.wait(CLOSE_TIMEOUT):
         connection.abort()

@@ -1,8 +1,8 @@
-"""Ray Client's worker of one cluster, as one of several.
+"""Ray Client's worker for one cluster among several.
 
-What differs from Ray's: refs of other clusters in what is sent are noticed, new refs belong to
-this cluster whatever thread they come up in, errors name the cluster, and losing this
-connection leaves the others alone.
+Differences from Ray's: refs of other clusters in sent values are detected, new refs belong to this
+cluster in whatever thread they are created, errors name the cluster, and the loss of this
+connection does not affect the others.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 #: For the first sign of life of a head; Ray itself waits forever here.
 PING_TIMEOUT = 5.0
 
-#: What a head says of a server process that is gone; Ray notices later, by another way.
+#: A head's error for a server process that is gone; Ray notices later, in another way.
 FORGOTTEN = str(grpc.StatusCode.NOT_FOUND)
 
-#: What Ray's server on the head logs whenever it serves a new client: Ray starts there in a thread.
+#: Logged by Ray's server on the head for each new client: Ray starts there in a thread.
 HARMLESS = "SIGTERM handler is not set because current thread is not the main thread"
 
 REFUSED = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 
 
 class ClusterWorker(internals.Worker):
-    """Knows its connection; `connection` is there before anything else happens."""
+    """Knows its connection; `connection` is set before anything else happens."""
 
     connection: ClientConnection
-    #: When the cluster last answered anything, by the monotonic clock. What is merely sent, as
-    #: calls are, says nothing.
+    #: When the cluster last answered anything, by the monotonic clock. Sending alone, as in calls,
+    #: does not count.
     heard: float
 
     def __init__(self, connection: ClientConnection, **how: Any) -> None:
@@ -60,7 +60,7 @@ class ClusterWorker(internals.Worker):
 
     @classmethod
     def adopt(cls, worker: internals.Worker, connection: ClientConnection) -> None:
-        """Makes a worker that Ray made one of these."""
+        """Turns a worker that Ray created into one of this class."""
         worker.__class__ = cls
         worker.connection = connection
         worker.heard = time.monotonic()
@@ -84,7 +84,7 @@ class ClusterWorker(internals.Worker):
             futures = self._call_schedule_for_task(
                 task, -1 if num_returns == "dynamic" else num_returns
             )
-            # Only now may what was moved for this call be let go: requests stay in order.
+            # Only now may the refs moved for this call be released: requests stay in order.
             del kept
             return futures
 
@@ -135,14 +135,14 @@ class ClusterWorker(internals.Worker):
 
     @contextlib.contextmanager
     def answering(self) -> Iterator[None]:
-        """For the time of one request: new refs are this cluster's, and errors name it."""
+        """During one request: new refs belong to this cluster, and errors name it."""
         if not self.is_connected():
             raise self.connection.gone()
         try:
             with self.connection.current():
                 yield
         except (RayError, SchedulerError):
-            # A task may fail with any error, a ConnectionError of its own included.
+            # A task may fail with any error, including a ConnectionError of its own.
             raise
         except Exception as error:
             broken = isinstance(error, (ConnectionError, grpc.RpcError))
@@ -154,25 +154,25 @@ class ClusterWorker(internals.Worker):
 
 
 class ClusterDataClient(internals.DataClient):
-    """The stream below a worker: its loss affects no other, and names the cluster."""
+    """The stream of a worker: its loss affects no other, and names the cluster."""
 
     client_worker: ClusterWorker
 
     def _check_shutdown(self) -> None:
-        # Ray's own closes every connection of the program here.
+        # Ray's own class closes every connection of the program here.
         if self._in_shutdown and threading.current_thread() is not self.data_thread:
             raise self.client_worker.connection.gone()
 
     def _can_reconnect(self, error: grpc.RpcError) -> bool:
         connection = self.client_worker.connection
         if connection.is_closed or not connection.is_open:
-            # We end it, or try to open it and tell what came of that: no error for Ray to log.
+            # We close it, or try to open it and report the result: no error for Ray to log.
             return self.client_worker._can_reconnect(error)
         return super()._can_reconnect(error)
 
     def _shutdown(self) -> None:
         super()._shutdown()
-        # Ray would notice with the next request only, and repeat the present ones forever.
+        # Ray would only notice with the next request, and repeat the present ones forever.
         error = self._last_exception
         why = error.details() if isinstance(error, grpc.RpcError) else error
         self.client_worker.connection.lose(f"the stream ended: {why or 'by the head'}")
@@ -205,7 +205,7 @@ class ClusterDataClient(internals.DataClient):
 
 
 class ClusterLogClient(internals.LogstreamClient):
-    """What the server on the head logs, without what means nothing here."""
+    """The log of the server on the head, without lines that mean nothing here."""
 
     def log(self, level: int, msg: str) -> None:
         if HARMLESS not in msg:

@@ -15,7 +15,7 @@ from .. import _env
 from .ports import SIZE
 from .processes import Family, Process
 
-#: The least that Ray takes is 75 MB.
+#: The least that Ray accepts is 75 MB.
 OBJECT_STORE_BYTES = 100 << 20
 MEMORY_PER_CPU = 2 << 30
 
@@ -31,25 +31,25 @@ RAY_PORTS = (
     "object-manager-port",
     "metrics-export-port",
 )
-#: Those that Ray takes from the environment.
+#: Ports that Ray reads from the environment.
 OTHER_PORTS = ("autoscaler-metrics", "dashboard-metrics")
-#: Those that every node has, and not only the head.
+#: Ports that every node has, not only the head.
 NODE_PORTS = RAY_PORTS[3:]
 #: The first port of the workers; the last one of the block is our claim to it.
 WORKERS = 20
 
-#: Our own servers are on this machine: no proxy is between.
+#: Our own servers are on this machine: no proxy in between.
 _http = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where it is; it may run or not."""
+    """The addresses and directories of a cluster, whether it runs or not."""
 
     name: str
     cpus: int
     first_port: int
-    #: In the environment of everything that it starts: its processes are known by it.
+    #: Set in the environment of everything that it starts, which identifies its processes.
     temp_dir: Path
 
     @property
@@ -96,7 +96,7 @@ class Cluster:
             "--disable-usage-stats",
             "--node-ip-address=127.0.0.1",
             f"--num-cpus={cpus}",
-            # As the CPUs, whatever the machine has.
+            # Fixed, like the CPUs, whatever the machine has.
             f"--memory={cpus * MEMORY_PER_CPU}",
             f"--object-store-memory={OBJECT_STORE_BYTES}",
             *(f"--{use}={first + number}" for number, use in enumerate(uses)),
@@ -105,11 +105,11 @@ class Cluster:
         ]
 
     def environment(self, ray: Path, home: Path) -> dict[str, str]:
-        """For `ray start` and all that it starts."""
+        """For `ray start` and all processes that it starts."""
         return {
             **clean_environment(home, ray.parent),
-            # Everything on 127.0.0.1, as Ray itself does on macOS. Without it `ray start` takes the
-            # machine's address, and anyone in the network could run things here.
+            # Everything on 127.0.0.1, as Ray itself does on macOS. Without this, `ray start` uses
+            # the machine's address, and anyone on the network could run code here.
             "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
             "AUTOSCALER_METRIC_PORT": str(self.port("autoscaler-metrics")),
             "DASHBOARD_METRIC_PORT": str(self.port("dashboard-metrics")),
@@ -119,7 +119,7 @@ class Cluster:
     def is_ready(self, timeout: float = 5.0) -> bool:
         """A node is alive, and both ends of the job API answer."""
         try:
-            # The agent comes last, and costs least to ask.
+            # The agent starts last, and is the cheapest to ask.
             agent = ("127.0.0.1", self.port("dashboard-agent-listen-port"))
             socket.create_connection(agent, timeout).close()
             nodes = self.get("/api/v0/nodes", timeout)["data"]["result"]["result"]
@@ -129,7 +129,7 @@ class Cluster:
         return any(node["state"] == "ALIVE" for node in nodes) and isinstance(jobs, list)
 
     def get(self, path: str, timeout: float = 20.0) -> Any:
-        """What its dashboard answers."""
+        """The answer of its dashboard."""
         with _http.open(self.dashboard + path, timeout=timeout) as answer:
             return json.load(answer)
 
@@ -144,7 +144,7 @@ def clean_environment(
     kept = {name: value for name, value in given.items() if not _is_private(name.lower())}
     return {
         **kept,
-        # Ray keeps a token there, and turns authentication on by itself when it finds one.
+        # Ray keeps a token there, and enables authentication automatically when it finds one.
         "HOME": str(home),
         "RAY_AUTH_MODE": "disabled",
         "RAY_USAGE_STATS_ENABLED": "0",

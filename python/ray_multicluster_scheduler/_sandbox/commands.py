@@ -30,7 +30,7 @@ from .state import Failed, Sandbox, State, make_dir, remove, write
 NAMES = ("centos", "mac")
 #: Short: Ray puts sockets below it, and a socket's path may have 103 characters.
 TEMP_PREFIX = "/tmp/ray-sandbox-"
-#: Ray gives itself 30 s, which is not enough on a very busy machine. The second time it is faster.
+#: Ray's own limit is 30 s, which is not enough on a very busy machine. The second try is faster.
 TOO_SLOW = "timed out during startup"
 LOOK_EVERY = 0.2
 Options = dict[str, Any]
@@ -57,8 +57,8 @@ def up(sandbox: Sandbox, options: Options) -> None:
         for name in names:
             old = before.get(name)
             if old is None or not _is_running(sandbox, old):
-                # What it left behind, say a job's own process, is ended first. Then it comes back
-                # where it was, so that its addresses stay true.
+                # Leftovers, such as a job's own process, are ended first. Then the cluster starts
+                # in its old place, so that its addresses stay valid.
                 if old is not None:
                     _end(sandbox, old)
                 blocks.append(ports.claim(old.first_port if old else None))
@@ -84,7 +84,7 @@ def up(sandbox: Sandbox, options: Options) -> None:
 
 
 def down(sandbox: Sandbox, options: Options) -> None:
-    """Ends what `up` started, and only that."""
+    """Ends the processes that `up` started, and only those."""
     with sandbox.locked():
         state = sandbox.load()
         ended = _end_all(sandbox, state.clusters)
@@ -131,7 +131,7 @@ def _names(given: list[str], known: list[str]) -> list[str]:
 
 
 def _link_project(sandbox: Sandbox, state: State, given: str | None) -> Path | None:
-    """Links the project below every home; says where that is."""
+    """Links the project below every home; returns its place there."""
     project = Path(os.path.abspath(given)) if given else state.project or Path.cwd()
     if not project.is_dir():
         raise Failed(f"there is no folder {project}")
@@ -150,7 +150,7 @@ def _link_project(sandbox: Sandbox, state: State, given: str | None) -> Path | N
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Ctrl-C and SIGTERM end what is within; afterwards nothing disturbs the cleaning up."""
+    """Ctrl-C and SIGTERM end the block; afterwards nothing disturbs the cleanup."""
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
         raise Failed("interrupted" if number == signal.SIGINT else "terminated")
@@ -165,7 +165,7 @@ def _interruptible() -> Iterator[None]:
 
 
 def _start(sandbox: Sandbox, state: State, missing: list[str], ray: Path, timeout: int) -> None:
-    """Starts those that are missing, all at once, and waits until all are ready."""
+    """Starts the missing clusters, all at once, and waits until all are ready."""
     started = f"starting {' and '.join(missing)} (about 10 s)" if missing else "already up"
     print(started, file=sys.stderr, flush=True)
     may_try_again = set(missing)
@@ -195,24 +195,24 @@ def _start(sandbox: Sandbox, state: State, missing: list[str], ray: Path, timeou
 
 
 def _spawn(sandbox: Sandbox, cluster: Cluster, ray: Path) -> None:
-    """One `ray start --block` in its own session, with its own ports, home and temporary
-    directory, which outlives us."""
+    """One `ray start --block` in its own session, with its own ports, home and temporary directory.
+    It outlives this process."""
     record, home = sandbox.record(cluster.name), sandbox.home(cluster.name)
     remove(record)
-    # Not with its parents: if it exists, it is not ours.
+    # Without its parents: if it exists, it is not ours.
     cluster.temp_dir.mkdir(mode=0o700)
     make_dir(home)
 
     def write_down() -> None:
-        """In the new process: the record is there before any process of Ray's is, whatever
-        happens to us. The session of the cluster has the number of this process."""
+        """In the new process: the record exists before any process of Ray does, whatever happens to
+        us. The session of the cluster has the number of this process."""
         me = processes.find(os.getpid())
         write(record, me._asdict() if me else {})
 
-    # No worker before there is work: a laptop has better things to do.
+    # No workers before there is work, to spare the laptop.
     env = {**cluster.environment(ray, home), "RAY_enable_worker_prestart": "false"}
     with open(sandbox.log(cluster.name), "wb") as log:
-        # Nothing else runs in this process, so `preexec_fn` is safe.
+        # No other thread runs in this process, so `preexec_fn` is safe.
         subprocess.Popen(
             [str(ray), *cluster.start_head(temp_dir=cluster.temp_dir), "--block"],
             env=env,
@@ -226,7 +226,7 @@ def _spawn(sandbox: Sandbox, cluster: Cluster, ray: Path) -> None:
 
 
 def _last_words(sandbox: Sandbox, cluster: Cluster) -> str:
-    """The end of what `ray start` printed."""
+    """The end of the output of `ray start`."""
     log = sandbox.log(cluster.name)
     text = log.read_text(errors="replace") if log.exists() else ""
     lines = [f"  {line}\n" for line in text.splitlines() if line.strip()]
@@ -234,8 +234,8 @@ def _last_words(sandbox: Sandbox, cluster: Cluster) -> str:
 
 
 def _undo(sandbox: Sandbox, state: State, missing: list[str]) -> None:
-    """Ends what was started just now. Those that ran before are left alone; without any, nothing
-    is left to remember."""
+    """Ends what was started just now. Clusters that ran before are left alone; without any, the
+    state is removed."""
     if not missing:
         return
     print(f"ending {' and '.join(missing)} again", file=sys.stderr, flush=True)
@@ -263,18 +263,18 @@ What next:
 
 
 def _end_all(sandbox: Sandbox, clusters: list[Cluster]) -> int:
-    """All at once: each may take its time. How many processes there were."""
+    """All at once: each may take its time. Returns how many processes there were."""
     with ThreadPoolExecutor(max_workers=max(len(clusters), 1)) as threads:
         return sum(threads.map(lambda cluster: _end(sandbox, cluster), clusters))
 
 
 def _end(sandbox: Sandbox, cluster: Cluster) -> int:
-    """Ends all that runs on it and removes its traces, but for its log and its home."""
+    """Ends all processes on it and removes its files, except its log and its home."""
     try:
         ended = cluster.family(sandbox.first_process(cluster.name)).end()
     except OSError as error:
         raise Failed(f"{cluster.name}: {error}") from error
-    # Only what has a name that we would give; a link there is not ours to follow.
+    # Only a name that we would give; we must not follow a link there.
     temp_dir = cluster.temp_dir
     if str(temp_dir).startswith(TEMP_PREFIX) and temp_dir.is_dir() and not temp_dir.is_symlink():
         shutil.rmtree(temp_dir)
@@ -283,11 +283,11 @@ def _end(sandbox: Sandbox, cluster: Cluster) -> int:
 
 
 def _forget(sandbox: Sandbox, state: State) -> None:
-    """Removes what `up` wrote, but for what jobs left in the homes."""
+    """Removes the files that `up` wrote, but keeps files that jobs left in the homes."""
     for link in state.links:
         projects.unlink(link, sandbox.directory)
     for cluster in state.clusters:
-        # Stays if there is anything in it.
+        # Stays if it is not empty.
         with contextlib.suppress(OSError):
             sandbox.home(cluster.name).rmdir()
     sandbox.forget()

@@ -30,7 +30,7 @@ scheduler:
 
 
 def yaml(sandbox: Sandbox, state: State, project: Path | None) -> str:
-    """`project` is where the user's folder is below every home, if there is one."""
+    """`project` is the place of the user's folder below every home, if there is one."""
     text = HEAD
     for cluster in state.clusters:
         home = sandbox.home(cluster.name)
@@ -48,5 +48,5 @@ def yaml(sandbox: Sandbox, state: State, project: Path | None) -> str:
 
 
 def _quoted(text: str) -> str:
-    """YAML reads what JSON quotes."""
+    """YAML can read JSON strings."""
     return json.dumps(text, ensure_ascii=False)

@@ -17,13 +17,13 @@ class Block:
 
     def __init__(self, first: int, claim: socket.socket) -> None:
         self.first = first
-        # A listener on the last port, which Ray is not given. It shows others that the block is
-        # in use, even before Ray listens.
+        # A listener on the last port, which Ray does not get. It shows others that the block is in
+        # use, even before Ray listens.
         self._claim = claim
 
     @property
     def ports(self) -> range:
-        """Those that may be used."""
+        """The usable ports."""
         return range(self.first, self.first + SIZE - 1)
 
     def close(self) -> None:
@@ -37,7 +37,7 @@ def claim(wanted: int | None = None) -> Block:
         OSError: there is none.
     """
     starts = list(range(FIRST, LAST - SIZE + 1, SIZE))
-    # Not always the lowest: two that start at the same time seldom meet.
+    # Not always the lowest: two that start at the same time seldom collide.
     random.shuffle(starts)
     for first in starts if wanted is None else [wanted, *starts]:
         listener = _listen(first + SIZE - 1)

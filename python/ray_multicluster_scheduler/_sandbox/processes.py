@@ -1,7 +1,7 @@
-"""Which processes belong to a cluster, and how they are ended.
+"""The processes of a cluster, and how to end them.
 
 By number, never by name: other people run Ray on this machine too. A number may belong to another
-process by now, so it goes with the time of birth.
+process by now, so the time of birth is compared too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple
 PROC = Path("/proc")
 HAS_PROC = (PROC / "self" / "stat").exists()
 
-#: How long processes have to end by themselves. Ray drains first, which may take long.
+#: How long processes have to exit. Ray drains first, which may take long.
 GRACE = 6.0
 #: How long they may take to be gone after they were killed.
 PATIENCE = 30.0
@@ -26,10 +26,10 @@ STEP = 0.05
 
 
 class Process(NamedTuple):
-    """One process, and no other that ever has its number."""
+    """One process, distinct from every other that ever has its number."""
 
     pid: int
-    #: As the system tells it, with what distinguishes one boot from another.
+    #: As the system reports it, with a part that differs between boots.
     birth: str
 
     def is_running(self) -> bool:
@@ -37,7 +37,7 @@ class Process(NamedTuple):
 
     def send(self, number: signal.Signals) -> None:
         if self.pid > 1 and self.is_running():
-            # It may end by itself at this very moment.
+            # It may exit at this very moment.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
@@ -57,13 +57,13 @@ class Family(NamedTuple):
     leader: Process | None = None
 
     def end(self, grace: float = GRACE) -> int:
-        """SIGTERM for the first, which ends the others; then SIGKILL until none is left. How many
-        there were.
+        """SIGTERM for the first, which ends the others; then SIGKILL until none is left. Returns
+        how many there were.
 
         Raises:
             OSError: some do not end.
         """
-        # Kept once found: a process whose parent ended shows nothing more in common with it.
+        # Kept once found: after its parent has ended, a process can no longer be linked to it.
         known: dict[int, Process] = {}
         self._look(known)
         if self.leader is not None:
@@ -85,7 +85,7 @@ class Family(NamedTuple):
             time.sleep(STEP)
 
     def members(self) -> list[Process]:
-        """Those that run now."""
+        """The processes that run now."""
         known: dict[int, Process] = {}
         self._look(known)
         return list(known.values())
@@ -104,8 +104,8 @@ class Family(NamedTuple):
         known.update({pid: seen[pid].process for pid in with_children(ours, seen)})
 
     def _session(self, seen: Iterable[Seen], marked: set[int]) -> int | None:
-        """The leader's session, if it is still ours. While a process is in it, its number is given
-        to no other session: if one of ours is in it, all in it are ours.
+        """The leader's session, if it is still ours. While a process is in it, the system gives its
+        number to no other session: if one of ours is in it, all processes in it are ours.
         """
         leader = self.leader
         if leader is not None and any(
@@ -117,25 +117,25 @@ class Family(NamedTuple):
 
 
 def find(pid: int) -> Process | None:
-    """The process that has this number now; None for one that has ended, reaped or not."""
+    """The process that has this number now; None if it has ended, reaped or not."""
     one = look(pid)
     return one.process if one else None
 
 
 def look(pid: int) -> Seen | None:
-    """The same, with what belongs to it."""
+    """The same, with its relations."""
     return _of_proc(pid) if HAS_PROC else next(iter(_ps("-p", str(pid))), None)
 
 
 def everything() -> dict[int, Seen]:
-    """All that run, by number."""
+    """All running processes, by number."""
     found = map(_of_proc, pids()) if HAS_PROC else _ps("-A")
     return {one.process.pid: one for one in found if one is not None}
 
 
 def with_children(ours: set[int], seen: dict[int, Seen]) -> set[int]:
-    """These, their children, and theirs; but not this process and those that started it: a job
-    on the cluster may be asking.
+    """These, their children, and theirs; but not this process and its ancestors: a job on the
+    cluster may be asking.
     """
     children: dict[int, list[int]] = {}
     for number, one in seen.items():
@@ -158,7 +158,7 @@ def self_and_ancestors(seen: dict[int, Seen]) -> set[int]:
 
 
 def with_mark(mark: str) -> set[int]:
-    """Those that were started with this ``NAME=value``, as far as we may look."""
+    """Processes that were started with this ``NAME=value``, as far as we may look."""
     if HAS_PROC:
         return {pid for pid in pids() if mark.encode() in read(pid, "environ").split(b"\0")}
     # `-E` shows the environment after the command line.
@@ -172,7 +172,7 @@ def pids() -> list[int]:
 
 
 def read(pid: int, name: str) -> bytes:
-    """A file of a process in /proc; empty if it has ended or is not ours to read."""
+    """A file of a process in /proc; empty if it has ended or we may not read it."""
     try:
         return (PROC / str(pid) / name).read_bytes()
     except OSError:
@@ -180,8 +180,8 @@ def read(pid: int, name: str) -> bytes:
 
 
 def _of_proc(pid: int) -> Seen | None:
-    # The name in parentheses may hold anything, so count from the last one: state, parent, group,
-    # session, … and as the twentieth the ticks from the boot to the birth.
+    # The name in parentheses may contain anything, so count from the last one: state, parent,
+    # group, session, … and as the twentieth the ticks from the boot to the birth.
     fields = read(pid, "stat").decode(errors="replace").rpartition(")")[2].split()
     if len(fields) < 20 or fields[0] in "ZX":
         return None
@@ -194,8 +194,8 @@ def _of_proc(pid: int) -> Seen | None:
 def _ps(*which: str) -> list[Seen]:
     """Without /proc (macOS). Lines like `4711 1 4711 Ss Mon Nov 16 05:19:02 2026`.
 
-    `ps` does not show sessions everywhere. Groups do as well: the leader of a session leads a
-    group, and what Ray itself starts stays in it.
+    `ps` does not show sessions everywhere. Groups are good enough: the leader of a session leads a
+    group, and processes that Ray itself starts stay in it.
     """
     found = []
     for line in _ps_lines(*which, "-o", "pid=,ppid=,pgid=,stat=,lstart="):

@@ -14,9 +14,9 @@ from .state import Failed, make_dir
 
 
 def place(project: Path, user_home: Path | None) -> Path | None:
-    """Where `project` is below every home: at the same place as below the user's own. A folder
-    outside of it needs no translation, and gets a place all the same, for PYTHONPATH. None for
-    what cannot be linked: a home itself, or a folder around it.
+    """The place of `project` below every home: the same as below the user's own. A folder outside
+    of the home needs no translation, and gets a place all the same, for PYTHONPATH. None if it
+    cannot be linked: a home itself, or a folder around it.
     """
     if user_home is not None and (project == user_home or project in user_home.parents):
         return None
@@ -26,7 +26,7 @@ def place(project: Path, user_home: Path | None) -> Path | None:
 
 
 def link(project: Path, home: Path, place: Path) -> Path:
-    """Links `project` at `place` below `home`, and says where."""
+    """Links `project` at `place` below `home`, and returns the link."""
     made = home / place
     make_dir(made.parent)
     if made.is_symlink():
@@ -38,7 +38,7 @@ def link(project: Path, home: Path, place: Path) -> Path:
 
 
 def unlink(link: Path, directory: Path) -> None:
-    """Takes a link away, and the folders that it leaves empty up to `directory`."""
+    """Removes a link, and the folders that it leaves empty up to `directory`."""
     if link.is_symlink():
         link.unlink()
     with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""What was started, on disk: enough for any later command to find and end it."""
+"""The started clusters, on disk: enough for any later command to find and end them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .processes import Process
 
 
 class Failed(Exception):
-    """What the user is told: what happened, and perhaps a line with `hint: …`."""
+    """An error for the user: what happened, and optionally a line with `hint: …`."""
 
 
 @dataclass
 class State:
-    """What `up` writes down before it starts anything."""
+    """Written by `up` before it starts anything."""
 
     clusters: list[Cluster] = field(default_factory=list)
-    #: The user's folder that all of them have.
+    #: The user's folder that all clusters have.
     project: Path | None = None
     #: Links below the clusters' homes, made by us.
     links: list[Path] = field(default_factory=list)
@@ -39,15 +39,15 @@ class Sandbox:
         self._file = directory / "sandbox.json"
 
     def home(self, cluster: str) -> Path:
-        """A cluster's home directory, the `HOME` of all that runs on it."""
+        """A cluster's home directory, the `HOME` of all processes on it."""
         return self.directory / "homes" / cluster
 
     def record(self, cluster: str) -> Path:
-        """Says which process is its first."""
+        """The file that names its first process."""
         return self.directory / f"{cluster}.pid"
 
     def log(self, cluster: str) -> Path:
-        """What `ray start` printed."""
+        """The output of `ray start`."""
         return self.directory / f"{cluster}.log"
 
     @contextlib.contextmanager
@@ -89,12 +89,12 @@ class Sandbox:
         )
 
     def forget(self) -> None:
-        """Last of all: until then `down` can be tried again."""
+        """Last of all: until then `down` can be run again."""
         remove(self.config)
         remove(self._file)
 
     def first_process(self, cluster: str) -> Process | None:
-        """As it was written down; it may have ended."""
+        """As recorded; it may have ended."""
         try:
             found = json.loads(self.record(cluster).read_bytes())
             return Process(found["pid"], found["birth"])
@@ -104,14 +104,14 @@ class Sandbox:
 
 def make_dir(path: Path) -> None:
     """For its owner only, who alone decides what is started or ended."""
-    # `mkdir` gives the mode to the last folder alone.
+    # `mkdir` applies the mode to the last folder alone.
     for folder in [*reversed(path.parents), path]:
         if not folder.is_dir():
             folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def write(path: Path, content: Any) -> None:
-    """Text, or anything as JSON; in one step, so that no one ever reads half of it."""
+    """Text, or anything as JSON; in one step, so that no reader sees half of it."""
     text = content if isinstance(content, str) else json.dumps(content, indent=2, default=str)
     fresh = path.with_name(path.name + ".new")
     with open(fresh, "w", opener=_private, encoding="utf-8") as file:

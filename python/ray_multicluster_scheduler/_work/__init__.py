@@ -1,1 +1,1 @@
-"""Tasks and actors: what they ask for, where they are placed, that they are alive."""
+"""Tasks and actors: their demands, their placements, their heartbeats."""

@@ -16,23 +16,23 @@ from ..errors import SchedulerError
 
 log = logging.getLogger("ray_multicluster_scheduler")
 
-#: What is given back within this time goes into one request.
+#: Leases returned within this time go into one request.
 GATHER = 0.005
-#: Between two looks at what was dropped.
+#: The pause between two looks at dropped leases.
 LOOK_FOR_DROPPED = 1.0
-#: A place whose task has ended is kept this long for the next task that asks for the same.
+#: A placement whose task has ended is kept this long for the next task of the same shape.
 SPARE = 0.05
-#: Between two tries to reach a control plane that is away.
+#: The pause between two tries to reach a control plane that is away.
 PAUSE = 1.0
-#: Items of one request.
+#: The most items of one request.
 MOST_BEATS, MOST_RETURNED = 10_000, 1000
-#: Of a message. What a task raised is private: only its type is sent.
+#: The longest message. Errors of a task are private: only their type is sent.
 LONGEST_MESSAGE = 200
 
 
 @dataclass(frozen=True)
 class Lease:
-    """A place on a cluster."""
+    """A placement on a cluster."""
 
     id: str
     attempt: int
@@ -42,7 +42,7 @@ class Lease:
 class Held:
     """Safe to use from any thread.
 
-    `asked_to_stop` is called, in a thread of ours, for a lease that is to be given back.
+    `asked_to_stop` is called, in a thread of ours, for a lease that must be given back.
     """
 
     def __init__(self, plane: ControlPlane, asked_to_stop: Callable[[Lease], None]) -> None:
@@ -50,26 +50,26 @@ class Held:
         self._asked_to_stop = asked_to_stop
         self._changed = threading.Condition()
         self._held: dict[Lease, None] = {}
-        #: Places that may serve one task after another: for what, and until when.
+        #: Placements that may serve one task after another: their shape, and until when.
         self._reusable: dict[Lease, tuple[str, float]] = {}
-        #: Those of them that nothing runs in: since when.
+        #: Reusable placements without a running task: since when.
         self._spare: dict[Lease, float] = {}
         self._looks_at_spare = False
-        #: One tells at a time, in order.
+        #: One thread reports at a time, in order.
         self._telling = threading.Lock()
         self._returned: deque[dict[str, Any]] = deque()
-        #: Given back when there is time. Finalizers run anywhere, even within our own locks, so
-        #: they may do no more than append to this.
+        #: Given back when there is time. Finalizers run anywhere, even while our own locks are
+        #: held, so they may only append to this.
         self.dropped: deque[Lease] = deque()
         self._time_to_live = 30.0
         self._keeper: threading.Thread | None = None
         self._closed = False
 
     def hold(self, placement: Placement, shape: str | None = None) -> Lease:
-        """Keeps a place that was granted, from now on.
+        """Keeps a granted placement alive from now on.
 
         With a `shape` it may serve further tasks of that shape, for as long as the control plane
-        allows it: not at all where it spaces submissions.
+        allows it: not at all if it spaces submissions.
         """
         granted = cast(Granted, placement["granted"])
         lease = Lease(placement["id"], granted["attempt"], granted["cluster"])
@@ -94,7 +94,7 @@ class Held:
         return lease
 
     def take_spare(self, shape: str) -> Lease | None:
-        """A place in which a task of this shape has just ended."""
+        """A placement in which a task of this shape has just ended."""
         with self._changed:
             now = time.monotonic()
             for lease in reversed(self._spare):
@@ -112,9 +112,9 @@ class Held:
         *,
         is_free: bool = True,
     ) -> None:
-        """The work is over. Returns at once; the control plane hears of it soon.
+        """The work is over. Returns at once; the control plane is notified soon.
 
-        `is_free`: nothing of it still runs in the place.
+        `is_free`: none of it still runs there.
         """
         with self._changed:
             if lease not in self._held:
@@ -122,7 +122,7 @@ class Held:
             now = time.monotonic()
             _, reusable_until = self._reusable.get(lease, ("", 0.0))
             is_reusable = outcome == "succeeded" and is_free and now < reusable_until
-            # Others of this program wait for a place: theirs is the next.
+            # Other work of this program waits for a placement and comes first.
             if is_reusable and not self._closed and not self.is_asking():
                 self._spare[lease] = now
                 if self._looks_at_spare:
@@ -133,11 +133,11 @@ class Held:
             self._changed.notify_all()
 
     def is_asking(self) -> bool:
-        """Whether anything of this program asks for a place."""
+        """Whether any work of this program requests a placement."""
         return False
 
     def return_spare(self) -> None:
-        """Gives back at once what nothing runs in."""
+        """Gives back placements without a running task at once."""
         with self._changed:
             self._return_spare(before=float("inf"))
             if not self._returned:
@@ -150,7 +150,7 @@ class Held:
             self._forget(lease)
 
     def close(self) -> None:
-        """Gives everything back."""
+        """Gives all leases back."""
         with self._changed:
             self._closed = True
             self._return_spare(before=float("inf"))
@@ -175,7 +175,7 @@ class Held:
         next_beat = time.monotonic() + self._time_to_live / 3
         while True:
             closing = self._wait(next_beat)
-            # Apart from each other: what cannot be given back is no reason to lose the others.
+            # Separately: a failure to give leases back must not lose the others.
             is_told = self._try(self._tell_returned)
             if closing:
                 return
@@ -185,10 +185,10 @@ class Held:
                 time.sleep(PAUSE)
 
     def _wait(self, next_beat: float) -> bool:
-        """Until there is something to do; True if it is the last."""
+        """Waits until there is something to do; True if it is the last round."""
         with self._changed:
             while not self._returned and not self._closed and time.monotonic() < next_beat:
-                # While there was something spare, look again soon without being woken.
+                # While there are spare placements, look again soon without being woken.
                 self._looks_at_spare = bool(self._spare)
                 pause = SPARE if self._spare else LOOK_FOR_DROPPED
                 self._changed.wait(min(pause, next_beat - time.monotonic()))
@@ -213,7 +213,7 @@ class Held:
         return True
 
     def _tell_returned(self) -> None:
-        """Of what there is now: what comes meanwhile must not keep heartbeats waiting."""
+        """Only what there is now: later returns must not delay heartbeats."""
         with self._telling:
             left = len(self._returned)
             while left:
@@ -222,7 +222,7 @@ class Held:
                 try:
                     self._plane.post("/v1/placements/release", {"leases": batch}, patience=0)
                 except SchedulerError as error:
-                    # Leases that stay expire; what was refused would be refused again.
+                    # Leases that stay will expire; a refused return would be refused again.
                     if may_pass(error):
                         raise
                     log.warning(
@@ -243,7 +243,7 @@ class Held:
             about: LeaseAnswer
             for lease, about in zip(some, answer["leases"]):
                 if about["status"] == "stopping":
-                    # Whatever runs there is meant, and nothing follows it.
+                    # Everything that runs there must stop, and no task follows it.
                     with self._changed:
                         self._reusable.pop(lease, None)
                         if self._spare.pop(lease, None) is not None:
@@ -257,6 +257,6 @@ class Held:
 
 
 def returned(lease: Lease, outcome: str, message: str | None = None) -> dict[str, Any]:
-    """As the control plane takes it."""
+    """As the control plane accepts it."""
     about = {"id": lease.id, "attempt": lease.attempt, "outcome": outcome}
     return {**about, "message": message[:LONGEST_MESSAGE]} if message else about

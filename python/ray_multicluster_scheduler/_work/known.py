@@ -1,4 +1,4 @@
-"""The tasks and actors this program submitted, by the id that it was given for each."""
+"""The tasks and actors that this program submitted, by id."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ MOST_KEPT = 100
 
 @dataclass(frozen=True)
 class Entry:
-    """One task or actor: where it is, what to ask there, or why it is nowhere."""
+    """One task or actor: its cluster and its refs, or why it has none."""
 
     cluster: str | None = None
-    #: A reference, several, or a handle; None while it waits for a place.
+    #: A reference, several, or a handle; None while it is queued.
     value: Any = None
     error: BaseException | None = None
-    #: SUCCEEDED or FAILED, once it was asked for.
+    #: SUCCEEDED or FAILED, once that is known.
     outcome: str | None = None
-    #: The same, if it is the caller's to keep.
+    #: The same, if the caller decides how long it is kept.
     weak: weakref.ref[Any] | None = None
     #: The run after this one, for a task that may run again.
     again: Rerun | None = None
@@ -40,17 +40,17 @@ class Known:
         self._entries: OrderedDict[str, Entry] = OrderedDict()
 
     def put(self, id: str, entry: Entry) -> None:
-        """Remembers it, or what became of it."""
+        """Remembers it, or its outcome."""
         with self._lock:
             self._entries[id] = entry
             while len(self._entries) > MOST_KEPT:
                 self._entries.popitem(last=False)
 
     def get(self, id: str) -> Entry:
-        """What is known of it.
+        """The entry of this id.
 
         Raises:
-            UnknownJobError: not of this program, or too long ago.
+            UnknownJobError: not submitted by this program, or too long ago.
         """
         with self._lock:
             entry = self._entries.get(id)
@@ -66,7 +66,7 @@ class Known:
         return entry
 
     def fade(self, id: str) -> None:
-        """Its result was fetched: known from now on only while the caller keeps the reference."""
+        """Its result was fetched: from now on, only the caller keeps the reference alive."""
         with self._lock:
             entry = self._entries.get(id)
             if entry is not None and not isinstance(entry.value, (list, type(None))):

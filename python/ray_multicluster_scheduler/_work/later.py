@@ -1,4 +1,4 @@
-"""Submissions in the background, in threads that do not hold up the end of a program."""
+"""Submissions in the background, in threads that do not delay the end of a program."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .._context import chosen_cluster, cluster_context
 
 T = TypeVar("T")
 
-#: Submissions that may wait for a place at the same time; others wait for them.
+#: How many submissions may wait for a placement at the same time; others wait for them.
 MOST = 64
 
 
@@ -41,14 +41,14 @@ class Later:
                 ).start()
 
     def close(self) -> None:
-        """What has not begun is cancelled."""
+        """Cancels submissions that have not begun."""
         while True:
             try:
                 future, _ = self._todo.get_nowait()
             except queue.Empty:
                 return
             if future.cancel():
-                # Only then do those hear of it who wait for several.
+                # Only this notifies callers that wait for several futures.
                 future.set_running_or_notify_cancel()
 
     def _run(self) -> None:
@@ -64,5 +64,5 @@ class Later:
                 future.set_result(submit())
             except BaseException as error:
                 future.set_exception(error)
-            # Not kept while this thread waits for the next.
+            # Not kept alive while this thread waits for the next.
             del future, submit

@@ -1,7 +1,7 @@
-"""Asks for places on clusters, and waits for them.
+"""Requests placements on clusters, and waits for them.
 
-The control plane decides where a task or an actor runs and counts it there for as long as this
-program says that it lives. What it runs never leaves this program.
+The control plane decides where a task or an actor runs, and counts it there for as long as this
+program sends heartbeats. The payload never leaves this program.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ from .held import Held, Lease, returned
 log = logging.getLogger("ray_multicluster_scheduler")
 T = TypeVar("T")
 
-#: One request waits this long; then it is asked again.
+#: One request waits this long; then it is repeated.
 LONGEST_WAIT = 20.0
-#: What waits says so after this long, and then every minute.
+#: Queued work is reported after this long, and then every minute.
 FIRST_WORD, FURTHER_WORDS = 5.0, 60.0
-#: A place that is free is given within this time.
+#: A free placement is granted within this time.
 AT_ONCE = 0.05
 #: A control plane that is away for longer than this is an error.
 PATIENCE = 60.0
-#: Why a cluster will never take a piece of work, as things are.
+#: Reasons why a cluster will never accept the work, as things are.
 NEVER = ("other_versions", "other_cluster", "missing_tags")
-#: Why a cluster takes nothing at all.
+#: Reasons why a cluster accepts no work at all.
 NOT_HEALTHY = ("never_seen", "unhealthy", "no_nodes", "breaker_open", "breaker_probing")
 
 
 def new_id(kind: str) -> str:
-    """Made here, so that a request whose answer was lost can be repeated."""
+    """Created here, so that a request whose answer was lost can be repeated."""
     return f"{kind}-{uuid.uuid4().hex}"
 
 
 class Leases(Held):
-    """All places this program has, and those it waits for. Safe to use from any thread.
+    """All placements of this program, granted or queued. Safe to use from any thread.
 
-    Deadlines are moments of `time.monotonic()`.
+    Deadlines are times of `time.monotonic()`.
     """
 
     def __init__(self, plane: ControlPlane, asked_to_stop: Callable[[Lease], None]) -> None:
@@ -59,20 +59,20 @@ class Leases(Held):
         self._asking_since: dict[str, float] = {}
 
     def is_asking(self) -> bool:
-        """Whether anything of this program asks for a place."""
+        """Whether any work of this program requests a placement."""
         return bool(self._asking_since)
 
     def held_up(self) -> bool:
-        """Whether work of this program waits for a place."""
+        """Whether work of this program waits for a placement."""
         now = time.monotonic()
         return any(now - since > AT_ONCE for since in list(self._asking_since.values()))
 
     def obtain(self, request: dict[str, Any], deadline: float | None) -> Lease:
-        """Waits for a place, or takes one in which the same kind of task has just ended.
+        """Waits for a placement, or takes one in which the same kind of task has just ended.
 
         Raises:
             PlacementTimeoutError: there was none in time; the request is withdrawn.
-            VersionMismatchError: there is none with this program's Ray and Python.
+            VersionMismatchError: no cluster has this program's Ray and Python.
         """
         shape = _shape(request)
         spare = self.take_spare(shape) if shape is not None else None
@@ -83,7 +83,7 @@ class Leases(Held):
             return self._granted(self._ask(request, deadline, words), deadline, words, shape)
 
     def obtain_elsewhere(self, lease: Lease, why: str, deadline: float | None) -> Lease:
-        """Gives back a place whose cluster cannot be reached, and waits for another."""
+        """Gives back a placement whose cluster cannot be reached, and waits for another."""
         words = _Words(lease.id)
         with self._asking([lease.id]):
             self.forget(lease)
@@ -92,9 +92,9 @@ class Leases(Held):
             return self._granted(self._look(lease.id, deadline, words), deadline, words)
 
     def obtain_some(self, requests: list[dict[str, Any]], deadline: float | None) -> list[Lease]:
-        """Asks for many places at once and takes those there are: one at least."""
+        """Requests many placements at once and takes the granted ones: at least one."""
         ids = [request["id"] for request in requests]
-        # What is kept for single tasks would be missing here.
+        # Placements kept for single tasks would be missing here.
         self.return_spare()
         with self._asking(ids):
             asked = {"placements": requests}
@@ -106,7 +106,7 @@ class Leases(Held):
                     raise refused
             found = [result["placement"] for result in answer["results"]]
             granted = [self.hold(one) for one in found if one["status"] == "granted"]
-            # If nothing is free, the first of them waits for all.
+            # If none is granted, the first of them waits for all.
             left = [one for one in found if one["status"] != "granted"][0 if granted else 1 :]
             self._withdraw([one["id"] for one in left])
             return granted or [self._granted(found[0], deadline, _Words(ids[0]))]
@@ -117,7 +117,7 @@ class Leases(Held):
         try:
             yield
         except BaseException:
-            # Failed or interrupted: the place would stay unused.
+            # Failed or interrupted: the placement would stay unused.
             self._withdraw(ids)
             raise
         finally:
@@ -163,7 +163,7 @@ class Leases(Held):
         return _patiently(look)
 
     def _withdraw(self, ids: list[str]) -> None:
-        """Queued or just granted, and no longer wanted. If this is not heard, they expire."""
+        """Queued or just granted, and no longer wanted. If this does not arrive, they expire."""
         if ids:
             given_up = [{"id": id, "outcome": "stopped"} for id in ids]
             with contextlib.suppress(SchedulerError):
@@ -171,14 +171,14 @@ class Leases(Held):
 
 
 def _shape(request: dict[str, Any]) -> str | None:
-    """What it asks for. None for actors: they live on, so no task can follow in their place."""
+    """Its demand. None for actors: they live on, so no task can follow in their placement."""
     if request["kind"] != "task":
         return None
     return json.dumps({**request, "id": None}, sort_keys=True)
 
 
 def _patiently(ask: Callable[[], T]) -> T:
-    """Retries while the control plane restarts. Asking twice does no harm: the ids are ours."""
+    """Retries while the control plane restarts. Repeating is harmless: the ids are ours."""
     began, pause = time.monotonic(), 0.2
     while True:
         try:
@@ -225,7 +225,7 @@ def _check_versions(placement: Placement) -> None:
 
 
 class _Words:
-    """Logs, not too often, why something waits."""
+    """Logs, not too often, why work waits."""
 
     def __init__(self, id: str) -> None:
         self._id = id

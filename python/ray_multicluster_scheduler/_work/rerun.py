@@ -10,9 +10,9 @@ from ..errors import ClusterConnectionError
 
 
 class Rerun:
-    """Of one run of a task: the run after it, if its cluster is lost. Safe to use from any thread.
+    """For one run of a task: the next run, if its cluster is lost. Safe to use from any thread.
 
-    `start` is called at most once, with what happened and the future to fill.
+    `start` is called at most once, with the error and the future to fill.
     """
 
     def __init__(self, start: Callable[[ClusterConnectionError, Future[list[Any]]], None]) -> None:
@@ -21,7 +21,7 @@ class Rerun:
         self._next: Future[list[Any]] | None = None
 
     def __call__(self, lost: ClusterConnectionError) -> Future[list[Any]]:
-        """The references of the next run, which begins now if it has not."""
+        """The references of the next run, which begins now if it has not begun."""
         with self._lock:
             is_first = self._next is None
             if self._next is None:
@@ -31,5 +31,5 @@ class Rerun:
         return self._next
 
     def waits(self) -> bool:
-        """Is the next run looking for a place?"""
+        """Is the next run waiting for a placement?"""
         return self._next is not None and not self._next.done()

@@ -1,4 +1,4 @@
-"""What work needs of a cluster: ``{"CPU": 2, "GPU": 1, "memory": "16GiB", "my_disk": 1}``."""
+"""The resources that work needs: ``{"CPU": 2, "GPU": 1, "memory": "16GiB", "my_disk": 1}``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SIZE = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][0-9]+)?)\s*([A-Za-z]*)\s*")
 
 @dataclass(frozen=True)
 class Demand:
-    """Checked requirements; ``None`` where nothing was said."""
+    """Checked requirements; ``None`` where nothing was given."""
 
     cpus: float | None = None
     gpus: float | None = None
@@ -37,7 +37,7 @@ class Demand:
     custom: dict[str, float] = field(default_factory=dict)
 
     def or_else(self, other: Demand) -> Demand:
-        """What this says, and where it says nothing what `other` does."""
+        """These values, with missing ones from `other`."""
         return Demand(
             cpus=other.cpus if self.cpus is None else self.cpus,
             gpus=other.gpus if self.gpus is None else self.gpus,
@@ -70,10 +70,10 @@ class Demand:
 
 
 def parse(requirements: Mapping[str, Any] | None) -> Demand:
-    """Checks what a caller asks for.
+    """Checks the requirements of a caller.
 
     Raises:
-        ConfigurationError: an amount that cannot be meant.
+        ConfigurationError: an impossible amount.
     """
     if requirements is None:
         return Demand()
@@ -100,7 +100,7 @@ def parse(requirements: Mapping[str, Any] | None) -> Demand:
 
 
 def of_options(options: Mapping[str, Any]) -> Demand:
-    """What the options of a Ray task or actor ask for."""
+    """The requirements in the options of a Ray task or actor."""
     asked = {key: options[key] for key in ("num_cpus", "num_gpus") if options.get(key) is not None}
     given = options.get("memory")
     custom = {key: float(value) for key, value in (options.get("resources") or {}).items()}

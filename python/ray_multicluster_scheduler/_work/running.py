@@ -1,7 +1,7 @@
-"""Which tasks of this program still run, so that their places are given back when they end.
+"""Which tasks of this program still run, so that their placements are given back when they end.
 
 Ray does not report that a task has ended. So fetching a result reports it, and a thread asks Ray
-about the rest: often while something of this program waits for a place, seldom otherwise.
+about the rest: often while work of this program waits for a placement, seldom otherwise.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ray_multicluster_scheduler")
 
-#: Between two looks at what still runs: while something waits for a place, and otherwise.
+#: The pause between two looks at running tasks: while work waits for a placement, and otherwise.
 EAGER, CALM = 0.05, 0.5
 #: Looking takes at most this share of the time, unless a cluster is slow to answer.
 SHARE, LONGEST = 0.1, 2.0
-#: References of one look.
+#: The most references of one look.
 MOST_AT_ONCE = 1000
 
 
 @dataclass(eq=False)
 class Share:
-    """A place, and the references of the tasks that run in it."""
+    """A placement, and the references of the tasks that run in it."""
 
     lease: Lease
     connection: Connection
-    #: By identity: the id of a reference of Ray Client may have to be waited for.
+    #: By identity: reading the id of a Ray Client reference may block.
     refs: dict[int, Any]
     #: For a task that may run again when its cluster is lost.
     again: Rerun | None = None
@@ -55,10 +55,10 @@ class Running:
     def add(
         self, lease: Lease, connection: Connection, refs: list[Any], again: Rerun | None = None
     ) -> Share:
-        """Takes care of a place, in which these run, from now on."""
+        """Watches a placement, in which these run, from now on."""
         share = Share(lease, connection, {id(ref): ref for ref in refs}, again)
         if not refs:
-            # A task that returns nothing never tells that it has ended.
+            # A task that returns nothing never shows that it has ended.
             self.leases.give_back(lease, is_free=False)
             return share
         with self._changed:
@@ -72,7 +72,7 @@ class Running:
         return share
 
     def ended(self, share: Share, ref: int, error: BaseException | None = None) -> None:
-        """The task of the reference with this `id()` has."""
+        """The task of the reference with this `id()` has ended."""
         with self._changed:
             share.refs.pop(ref, None)
             if share.refs or self._shares.pop(share, self) is self:
@@ -84,17 +84,17 @@ class Running:
         if share.again is None or not isinstance(error, ClusterConnectionError):
             return
         if not share.connection.alive() and not share.connection.is_closed:
-            # At once: the result may not be asked for until hours later.
+            # At once: the result may be requested only hours later.
             share.again(error)
 
     def of(self, lease: Lease) -> list[Any]:
-        """What runs in this place."""
+        """The references of the tasks in this placement."""
         with self._changed:
             shares = [share for share in self._shares if share.lease == lease]
             return [ref for share in shares for ref in share.refs.values()]
 
     def close(self) -> None:
-        """Looks no more."""
+        """Stops watching."""
         with self._changed:
             self._closed = True
             for share in self._shares:
@@ -130,7 +130,7 @@ class Running:
                 pause = least
 
     def _look(self, shares: list[Share]) -> None:
-        """A share has ended when all of it has, so one of each is asked about first."""
+        """A share has ended when all of it has, so one reference of each is asked about first."""
         with self._changed:
             lasts = [(share, next(reversed(share.refs.values()), None)) for share in shares]
         ended = self._ask([(share, ref) for share, ref in lasts if ref is not None])
@@ -139,7 +139,7 @@ class Running:
         self._ask(rest)
 
     def _ask(self, running: list[tuple[Share, Any]]) -> list[Share]:
-        """The shares of those that have ended."""
+        """The shares of the references that have ended."""
         by_connection: dict[Connection, list[tuple[Share, Any]]] = {}
         for share, ref in running:
             by_connection.setdefault(share.connection, []).append((share, ref))

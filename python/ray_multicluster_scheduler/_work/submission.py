@@ -1,4 +1,4 @@
-"""One task or actor on its way: checked, then submitted at once or in the background."""
+"""One task or actor to submit: checked, then submitted at once or in the background."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Submission(Future[tuple[str, Any]]):
-    """A future of an id and what `ray.get` takes, or a handle.
+    """A future of an id and a reference for `ray.get`, or a handle.
 
     ``id, handle = submit_actor_async(…)`` waits, as it did in the earlier prototype.
     """
@@ -37,7 +37,7 @@ class Submission(Future[tuple[str, Any]]):
 
 @dataclass(frozen=True)
 class Plan:
-    """A task or actor whose arguments were checked; `submit` takes the id it will have."""
+    """A task or actor with checked arguments; `submit` takes the id it will have."""
 
     id: str
     known: Known
@@ -47,7 +47,7 @@ class Plan:
 def waits(
     plan: Callable[Concatenate[Scheduler, P], Plan],
 ) -> Callable[Concatenate[Scheduler, P], tuple[str, Any]]:
-    """Submits what was planned, and waits until a cluster takes it."""
+    """Submits the planned work, and waits until a cluster accepts it."""
 
     @functools.wraps(plan)
     def submit(self: Scheduler, /, *args: P.args, **kwargs: P.kwargs) -> tuple[str, Any]:
@@ -63,7 +63,7 @@ def without_waiting(
 ) -> Callable[Concatenate[Scheduler, P], Submission]:
     """The call that does not wait, with the parameters of the one that does.
 
-    `defaults` are for parameters whose default would not suit; they are keywords only.
+    `defaults` replace parameter defaults that would not suit; they are keywords only.
     """
     plan: Callable[..., Plan] = inspect.unwrap(call)
     signature = inspect.signature(call)

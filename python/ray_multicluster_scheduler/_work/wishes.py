@@ -1,4 +1,4 @@
-"""What a caller asks for a task or an actor: where it may run, and with which options of Ray."""
+"""A caller's requirements for a task or an actor: where it may run, and Ray's options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import resources
 
 #: Keywords of a submission that are not Ray's.
 OURS = ("required", "priority", "timeout", "on_cluster_loss", "os", "arch")
-#: As for jobs: never run twice, or elsewhere again.
+#: As for jobs: never run twice, or run again elsewhere.
 ON_CLUSTER_LOSS = ("wait", "requeue")
 
 
@@ -29,7 +29,7 @@ class Wishes:
     timeout: float | None = None
     #: `requeue`: a task may run again elsewhere when its cluster is lost.
     on_cluster_loss: str = "wait"
-    #: What its cluster must run on: `linux`, `arm64`.
+    #: The platform that its cluster must have: `linux`, `arm64`.
     os: str | None = None
     arch: str | None = None
     #: Ray's own: num_returns, max_restarts, lifetime, ….
@@ -44,7 +44,7 @@ class Wishes:
         preferred_cluster: str | None,
         more: Mapping[str, Any],
     ) -> Wishes:
-        """Takes from `more` what is ours; the rest is for Ray."""
+        """Takes our own options from `more`; the rest is for Ray."""
         options = dict(more)
         ours = {key: options.pop(key) for key in OURS if key in more}
         if ours.get("on_cluster_loss", "wait") not in ON_CLUSTER_LOSS:
@@ -56,7 +56,7 @@ class Wishes:
 
 
 def options_of(kind: str, function: Any, wishes: Wishes) -> tuple[dict[str, Any], resources.Demand]:
-    """Ray's options for the call, and what it asks of a cluster."""
+    """Ray's options for the call, and its demand on a cluster."""
     options = dict(wishes.options)
     if wishes.name:
         options["name"] = wishes.name
@@ -72,6 +72,6 @@ def options_of(kind: str, function: Any, wishes: Wishes) -> tuple[dict[str, Any]
     carried = carried_options(function, is_actor=kind == "actor")
     asked = asked.or_else(resources.of_options(carried))
     if asked.cpus is None and kind == "task":
-        # What Ray gives a task that asks for nothing. An actor holds no CPU by default.
+        # Ray's default for a task without a demand. An actor holds no CPU by default.
         asked = asked.or_else(resources.Demand(cpus=1))
     return options, asked

@@ -1,4 +1,4 @@
-"""Tasks and actors on any cluster: find the place, then hand them to Ray there."""
+"""Tasks and actors on any cluster: obtain a placement, then submit them to Ray there."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("ray_multicluster_scheduler")
 T = TypeVar("T")
 
-#: A batch asks for at most this many places; its tasks share those it gets. Enough to see how
-#: much room each cluster has beside the others.
+#: A batch requests at most this many placements; its tasks share the granted ones. Enough to see
+#: how much room each cluster has relative to the others.
 MOST_PLACES = 16
 
 
@@ -75,7 +75,7 @@ class Work:
             return connection.submit_task(function, args, kwargs, options)
 
         if wishes.on_cluster_loss == "requeue":
-            # As this thread chose it, whichever thread notices the loss.
+            # The choice of this thread, whichever thread notices the loss.
             chosen = wishes.preferred_cluster or chosen_cluster()
             wishes = replace(wishes, preferred_cluster=chosen)
         return self._run(id, id, demand, wishes, hand_over)
@@ -85,8 +85,8 @@ class Work:
     ) -> list[tuple[str, Any]]:
         """Ids and references of many calls of one function, in their order.
 
-        The whole batch is one submission. It is shared out over the places that are free now,
-        and Ray queues on each cluster what does not run at once.
+        The whole batch is one submission. It is distributed over the placements that are free now,
+        and Ray queues on each cluster the tasks that cannot run at once.
         """
         _refuse_requeue("submit_tasks", wishes)
         options, demand = options_of("task", function, wishes)
@@ -100,7 +100,7 @@ class Work:
         places = self._places(len(calls), demand, wishes, deadline)
         found: dict[int, tuple[str, Any]] = {}
         for number, lease in enumerate(places):
-            # Every place gets as many, and neighbours go to different ones.
+            # Every placement gets the same number, and neighbours go to different ones.
             share = range(number, len(calls), len(places))
             refs: list[Any] = []
 
@@ -119,7 +119,7 @@ class Work:
             except BaseException:
                 for unused in places[number + 1 :]:
                     self._outside().leases.give_back(unused, "stopped")
-                # All or nothing: the caller would submit them again.
+                # All or nothing: otherwise the caller would submit them again.
                 _cancel([*refs, *(ref for _, ref in found.values())])
                 raise
             submitted = [(new_id("task"), ref) for ref in refs]
@@ -137,7 +137,7 @@ class Work:
 
         handle, lease, connection = self._place("actor", id, demand, wishes, hand_over)
         if lease is None:
-            # Many are started one after the other, so a call waits only if it was given a timeout.
+            # Many are started one after the other, so a call waits only if a timeout was given.
             if wishes.timeout is not None and wishes.timeout is not ACTOR_READY_TIMEOUT:
                 from .._ray.unplaced import await_place
 
@@ -155,7 +155,7 @@ class Work:
         self._later.do(submit, future)
 
     def close(self) -> None:
-        """Gives all places back and closes the connections."""
+        """Gives all placements back and closes the connections."""
         self._closed = True
         self._later.close()
         if self._running is not None:
@@ -197,7 +197,7 @@ class Work:
         return self._outside().leases.obtain_some(requests, deadline)
 
     def _inside(self, wishes: Wishes) -> Connection | None:
-        """The job's own cluster: what a job starts stays there, unasked."""
+        """The job's own cluster: work that a job starts stays there, without asking."""
         if self._context is None:
             return None
         wanted = wishes.preferred_cluster or current_cluster()
@@ -220,7 +220,7 @@ class Work:
                 if error.may_have_started:
                     leases.give_back(lease, "failed", type(error).__name__)
                     raise _unsure(lease, error) from error
-                # An argument of it may be on a cluster that is lost: another place is no help.
+                # One of its arguments may be on a lost cluster: another placement does not help.
                 if error.cluster != lease.cluster or self._closed or _is_over(deadline):
                     leases.give_back(lease, "failed", type(error).__name__)
                     raise
@@ -254,7 +254,7 @@ class Work:
         if wishes.arch is not None:
             asked["arch"] = wishes.arch
         if wishes.options.get("label_selector"):
-            # Ray's own option: it also says which clusters will do.
+            # Ray's own option: it also selects clusters.
             asked["label_selector"] = dict(wishes.options["label_selector"])
         if self._context is not None and self._context.job_id is not None:
             asked["parent_job"] = self._context.job_id
@@ -268,7 +268,7 @@ class Work:
         return {"ray_version": ray_version(), "python_version": platform.python_version()}
 
     def _outside(self) -> Running:
-        """What is asked of the control plane.
+        """The part that needs the control plane.
 
         Raises:
             ControlPlaneError: it cannot be reached from this job.
@@ -290,7 +290,7 @@ class Work:
         submitted: list[tuple[str, Any]],
         again: Rerun | None = None,
     ) -> None:
-        """Knows the tasks by their ids, and gives their place back once all have ended."""
+        """Remembers the tasks by their ids, and gives their placement back once all have ended."""
         refs = [one for _, ref in submitted for one in _several(ref)]
         share = None
         if lease is not None:
@@ -299,7 +299,7 @@ class Work:
             self._tasks.put(id, Entry(connection.name, [] if ref is None else ref, again=again))
             if share is not None:
                 for one in _several(ref):
-                    # By its `id()`: with the reference itself they would keep each other alive.
+                    # By its `id()`: holding the reference itself, they would keep each other alive.
                     tell = partial(self._fetched, share, builtins.id(one), id)
                     when_done(one, tell)
 
@@ -318,7 +318,7 @@ class Work:
         ref, lease, connection = self._place("task", placement, demand, wishes, hand_over)
         again = None
         if lease is not None and wishes.on_cluster_loss == "requeue":
-            # Nothing of it holds the reference.
+            # This must not hold the reference.
             again = Rerun(partial(self._run_again, id, demand, wishes, hand_over))
             when_lost(_several(ref), again)
         self._keep(lease, connection, [(id, ref)], again)
@@ -333,7 +333,7 @@ class Work:
         lost: ClusterConnectionError,
         future: Future[list[Any]],
     ) -> None:
-        """Its cluster is lost, and its caller allowed it: in a thread of ours."""
+        """Its cluster is lost, and its caller allows a rerun: in a thread of ours."""
 
         def elsewhere() -> list[Any]:
             if self._closed:
@@ -341,7 +341,7 @@ class Work:
             log.warning("%s will run again: %s", id, lost.message)
             try:
                 with cluster_context(None):
-                    # A placement of its own: the one before it has ended.
+                    # With its own placement: the previous one has ended.
                     return _several(self._run(id, new_id("task"), demand, wishes, hand_over))
             except BaseException as error:
                 self._tasks.put(id, Entry(error=error))
@@ -350,7 +350,7 @@ class Work:
         self._later.do(elsewhere, future)
 
     def _asked_to_stop(self, lease: Lease) -> None:
-        """In another thread: a cluster that hangs must not hold up the heartbeats."""
+        """In another thread: a hanging cluster must not delay the heartbeats."""
         if lease not in self._stopping:
             self._stopping.add(lease)
             name = "ray-multicluster-stop"
@@ -371,7 +371,7 @@ class Work:
 
 
 def _several(ref: Any) -> list[Any]:
-    """A task may return several, or nothing at all."""
+    """A task may return several values, or none."""
     if ref is None:
         return []
     return ref if isinstance(ref, list) else [ref]

@@ -33,7 +33,7 @@ class CircuitBreaker:
         self.failure_threshold = failure_threshold
         self.recovery_timeout = recovery_timeout
         self.failure_count = 0
-        #: As `time.time()` tells it; 0 if there was none.
+        #: From `time.time()`; 0 if there was none.
         self.last_failure_time = 0.0
         self.state = CircuitState.CLOSED
         self._opened_at = 0.0
@@ -61,7 +61,7 @@ class CircuitBreaker:
             self.state = CircuitState.CLOSED
 
     def on_failure(self) -> None:
-        """Counts; a failure of the call that was tried opens the circuit again."""
+        """Counts the failure; if the probe failed, opens the circuit again."""
         with self._lock:
             self.failure_count += 1
             self.last_failure_time = time.time()
@@ -84,7 +84,7 @@ class CircuitBreaker:
             if self.state is CircuitState.CLOSED:
                 return
             left = self._opened_at + self.recovery_timeout - time.monotonic()
-            # Others fail while one is tried: its outcome decides for all.
+            # Other calls fail while the probe runs: its outcome decides for all.
             if self.state is CircuitState.OPEN and left <= 0:
                 self.state = CircuitState.HALF_OPEN
                 return
@@ -104,7 +104,7 @@ class ClusterCircuitBreakerManager:
         self._lock = threading.Lock()
 
     def get_circuit_breaker(self, cluster_name: str) -> CircuitBreaker:
-        """The cluster's own, made at first use."""
+        """The breaker of this cluster, created at first use."""
         with self._lock:
             return self.circuit_breakers.setdefault(
                 cluster_name, CircuitBreaker(self.failure_threshold, self.recovery_timeout)

@@ -15,7 +15,7 @@ from .._scheduler import attached
 
 __all__ = ["ExecutionMode", "SchedulerSettings", "settings"]
 
-#: Of the control plane, for when none is attached: names as here, then its default.
+#: Settings of the control plane, for when none is attached: names as here, then the default.
 PLANE_DEFAULTS = {
     "EXECUTION_MODE": "parallel",
     "SUBMISSION_WAIT_TIME": "40s",
@@ -27,7 +27,7 @@ PLANE_DEFAULTS = {
     "BACKOFF_TIME": "5m",
 }
 
-#: The prototype's that are the SDK's now.
+#: The prototype's settings that belong to the SDK now.
 SDK_NAMES = ("ACTOR_READY_TIMEOUT",)
 
 
@@ -41,8 +41,8 @@ class ExecutionMode(str, Enum):
 class SchedulerSettings:
     """The prototype's names as attributes; lengths of time are seconds.
 
-    Settings of the control plane come from the one in use. A setting without a meaning now is what
-    was set, or the prototype's default, for programs that use it themselves.
+    Settings of the control plane come from the one in use. A setting without a meaning now has the
+    value that was set, or the prototype's default, for programs that use it themselves.
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class SchedulerSettings:
 
     def _of_the_plane(self, name: str) -> str:
         proper = _settings.RENAMED.get(name.lower(), name.lower())
-        # Reading a setting is no reason to start a control plane.
+        # Reading a setting must not start a control plane.
         scheduler = attached()
         if scheduler is not None and scheduler._plane is not None:
             in_force = scheduler.plane.get("/v1/settings")["items"]

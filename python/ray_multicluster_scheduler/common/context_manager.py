@@ -15,12 +15,12 @@ class ClusterContextManager:
 
     @staticmethod
     def set_current_cluster(cluster_name: str | None) -> None:
-        """What this thread submits goes there, unless a call says otherwise."""
+        """Work of this thread goes to this cluster, unless a call names another."""
         choose_cluster(cluster_name)
 
     @staticmethod
     def get_current_cluster() -> str | None:
-        """Where that is; inside a scheduled job, its own cluster."""
+        """The cluster of this thread; inside a scheduled job, its own cluster."""
         return current_cluster()
 
     @staticmethod

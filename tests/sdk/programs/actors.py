@@ -93,7 +93,7 @@ def options_reach_ray() -> None:
 
 
 def an_actor_that_nobody_has_gives_its_place_back() -> None:
-    # Those that were in the frames of errors, too.
+    # Also those held by the frames of errors.
     gc.collect()
     wait_until(lambda: live() == 0, "handles that are gone give their places back", 30)
 

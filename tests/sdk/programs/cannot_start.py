@@ -1,6 +1,6 @@
-"""A job whose driver reserves the whole cluster, so that nothing it starts has room.
+"""A job whose driver reserves the whole cluster, so that its tasks and actors have no room.
 
-Ends when the file that it is given is there.
+Ends when the given file exists.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import ray_multicluster_scheduler as rms
 
 
 class Timed:
-    """Standard error, and when something was said on it."""
+    """Standard error, with the times of its lines."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -40,7 +40,7 @@ def load() -> None:
 
 def main() -> None:
     sys.stderr = errors = Timed(sys.stderr)
-    # Of the submitter's machine; a job needs none.
+    # A path on the submitter's machine; a job needs none.
     rms.initialize_scheduler_environment(config_file_path="/nowhere/cluster.yaml")
     asks = {"CPU": 1, "memory": 64 << 20}
     started = time.monotonic()

@@ -1,4 +1,4 @@
-"""Uses the clusters it is told, from several threads; then stays connected until its input ends."""
+"""Uses the given clusters from several threads; then stays connected until its input ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job, and what it submits: to its own cluster, and to another by name."""
+"""A job, and the work it submits: to its own cluster, and to another by name."""
 
 from __future__ import annotations
 

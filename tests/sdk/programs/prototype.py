@@ -87,7 +87,7 @@ def actors(run: str) -> None:
         name=f"counter_{run}",
     )
     assert type(actor_id) is str
-    # The prototype gave a dead handle for the second one of a class.
+    # The prototype returned a dead handle for the second actor of a class.
     _, second = submit_actor_async(cls=Counter, args=(10,))
     assert ray.get([counter.add.remote(1), second.add.remote(1)]) == [6, 11]
     assert ray.get(get_actor_result(actor_id).add.remote(1)) == 7

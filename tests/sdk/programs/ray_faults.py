@@ -42,7 +42,7 @@ class Actor:
 
 
 def prepare(name: str) -> None:
-    """What is to be used after the fault, and a task that does not end."""
+    """Creates refs and handles to be used after the fault, and a task that does not end."""
     import ray
 
     KEPT["never"] = on(name, sleep, 600)
@@ -53,7 +53,7 @@ def prepare(name: str) -> None:
 
 
 def works(name: str, value: int) -> bool:
-    """With whatever connection there is now."""
+    """With the present connection."""
     import ray
 
     return ray.get(on(name, echo, value), timeout=60) == value
@@ -66,7 +66,7 @@ def takes_long(name: str, seconds: float) -> float:
 
 
 def use(name: str, how: str) -> dict[str, Any]:
-    """How one call ends that has to do with the cluster, and after how long."""
+    """How one call to the cluster ends, and after how long."""
     import ray
 
     connection = CONNECTIONS._open[name]
@@ -95,7 +95,7 @@ def use(name: str, how: str) -> dict[str, Any]:
 
 
 def _again(connection: Any) -> None:
-    """What is sent alone is no sign of life."""
+    """Sending alone is no sign of life."""
     while True:
         connection.submit_task(echo, (1,), {}, {})
         time.sleep(0.3)
@@ -106,7 +106,7 @@ async def _awaited(ref: Any) -> Any:
 
 
 def waits(name: str) -> dict[str, Any]:
-    """`ray.wait` counts what was lost as ready, so that a loop comes to its end."""
+    """`ray.wait` counts lost refs as ready, so that a loop ends."""
     import ray
 
     began = time.monotonic()

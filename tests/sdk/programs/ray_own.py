@@ -67,7 +67,7 @@ def refused(kind: type[Exception], call: Callable[[], Any]) -> str:
 
 
 def from_a_worker() -> list[str]:
-    """Work that a task of the job submits in its turn."""
+    """Work that a task of the job submits."""
     import ray
 
     connection = Connections(describe).native("centos")
@@ -84,7 +84,7 @@ def native_and_client() -> None:
     from ray.exceptions import RayActorError
 
     here, there = CLUSTERS["centos"]["incarnation"], CLUSTERS["mac"]["incarnation"]
-    # What Ray gives a job's driver, whose workers find the SDK as it does.
+    # The environment that Ray gives a job's driver, whose workers find the SDK as it does.
     os.environ["RAY_ADDRESS"] = CLUSTERS["centos"]["gcs_address"]
     job = {"runtime_env": {"env_vars": {"PYTHONPATH": os.environ["PYTHONPATH"]}}, "metadata": {}}
     os.environ["RAY_JOB_CONFIG_JSON_ENV_VAR"] = json.dumps(job)
@@ -121,7 +121,7 @@ def native_and_client() -> None:
         return await asyncio.gather(*refs, stranger.where.remote(), actor.where.remote())
 
     assert asyncio.run(both()) == [here, there, there, here]
-    # What names no cluster stays with the job.
+    # Calls without a cluster stay with the job.
     assert ray.get(decorated.remote()) == here
     assert ray.get(decorated.options(max_retries=0).remote()) == here
     counted = ray.remote(num_cpus=0)(Actor).remote()
@@ -129,7 +129,7 @@ def native_and_client() -> None:
     assert "linux_only" in ray.cluster_resources()
     assert ray.get_runtime_context().get_session_name() == here
     assert ray.get(ray.get_actor("taken").where.remote()) == here
-    # Values go both ways, handles neither.
+    # Values can be passed both ways, handles cannot.
     ours, theirs = of_job(five_megabytes), elsewhere(five_megabytes)
     for value in (ours, {"deep": [ours]}):
         assert ray.get(elsewhere(length, value)) == 5_000_000
@@ -156,7 +156,7 @@ def native_and_client() -> None:
 
 
 def init(name: str) -> Any:
-    """As users do it; which fails now and then."""
+    """As users do it, which fails now and then."""
     import ray
 
     for attempt in range(4):
@@ -191,7 +191,7 @@ def own_client_first() -> None:
     assert ray.get(mac.submit_task(session, (), {}, {"num_cpus": 0})) == there
     text = refused(ClusterConnectionError, lambda: ray.get(before))
     assert CLUSTERS["centos"]["head_address"] in text, text
-    # A cluster in the place of the one that is gone.
+    # A cluster in place of the one that is gone.
     assert ray.get(where.remote()) == there
 
 

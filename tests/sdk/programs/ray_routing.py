@@ -23,7 +23,7 @@ from ray.exceptions import GetTimeoutError, RayTaskError  # noqa: E402
 from ray.util import ActorPool  # noqa: E402
 
 CLUSTERS = json.loads(os.environ["CLUSTERS"])
-#: More by hand, since each actor is a process to start: SDK_ACTORS=50 SDK_ROUNDS=20.
+#: More by hand, because each actor is a process to start: SDK_ACTORS=50 SDK_ROUNDS=20.
 ACTORS = int(os.environ.get("SDK_ACTORS", "24"))
 ROUNDS = int(os.environ.get("SDK_ROUNDS", "1"))
 
@@ -81,7 +81,7 @@ def refused(kind: type[Exception], call: Callable[[], Any]) -> str:
 
 
 def connect() -> list[str]:
-    """Side by side, and once for all who ask at the same time."""
+    """In parallel, and once for all concurrent callers."""
     with ThreadPoolExecutor() as threads:
         opened = list(threads.map(CONNECTIONS.get, ["centos", "mac"] * 4))
     assert len(set(map(id, opened))) == 2
@@ -98,7 +98,7 @@ def mixed_gets_and_waits() -> None:
     never = [on(name, sleep_long, num_cpus=0) for name in CLUSTERS]
     refs = [never[0], a, never[1], b]
     assert ray.wait(refs, num_returns=2) == ([a, b], never)
-    # Whichever cluster answers first.
+    # From whichever cluster answers first.
     assert ray.wait(refs) in (([a], [never[0], *never[1:], b]), ([b], [never[0], a, never[1]]))
     assert ray.wait(refs, num_returns=3, timeout=0.5) == ([a, b], never)
     assert ray.wait(never, timeout=0) == ([], never)
@@ -144,11 +144,11 @@ def errors_stay_what_they_are() -> None:
         bad = on(name, fail)
         assert "on purpose" in refused(ZeroDivisionError, lambda b=bad: ray.get([good, b]))
         assert refused(RayTaskError, lambda b=bad: ray.get(b, timeout=60))
-        # Of the task, not of the cluster: the connection is as good as before.
+        # An error of the task, not of the cluster: the connection still works.
         lost = on(name, lose_something)
         assert "of the task" in refused(RayTaskError, lambda r=lost: ray.get([good, r]))
         assert CONNECTIONS.get(name).alive()
-    # Too many arguments: said at the call.
+    # Too many arguments are reported at the call.
     assert "too many" in refused(TypeError, lambda: on("mac", place, 1, 2))
 
 
@@ -174,7 +174,7 @@ def refs_inside_of_values() -> None:
         def where(self) -> str:
             return os.environ["CLUSTER"]
 
-    # A handle that comes out of a value, of which nothing is known here but its id.
+    # A handle from within a value, of which only the id is known here.
     keepers = {name: actor_on(name, Keeper) for name in CLUSTERS}
     for name, keeper in keepers.items():
         (handle,) = ray.get(keeper.itself.remote())
@@ -190,7 +190,7 @@ def foreign_refs_are_moved() -> None:
     assert ray.get(on("mac", place, a)) == ("mac", ("centos", 1))
     actor = actor_on("mac", Counter)
     assert ray.get(actor.add.remote(a)) == ("mac", "", ("centos", 1))
-    # Beyond what Ray sends along with a call, at any depth, and in a put.
+    # Larger than Ray sends along with a call, at any depth, and in a put.
     big = on("centos", lambda: bytes(5_000_000))
     assert ray.get(on("mac", length, big)) == 5_000_000
     assert ray.get(on("mac", length, {"deep": [big]})) == 5_000_000
@@ -198,9 +198,9 @@ def foreign_refs_are_moved() -> None:
     with cluster_context("mac"):
         held = ray.put({"deep": [big]})
     assert ray.get(on("mac", length, held)) == 5_000_000
-    # In what a function closes over.
+    # In the closure of a function.
     assert ray.get(on("mac", lambda: length({"deep": [big]}))) == 5_000_000
-    # And from one that fails, the error.
+    # From a task that fails, the error.
     assert "on purpose" in refused(ZeroDivisionError, lambda: on("mac", place, on("centos", fail)))
 
 
@@ -221,7 +221,7 @@ def foreign_handles_are_refused() -> None:
 
 
 def many_actors_from_many_threads() -> int:
-    """Every answer is that of the actor that was asked, whichever cluster it is on."""
+    """Every answer comes from the actor that was called, whichever cluster it is on."""
 
     def one_thread(number: int) -> int:
         # This thread's share, on one cluster and the other in turn.
@@ -264,7 +264,7 @@ def plain_functions_find_their_cluster() -> None:
 
     first = ray.get(remote_place.remote())[0]
     other = "mac" if first == "centos" else "centos"
-    # Where its refs are, where its handles are, and where the thread says.
+    # On the cluster of its refs, of its handles, and of the thread.
     assert ray.get(remote_place.remote(on(other, place, 1))) == (other, (other, 1))
     there = actor_on(other, Counter)
     asks = ray.remote(num_cpus=0)(lambda actor: ray.get(actor.add.remote()))
@@ -285,7 +285,7 @@ def names_of_actors() -> None:
     text = refused(ActorNameTakenError, lambda: actor_on("centos", Counter, name="only"))
     assert "'only'" in text, text
     assert "'centos'" in text, text
-    # A name is a cluster's, and so is a lack of one.
+    # A name belongs to one cluster, and so does an actor without one.
     assert ray.get(actor_on("centos", Counter).add.remote())[0] == "centos"
     assert ray.get(actor_on("centos", Counter).add.remote())[0] == "centos"
     assert ray.get(ray.get_actor("only").add.remote())[0] == "centos"
@@ -329,7 +329,7 @@ def options_reach_ray() -> None:
 
 
 def functions_are_let_go() -> int:
-    """Lambdas come and go: what is kept of them is bounded."""
+    """Lambdas change all the time: the number of kept ones is bounded."""
     from ray_multicluster_scheduler._ray import client
 
     client.STUBS = 5
@@ -341,7 +341,7 @@ def functions_are_let_go() -> int:
 
 
 def colliding_ids() -> list[str]:
-    """The next connection gets the job id of a present one, at first."""
+    """The next connection at first gets the job id of a present one."""
     from ray_multicluster_scheduler._ray import internals
 
     used = CONNECTIONS.get("centos").job_id
@@ -375,7 +375,7 @@ def colliding_ids() -> list[str]:
 
 
 def closed() -> None:
-    """Nothing but errors that say so, and no local Ray."""
+    """Only errors that say so, and no local Ray."""
     refs = [on("centos", place), on("mac", place)]
     ray.get(refs)
     handle = actor_on("mac", Counter)
@@ -396,7 +396,7 @@ def closed() -> None:
         assert "no Ray cluster is connected" in refused(ConnectionError, call)
     assert not ray.is_initialized()
     assert ray.wait(refs, num_returns=2) == (refs, [])
-    # And again, when somebody wants it.
+    # A later call connects again.
     assert ray.get(on("mac", place, 4)) == ("mac", 4)
     assert "was closed" in refused(ConnectionError, lambda: ray.get(refs[1]))
     opened = CONNECTIONS.get("mac")

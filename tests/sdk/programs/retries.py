@@ -1,6 +1,6 @@
 """A task's retries on its cluster, and its way to another one when the first is lost.
 
-The test kills `mac` when this program says so.
+The test kills `mac` when this program prints so.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ray.exceptions import GetTimeoutError, WorkerCrashedError
 import ray_multicluster_scheduler as rms
 from support.waiting import PATIENCE, wait_until
 
-#: Longer than anybody waits here.
+#: Longer than any wait here.
 LONG = 3600
 
 
@@ -91,7 +91,7 @@ def a_task_whose_cluster_is_lost_is_followed_if_that_was_allowed(home: Path) -> 
     with pytest.raises(rms.ClusterConnectionError, match="mac"):
         ray.get(kept[1])
     assert rms.get_task_status(kept[0]) == "FAILED"
-    # And what is submitted from now on, too.
+    # Later submissions too.
     assert ray.get(submit(5)[1]) == "5 on linux"
 
 

@@ -1,4 +1,4 @@
-"""A job script as the users write them: it stops what it initialized, and goes on with Ray."""
+"""A job script as users write them: it stops what it initialized, and continues with Ray."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A plain script: submits jobs, says so, and waits for them.
+"""A plain script: submits jobs, prints their ids, and waits for them.
 
     submits_and_waits.py [--decorated] ID:CPUS:ENTRYPOINT…
 
-With `--decorated` it does not wait for jobs but for nothing at all, in a function that has
+With `--decorated` it does not wait for jobs but sleeps, in a function that has
 `graceful_shutdown_on_keyboard_interrupt`.
 """
 

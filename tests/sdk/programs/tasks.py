@@ -125,12 +125,12 @@ def what_fits_nowhere_times_out_and_says_why() -> None:
 
 def places_are_given_back() -> None:
     wait_until(lambda: live() == 0, "all places are given back", 30)
-    # Nobody fetches this one.
+    # The result of this one is never fetched.
     kept = rms.submit_task(sleep, args=(0.5,))
     assert live() == 1
     wait_until(lambda: live() == 0, "a task that nobody asks about gives its place back", 30)
     del kept
-    # More than fit at once: each waits for the place of one before it.
+    # More than fit at once: each waits for the placement of an earlier one.
     refs = [rms.submit_task(add, args=(n,), num_cpus=2)[1] for n in range(12)]
     assert ray.get(refs) == list(range(12))
 

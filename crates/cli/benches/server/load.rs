@@ -1,4 +1,4 @@
-//! A load generator that costs little: it shares two cores with what it measures.
+//! A cheap load generator: it shares two cores with the program that it measures.
 
 use std::{
     net::SocketAddr,
@@ -28,7 +28,7 @@ impl Measured {
     }
 }
 
-/// Sends so many requests over so many connections; every answer must be a yes.
+/// Sends this many requests over this many connections; every answer must be a success.
 pub(crate) async fn run(
     address: SocketAddr,
     clients: usize,

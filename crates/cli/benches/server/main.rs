@@ -1,5 +1,5 @@
-//! What the control plane takes, keeps and costs. Measures the real program over HTTP
-//! and writes `target/bench/server.json`. Without `--bench`, which `cargo bench` passes and
+//! Throughput, memory and CPU cost of the control plane. Measures the real program over HTTP and
+//! writes `target/bench/server.json`. Without `--bench`, which `cargo bench` passes and
 //! `cargo test` does not, everything runs once with few jobs and nothing is written.
 //!
 //! `cargo bench -p multicluster-cli --bench server [-- PART…]`, parts: disk, single, batch, restart, fleet.
@@ -19,17 +19,17 @@ use multicluster_testkit::FakeFleet;
 use plane::Plane;
 use serde_json::{Value, json};
 
-/// A cluster that nobody answers at: everything stays queued.
+/// A cluster address without a server: everything stays queued.
 const NOWHERE: &str = "http://127.0.0.1:1";
 const PER_BATCH: usize = 2_000;
 
-/// How much of everything.
+/// The sizes of the benchmarks.
 struct Scale {
     singles: usize,
     batches: usize,
     queued: usize,
     clusters: usize,
-    /// While nothing but polls happens.
+    /// How long it runs with nothing but polls.
     idle: Duration,
 }
 
@@ -60,7 +60,7 @@ fn main() {
     }
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench/server.json");
     fs::create_dir_all(file.parent().expect("a folder")).expect("target/bench");
-    // Other parts of the file stay: they are measured elsewhere or at another time.
+    // Other parts of the file stay: they come from other runs.
     let mut all: BTreeMap<String, Value> =
         fs::read(&file).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
     all.extend(results.into_iter().map(|(name, result)| (name.to_owned(), result)));
@@ -69,7 +69,7 @@ fn main() {
     println!("written to {}", file.display());
 }
 
-/// What the disk itself can do: one small append made durable at a time.
+/// The speed of the disk itself: one small append made durable at a time.
 fn disk(_: &tokio::runtime::Runtime, scale: &Scale) -> Value {
     let folder = plane::folder("disk");
     let mut file = fs::File::create(folder.join("log")).expect("a file");
@@ -133,7 +133,7 @@ fn batch(runtime: &tokio::runtime::Runtime, scale: &Scale) -> Value {
     result
 }
 
-/// A hundred thousand queued jobs, `kill -9`, and back.
+/// A hundred thousand queued jobs, `kill -9`, and a restart.
 fn restart(runtime: &tokio::runtime::Runtime, scale: &Scale) -> Value {
     let folder = plane::folder("restart");
     let plane = Plane::start(&[NOWHERE.into()], &folder);

@@ -21,7 +21,7 @@ pub(crate) struct Usage {
     pub(crate) rss_mb: f64,
 }
 
-/// A new folder on the disk that builds are on: `/tmp` may be memory.
+/// A new folder on the disk of the build: `/tmp` may be in memory.
 pub(crate) fn folder(name: &str) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let unique = format!("{name}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -56,12 +56,12 @@ impl Plane {
         Self { child, folder: folder.to_owned(), address, ready_line }
     }
 
-    /// What it has cost so far.
+    /// Its resource usage so far.
     pub(crate) fn usage(&self) -> Usage {
         let read =
             |file: &str| fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).unwrap_or_default();
         let stat = read("stat");
-        // After the name, which may hold anything: utime and stime are the 12th and 13th.
+        // After the name, which may contain anything: utime and stime are the 12th and 13th.
         let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split_whitespace().collect();
         let ticks = |at: usize| fields.get(at).and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
         let status = read("status");
@@ -70,12 +70,12 @@ impl Plane {
         Usage { cpu_seconds: (ticks(11) + ticks(12)) / 100.0, rss_mb: rss / 1024.0 }
     }
 
-    /// `kill -9`; what it wrote stays.
+    /// `kill -9`; its files stay.
     pub(crate) fn kill_and_keep(self) {
         drop(self);
     }
 
-    /// Ends it, and leaves nothing.
+    /// Kills it and removes its files.
     pub(crate) fn kill(self) {
         let folder = self.folder.clone();
         drop(self);

@@ -1,4 +1,4 @@
-//! A control plane that was there may be away for a while: it restarts, or the network does.
+//! A control plane may be away for a while: it restarts, or the network fails.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ impl Away {
         Self { is_quiet, ..Self::default() }
     }
 
-    /// Waits a little; gives up what cannot pass, or has not for too long.
+    /// Waits a little; gives up on permanent failures, or after too long.
     pub(super) async fn pause(&mut self, failure: Failure) -> Result<(), Failure> {
         let is_new = self.since.is_none();
         let since = *self.since.get_or_insert_with(Instant::now);
@@ -37,8 +37,8 @@ impl Away {
         Ok(())
     }
 
-    /// It answered, but not to the end. Waits too: one that always breaks off at once is not
-    /// asked without a pause.
+    /// It answered, but the answer broke off. Waits as well: a control plane that always breaks
+    /// off at once is not asked without a pause.
     pub(super) async fn broke_off(&mut self) {
         self.since = None;
         self.wait().await;

@@ -1,4 +1,4 @@
-//! Everything as it happens, over restarts of the control plane.
+//! Events as they happen, over restarts of the control plane.
 
 use serde_json::Value;
 
@@ -16,19 +16,19 @@ impl Events {
         EventSource::open(client, &["v1", "events"], query, last).await.map(Self)
     }
 
-    /// When it was opened, in milliseconds, by the clock of the control plane: what has a later
-    /// moment happened since.
+    /// When it was opened, in milliseconds, by the clock of the control plane: events with a
+    /// later time happened since.
     pub(crate) fn opened_at(&self) -> u64 {
         self.0.opened_at
     }
 
-    /// Says nothing while the control plane is away: the screen is somebody else's.
+    /// Prints nothing while the control plane is away: the screen is in use.
     pub(crate) fn quietly(mut self) -> Self {
         self.0.is_quiet = true;
         self
     }
 
-    /// The next one, as it was sent.
+    /// The next event, as it was sent.
     pub(crate) async fn next(&mut self) -> Result<Value, Failure> {
         loop {
             if let Ok(told) = serde_json::from_str(&self.0.next().await?.data) {

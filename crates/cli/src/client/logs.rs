@@ -5,13 +5,13 @@ use serde::Deserialize;
 use super::{Client, sse::EventSource};
 use crate::exit::Failure;
 
-/// What is told about a log.
+/// A part of a log stream.
 pub(crate) enum LogEvent {
-    /// What the job printed.
+    /// Output of the job.
     Text { attempt: u32, cluster: String, text: String },
     /// A line of the control plane's own.
     Note(String),
-    /// That was all.
+    /// The end of the log.
     End,
 }
 
@@ -28,13 +28,13 @@ struct Note {
     text: String,
 }
 
-/// The log of one job, from its beginning; told again from there when the connection breaks.
+/// The log of one job, from its beginning; sent again from there after the connection breaks.
 pub(crate) struct LogFollower {
     source: EventSource,
     told: Told,
 }
 
-/// The latest attempt, and how many bytes of its log have been told.
+/// The latest attempt, and how many bytes of its log have been passed on.
 #[derive(Default)]
 struct Told {
     attempt: u32,
@@ -70,7 +70,7 @@ impl LogFollower {
 }
 
 impl Told {
-    /// What of a piece is new.
+    /// The new part of a piece.
     fn rest_of(&mut self, piece: Piece) -> Option<LogEvent> {
         let Piece { attempt, cluster, from, mut text } = piece;
         let end = from + text.len() as u64;
@@ -78,7 +78,7 @@ impl Told {
         if attempt < self.attempt || end <= known {
             return None;
         }
-        // Both ends of what was told are ends of characters.
+        // Both ends of the passed part are character boundaries.
         let skip = usize::try_from(known.saturating_sub(from)).unwrap_or(usize::MAX);
         if skip > 0 && text.is_char_boundary(skip) {
             text.drain(..skip);
@@ -99,7 +99,7 @@ mod tests {
         for (attempt, from, text) in [
             (1, 0, "one\n"),
             (1, 4, "two\n"),
-            // It broke off: from the beginning, in other pieces.
+            // The connection broke off: from the beginning, in other pieces.
             (1, 0, "one\ntwo\nthr"),
             (1, 11, "ee\n"),
             (2, 0, "again\n"),

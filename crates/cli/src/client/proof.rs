@@ -1,4 +1,4 @@
-//! Who we are, and whom we trust, as the environment says.
+//! The token and the trusted authorities, from the environment.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub(super) fn has_token() -> bool {
     env(TOKEN).is_some()
 }
 
-/// `None`: those that this machine trusts.
+/// `None`: the authorities that this machine trusts.
 pub(super) fn authorities() -> Result<Option<Vec<Certificate>>, Failure> {
     let Some(file) = env(CA_FILE) else { return Ok(None) };
     let bad = |error: &dyn fmt::Display| Failure::new(Exit::BadInput, format!("{CA_FILE} {file}: {error}"));

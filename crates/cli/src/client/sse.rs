@@ -6,7 +6,7 @@ use reqwest::{Method, Response, header};
 use super::{Client, Query, away::Away};
 use crate::{exit::Failure, output::time};
 
-/// One event. Fields that were not sent are empty.
+/// One event. Missing fields are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) id: String,
@@ -22,15 +22,15 @@ pub(super) struct EventSource {
     /// The number of the latest event, if they have numbers.
     last: Option<String>,
     stream: Option<Stream>,
-    /// When it was first opened, in milliseconds, by the clock of who answers; by ours if that
-    /// does not say.
+    /// When it was first opened, in milliseconds, by the clock of the server; by ours if the
+    /// server does not report its time.
     pub(super) opened_at: u64,
-    /// Says nothing while the control plane is away.
+    /// Prints nothing while the control plane is away.
     pub(super) is_quiet: bool,
 }
 
 impl EventSource {
-    /// Opened at once, so that what happens from now on is seen. `last`: the number of the event
+    /// Opened at once, so that no event from now on is missed. `last`: the number of the event
     /// before the first.
     pub(super) async fn open(
         client: &Client,
@@ -119,17 +119,17 @@ impl Stream {
     }
 }
 
-/// A date names a whole second: its last millisecond.
+/// A date has whole seconds: returns the last millisecond of it.
 fn end_of_second(date: &str) -> Option<u64> {
     let second = rfc2822::parse(date).ok()?.timestamp().as_second();
     Some(u64::try_from(second).ok()? * 1000 + 999)
 }
 
-/// Lines to events, whatever pieces they come in.
+/// Parses lines into events, however they are split.
 #[derive(Default)]
 struct Parser {
     buffer: Vec<u8>,
-    /// How much of the buffer has been read.
+    /// How much of the buffer has been parsed.
     read: usize,
     event: Event,
 }
@@ -155,7 +155,7 @@ impl Parser {
                     "event" => value.clone_into(&mut self.event.name),
                     "data" if self.event.data.is_empty() => value.clone_into(&mut self.event.data),
                     "data" => self.event.data.extend(["\n", value]),
-                    // A comment: somebody is there.
+                    // A comment: a sign of life.
                     _ => {}
                 }
             }

@@ -1,4 +1,4 @@
-//! `ray-multicluster clusters`: list them, and the operator's verbs.
+//! `ray-multicluster clusters`: list them, and the operator's commands.
 
 mod check;
 
@@ -166,7 +166,7 @@ async fn list(context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One row for each, with one column of the caller's own.
+/// One row for each, with one extra column for the caller.
 fn table(clusters: &[Cluster], column: &str, own: impl Fn(&Cluster) -> String) -> Table {
     let mut table = Table::new(&["CLUSTER", "HEALTH", "RAY", "#NODES", "#LIVE", column, "~HAS"]);
     for cluster in clusters {
@@ -185,7 +185,7 @@ fn table(clusters: &[Cluster], column: &str, own: impl Fn(&Cluster) -> String) -
     table
 }
 
-/// Its Ray, and what that runs on.
+/// Its Ray version and platform.
 fn ray(cluster: &Cluster) -> String {
     let version = cluster.ray_version.as_deref().unwrap_or("–");
     [Some(version), cluster.os.as_deref(), cluster.arch.as_deref()]
@@ -195,7 +195,7 @@ fn ray(cluster: &Cluster) -> String {
         .join("\n")
 }
 
-/// What it has, and what of it is taken without being in use.
+/// Its total resources, and the part that is taken without being in use.
 fn has(cluster: &Cluster) -> String {
     let mut lines = vec![cluster.total.as_ref().map_or_else(|| "–".to_owned(), words::resources)];
     for (amounts, word) in [(&cluster.claimed, "claimed"), (&cluster.promised, "promised")] {

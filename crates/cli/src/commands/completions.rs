@@ -1,4 +1,4 @@
-//! `ray-multicluster completions`: for the shell to read.
+//! `ray-multicluster completions`: output for the shell.
 
 use clap_complete::Shell;
 

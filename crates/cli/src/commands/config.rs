@@ -1,4 +1,4 @@
-//! `ray-multicluster config check`: is it right, and is everybody there?
+//! `ray-multicluster config check`: is the file correct, and do all clusters answer?
 
 mod probe;
 
@@ -67,7 +67,7 @@ pub(crate) async fn run(args: Args, out: Out) -> anyhow::Result<()> {
         .into())
 }
 
-/// Everything that is wrong with the file.
+/// All errors of the file.
 fn wrong(error: &ConfigError, out: Out) -> Failure {
     if out.is_json() {
         let errors: Vec<_> = error.diagnostics.iter().map(diagnostic).collect();
@@ -75,7 +75,7 @@ fn wrong(error: &ConfigError, out: Out) -> Failure {
         let count = words::count(error.diagnostics.len() + error.omitted, "mistake");
         return Failure::new(Exit::BadInput, count);
     }
-    // Each has its own hint.
+    // Each error has its own hint.
     Failure::new(Exit::BadInput, error.to_string())
 }
 

@@ -1,4 +1,4 @@
-//! `ray-multicluster events`: what happened, what happens.
+//! `ray-multicluster events`: past and new events.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::{
     output::{Tone, time, words},
 };
 
-/// Whoever has told nothing for so long has told all there was.
+/// After this long without an event, all past events have arrived.
 const QUIET: Duration = Duration::from_millis(500);
-/// The first takes longer: it is looked for on disk.
+/// The first event takes longer: it is read from disk.
 const FIRST: Duration = Duration::from_secs(10);
 
 #[derive(clap::Args)]
@@ -52,7 +52,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-/// All that are kept: told at once, and then there is silence, or what happens from now on.
+/// All stored events: the control plane sends them at once, and then nothing, or new events.
 async fn of_all(args: &Args, context: &Context) -> Result<Vec<Value>, Failure> {
     let mut events = Events::open(&context.client, &[], Some(args.after.unwrap_or(0))).await?;
     let now = events.opened_at();

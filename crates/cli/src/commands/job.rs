@@ -104,7 +104,7 @@ fn fact(name: &str, value: &str) -> String {
     text
 }
 
-/// Each try in one row: where, when, how long, how it ended.
+/// Each attempt in one row: cluster, start, duration, outcome.
 fn attempts(history: &[Attempt], now: u64) -> Table {
     let mut table = Table::new(&["#N", "CLUSTER", "SENT", "#STARTED", "#RAN", "END", "~MESSAGE"]);
     for attempt in history {

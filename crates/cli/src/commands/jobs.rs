@@ -122,7 +122,7 @@ impl Args {
     }
 }
 
-/// The document is sorted as the table is.
+/// Sorts the JSON document as the table.
 fn sort(found: &mut Answer<Page<Job>>, field: Sort) {
     let Value::Array(raw) = found.raw["items"].take() else { return };
     let mut both: Vec<_> = found.value.items.drain(..).zip(raw).collect();
@@ -157,7 +157,7 @@ pub(super) fn table(jobs: &[Job], now: u64) -> Table {
     table
 }
 
-/// For how long it has been as it is.
+/// How long it has been in its present state.
 pub(super) fn in_this_state(job: &Job, now: u64) -> String {
     let since = match job.state {
         State::Queued => job.queued_at,
@@ -169,7 +169,7 @@ pub(super) fn in_this_state(job: &Job, now: u64) -> String {
     since.map_or("–".to_owned(), |since| time::since(since, now))
 }
 
-/// Where it is, or is wanted.
+/// The cluster where it is, or that it asks for.
 pub(super) fn place(job: &Job) -> String {
     match (&job.cluster, &job.preferred_cluster) {
         (Some(cluster), _) => cluster.clone(),
@@ -178,7 +178,7 @@ pub(super) fn place(job: &Job) -> String {
     }
 }
 
-/// What it runs; of tasks and actors nobody knows.
+/// Its entrypoint; that of tasks and actors is unknown.
 pub(super) fn what(job: &Job) -> String {
     match (&job.entrypoint, job.kind) {
         (Some(entrypoint), _) => words::first_line(entrypoint, 200),

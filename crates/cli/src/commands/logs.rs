@@ -1,4 +1,4 @@
-//! `ray-multicluster logs`: what a job printed, or prints.
+//! `ray-multicluster logs`: the output of a job.
 
 use multicluster_api::Logs;
 use serde_json::json;
@@ -55,7 +55,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-/// True as long as there is more.
+/// Prints an event. True as long as there is more.
 pub(super) fn tell(event: LogEvent, context: &Context) -> bool {
     let out = &context.out;
     match event {

@@ -1,4 +1,4 @@
-//! `ray-multicluster policies`: list them, and the operator's verbs.
+//! `ray-multicluster policies`: list them, and the operator's commands.
 
 mod attempt;
 

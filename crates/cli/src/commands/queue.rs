@@ -1,4 +1,4 @@
-//! `ray-multicluster queue`: what waits, what is next, and why it waits.
+//! `ray-multicluster queue`: queued jobs, the next ones, and why they wait.
 
 use multicluster_api::{Queue, QueueHead, Queues};
 
@@ -33,7 +33,7 @@ pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One row for each shape: jobs that request the same wait for the same. Why is below.
+/// One row for each shape: jobs with the same demand wait for the same reason. The reason is below.
 fn table(heads: &[QueueHead], now: u64) -> Table {
     let mut table = Table::new(&["NEXT", "#ALIKE", "#FOR", "#PRIO", "~ASKS FOR"]).one_line();
     for head in heads {

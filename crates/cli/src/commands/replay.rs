@@ -1,7 +1,7 @@
 //! `ray-multicluster replay`: the jobs of the past under other settings, on the real core.
 //!
-//! - `past`  what ran when, and for how long, from the control plane
-//! - `pool`  the clusters and settings as they are now, as the simulator takes them
+//! - `past`  which jobs ran when, and for how long, from the control plane
+//! - `pool`  the present clusters and settings, in the form that the simulator needs
 
 mod past;
 mod pool;

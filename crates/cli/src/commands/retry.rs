@@ -1,4 +1,4 @@
-//! `ray-multicluster retry`: a failed or stopped job once more, as another attempt.
+//! `ray-multicluster retry`: runs a failed or stopped job again, as another attempt.
 
 use super::{Context, stop::each};
 use crate::exit::Failure;

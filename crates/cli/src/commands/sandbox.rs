@@ -1,8 +1,8 @@
 //! `ray-multicluster sandbox`: a pool to try things on, out of one-node Ray clusters on
 //! this machine.
 //!
-//! The work is done where Ray is, in Python: `ray_multicluster_scheduler/_sandbox` of the SDK that
-//! this program carries. Here the options are checked and the Python that has Ray is found; this
+//! The work is done in Python, with Ray: in `ray_multicluster_scheduler/_sandbox` of the SDK that
+//! this program carries. This module checks the options and finds the Python that has Ray; this
 //! process then becomes that Python, so signals and the exit code are its own.
 
 use std::{
@@ -65,7 +65,7 @@ struct Up {
     timeout: u64,
 }
 
-/// What `_sandbox/commands.py` takes.
+/// The options of `_sandbox/commands.py`.
 #[derive(Serialize)]
 struct Options {
     #[serde(flatten)]
@@ -76,7 +76,7 @@ struct Options {
 }
 
 /// Makes the package importable without its `__init__`, which needs more than the standard
-/// library, and removes its copy once everything is read.
+/// library, and removes the unpacked copy once everything is loaded.
 const START: &str = "
 import json, shutil, sys, types
 folder, options = sys.argv[1:]
@@ -111,7 +111,7 @@ pub(crate) fn run(args: Args, output: Format) -> anyhow::Result<()> {
         output: if output == Format::Json { "json" } else { "table" },
     };
     let folder = unpack_sdk()?;
-    // Isolated: nothing of the user's Python setup plays a part. Returns only if it did not work.
+    // Isolated from the user's Python setup. Returns only on failure.
     let arguments = [OsStr::new("-I"), "-c".as_ref(), START.as_ref(), folder.as_os_str()];
     let error = Command::new(&python).args(arguments).arg(serde_json::to_string(&options)?).exec();
     let _ = fs::remove_dir_all(folder);
@@ -133,9 +133,9 @@ fn find_ray(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// The one beside `ray`, whose environment has it; else that of the machine.
+/// The Python beside `ray`, whose environment has Ray; else that of the machine.
 fn find_python(ray: Option<&Path>) -> anyhow::Result<PathBuf> {
-    // Tools install links to `ray`: the Python is beside what they point to.
+    // Tools install links to `ray`: the Python is beside their target.
     let target = ray.and_then(|ray| ray.canonicalize().ok());
     let folders = [ray, target.as_deref()].into_iter().flatten().filter_map(Path::parent);
     let beside = folders.map(|folder| folder.join("python3")).find(|path| is_program(path));
@@ -154,7 +154,7 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// Into a new folder that only this user can write to: what is in it is run.
+/// Into a new folder that only this user can write to, because its content is executed.
 fn unpack_sdk() -> anyhow::Result<PathBuf> {
     let folder = env::temp_dir().join(format!("ray-multicluster-{}", Uuid::new_v4().simple()));
     DirBuilder::new().mode(0o700).create(&folder).context("cannot make a temporary folder")?;

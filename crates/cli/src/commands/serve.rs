@@ -72,7 +72,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     runtime.block_on(multicluster_server::serve(options))
 }
 
-/// The one that was named, or this user's.
+/// The given directory, or the default of this user.
 pub(super) fn state_dir(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     if let Some(dir) = given {
         return Ok(dir);

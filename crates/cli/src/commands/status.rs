@@ -10,7 +10,7 @@ use crate::{
     output::{Cell, Out, Table, Tone, bars, time, words},
 };
 
-/// All that `status` and `top` show of clusters and queues.
+/// Everything that `status` and `top` show of clusters and queues.
 pub(crate) struct Status {
     pub(crate) pool: Pool,
     pub(crate) clusters: Vec<Cluster>,
@@ -29,7 +29,7 @@ impl Status {
         Ok(Answer { value, raw })
     }
 
-    /// How much waits for this cluster alone.
+    /// How many jobs wait for this cluster alone.
     pub(crate) fn queued(&self, cluster: &Cluster) -> u32 {
         let own = self.queues.items.iter().filter(|queue| queue.cluster.as_ref() == Some(&cluster.name));
         own.map(|queue| queue.waiting).sum()
@@ -69,7 +69,7 @@ pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A line of numbers for each cluster, and words below it.
+/// A line of numbers for each cluster, with text below it.
 fn clusters(status: &Status, out: &Out, now: u64) -> Table {
     let widest = |text: &dyn Fn(&Cluster) -> String, head: &str| {
         let widths = status.clusters.iter().map(|cluster| text(cluster).chars().count());
@@ -78,7 +78,8 @@ fn clusters(status: &Status, out: &Out, now: u64) -> Table {
     let name = widest(&|cluster| cluster.name.clone(), "CLUSTER");
     let health = widest(&|cluster| words::condition(cluster).0.to_owned(), "HEALTH");
     let next = widest(&|cluster| words::next_submission(cluster, now), "NEXT");
-    // Three bars get what the others leave: those above, LIVE and QUEUED, 7 gaps, 3 percentages.
+    // Three bars share the rest of the width: without the columns above, LIVE and QUEUED, 7 gaps
+    // and 3 percentages.
     let others = name + health + next + 4 + 6 + 7 * 2 + 3 * 5;
     let cells = (usize::from(out.width).saturating_sub(others) / 3).clamp(3, 16);
     let mut table =
@@ -105,7 +106,7 @@ fn clusters(status: &Status, out: &Out, now: u64) -> Table {
     table
 }
 
-/// What a cluster is, then what is the matter with it.
+/// Facts about a cluster, then its problems.
 fn details(cluster: &Cluster, now: u64) -> Vec<String> {
     let mut is = vec![format!("weight {}", cluster.weight)];
     if cluster.prefer {

@@ -22,8 +22,8 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     .await
 }
 
-/// Asks the same of each, also after one was refused. It ends as the first of those, and
-/// tells of all.
+/// Sends the same request for each job, even after a refusal. Exits with the code of the first
+/// refusal, and reports all of them.
 pub(super) async fn each(
     ids: &[String],
     verb: &str,
@@ -41,7 +41,7 @@ pub(super) async fn each(
             },
             Err(failure) => match &mut refused {
                 None => refused = Some(failure),
-                // What keeps all of them from being done is said once.
+                // A problem that affects all of them is reported once.
                 Some(first) if first.message.contains(&failure.message) => {}
                 Some(first) => first.message += &format!("\n{}", failure.message),
             },

@@ -1,4 +1,4 @@
-//! `ray-multicluster submit`: as `ray job submit`, with a say in where it goes.
+//! `ray-multicluster submit`: like `ray job submit`, with options for placement.
 
 mod ignores;
 pub(crate) mod job;
@@ -61,6 +61,6 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         return Ok(());
     }
     eprintln!("submitted {id}");
-    // A document and a log do not go together.
+    // A JSON document cannot be mixed with a log.
     wait::until_the_end(id, !args.wait && !out.is_json(), context).await
 }

@@ -1,5 +1,5 @@
-//! `ray-multicluster token`: who may use a control plane. Works on the file that it reads, so
-//! the first token needs none.
+//! `ray-multicluster token`: who may use a control plane. Changes the file that the control plane
+//! reads, so creating the first token needs none.
 
 use std::path::PathBuf;
 

@@ -1,8 +1,8 @@
 //! `ray-multicluster top`: the pool, live and full screen.
 //!
-//! - `app`     what is known, and what a key does to it
-//! - `screen`  how that is drawn
-//! - `feed`    what keeps it up to date
+//! - `app`     the state, and how keys change it
+//! - `screen`  drawing
+//! - `feed`    updates
 
 mod app;
 mod feed;
@@ -23,7 +23,7 @@ use crate::{
 };
 use app::{App, News};
 
-/// How long a look for keys takes; after so long at most, this program ends.
+/// How long one read of keys takes; this program ends after that at the latest.
 const LOOK: Duration = Duration::from_millis(200);
 
 pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
@@ -34,7 +34,7 @@ pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
     let (news, mut arriving) = mpsc::unbounded_channel();
     let failed =
         |error: std::io::Error| Failure::new(Exit::Failed, format!("cannot use the terminal: {error}"));
-    // Asked once before the screen is taken: a wrong address is an error like any other.
+    // A first request before the screen is switched: a wrong address is an error like any other.
     let first = feed::look(&context.client).await?;
     let mut screen = Screen(ratatui::try_init().map_err(failed)?);
     let keys = news.clone();
@@ -61,7 +61,7 @@ pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Gives the terminal back however this ends; `try_init` sees to panics.
+/// Restores the terminal on every exit; `try_init` covers panics.
 struct Screen(DefaultTerminal);
 
 impl Drop for Screen {
@@ -70,7 +70,7 @@ impl Drop for Screen {
     }
 }
 
-/// Until nobody listens any more.
+/// Reads keys until the receiver is gone.
 fn read_keys(news: &UnboundedSender<News>) {
     while !news.is_closed() {
         let event = match event::poll(LOOK) {

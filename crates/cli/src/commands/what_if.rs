@@ -19,10 +19,10 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let out = &context.out;
     let mut request = args.job.request()?;
     if request.entrypoint.is_empty() {
-        // Where it would go does not depend on it.
+        // The placement does not depend on the entrypoint.
         request.entrypoint = "what-if".to_owned();
     }
-    // Nothing is packed: what it brings along does not matter either.
+    // Nothing is packed: the packages do not matter either.
     request.runtime_env.remove("working_dir");
     let answer = context.client.post::<WhatIf>(&["v1", "what-if"], &request).await?;
     let WhatIf { chosen, refused, clusters } = &answer.value;

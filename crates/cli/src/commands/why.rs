@@ -1,4 +1,4 @@
-//! `ray-multicluster why`: what each cluster says to a job, and said.
+//! `ray-multicluster why`: the verdict of each cluster on a job, now and at its last placement.
 
 use multicluster_api::{ClusterVerdict, Decision, Explanation, Page};
 use multicluster_types::{Lang, VerdictKind, say};
@@ -26,7 +26,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         return Ok(());
     }
     let Explanation { summary, clusters, .. } = &why.value;
-    // The rest of it is in the table.
+    // The rest of the summary is in the table.
     out.line(if clusters.is_empty() { words::printable(summary) } else { words::first_line(summary, 500) });
     if !clusters.is_empty() {
         out.line("");
@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Why its latest attempt went where it went; an empty page if there was none.
+/// The decision of its latest attempt; an empty page if there was none.
 pub(super) async fn latest_decision(id: &str, context: &Context) -> Result<Answer<Page<Decision>>, Failure> {
     context.client.get(&["v1", "jobs", id, "decisions"], &[("limit", "1".to_owned())]).await
 }
@@ -54,7 +54,7 @@ pub(super) async fn latest_decision(id: &str, context: &Context) -> Result<Answe
 /// One row for each cluster, the best first.
 pub(super) fn verdicts(clusters: &[ClusterVerdict], lang: Lang) -> Table {
     let mut sorted: Vec<_> = clusters.iter().collect();
-    // Stable: those without a score stay in the order of the pool.
+    // Stable: clusters without a score stay in the order of the pool.
     sorted.sort_by(|a, b| b.score.unwrap_or(-1.0).total_cmp(&a.score.unwrap_or(-1.0)));
     let mut table = Table::new(&match lang {
         Lang::En => ["CLUSTER", "VERDICT", "#SCORE", "~WHY"],
@@ -81,7 +81,7 @@ fn verdict(verdict: VerdictKind, lang: Lang) -> &'static str {
     lang.pick(verdict.as_str(), zh)
 }
 
-/// Why not, in words; of those that could take it, what each policy gave.
+/// The reason as text; for eligible clusters, the score of each policy.
 fn reason(said: &ClusterVerdict, lang: Lang) -> String {
     if said.verdict == VerdictKind::Rejected {
         return said.text.clone();

@@ -1,8 +1,8 @@
-//! How full something is.
+//! Bars that show how full something is.
 
 const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 
-/// `████▌░░░  57%`; a dash for what there is none of.
+/// `████▌░░░  57%`; a dash if there is none.
 pub(crate) fn bar(share: Option<f64>, cells: usize) -> String {
     let Some(share) = share else { return "–".to_owned() };
     format!("{} {:>3.0}%", blocks(share, cells), share * 100.0)

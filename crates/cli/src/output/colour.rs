@@ -1,10 +1,10 @@
-//! What colours mean, and nothing else.
+//! The meaning of colours, in one place.
 
 use comfy_table::{Attribute, Color};
 use multicluster_types::{State, VerdictKind};
 use ratatui::style::{self, Modifier, Style};
 
-/// How something is doing.
+/// The condition that a colour shows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Tone {
     #[default]
@@ -12,7 +12,7 @@ pub(crate) enum Tone {
     Good,
     Busy,
     Bad,
-    /// Not the point.
+    /// Less important.
     Dim,
     Strong,
 }
@@ -27,7 +27,7 @@ impl Tone {
         }
     }
 
-    /// A share that is used, of something that takes no more work above the threshold.
+    /// For a used share of a cluster that accepts no more work above the threshold.
     pub(crate) fn of_share(share: f64, threshold: f64) -> Self {
         match share {
             share if share > threshold => Tone::Bad,
@@ -44,7 +44,7 @@ impl Tone {
         }
     }
 
-    /// With the escape sequences of terminals around it.
+    /// The text with escape sequences for terminals.
     pub(crate) fn paint(self, text: &str) -> String {
         let code = match self {
             Tone::Plain => return text.to_owned(),

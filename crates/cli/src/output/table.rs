@@ -29,14 +29,14 @@ impl<T: Into<String>> From<T> for Cell {
     }
 }
 
-/// What a column does when there is not enough room.
+/// How a column behaves if there is not enough room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Column {
-    /// It keeps what it needs.
+    /// Keeps its width.
     Firm,
-    /// The same, to the right.
+    /// Keeps its width, aligned to the right.
     Number,
-    /// It is broken into lines, or cut where rows have one.
+    /// Is wrapped, or cut if rows have one line.
     Flexible,
 }
 
@@ -46,12 +46,12 @@ pub(crate) struct Table {
     head: Vec<String>,
     rows: Vec<Vec<Cell>>,
     one_line: bool,
-    /// Lines below a row, by its number; only where rows are one line.
+    /// Lines below a row, by its number; only if rows have one line.
     notes: BTreeMap<usize, Vec<String>>,
 }
 
 impl Table {
-    /// Columns by name: one that begins with `#` holds numbers, one with `~` gives way.
+    /// Columns by name: the prefix `#` marks numbers, `~` a flexible column.
     pub(crate) fn new(columns: &[&str]) -> Self {
         let column = |name: &&str| match name.as_bytes().first() {
             Some(b'#') => (Column::Number, name[1..].to_owned()),
@@ -62,7 +62,7 @@ impl Table {
         Self { columns, head, rows: Vec::new(), one_line: false, notes: BTreeMap::new() }
     }
 
-    /// A row is one line, whatever is in it.
+    /// Every row has one line, whatever its content.
     pub(crate) fn one_line(self) -> Self {
         Self { one_line: true, ..self }
     }
@@ -72,7 +72,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Lines below the last row, across all columns, cut where the terminal ends.
+    /// Lines below the last row, across all columns, cut at the width of the terminal.
     pub(crate) fn note(&mut self, lines: impl IntoIterator<Item = String>) {
         debug_assert!(self.one_line, "nobody could tell where they belong");
         self.notes.entry(self.rows.len()).or_default().extend(lines);
@@ -124,7 +124,7 @@ impl Table {
     }
 }
 
-/// The first line, cut to so many columns: a Chinese character takes two.
+/// The first line, cut to this many columns: a Chinese character takes two.
 fn within(text: &str, columns: usize) -> String {
     let mut line = words::first_line(text, columns);
     if Span::raw(line.as_str()).width() > columns {

@@ -50,7 +50,7 @@ fn shown(ms: u64, format: &str) -> String {
     moment.map_or("–".to_owned(), |at| at.to_zoned(TimeZone::system()).strftime(format).to_string())
 }
 
-/// What somebody wrote: `2026-11-16`, `2026-11-16 09:00`, `2026-11-16T09:00:00Z`.
+/// A time as people write it: `2026-11-16`, `2026-11-16 09:00`, `2026-11-16T09:00:00Z`.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let hint = "write 2026-11-16, 2026-11-16T09:00 or 2026-11-16T09:00:00Z";
     let bad = || format!("{text:?} is not a date or time\n  hint: {hint}");

@@ -5,7 +5,7 @@ use multicluster_types::{CircuitKind, Dimension, HealthKind, Message, Resources}
 
 use super::{Tone, time};
 
-/// `4 CPU, 1 GPU, 16 GiB`; a dash for nothing.
+/// `4 CPU, 1 GPU, 16 GiB`; a dash for none.
 pub(crate) fn resources(resources: &Resources) -> String {
     let shown: Vec<_> = resources
         .iter()
@@ -18,7 +18,7 @@ pub(crate) fn resources(resources: &Resources) -> String {
     if shown.is_empty() { "–".to_owned() } else { shown.join(", ") }
 }
 
-/// In one word, what keeps a cluster from taking work.
+/// In one word, why a cluster accepts no work.
 pub(crate) fn condition(cluster: &Cluster) -> (&'static str, Tone) {
     match (cluster.health.state, cluster.breaker.state) {
         (HealthKind::NeverSeen, _) => ("not seen", Tone::Busy),
@@ -32,7 +32,7 @@ pub(crate) fn condition(cluster: &Cluster) -> (&'static str, Tone) {
     }
 }
 
-/// When it may be sent the next top-level job; a dash while it takes none at all.
+/// When the cluster accepts the next top-level job; a dash while it accepts none at all.
 pub(crate) fn next_submission(cluster: &Cluster, now: u64) -> String {
     match condition(cluster) {
         ("healthy", _) => time::until(cluster.next_submission_at, now),
@@ -40,8 +40,8 @@ pub(crate) fn next_submission(cluster: &Cluster, now: u64) -> String {
     }
 }
 
-/// Why none of them takes it, one line for each. That it asks for another cluster is said only
-/// if there is nothing else to say.
+/// Why no cluster accepts the job, one line for each. That it asks for another cluster is
+/// mentioned only if there is no other reason.
 pub(crate) fn reasons(clusters: &[ClusterVerdict]) -> Vec<String> {
     let is_other = |said: &&ClusterVerdict| said.reason.as_deref() == Some("other_cluster");
     let telling: Vec<_> = clusters.iter().filter(|said| !is_other(said)).collect();
@@ -55,7 +55,7 @@ pub(crate) fn took(job: &Job, now: u64) -> Option<String> {
     Some(time::since(from, job.ended_at.unwrap_or(now)))
 }
 
-/// Without what would move the cursor or change colours: names and messages are other people's.
+/// Without characters that move the cursor or change colours: names and messages come from others.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && !matches!(c, '\n' | '\t') { ' ' } else { c }).collect()
 }
@@ -66,7 +66,7 @@ pub(crate) fn first_line(text: &str, max: usize) -> String {
     if line.chars().count() <= max { line } else { line.chars().take(max - 1).chain(['…']).collect() }
 }
 
-/// The line of a failure's text that says what happened, at most `max` characters.
+/// The line of a failure's text with the error, at most `max` characters.
 pub(crate) fn gist(text: &str, max: usize) -> String {
     first_line(&Message::new(text).line(), max)
 }

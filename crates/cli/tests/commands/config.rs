@@ -11,7 +11,7 @@ fn a_file_is_checked_and_its_clusters_are_asked() {
     let world = World::new();
     shows!("config-check", world.ok(&["config", "check", "--offline"]));
     shows!("config-check.json", world.ok(&["config", "check", "cluster.yaml", "--offline", "-o", "json"]));
-    // Somebody listens at the address of a head that is well.
+    // A listener at the head address of the healthy cluster.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let head = listener.local_addr().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();

@@ -1,4 +1,4 @@
-//! `events`, and what is not asked of a control plane: `completions`, `top` without a terminal.
+//! `events`, and commands without a control plane: `completions`, `top` without a terminal.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -71,7 +71,7 @@ fn the_past_has_an_end_on_a_control_plane_that_is_slow_to_begin_and_then_never_s
         let mut tell =
             |seq: u64, at: u64| write!(stream, "id: {seq}\ndata: {{\"seq\": {seq}, \"at\": {at}}}\n\n");
         tell(1, 1).unwrap();
-        // For long enough to be noticed, and not for ever.
+        // For long enough to be noticed, but not forever.
         for seq in 2..200 {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
             if tell(seq, u64::try_from(now).unwrap()).is_err() {
@@ -110,7 +110,7 @@ fn asks_for_events(listener: &TcpListener, arguments: &[&str]) -> Command {
     command
 }
 
-/// Takes one request and begins to answer it.
+/// Accepts one request and begins to answer it.
 fn open_stream(listener: &TcpListener) -> TcpStream {
     let (mut stream, _) = listener.accept().unwrap();
     let head =

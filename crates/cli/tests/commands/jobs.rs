@@ -15,7 +15,7 @@ fn status_shows_the_pool_at_a_glance() {
     let world = World::new().with_a_job_that_waits();
     shows!("status", world.ok(&["status"]));
     shows!("status.json", world.ok(&["status", "-o", "json"]));
-    // A terminal may be wide, or its colours wanted.
+    // A terminal may be wide, or colours may be forced.
     let wide = world.command(&["status", "--color", "always"]).env("COLUMNS", "140").output().unwrap();
     assert!(String::from_utf8(wide.stdout).unwrap().contains("\u{1b}["));
 }
@@ -25,7 +25,7 @@ fn a_control_plane_that_is_not_there_is_named_with_what_was_tried() {
     let world = World::new();
     shows!("status.error", world.fails(5, &["status", "--address", "127.0.0.1:1"]));
     shows!("address.error", world.fails(2, &["status", "--address", "ftp://x"]));
-    // Somebody else answers there.
+    // Another program answers there.
     let told = world.fails(5, &["status", "--address", &world.centos.url()]);
     assert!(told.contains("is not a control plane of this version: HTTP 404"), "{told}");
 }
@@ -39,7 +39,7 @@ fn ones_own_control_plane_is_found_without_an_address() {
         .output()
         .unwrap();
     assert_eq!(String::from_utf8(done.stdout).unwrap(), "nothing waits\n");
-    // Not there: the usual address is tried, and the file that none runs for is named.
+    // No control plane runs for the file: the default address is tried, and the error names the file.
     let done = world.program(&["queue"]).output().unwrap();
     if done.status.code() == Some(5) {
         let told = String::from_utf8(done.stderr).unwrap();
@@ -109,7 +109,7 @@ fn explanations_are_in_chinese_where_that_is_wanted() {
     let told = world.fails(2, &["why", "waits", "--lang", "de"]);
     assert!(told.contains("write en or zh"), "{told}");
 
-    // Unless it is said, as the locale has it: of these variables the first that is set.
+    // By default from the locale: the first of these variables that is set.
     let is_chinese = |locale: &[(&str, &str)]| {
         let done = Done::of(world.command(&["why", "waits"]).envs(locale.iter().copied()));
         done.out.contains("排队")
@@ -119,7 +119,7 @@ fn explanations_are_in_chinese_where_that_is_wanted() {
     assert!(!is_chinese(&[("LANG", "zh_CN.UTF-8"), ("LC_ALL", "C.UTF-8")]));
     assert!(!is_chinese(&[("LANG", "de_DE.UTF-8")]));
 
-    // Programs get the same words; texts follow.
+    // Stable words are the same for programs; only texts are translated.
     let (en, zh) = (
         world.json(&["what-if", "--needs", "gpu=1"]),
         world.json(&["what-if", "--needs", "gpu=1", "--lang", "zh"]),
@@ -171,7 +171,7 @@ fn stop_and_retry_say_what_became_of_it() {
     shows!("retry.json", world.ok(&["retry", "waits", "-o", "json"]));
     shows!("retry.error", world.fails(4, &["retry", "ran"]));
     assert!(world.fails(3, &["stop", "none"]).contains("none"));
-    // One that is refused does not keep the others.
+    // A refusal does not stop the others.
     let done = world.run(&["stop", "none", "waits", "ran"]);
     assert_eq!((done.code, done.out.as_str()), (Some(3), "waits is stopped\n"), "{}", done.err);
     assert!(done.err.contains("none") && done.err.contains("job ran is succeeded"), "{}", done.err);

@@ -1,9 +1,9 @@
-//! Every command against a real control plane over fake clusters: what it prints as a table and
-//! as JSON, and its main error.
+//! Every command against a real control plane over fake clusters: its output as a table and as
+//! JSON, and its main error.
 //!
-//! What differs from run to run (moments, lengths of time, ports, gaps between columns) is
-//! replaced before it is compared: see `world.rs`. `INSTA_UPDATE=always cargo test -p
-//! multicluster-cli --test commands` writes the snapshots anew.
+//! Values that differ between runs (times, durations, ports, gaps between columns) are replaced
+//! before the comparison: see `world.rs`. To rewrite the snapshots:
+//! `INSTA_UPDATE=always cargo test -p multicluster-cli --test commands`.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 

@@ -44,7 +44,7 @@ fn what_cannot_be_replayed_is_told() {
     assert!(world.fails(2, &["replay", "--since", "soon"]).contains("40s, 500ms, 5m"));
 }
 
-/// They depend on how fast this machine is; what they should be is asserted where it matters.
+/// Numbers depend on the speed of this machine; their values are asserted where they matter.
 fn without_numbers(text: &str) -> String {
     let is_number = |word: &str| word == "=" || word.trim_end_matches(',').parse::<f64>().is_ok();
     let words = |line: &str| {

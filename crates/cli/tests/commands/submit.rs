@@ -36,7 +36,7 @@ fn submit_follows_a_job_to_its_end() {
         "it's",
     ]);
     shows!("submit.json", document);
-    // The same again is the same job, other content is not.
+    // The same again is the same job; other content is a conflict.
     let again = world.run(&[
         "submit",
         "--no-wait",
@@ -92,7 +92,7 @@ fn a_flag_that_does_not_exist_is_never_part_of_the_command() {
     assert!(world.fails(2, &["submit", "--priority", "--needs", "cpu=1", "--", "x"]).contains("--priority"));
     assert_eq!(world.json(&["jobs"])["items"], serde_json::json!([]), "nothing was submitted");
 
-    // --id is the id; behind the first word, or `--`, everything is the command's own.
+    // --id is the id; after the first word, or `--`, everything belongs to the command.
     let entrypoint = |arguments: &[&str]| {
         world.ok(&[&["submit", "--no-wait", "--require-cluster", "lab"], arguments].concat());
         world.json(&["job", arguments[1]])["entrypoint"].as_str().unwrap().to_owned()
@@ -200,7 +200,7 @@ fn a_working_dir_is_packed_by_rays_rules_and_uploaded_once() {
     let uri = first["working_dir"].as_str().unwrap();
     assert!(uri.starts_with("gcs://_ray_pkg_") && uri.ends_with(".zip"), "{uri}");
     assert_eq!(first.get("excludes"), None);
-    // What arrived at the cluster, under a name of the control plane's.
+    // The package on the cluster, under a name of the control plane.
     let packages: Vec<_> = world.centos.packages().into_values().collect();
     assert_eq!(packages.len(), 1);
     let package = world.dir.join("package.zip");
@@ -220,7 +220,7 @@ fn a_working_dir_is_packed_by_rays_rules_and_uploaded_once() {
             "train.py"
         ]
     );
-    // Ray drops what nobody uses; for the next job it is there again.
+    // Ray deletes unused packages; for the next job it is uploaded again.
     let (name, _) = world.centos.packages().pop_first().unwrap();
     world.centos.drop_package(&name);
     submit("three");
@@ -239,7 +239,7 @@ fn ctrl_c_leaves_the_job_and_says_how_to_look() {
         .unwrap();
     let mut told = BufReader::new(waiting.stderr.take().unwrap()).lines();
     assert_eq!(told.next().unwrap().unwrap(), "submitted long");
-    // It listens for Ctrl-C from the moment it waits on.
+    // It handles Ctrl-C as soon as it waits.
     world.until(&["jobs"], |jobs| jobs["items"][0]["id"] == "long");
     std::thread::sleep(std::time::Duration::from_millis(500));
     assert!(Command::new("kill").args(["-INT", &waiting.id().to_string()]).status().unwrap().success());

@@ -1,4 +1,4 @@
-//! `token`, and what it opens and closes; TLS.
+//! `token`, and the access that tokens give; TLS.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use crate::{
     world::{Done, PATIENCE, World},
 };
 
-/// Asks until it ends with this code.
+/// Repeats the command until it exits with this code.
 #[track_caller]
 fn until(command: &mut Command, code: i32) -> Done {
     let deadline = Instant::now() + PATIENCE;
@@ -38,7 +38,7 @@ fn tokens_are_made_listed_and_revoked_while_the_control_plane_runs() {
     };
     let (admin, _) = create("admin");
     let (read, id) = create("read");
-    // From now on one is needed.
+    // From now on a token is required.
     shows!("token-missing.error", until(&mut world.command(&["status"]), 4).err);
     let with = |token: &str, arguments: &[&str]| {
         let mut command = world.command(arguments);
@@ -89,7 +89,7 @@ fn a_certificate_is_used_and_a_renewed_one_without_a_restart() {
     fs::remove_dir_all(dir).unwrap();
 }
 
-/// A certificate of this name, put where the control plane looks for it.
+/// A certificate of this name, at the place where the control plane reads it.
 fn certify(dir: &Path, name: &str) {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     fs::write(dir.join(format!("{name}.pem")), made.cert.pem()).unwrap();

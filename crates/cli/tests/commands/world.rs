@@ -13,7 +13,7 @@ use multicluster_testkit::{FakeOptions, FakeRay};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-/// For what must happen; much longer than it takes.
+/// The time limit for events that must happen; much longer than they take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct World {
@@ -22,11 +22,11 @@ pub(crate) struct World {
     _mac: FakeRay,
     pub(crate) address: String,
     plane: Child,
-    /// After the fakes: they live in it.
+    /// Dropped after the fakes, which run in it.
     _runtime: Runtime,
 }
 
-/// What a command did.
+/// The result of a command.
 pub(crate) struct Done {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
@@ -75,7 +75,7 @@ scheduler: {{submission_interval: 0s, poll_interval: 200ms, unhealthy_after: 1, 
         command
     }
 
-    /// Without an address.
+    /// The command without an address.
     pub(crate) fn program(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ray-multicluster"));
         command.args(arguments).current_dir(&self.dir).env_clear();
@@ -88,7 +88,7 @@ scheduler: {{submission_interval: 0s, poll_interval: 200ms, unhealthy_after: 1, 
         Done::of(&mut self.command(arguments))
     }
 
-    /// It ends well, and this is what it prints.
+    /// Succeeds, and returns the output.
     #[track_caller]
     pub(crate) fn ok(&self, arguments: &[&str]) -> String {
         let done = self.run(arguments);
@@ -101,7 +101,7 @@ scheduler: {{submission_interval: 0s, poll_interval: 200ms, unhealthy_after: 1, 
         serde_json::from_str(&self.ok(&[arguments, &["-o", "json"]].concat())).unwrap()
     }
 
-    /// It ends with this code, and this is what it says.
+    /// Exits with this code, and returns the error.
     #[track_caller]
     pub(crate) fn fails(&self, code: i32, arguments: &[&str]) -> String {
         let done = self.run(arguments);
@@ -109,7 +109,7 @@ scheduler: {{submission_interval: 0s, poll_interval: 200ms, unhealthy_after: 1, 
         done.err
     }
 
-    /// Asks again until the answer is as expected.
+    /// Repeats the command until the answer is as expected.
     #[track_caller]
     pub(crate) fn until(&self, arguments: &[&str], is_so: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
@@ -123,7 +123,7 @@ scheduler: {{submission_interval: 0s, poll_interval: 200ms, unhealthy_after: 1, 
         }
     }
 
-    /// A job that has ended well on centos, and ran for long enough to be seen.
+    /// A job that has succeeded on centos, and ran for long enough to be seen.
     pub(crate) fn with_a_job_that_ran(self) -> Self {
         self.ok(&[
             "submit",
@@ -156,7 +156,7 @@ scheduler: {{submission_interval: 0s, poll_interval: 200ms, unhealthy_after: 1, 
         self
     }
 
-    /// The control plane dies and another one takes its place.
+    /// The control plane is killed and another one started.
     pub(crate) fn restart(&mut self) {
         self.plane.kill().unwrap();
         self.plane.wait().unwrap();
@@ -202,7 +202,7 @@ impl Done {
     }
 }
 
-/// Compares with the snapshot of this name, without what differs from run to run.
+/// Compares with the snapshot of this name, without values that differ between runs.
 #[macro_export]
 macro_rules! shows {
     ($name:literal, $text:expr) => {
@@ -216,7 +216,7 @@ macro_rules! shows {
     };
 }
 
-/// What differs from run to run.
+/// Values that differ between runs.
 pub(crate) const CHANGING: &[(&str, &str)] = &[
     (r"127\.0\.0\.1:\d{4,5}", "127.0.0.1:[port]"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(,\d+)?", "[moment]"),
@@ -227,6 +227,6 @@ pub(crate) const CHANGING: &[(&str, &str)] = &[
     (r"\b\d+m\d\ds\b", "[time]"),
     (r#"/[^ "\n]*/commands-\d+-\d+"#, "[dir]"),
     (r"_ray_pkg_[0-9a-f]{32}", "_ray_pkg_[digest]"),
-    // Last: gaps are as wide as what was replaced.
+    // Last: gaps are as wide as the replaced values.
     (r"(\S) {2,}", "$1  "),
 ];

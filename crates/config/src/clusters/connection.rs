@@ -1,4 +1,4 @@
-//! How a cluster's dashboard is reached: token, headers, TLS.
+//! The connection to a cluster's dashboard: token, headers, TLS.
 //!
 //! Tokens and headers are secrets. Excerpts hide them ([`SECRET_KEYS`]), and no message
 //! here repeats one.
@@ -21,11 +21,11 @@ use crate::{
 pub(super) const NAMES: [&str; 6] =
     ["token", "token_env", "token_file", "headers", "ca_file", "insecure_tls"];
 
-/// What is known of a connection while its keys are read.
+/// The values of a connection while its keys are read.
 #[derive(Default)]
 pub(super) struct Keys {
     pub(super) connection: Connection,
-    /// Where the token came from: its key.
+    /// The key that the token came from.
     token: Option<(Mark, String)>,
     authorization: Option<Mark>,
     ca_file: Option<Mark>,
@@ -66,7 +66,7 @@ impl Keys {
         }
     }
 
-    /// What cannot go together, once all keys are read.
+    /// Reports keys that exclude each other, once all keys are read.
     pub(super) fn finish(self, report: &mut Report<'_>) -> Connection {
         if let (Some((token, name)), Some(header)) = (&self.token, self.authorization) {
             let message = format!("the header authorization and {name} are both given");

@@ -4,9 +4,9 @@
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClusterKey {
     pub(crate) name: &'static str,
-    /// What may be written.
+    /// The allowed values.
     pub(crate) expected: &'static str,
-    /// What it is when nobody says anything; `None` where it must be given.
+    /// The default; `None` if the key is required.
     pub(crate) default: Option<&'static str>,
     pub(crate) example: &'static str,
     pub(crate) doc: &'static str,
@@ -142,7 +142,7 @@ pub(crate) const KEYS: &[ClusterKey] = &[
     limit("head_memory_share", "0.7"),
 ];
 
-/// A setting of which a cluster may have its own value.
+/// A setting that can be overridden per cluster.
 const fn limit(name: &'static str, example: &'static str) -> ClusterKey {
     ClusterKey {
         name,

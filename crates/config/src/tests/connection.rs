@@ -1,4 +1,4 @@
-//! How a cluster is reached: what is understood, refused, and never shown.
+//! The connection of a cluster: what is accepted, refused, and never shown.
 
 use super::{Folder, centos, error, ok};
 use crate::{Config, ConfigError};
@@ -51,13 +51,13 @@ fn another_copy_of_the_sdk_on_the_path_is_warned_of() {
             ),
         )
     };
-    // As the users have it.
+    // A real path of the users.
     let theirs = "/home/zorro/project/quant:/home/zorro/pycharm/ray_multicluster_scheduler:${PYTHONPATH}";
     assert_eq!(warned(theirs), [said(2)]);
     assert_eq!(warned("/a/ray_multicluster_scheduler/ : /b/ray_multicluster_scheduler"), [said(1), said(2)]);
     assert_eq!(warned("/home/zorro/quant:/srv/ray_multicluster_scheduler/python:${PYTHONPATH}"), []);
 
-    // One on this machine is known by what it holds, where a file may speak of this machine.
+    // A copy on this machine is recognised by its content, if the file may refer to this machine.
     let folder = Folder::new("copy");
     let package = folder.0.join("libs").join("ray_multicluster_scheduler");
     std::fs::create_dir_all(&package).unwrap();
@@ -196,7 +196,7 @@ fn tokens_and_headers_are_never_shown() {
         "    headers: {X-Key:hunter+2}\n",
         "    headers: {Host: hunter+2}\n",
         "    token: hunter+2\n    token_env: hunter+2\n",
-        // On the line of another mistake, and where nothing can be read.
+        // On the line of another error, and where nothing can be parsed.
         "  - {name: b, token: hunter+2, weight: -1}\n",
         "    token: hunter+2\n    token: hunter+2\n",
         "    token: hunter+2: hunter+2\n",
@@ -210,7 +210,7 @@ fn tokens_and_headers_are_never_shown() {
     assert!(!shown.contains("hunter+2"), "{shown}");
 }
 
-/// What the client of a cluster refuses later would make that cluster unhealthy.
+/// A header that the client of a cluster refused later would make that cluster unhealthy.
 #[test]
 fn a_header_that_the_client_refuses_is_refused_at_once() {
     for header in ["Expect: x", "Range: x", "accept-encoding: gzip", "User-Agent: Mozilla/5.0", "TE: x"] {

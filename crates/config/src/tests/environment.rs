@@ -1,4 +1,4 @@
-//! What `SCHEDULER_*` does.
+//! The effect of `SCHEDULER_*`.
 
 use multicluster_types::{Settings, Span};
 
@@ -74,7 +74,7 @@ fn every_setting_of_the_prototype_is_honoured_or_warned_about() {
     ];
     let env = prototype.map(|(name, value)| (format!("SCHEDULER_{name}"), value.to_owned()));
     let config = crate::parse(&centos(""), "cluster.yaml", env).unwrap();
-    // ACTOR_READY_TIMEOUT is the SDK's.
+    // ACTOR_READY_TIMEOUT belongs to the SDK.
     assert_eq!(config.warnings.len(), 10, "{:#?}", config.warnings);
     for warning in &config.warnings {
         assert_eq!(warning.message, "this variable has no effect any more");

@@ -1,4 +1,4 @@
-//! Files that nobody wrote by hand: answered with a short error, in bounded time.
+//! Generated and hostile files: answered with a short error, in bounded time.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::{MAX_FILE_BYTES, load};
 
 const SAMPLE: &str = include_str!("../../../../examples/cluster.yaml");
 
-/// Refused, quickly, and with few words.
+/// Refused quickly, with a short error.
 fn refused(what: &str, text: &str) -> String {
     let start = Instant::now();
     let error = parse(text).expect_err(what);
@@ -149,7 +149,7 @@ proptest! {
         let _ = parse(&text);
     }
 
-    /// Valid but for a few characters anywhere.
+    /// Valid except for a few characters anywhere.
     #[test]
     fn any_mutation_of_a_valid_file_is_a_config_or_an_error(
         edits in prop::collection::vec((0.0..1.0f64, 0usize..20, "\\PC{0,3}|[ \\-\\[\\]{}:,'\"!&*#|>\t\r\n]{0,3}"), 1..6)
@@ -178,7 +178,7 @@ proptest! {
         let _ = parse(&text).map_err(|error| error.to_string());
     }
 
-    /// A control plane starts from what it has stored, or not at all.
+    /// A control plane must be able to start from its stored state.
     #[test]
     fn a_cluster_that_is_accepted_can_be_stored_and_read_again(
         keys in prop::collection::btree_map(

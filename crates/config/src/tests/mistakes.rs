@@ -1,4 +1,4 @@
-//! What is refused: the place, and what to do about it.
+//! Refused files: the place of the error, and the hint.
 
 use super::{assert_told, centos, error, errors, line, parse};
 
@@ -235,7 +235,7 @@ fn a_key_given_twice_is_told_with_both_places() {
           |             ^^
       hint: give a number from 0 to 1000000; 1.0 is the default
     ");
-    // The first of that name that lines up, not the nearest.
+    // The first of that name in the same column, not the nearest.
     let errors = errors(&centos("    runtime_env:\n      name: x\n    name: y\n"));
     assert_eq!(errors[0].related.as_ref().unwrap().1.line, 2);
     // A setting and its old name.

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::{Folder, centos, errors, ok};
 
-/// Not the name of a key, whatever a broken file makes of it: names may be shown.
+/// Does not look like the name of a key, even in a broken file: names may be shown.
 const SECRET: &str = "hunter+2";
 
 fn shown(text: &str) -> String {
@@ -22,7 +22,7 @@ fn errors_inside_env_vars_show_the_key_alone() {
         ("    runtime_env: [hunter+2]\n", 5),
         ("    runtime_env:\n      env_vars:\n        A=B: hunter+2 # hunter+2\n", 7),
         ("    runtime_env:\n      ratio: [hunter+2, .nan]\n", 6),
-        // What cannot be read at all.
+        // Text that cannot be parsed at all.
         ("    runtime_env:\n      env_vars:\n        A: !hunter+2 hunter+2\n", 7),
         ("    runtime_env:\n      env_vars:\n        A: hunter+2: hunter+2\n", 7),
         ("    runtime_env:\n      env_vars:\n        A: '1' hunter+2\n", 7),

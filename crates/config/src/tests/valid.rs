@@ -1,4 +1,4 @@
-//! What is understood.
+//! Accepted files.
 
 use multicluster_types::{
     PolicyRule, PolicySpec, Quantity, Settings, Share, Span, Tag,
@@ -53,7 +53,7 @@ fn the_sample_in_examples_loads() {
         assert_eq!(variables["PYTHONPATH"], json!(path + "${PYTHONPATH}"));
     }
     assert_eq!(config.settings, Settings::default(), "the sample shows the defaults");
-    // What the users have on their path: an old checkout of this package.
+    // The users' real path: an old checkout of this package.
     let warnings: Vec<_> = config.warnings.iter().map(|warning| warning.message.as_str()).collect();
     let copy = "entry 5 of PYTHONPATH names another copy of the Python SDK (ray_multicluster_scheduler)";
     assert_eq!(warnings, [copy, copy]);

@@ -1,4 +1,4 @@
-//! What the YAML library hands over, and how it becomes a [`Node`].
+//! The output of the YAML library, and its conversion to a [`Node`].
 
 use std::{borrow::Cow, fmt};
 
@@ -9,8 +9,8 @@ use super::{Key, Kind, Mark, Node, Scalar, Value};
 
 pub(super) type Spanned<'a> = serde_saphyr::Spanned<Raw<'a>>;
 
-/// Any YAML value. Text is borrowed where it stands in the source verbatim, so that
-/// an alias repeated a thousand times copies nothing.
+/// Any YAML value. Text that stands in the source verbatim is borrowed, so that an alias repeated
+/// a thousand times copies nothing.
 pub(super) enum Raw<'a> {
     Null,
     Bool(bool),
@@ -59,7 +59,7 @@ pub(crate) fn mark(location: &Location) -> Mark {
 /// The scalar as the user wrote it: `3.10` stays `3.10`.
 fn written(at: Mark, source: &str) -> Cow<'_, str> {
     let text = source.get(at.start..at.end).unwrap_or_default();
-    // `!!int "3"` is the one way to get here with quotes.
+    // Only `!!int "3"` gets here with quotes.
     Cow::Borrowed(text.trim().trim_matches(['"', '\'']))
 }
 

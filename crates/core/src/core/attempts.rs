@@ -1,8 +1,8 @@
 //! The life of one attempt on its cluster, from the request to the outcome.
 //!
-//! The rule everything here serves: once a request *may* have arrived, the attempt
-//! stays on that cluster under that id until the cluster itself says what became
-//! of it. Only its owner's policy (`on_cluster_loss: requeue`) can waive that.
+//! The rule behind all of this: once a request *may* have arrived, the attempt stays on that
+//! cluster under that id until the cluster itself reports its fate. Only the owner's policy
+//! (`on_cluster_loss: requeue`) can waive that.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,8 @@ use crate::{
     record::{AttemptOutcome, Live, Sent, Stage, Standing, Step},
 };
 
-/// After so many times "not found" (about half a minute) a request that had no answer
-/// will not turn up any more.
+/// After this many answers "not found" (about half a minute), a request without an answer will
+/// not arrive any more.
 const CERTAIN_AFTER: u8 = 6;
 
 impl Core {
@@ -36,7 +36,7 @@ impl Core {
         }
         match outcome {
             DispatchOutcome::Accepted => self.mark_pending(key, out),
-            // An earlier send may run: its cluster must say that it does not.
+            // An earlier send of this attempt may run: the cluster must say that it does not.
             DispatchOutcome::Refused(message) if live.may_have_arrived() => {
                 self.mark_unheard(key, Step::Refuse(message.clone()), &message, out);
             }
@@ -69,8 +69,8 @@ impl Core {
         }
     }
 
-    /// How its dashboard coped with a submission, if it got one. The cluster's other users are
-    /// told that one failed, and not whose or how.
+    /// Notes how the dashboard coped with a submission, if one was sent. The cluster's other
+    /// users see that a submission failed, but not whose or how.
     fn note_submission(&mut self, key: JobKey, outcome: &DispatchOutcome, took: Span) {
         let Some(on) = self.jobs[key].on.filter(|_| took != Span::ZERO) else { return };
         match outcome {
@@ -85,7 +85,7 @@ impl Core {
         }
     }
 
-    /// A question about one attempt came to an end.
+    /// A lookup of one attempt came to an end.
     pub(super) fn handle_looked_up(
         &mut self,
         run: &Run,
@@ -114,7 +114,7 @@ impl Core {
         }
     }
 
-    /// Its cluster answered that it has no such attempt.
+    /// The cluster answered that it has no such attempt.
     fn handle_not_found(
         &mut self,
         key: JobKey,
@@ -136,7 +136,7 @@ impl Core {
         self.lose(key, &message.into(), out);
     }
 
-    /// It never arrived. Should the old request still arrive, Ray refuses the second of the two.
+    /// The attempt never arrived. If the old request still arrives, Ray refuses the second of the two.
     fn handle_never_arrived(&mut self, key: JobKey, live: &Live, out: &mut Output) {
         let (sends, refused) = match live.standing() {
             Standing::Unheard { sends, sent: Sent::Refused(why), .. } => (*sends, Some(why)),
@@ -147,8 +147,8 @@ impl Core {
             self.close_attempt(key, AttemptOutcome::NotStarted, Some(message), out);
             self.end(key, Transition::Fail, Some(message.clone()), out);
         } else if live.stopping() && live.may_have_arrived() && self.jobs[key].asks < CERTAIN_AFTER {
-            // The request may still be in the cluster's hands, and nothing will be sent
-            // that could meet it there: to be told STOPPED and run is the worst of both.
+            // The old request may still be on its way to the cluster, and no later request will
+            // be sent that Ray would refuse it for. A job that is reported STOPPED must not run.
             self.arm(key);
         } else if live.stopping() {
             self.close_attempt(key, AttemptOutcome::Stopped, None, out);
@@ -162,8 +162,8 @@ impl Core {
         }
     }
 
-    /// The runs of jobs that are known, or forgotten: what is said about a run of an earlier
-    /// job of the same id says nothing about this one.
+    /// Keeps the runs of known jobs and of forgotten ones. Drops runs of an earlier job with the
+    /// same id: they say nothing about the present job.
     pub(super) fn current(&self, mut seen: Vec<Observation>) -> Vec<Observation> {
         seen.retain(|seen| self.job(&seen.run.job).is_none_or(|job| seen.run.is_of(job)));
         seen
@@ -179,7 +179,7 @@ impl Core {
         out: &mut Output,
     ) -> Result<(), Refusal> {
         let on = self.find_cluster(name)?;
-        // The word of an earlier head is void: all it knew is gone.
+        // Reports from an earlier head are void: the new head knows none of its jobs.
         if self.pool[on].incarnation() != incarnation {
             return Ok(());
         }
@@ -198,8 +198,8 @@ impl Core {
         Ok(())
     }
 
-    /// Asks about jobs that should be in a complete list and are not: they may have been
-    /// deleted on the cluster.
+    /// Asks the cluster about jobs that should be in a complete list and are not: they may have
+    /// been deleted on the cluster.
     fn ask_about_missing(&mut self, on: ClusterKey, at: Timestamp, seen: &[Observation], out: &mut Output) {
         let seen: BTreeSet<_> = seen.iter().map(|seen| (&seen.run.job, seen.run.attempt)).collect();
         let missing = |key: &JobKey| {
@@ -215,10 +215,10 @@ impl Core {
         }
     }
 
-    /// What its cluster says about an attempt, asked or not.
+    /// Applies what the cluster reports about an attempt, asked or not.
     fn apply_status(&mut self, key: JobKey, status: &RunStatus, out: &mut Output) {
         let Some(live) = self.jobs[key].live().cloned() else { return };
-        // It is there: in any case, the dispatch worked.
+        // The cluster has the attempt, so the dispatch worked in any case.
         if !live.has_arrived() {
             self.note_dispatch_of(key, true, out);
         }
@@ -236,7 +236,7 @@ impl Core {
                 }
             }
             RunStatus::Succeeded => {
-                // It started well, whether or not it was seen running.
+                // The job started well, whether or not it was seen running.
                 if let Some(on) = self.jobs[key].on {
                     self.pool[on].settle(key, self.now);
                 }
@@ -245,7 +245,7 @@ impl Core {
             }
             RunStatus::Stopped => {
                 self.close_attempt(key, AttemptOutcome::Stopped, None, out);
-                // Its state says it all, unless it was stopped on the cluster itself.
+                // The state says enough, unless the job was stopped on the cluster itself.
                 let by_others = (!live.stopping()).then(|| {
                     format!("stopped on cluster {}, not through the control plane", live.cluster).into()
                 });
@@ -260,7 +260,7 @@ impl Core {
         }
     }
 
-    /// The job that a completion is about: tasks and actors have none.
+    /// The job that a completion belongs to. Tasks and actors have no completions.
     fn live_job(&self, run: &Run) -> Option<(JobKey, Live)> {
         let key = self.find_live(run).filter(|key| self.jobs[*key].is_job())?;
         Some((key, self.jobs[key].live()?.clone()))

@@ -1,4 +1,4 @@
-//! What is known of an attempt, and what is asked of its cluster to know more.
+//! What is known of an attempt, and the requests to its cluster to learn more.
 
 use multicluster_types::{Message, State};
 
@@ -18,7 +18,7 @@ impl Core {
     /// The attempt is known to be at this stage.
     pub(super) fn mark_found(&mut self, key: JobKey, stage: Stage, out: &mut Output) {
         let runs = stage == Stage::Running;
-        // A holder's heartbeat does not prove that its cluster can be reached.
+        // A heartbeat of the holder does not prove that the cluster can be reached.
         let reached = runs && self.jobs[key].is_job();
         let step = if runs { Step::Start } else { Step::Accept };
         let note = |job: &mut Job| {
@@ -38,21 +38,21 @@ impl Core {
         }
         self.arm(key);
         if unreachable {
-            // Old news: it does not make the cluster reachable.
+            // Old news does not make the cluster reachable.
             self.mark_lost(key, out);
         } else if stopping {
             self.send_stop(key, out);
         }
     }
 
-    /// A send had no answer: it may have arrived. Ask.
+    /// A send had no answer, so it may have arrived. Asks the cluster.
     pub(super) fn mark_uncertain(&mut self, key: JobKey, message: &Message, out: &mut Output) {
         self.mark_unheard(key, Step::NoAnswer, message, out);
     }
 
-    /// A send came to this, and whether one arrived is not known. Ask.
+    /// A send ended with this step, and it is unknown whether any send arrived. Asks the cluster.
     pub(super) fn mark_unheard(&mut self, key: JobKey, step: Step, message: &Message, out: &mut Output) {
-        // If its cluster is known to be in trouble, that counts, not this.
+        // If the cluster is known to be in trouble, that error counts, not this one.
         if self.jobs[key].live().is_some_and(|live| live.lost_since().is_none()) {
             self.note_dispatch_of(key, false, out);
         }
@@ -61,24 +61,24 @@ impl Core {
         }
     }
 
-    /// Its cluster cannot say at present what became of this attempt.
+    /// The cluster cannot say at present what became of this attempt.
     pub(super) fn mark_lost(&mut self, key: JobKey, out: &mut Output) {
         if self.step(key, Step::LoseContact, out) {
             self.look_for(key, out);
         }
     }
 
-    /// The control plane was down: a request that may or may not have left is uncertain, and
-    /// that no cluster could be asked meanwhile does not count as the loss of one.
+    /// The control plane was down. A request that may or may not have left is uncertain. Clusters
+    /// could not be asked meanwhile, which does not count as their loss.
     pub(super) fn mark_interrupted(&mut self, key: JobKey, out: &mut Output) {
         if self.step(key, Step::Interrupt, out) && self.jobs[key].record().state() == State::Unknown {
             self.look_for(key, out);
         }
     }
 
-    /// Asks what became of a lost attempt, at once or after a while.
+    /// Asks the cluster about a lost attempt, at once or after a while.
     fn look_for(&mut self, key: JobKey, out: &mut Output) {
-        // A probe that is not reported on must not keep everything else waiting.
+        // A probe without a report must not keep all other work waiting.
         if self.jobs[key].on.is_some_and(|on| self.pool[on].breaker.is_probe(key)) {
             self.note_dispatch_of(key, false, out);
         }
@@ -88,7 +88,7 @@ impl Core {
             _ => 1,
         };
         if sends > 1 {
-            // Sent again and lost again: more patience each time.
+            // Sent again and lost again: wait longer each time.
             job.asks = u8::try_from(sends).unwrap_or(u8::MAX);
             job.touched_at = self.now;
             self.arm(key);
@@ -98,7 +98,7 @@ impl Core {
         }
     }
 
-    /// Asks the cluster about an attempt, if it can be asked.
+    /// Asks the cluster about an attempt, if the cluster can be asked.
     pub(super) fn ask(&mut self, key: JobKey, out: &mut Output) {
         let question = self.jobs.next_question();
         let job = &mut self.jobs[key];
@@ -125,9 +125,8 @@ impl Core {
         self.arm(key);
     }
 
-    /// Asks the cluster to stop an attempt. While a submit is on its way, or the cluster cannot
-    /// be asked, that is left for later; holders of placements hear of it with their next
-    /// heartbeat.
+    /// Asks the cluster to stop an attempt. While a submit is under way, or the cluster cannot be asked,
+    /// the stop is left for later. Holders of placements learn of the stop with their next heartbeat.
     pub(super) fn send_stop(&mut self, key: JobKey, out: &mut Output) {
         let job = &mut self.jobs[key];
         let Some(live) = job.live().filter(|_| job.is_job()) else { return };
@@ -138,7 +137,7 @@ impl Core {
         }
     }
 
-    /// A dispatch of this job's cluster worked, or did not.
+    /// A dispatch to the cluster of this job worked, or did not.
     pub(super) fn note_dispatch_of(&mut self, key: JobKey, worked: bool, out: &mut Output) {
         if let Some(on) = self.jobs[key].on {
             self.note_dispatch(on, worked, out);

@@ -1,9 +1,8 @@
 //! The scheduling cycle: six phases, one function each, in order.
 //!
-//! It runs when something changed, never because time passed without a timer. A
-//! full cycle looks at the head of every class; when all that changed is that
-//! work arrived, only the heads of its classes are looked at: nothing else can
-//! have become placeable.
+//! A cycle runs when something changed, and never without a cause: where only time counts, a
+//! timer is the cause. A full cycle looks at the head of every class. If only new work arrived,
+//! the cycle looks at the heads of its classes alone: nothing else can have become placeable.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +22,7 @@ use crate::{
     record::{Live, Phase, Submitted},
 };
 
-/// What must be looked at again.
+/// The classes that must be looked at again.
 #[derive(Debug, Default)]
 pub(super) struct Dirty {
     all: bool,
@@ -56,7 +55,7 @@ enum Agenda {
     Some(BTreeSet<(Rank, ClassKey)>),
 }
 
-/// Heads to which the same clusters are open, whatever they demand.
+/// Heads that the same clusters are open to, whatever their demand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Tier {
     inside: bool,
@@ -65,8 +64,8 @@ struct Tier {
     burdens_head: bool,
 }
 
-/// What no demand may exceed to find room anywhere: found in no time for heads
-/// that would be turned down by every cluster. It holds until something is placed.
+/// The most that a demand may ask for and still find room on some cluster: a quick check that
+/// spares heads that every cluster would reject. It holds until something is placed.
 #[derive(Debug, Clone, Copy, Default)]
 struct Ceiling {
     open: bool,
@@ -82,7 +81,7 @@ impl Ceiling {
 }
 
 impl Core {
-    /// Places what can be placed.
+    /// Places all work that can be placed.
     pub(super) fn cycle(&mut self, out: &mut Output) {
         self.note_oldest();
         let dirty = std::mem::take(&mut self.dirty);
@@ -115,7 +114,7 @@ impl Core {
                 None => {
                     unreserved -= usize::from(starving && self.reserve(class, rank, &verdicts));
                     count_rejections(&verdicts, &mut rejections);
-                    // One that was turned down spares the next of its tier a full look.
+                    // A rejected head spares the next head of its tier a full look.
                     if let Some(tier) = tier {
                         ceilings.entry(tier).or_insert_with(|| self.ceiling(class, rank));
                     }
@@ -179,8 +178,8 @@ impl Core {
         Some((job, cluster))
     }
 
-    /// Phase 5, assume: reserve, note the submission, make the intent durable. False if it
-    /// cannot be dispatched from the state it is in.
+    /// Phase 5, assume: reserve, note the submission, make the intent durable. False if the job
+    /// cannot be dispatched from its present state.
     pub(super) fn assume(
         &mut self,
         key: JobKey,
@@ -198,7 +197,7 @@ impl Core {
         let job = &self.jobs[key];
         let (id, work) = (job.record().id.clone(), Arc::clone(&job.record().work));
         let attempt = job.next_attempt();
-        // The rest of a batch shares the slot of its first; it does not prolong it.
+        // The rest of a batch shares the slot of its first job; it does not prolong the slot.
         if work.is_top_level() && cluster.spaced_until(self.now).is_none() {
             cluster.record.clock = Some(Submitted { at: self.now, group: work.group.clone() });
             out.writes.push(Write::Cluster(cluster.record.clone()));
@@ -214,21 +213,21 @@ impl Core {
         })));
         let live = Phase::Live(Box::new(Live::new(attempt, name.clone(), incarnation, self.now)));
         let moved = self.move_to(key, Transition::Dispatch, live, out);
-        // Tasks and actors are run by their callers, who learn it from the event.
+        // Tasks and actors are run by their callers, who learn of the placement from the event.
         if moved && work.kind == Kind::Job {
             out.effects.push(Effect::Submit { run: self.jobs[key].run(), cluster: name });
         }
         moved
     }
 
-    /// Phase 6, requeue: what was not placed stays where it is, in order. Later and
-    /// smaller work may pass it, until it starves: then it keeps the next cluster
-    /// that could hold it free of work that comes after it. True if there is one.
+    /// Phase 6, requeue: work that was not placed stays where it is, in order. Later and smaller
+    /// work may pass it until it starves: then the next cluster that could hold the starving head
+    /// is kept free of later work. True if there is such a cluster.
     fn reserve(&mut self, class: ClassKey, rank: Rank, verdicts: &[Verdict]) -> bool {
         let Some((_, &job)) = self.queue[class].ready().first_key_value() else { return false };
         let id = self.jobs[job].record().id.clone();
         if self.pool.is_reserved_for(&id) {
-            return false; // One is enough.
+            return false; // One reservation is enough.
         }
         let busy = |verdict: &Verdict| match verdict {
             Verdict::Rejected(reason) => is_passing(reason),
@@ -251,7 +250,7 @@ impl Core {
         true
     }
 
-    /// A batch has none: it may share a slot that is closed to others.
+    /// A batch has no tier: it may share a slot that is closed to others.
     fn tier(&self, class: ClassKey) -> Option<Tier> {
         let work = &self.queue[class].work;
         work.group.is_none().then(|| Tier {
@@ -287,8 +286,8 @@ impl Core {
     }
 }
 
-/// Will this pass by itself, as the cluster's own work ends or time goes by? Not a full head: what
-/// keeps off the cluster meanwhile would leave no room for a driver.
+/// Will this reason pass without intervention, as the cluster's work ends or time goes by? A full head
+/// node does not count: work that keeps off the cluster meanwhile would leave no room for a driver.
 fn is_passing(reason: &Reason) -> bool {
     matches!(
         reason,

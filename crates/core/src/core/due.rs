@@ -1,5 +1,5 @@
-//! What a job is due for: the one table from its situation to a moment and to what happens
-//! then. Timers are set by it, and it is asked again when one goes off.
+//! What a job is due for: one table from a job's situation to a moment and an action. Timers are
+//! set from this table, and it is consulted again when a timer goes off.
 
 use multicluster_types::{Message, OnClusterLoss, Span, Timestamp};
 
@@ -11,33 +11,33 @@ use crate::{
     timers::Timer,
 };
 
-/// First and longest wait between questions about one lost attempt.
+/// First and longest wait between two lookups of one lost attempt.
 const ASK_FIRST: Span = Span::seconds(1);
 const ASK_LONGEST: Span = Span::seconds(30);
-/// Ray ignores a stop while a job is pending, so it is repeated until it is over.
+/// Ray ignores a stop while a job is pending, so the stop is repeated until the job has ended.
 const STOP_AGAIN: Span = Span::seconds(5);
 
-/// What happens to a job when its time has come.
+/// The action when a job's timer goes off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Duty {
-    /// Its caller is gone: it waits in vain.
+    /// The caller is gone, so the placement would wait in vain.
     GiveUpWaiting,
-    /// It has backed off long enough.
+    /// The job has backed off long enough.
     MakeReady,
     /// The holder of the placement is gone.
     ExpireLease,
-    /// Its cluster has been lost for longer than its owner wants to wait.
+    /// The cluster has been lost for longer than the owner wants to wait.
     Abandon,
-    /// Its cluster is asked about it.
+    /// Ask the cluster about the job.
     Ask,
-    /// The submit request has had its time.
+    /// The submit request has timed out.
     TakeForLost,
-    /// The stop did not end it.
+    /// The stop did not end the job.
     StopAgain,
 }
 
 impl Core {
-    /// The table.
+    /// The table itself.
     fn due(&self, key: JobKey) -> Option<(Timestamp, Duty)> {
         let job = &self.jobs[key];
         let lease_ends = job.touched_at + self.settings.lease_ttl;
@@ -66,14 +66,14 @@ impl Core {
                 if live.stopping() {
                     Some((job.touched_at + STOP_AGAIN, Duty::StopAgain))
                 } else {
-                    // Asked in vain: ask again.
+                    // The last lookup had no answer: ask again.
                     self.asks_at(key).filter(|_| job.asks > 0)
                 }
             }
         }
     }
 
-    /// When its cluster is asked about it next, if it can be asked.
+    /// When the cluster is asked about this job next, if it can be asked.
     fn asks_at(&self, key: JobKey) -> Option<(Timestamp, Duty)> {
         let job = &self.jobs[key];
         job.on.filter(|on| self.pool[*on].is_healthy())?;
@@ -81,7 +81,7 @@ impl Core {
         Some((job.touched_at + pause, Duty::Ask))
     }
 
-    /// What comes first; of what is due by now, the first in the list.
+    /// The earliest duty; of the duties that are already due, the first in the list.
     fn first(&self, duties: [Option<(Timestamp, Duty)>; 2]) -> Option<(Timestamp, Duty)> {
         duties.into_iter().flatten().min_by_key(|(at, _)| (*at).max(self.now))
     }

@@ -1,5 +1,5 @@
-//! Why a job is where it is: the same verdicts the cycle uses, computed when somebody
-//! asks. Values first, so that the words can be in any language.
+//! Why a job is where it is: the same verdicts that the cycle uses, computed on request. Values
+//! first, so that the text can be in any language.
 #![expect(missing_docs, reason = "a field is documented where its name does not say it all")]
 
 use multicluster_types::{
@@ -17,70 +17,70 @@ use crate::{
     record::Phase,
 };
 
-/// More than this many in front are not counted one by one.
+/// If more jobs than this are ahead, they are not counted one by one.
 const COUNT_AHEAD: usize = 10_000;
 
-/// Everything there is to say about one job's whereabouts.
+/// Everything there is to say about where one job is.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
     pub job: JobId,
-    /// Its state.
+    /// The state of the job.
     pub state: State,
-    /// Asked when.
+    /// When the question was asked.
     pub at: Timestamp,
-    /// If it waits: since when.
+    /// Since when the job is queued, if it is.
     pub queued_at: Option<Timestamp>,
-    /// The queue it waits in.
+    /// The queue the job waits in.
     pub queue: Option<QueueName>,
-    /// How many of that queue come first (counted up to 10,000).
+    /// How many jobs of that queue come first (counted up to 10,000).
     pub ahead: Option<usize>,
-    /// It waits until then before it is looked at again.
+    /// The job is not considered again before this time.
     pub backing_off_until: Option<Timestamp>,
-    /// What went wrong last.
+    /// The last error.
     pub last_error: Option<Message>,
-    /// The cluster that is kept free for it, if it waits for too long.
+    /// The cluster that is kept free for the job, if it has waited for too long.
     pub kept_free: Option<ClusterName>,
-    /// Where it is, or was when it ended.
+    /// Where the job is, or was when it ended.
     pub cluster: Option<ClusterName>,
     pub attempt: Option<Attempt>,
-    /// If its cluster does not answer.
+    /// Set if the job's cluster does not answer.
     pub unreachable: Option<Unreachable>,
-    /// It is being stopped.
+    /// Is the job being stopped?
     pub stopping: bool,
-    /// How it ended.
+    /// How the job ended.
     pub message: Option<Message>,
-    /// If it waits: what each cluster would say to it now.
+    /// If the job is queued: the verdict of each cluster now.
     pub clusters: Vec<ClusterVerdict>,
 }
 
-/// What becomes of a job whose cluster does not answer.
+/// The prospects of a job whose cluster does not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Unreachable {
     pub since: Timestamp,
-    /// When it will be run elsewhere; `None`: it waits for the cluster.
+    /// When the job will be run elsewhere; `None`: it waits for the cluster.
     pub requeued_at: Option<Timestamp>,
 }
 
-/// What one cluster would say.
+/// The verdict of one cluster.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClusterVerdict {
     pub cluster: ClusterName,
     /// Yes with a score, or no with a reason.
     pub verdict: Verdict,
-    /// What each policy gave, where it was eligible.
+    /// The score from each policy, if the cluster is eligible.
     pub parts: Vec<(Message, f64)>,
 }
 
 /// What would happen to work if it were submitted now.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WhatIf {
-    /// Asked when.
+    /// When the question was asked.
     pub at: Timestamp,
-    /// Where it would go at once.
+    /// The cluster that the work would go to at once.
     pub chosen: Option<ClusterName>,
-    /// Why it would not even be accepted.
+    /// Why the work would not even be accepted.
     pub refused: Option<String>,
-    /// What each cluster would say.
+    /// The verdict of each cluster.
     pub clusters: Vec<ClusterVerdict>,
 }
 
@@ -88,7 +88,7 @@ impl Core {
     /// Why is this job where it is?
     ///
     /// # Errors
-    /// When there is no such job.
+    /// If there is no such job.
     pub fn explain(&self, job: &JobId) -> Result<Explanation, Refusal> {
         Ok(self.explain_job(&self.jobs[self.find_job(job)?]))
     }
@@ -140,8 +140,7 @@ impl Core {
         explanation
     }
 
-    /// A dry run: which cluster would take this work now, and why not the others?
-    /// Nothing changes.
+    /// A dry run: which cluster would accept this work now, and why not the others? Nothing changes.
     #[must_use]
     pub fn what_if(&self, work: &Work, parent: Option<&Parent>) -> WhatIf {
         self.look_at(self.view(), work, parent)
@@ -167,9 +166,9 @@ impl Core {
         }
     }
 
-    /// The bare decision behind [`Core::what_if`], as the cycle makes it: the cluster
-    /// that would be chosen, and into `verdicts` one for each cluster, in the order of
-    /// [`Core::clusters`]. No words.
+    /// The bare decision behind [`Core::what_if`], as the cycle makes it: returns the cluster
+    /// that would be chosen, and fills `verdicts` with one for each cluster, in the order of
+    /// [`Core::clusters`]. Builds no texts.
     #[must_use]
     pub fn decide(&self, work: &Work, verdicts: &mut Vec<Verdict>) -> Option<&ClusterName> {
         let look = Look::new(self.view(), work, Rank::new(work.priority, u64::MAX), &[]);
@@ -192,7 +191,7 @@ impl Core {
 }
 
 impl Explanation {
-    /// All of it in one or a few lines.
+    /// The whole explanation in one or a few lines.
     #[must_use]
     pub fn summary(&self, lang: Lang) -> String {
         match self.queued_at {
@@ -203,7 +202,7 @@ impl Explanation {
 
     fn why_waiting(&self, since: Timestamp, lang: Lang) -> String {
         let time = lang.seconds(self.at.since(since).as_seconds());
-        // The usual queue goes without saying.
+        // The default queue is not mentioned.
         let mut first = match self.queue.as_ref().filter(|queue| queue.cluster.is_some()) {
             Some(queue) => say!(lang, "queued for {time} in {queue}", "已在 {queue} 排队 {time}"),
             None => say!(lang, "queued for {time}", "已排队 {time}"),

@@ -1,4 +1,4 @@
-//! What is next in each queue, and what it waits for.
+//! The next jobs of each queue, and what they wait for.
 #![expect(missing_docs, reason = "a field is documented where its name does not say it all")]
 
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use crate::{Core, Explanation, QueueName, queue::Class, record::Phase};
 
 /// More heads than this are not looked at.
 const MAX_LOOKS: usize = 10_000;
-/// What each cluster says to each head is what a view costs. Large pools show fewer heads, so
-/// that everything else does not wait.
+/// A view costs one verdict per head and cluster. Large pools show fewer heads, so that all other
+/// inputs do not wait.
 const MAX_VERDICTS: usize = 10_000;
 
 /// One queue as it stands.
@@ -18,7 +18,7 @@ const MAX_VERDICTS: usize = 10_000;
 pub struct QueueView {
     pub name: QueueName,
     pub waiting: u32,
-    /// The first of each class, in the order of choice. What backs off has no turn yet.
+    /// The first of each class, in the order of choice. Jobs that back off are not candidates yet.
     pub heads: Vec<Head>,
     /// How many further classes have a head that is not among these.
     pub more_heads: u32,
@@ -27,20 +27,20 @@ pub struct QueueView {
 /// The first of one class: what a cycle looks at.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Head {
-    /// What it asks for, as does everything of its class.
+    /// The demand that all work of this class shares.
     pub work: Arc<Work>,
-    /// Since when it waits.
+    /// Since when it is queued.
     pub queued_at: Timestamp,
-    /// How many of its class wait, itself included.
+    /// How many jobs of its class are queued, itself included.
     pub waiting: u32,
     /// Which job it is, and why it is not placed.
     pub why: Explanation,
 }
 
 impl Core {
-    /// Every queue that was ever used, with at most so many heads of each. What this costs is
-    /// bounded, however many jobs, classes and clusters there are: beyond that, heads whose
-    /// turn comes later are only counted.
+    /// Every queue that was ever used, with at most this many heads of each. The cost is bounded,
+    /// however many jobs, classes and clusters there are: beyond the bound, heads whose turn
+    /// comes later are only counted.
     #[must_use]
     pub fn queue_views(&self, most_heads: usize) -> Vec<QueueView> {
         let lines = self.queue.lines().iter().map(|line| QueueView {

@@ -1,5 +1,5 @@
-//! Placements of tasks and actors: a lease on a place, held by its caller for as
-//! long as that is heard of. What runs there never comes by here.
+//! Placements of tasks and actors: a caller holds a lease on a placement for as long as its
+//! heartbeats arrive. The payload of tasks and actors never passes through the core.
 
 use multicluster_types::{Attempt, JobId, Kind, Message, Transition};
 
@@ -10,11 +10,11 @@ use crate::{
 };
 
 impl Core {
-    /// Whoever asked for a placement is there. Is it granted by now?
+    /// The caller of a placement is still there. Is the placement granted by now?
     pub(super) fn handle_waits(&mut self, job: &JobId) -> Result<Reply, Refusal> {
         let key = self.placement(job)?;
         let granted = self.jobs[key].live().map(|live| (live.attempt, live.has_arrived()));
-        // Once it has begun, only its holder can say that it lives: every caller may look at it.
+        // Once the work has begun, only its holder can report it alive: every caller may look at it.
         if granted.is_none_or(|(_, begun)| !begun) {
             self.jobs[key].touched_at = self.now;
             self.arm(key);
@@ -22,7 +22,7 @@ impl Core {
         Ok(granted.map_or(Reply::Waits, |(attempt, _)| Reply::Granted { attempt }))
     }
 
-    /// Nobody wants this placement any more.
+    /// The caller does not want this placement any more.
     pub(super) fn withdraw(&mut self, job: &JobId, out: &mut Output) -> Result<(), Refusal> {
         let key = self.placement(job)?;
         if let Some(live) = self.jobs[key].live() {
@@ -32,14 +32,14 @@ impl Core {
         Ok(())
     }
 
-    /// The caller of a placement that waits is gone. It must not take the place, or the 40
-    /// seconds, of another.
+    /// The caller of a queued placement is gone. The placement must not take the room or the 40
+    /// seconds of other work.
     pub(super) fn give_up_waiting(&mut self, key: JobKey, out: &mut Output) {
         let message = format!("its caller was silent for {} while it was queued", self.settings.lease_ttl);
         self.end(key, Transition::Stop, Some(message.into()), out);
     }
 
-    /// The holder of a placement is alive. True if it should give the placement up.
+    /// The holder of a placement is alive. True if the holder should give the placement up.
     pub(super) fn handle_heartbeat(
         &mut self,
         job: &JobId,
@@ -57,8 +57,8 @@ impl Core {
         Ok(live.stopping())
     }
 
-    /// The holder of a placement is done with it. Running it again, if at all, is
-    /// the holder's business: the payload never left it.
+    /// The holder of a placement is done with it. Running the work again, if at all, is up to the
+    /// holder: the payload never left it.
     pub(super) fn handle_released(
         &mut self,
         job: &JobId,
@@ -113,7 +113,7 @@ impl Core {
     }
 
     fn lease(&self, job: &JobId, attempt: Attempt) -> Result<(JobKey, Live), Refusal> {
-        // Holders know no more than this of the job they hold a placement for.
+        // Holders know no more than this about the job they hold a placement for.
         let run = Run { job: job.clone(), attempt, life: None };
         let key = self.find_live(&run).filter(|key| !self.jobs[*key].is_job());
         let live = key.and_then(|key| Some((key, self.jobs[key].live()?.clone())));

@@ -1,5 +1,5 @@
-//! The one way a job changes: from phase to phase, and step by step while it is on a
-//! cluster. A change that the state diagram does not have is noted, and not made.
+//! The only way a job changes: from phase to phase, and step by step while it is on a cluster. A
+//! change that the state diagram does not have is recorded, and not made.
 
 use multicluster_types::{Attempt, ImpossibleTransition, State, Transition};
 
@@ -15,8 +15,8 @@ impl Core {
     /// Moves a job to another phase. Every change between waiting, live and ended
     /// goes through here, so the tables that depend on it cannot drift.
     ///
-    /// False if the diagram has no such arrow: the job stays as it is, and nothing may be
-    /// done that the change was for.
+    /// False if the diagram has no such arrow: the job stays as it is, and the caller must do
+    /// nothing that depends on the change.
     #[must_use = "nothing may be sent for a change that was not made"]
     pub(super) fn move_to(
         &mut self,
@@ -30,7 +30,7 @@ impl Core {
             return self.note_impossible(key, ImpossibleTransition { from, transition }, out);
         }
         if (from, transition) == (State::Queued, Transition::Stop) {
-            // The next of its class may be starving, and has not been looked at.
+            // The next job of this class may be starving, and has not been looked at.
             self.dirty.class(self.jobs[key].class);
         }
         self.unlink(key, out);
@@ -43,9 +43,9 @@ impl Core {
         true
     }
 
-    /// Changes an attempt that stays on its cluster, and tells if anything changed.
+    /// Changes an attempt that stays on its cluster, and reports whether anything changed.
     ///
-    /// False if there is no such step from where it stands, see [`Self::move_to`].
+    /// False if there is no such step from the attempt's state, see [`Self::move_to`].
     #[must_use = "nothing may be sent for a change that was not made"]
     pub(super) fn step(&mut self, key: JobKey, step: Step, out: &mut Output) -> bool {
         match self.jobs[key].apply(step, self.now) {
@@ -56,7 +56,7 @@ impl Core {
         true
     }
 
-    /// The same, with something to note about the job.
+    /// The same, with a change to the job record.
     #[must_use = "nothing may be sent for a change that was not made"]
     pub(super) fn step_noting(
         &mut self,
@@ -73,7 +73,7 @@ impl Core {
         true
     }
 
-    /// Is there such an arrow from where this job is?
+    /// Does the diagram have such an arrow from this job's state?
     pub(super) fn may(&self, key: JobKey, transition: Transition, out: &mut Output) -> bool {
         match self.jobs[key].record().state().after(transition) {
             Ok(_) => true,
@@ -175,8 +175,8 @@ impl Core {
         }
     }
 
-    /// Makes sure that there is a look when the head of this class starves. One timer
-    /// per class, for the earliest such moment: a later head is checked then.
+    /// Makes sure that there is a cycle when the head of this class starves. One timer per class,
+    /// for the earliest such moment: a later head is checked then.
     pub(super) fn watch_for_starvation(&mut self, key: ClassKey) {
         let (now, after) = (self.now, self.settings.starvation_after);
         let Some(class) = self.queue.get_mut(key) else { return };

@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Core {
-    /// Work left a cluster: was an operator waiting for it to be empty?
+    /// Work left a cluster. Is an operator waiting for the cluster to be empty?
     pub(super) fn handle_cluster_emptier(&mut self, key: ClusterKey, out: &mut Output) {
         let cluster = &self.pool[key];
         if !cluster.live.is_empty() {
@@ -28,7 +28,7 @@ impl Core {
         }
     }
 
-    /// Adds a cluster by the API, or changes the description of a known one.
+    /// Adds a cluster through the API, or changes the description of a known one.
     pub(super) fn register(
         &mut self,
         spec: ClusterSpec,
@@ -61,7 +61,7 @@ impl Core {
         cluster.record.source = source;
         cluster.record.leaving = false;
         if moved {
-            // Facts of another address say nothing about this one.
+            // Facts from the old address say nothing about the new one.
             self.pool[key].pacer = Pacer::default();
             self.doubt(key, out);
         }
@@ -70,7 +70,7 @@ impl Core {
         self.note_cluster(key, ClusterChange::Changed, out);
     }
 
-    /// Takes a cluster away, at once if it is empty or `force` says so.
+    /// Removes a cluster: at once if it is empty or `force` is set.
     pub(super) fn remove(
         &mut self,
         name: &ClusterName,
@@ -87,7 +87,7 @@ impl Core {
         if force {
             let message: Message = format!("cluster {name} was removed while this job was on it").into();
             let live: Vec<_> = self.pool[key].live.iter().copied().collect();
-            // The last one to go takes the cluster with it.
+            // The last job to leave removes the cluster.
             for job in live {
                 self.lose(job, &message, out);
             }
@@ -95,7 +95,7 @@ impl Core {
         Ok(())
     }
 
-    /// Forgets a cluster with nothing on it.
+    /// Forgets a cluster that has no work on it.
     fn forget_cluster(&mut self, key: ClusterKey, out: &mut Output) {
         self.note_change(key, ClusterChange::Removed, out);
         let mut cluster = self.pool.remove(key, &self.settings);
@@ -136,14 +136,14 @@ impl Core {
         Ok(())
     }
 
-    /// Wants fresh facts now.
+    /// Polls a cluster now, for fresh facts.
     pub(super) fn check_now(&self, name: &ClusterName, out: &mut Output) -> Result<(), Refusal> {
         self.find_cluster(name)?;
         out.effects.push(Effect::Poll { cluster: name.clone() });
         Ok(())
     }
 
-    /// Takes over a changed configuration: all of it, or nothing.
+    /// Applies a changed configuration: completely, or not at all.
     pub(super) fn reload(
         &mut self,
         settings: Settings,
@@ -173,7 +173,7 @@ impl Core {
         Ok(())
     }
 
-    /// Sets every timer again that a setting may have changed.
+    /// Sets every timer again that may depend on a changed setting.
     pub(super) fn rearm_all(&mut self) {
         let clusters: Vec<_> = self.pool.iter().map(|(key, _)| key).collect();
         for key in clusters {
@@ -202,7 +202,7 @@ impl Core {
         }
     }
 
-    /// Tells of a change and makes it durable.
+    /// Reports a change and makes it durable.
     fn note_cluster(&mut self, key: ClusterKey, change: ClusterChange, out: &mut Output) {
         out.writes.push(Write::Cluster(self.pool[key].record.clone()));
         self.note_change(key, change, out);

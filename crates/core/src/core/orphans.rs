@@ -1,5 +1,5 @@
-//! Attempts that were given up and may still run: they are stopped as soon as their cluster
-//! can be asked.
+//! Attempts that were given up and may still run: orphans. They are stopped as soon as their
+//! cluster can be asked.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::{
     Core, Effect, Observation, Output, Run, RunStatus, Write, jobs::JobKey, pool::ClusterKey, record::Orphan,
 };
 
-/// All of them. What is being stopped is always one of them.
+/// All orphans. The orphans being stopped are always among the known ones.
 #[derive(Debug, Default)]
 pub(super) struct Orphans {
     known: BTreeSet<Orphan>,
@@ -38,7 +38,7 @@ impl Orphans {
         self.known.iter().filter(|orphan| orphan.cluster == *cluster).cloned().collect()
     }
 
-    /// True unless it is being stopped already.
+    /// True unless the orphan is being stopped already.
     fn begin_stop(&mut self, orphan: &Orphan) -> bool {
         self.known.contains(orphan) && self.being_stopped.insert(orphan.clone())
     }
@@ -50,7 +50,7 @@ impl Orphans {
 }
 
 impl Core {
-    /// The attempt of this job may run on without us.
+    /// The attempt of this job may run on without a job.
     pub(super) fn orphan(&mut self, key: JobKey, out: &mut Output) {
         let job = &self.jobs[key];
         let Some(live) = job.live() else { return };
@@ -64,7 +64,7 @@ impl Core {
         }
     }
 
-    /// Stops what we gave up on a cluster, for as long as it has not answered that.
+    /// Stops the orphans of a cluster, until the cluster has answered.
     pub(super) fn stop_orphans(&mut self, key: ClusterKey, out: &mut Output) {
         if self.orphans.known.is_empty() {
             return;
@@ -73,17 +73,18 @@ impl Core {
         here.into_iter().for_each(|orphan| self.stop_orphan(orphan, out));
     }
 
-    /// Asks a cluster to stop an attempt that was given up, unless that is under way.
+    /// Asks a cluster to stop an orphan, unless a stop is under way.
     fn stop_orphan(&mut self, orphan: Orphan, out: &mut Output) {
         if self.orphans.begin_stop(&orphan) {
             let Orphan { cluster, job, attempt } = orphan;
-            // Its job may be forgotten, and another may have its id. The attempt is its own.
+            // The orphan's job may be forgotten, and another job may have its id. The attempt
+            // number is unique.
             let run = Run { job, attempt, life: None };
             out.effects.push(Effect::Stop { run, cluster });
         }
     }
 
-    /// A stop request came to an end. What it led to is learnt by watching.
+    /// A stop request came to an end. Its effect shows in later observations.
     pub(super) fn handle_stop_sent(&mut self, run: &Run, answered: bool, out: &mut Output) {
         let is_it = |o: &Orphan| o.job == run.job && o.attempt == run.attempt;
         let Some(orphan) = self.orphans.find(is_it) else { return };
@@ -93,7 +94,7 @@ impl Core {
         }
     }
 
-    /// A watch saw something that is not a current attempt.
+    /// A watch saw a run that is not a current attempt.
     pub(super) fn handle_orphan_seen(&mut self, name: &ClusterName, seen: &Observation, out: &mut Output) {
         self.stop_what_was_stopped(name, seen, out);
         let Observation { run, status } = seen;
@@ -116,7 +117,7 @@ impl Core {
         }
     }
 
-    /// A cluster is gone, and what may still run there with it.
+    /// A cluster was removed, and its orphans with it.
     pub(super) fn drop_orphans_of(&mut self, cluster: &ClusterName, out: &mut Output) {
         for orphan in self.orphans.on(cluster) {
             self.drop_orphan(&orphan, out);

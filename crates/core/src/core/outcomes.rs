@@ -1,4 +1,4 @@
-//! How an attempt ends, and what its job does then.
+//! How an attempt ends, and what happens to its job then.
 
 use multicluster_types::{Message, OnClusterLoss, State, Transition};
 
@@ -29,7 +29,7 @@ impl Core {
         }
     }
 
-    /// It ran and failed: run it again only if its owner said so.
+    /// The attempt ran and failed: it is retried only if its owner allows that.
     pub(super) fn handle_run_failed(&mut self, key: JobKey, message: &Message, out: &mut Output) {
         self.close_attempt(key, AttemptOutcome::Failed, Some(message), out);
         match self.jobs[key].note_run_failed() {
@@ -38,7 +38,7 @@ impl Core {
         }
     }
 
-    /// Its cluster lost it for good: idempotent work runs again, other work fails,
+    /// The cluster lost the attempt for good. Idempotent work runs again; other work fails,
     /// because it may have run.
     pub(super) fn lose(&mut self, key: JobKey, message: &Message, out: &mut Output) {
         self.close_attempt(key, AttemptOutcome::Lost, Some(message), out);
@@ -52,14 +52,14 @@ impl Core {
         }
     }
 
-    /// Gives up on an attempt that may still run: it is stopped when its cluster can be
+    /// Gives up on an attempt that may still run: the attempt is stopped when its cluster can be
     /// asked again. Only idempotent work is tried elsewhere.
     pub(super) fn abandon(&mut self, key: JobKey, message: &Message, out: &mut Output) {
         self.orphan(key, out);
         self.lose(key, message, out);
     }
 
-    /// Back to the queue, in its old place, after a pause.
+    /// Returns a job to the queue, in its old place, after a pause.
     fn wait_again(&mut self, key: JobKey, error: &Message, failures: u32, out: &mut Output) {
         let job = &mut self.jobs[key];
         job.note_error(error);

@@ -1,4 +1,4 @@
-//! What polls and dispatches say about a cluster: it answers, falls silent, is slow.
+//! What polls and dispatches show about a cluster: it answers, falls silent, is slow.
 
 use multicluster_types::{ClusterName, Message, Snapshot, Span, State};
 
@@ -25,7 +25,7 @@ impl Core {
         snapshot.taken_at = (snapshot.taken_at + self.skew).min(self.now);
         let cluster = &mut self.pool[key];
         if cluster.snapshot().is_some_and(|last| last.taken_at > snapshot.taken_at) {
-            return Ok(()); // An answer that was overtaken by a later one.
+            return Ok(()); // A later answer overtook this one.
         }
         let expires = snapshot.taken_at + self.settings.snapshot_max_age;
         if expires <= self.now {
@@ -53,11 +53,10 @@ impl Core {
         Ok(())
     }
 
-    /// A cluster can be asked again, or has forgotten everything: ask about all
-    /// that we believe is there.
+    /// A cluster can be asked again, or its head has restarted: ask about all jobs that should be there.
     fn reconcile(&mut self, key: ClusterKey, restarted: bool, out: &mut Output) {
         for job in self.jobs_on(key) {
-            // What is being sent now may reach the new head: its report will tell.
+            // A request under way may reach the new head: its report will tell.
             if self.jobs[job].record().state() == State::Dispatching {
                 continue;
             }
@@ -70,8 +69,8 @@ impl Core {
         }
     }
 
-    /// The jobs we believe are on a cluster. Placements of tasks and actors are
-    /// not asked about: their holders tell.
+    /// The jobs that should be on a cluster. Clusters are not asked about placements of tasks and
+    /// actors: their holders report.
     pub(super) fn jobs_on(&self, key: ClusterKey) -> Vec<JobKey> {
         let is_job = |job: &JobKey| self.jobs[*job].is_job();
         self.pool[key].live.iter().copied().filter(is_job).collect()
@@ -100,7 +99,7 @@ impl Core {
         Ok(())
     }
 
-    /// Nothing was heard of a cluster for too long, not even a failure.
+    /// A cluster has been silent for too long: not even a failed poll was reported.
     pub(super) fn handle_freshness_due(&mut self, key: ClusterKey, out: &mut Output) {
         if self.pool[key].is_healthy() {
             let error = format!("no answer to a poll for {}", self.settings.snapshot_max_age);
@@ -108,9 +107,10 @@ impl Core {
         }
     }
 
-    /// Nothing could be heard, so silence does not count: holders of placements, callers who
-    /// wait for one and jobs whose cluster is lost get the whole time again. A cluster whose facts
-    /// have become old meanwhile is not lost: it is asked, and nothing goes there before it answers.
+    /// The control plane could hear nothing, so silence does not count. Holders of placements,
+    /// callers that wait for one and jobs whose cluster is lost get their whole time again. A
+    /// cluster whose facts have become old meanwhile is not lost: it is polled, and no work goes
+    /// there before it answers.
     pub(super) fn forgive_silence(&mut self, out: &mut Output) {
         let open = self.jobs.iter().filter(|(_, job)| !job.record().state().is_terminal());
         let open: Vec<_> = open.map(|(key, _)| key).collect();
@@ -135,7 +135,7 @@ impl Core {
         cluster.is_healthy() && cluster.snapshot().is_none_or(old)
     }
 
-    /// What is known of a cluster says nothing any more: it is asked, as if for the first time.
+    /// The facts about a cluster are no longer valid: the cluster is polled as if for the first time.
     pub(super) fn doubt(&mut self, key: ClusterKey, out: &mut Output) {
         let cluster = &mut self.pool[key];
         cluster.health = Health::NeverSeen;
@@ -144,7 +144,7 @@ impl Core {
         out.effects.push(Effect::Poll { cluster: cluster.name().clone() });
     }
 
-    /// A cluster is lost: what is on it is neither failed nor run again.
+    /// A cluster is lost. The work on it is neither failed nor run again.
     fn mark_unhealthy(&mut self, key: ClusterKey, error: Message, out: &mut Output) {
         let cluster = &mut self.pool[key];
         cluster.health = Health::Unhealthy { since: self.now, error: error.clone() };
@@ -153,11 +153,11 @@ impl Core {
         for job in self.jobs_on(key) {
             self.mark_lost(job, out);
         }
-        self.dirty.all(); // What preferred it may go elsewhere.
+        self.dirty.all(); // Work that prefers this cluster may go elsewhere.
     }
 
-    /// A dashboard answered after so long. One that is slow has too much to do, if it has
-    /// anything to do; one that is far away is always slow.
+    /// A dashboard took this long to answer. A slow dashboard has too much to do, if it has
+    /// anything to do; a distant one is always slow.
     pub(super) fn note_latency(&mut self, key: ClusterKey, took: Span) {
         let slow = self.settings.dashboard_slow;
         if slow != Span::ZERO && took > slow {

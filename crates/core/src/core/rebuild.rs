@@ -10,22 +10,22 @@ use crate::{
     record::{ClusterRecord, JobRecord, Orphan, Phase},
 };
 
-/// What a store holds for the core: the fold of all writes. Attempts and
-/// decisions are history, which only people read.
+/// The state that a store holds for the core: the fold of all writes. Attempts and decisions are
+/// history for people; the core does not read them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Durable {
-    /// By name.
+    /// The clusters, by name.
     pub clusters: BTreeMap<ClusterName, ClusterRecord>,
-    /// By id.
+    /// The jobs, by id.
     pub jobs: BTreeMap<JobId, JobRecord>,
     /// Attempts that were given up and may still run.
     pub orphans: BTreeSet<Orphan>,
-    /// Those that were registered beside the settings, by name.
+    /// Policies that were registered in addition to the settings, by name.
     pub policies: BTreeMap<Message, PolicySpec>,
 }
 
 impl Durable {
-    /// Takes in one write.
+    /// Applies one write.
     pub fn apply(&mut self, write: &Write) {
         match write {
             Write::Job(record) => {
@@ -58,12 +58,12 @@ impl Durable {
 }
 
 impl Core {
-    /// A scheduler that continues where the writes left off. Facts about the
-    /// clusters (health, snapshots, circuits) are not durable: they are learnt
-    /// again, and nothing is dispatched to a cluster before it has answered.
+    /// A scheduler that continues where the writes left off. Facts about the clusters (health,
+    /// snapshots, circuits) are not durable: they are learnt again, and no work is dispatched to
+    /// a cluster before it has answered.
     ///
     /// # Errors
-    /// When a policy of the settings cannot be used.
+    /// If a policy of the settings cannot be used.
     pub fn rebuild(now: Timestamp, settings: Settings, durable: Durable) -> Result<Self, Refusal> {
         let mut core = Core::new(settings)?;
         core.now = now;
@@ -85,9 +85,8 @@ impl Core {
         Ok(core)
     }
 
-    /// First thing after [`Core::rebuild`]: polls every cluster, and treats requests that may
-    /// or may not have left as what they are: unknown, to be looked up. Callers of placements
-    /// ask again by themselves.
+    /// The first call after [`Core::rebuild`]: polls every cluster, and marks requests that may or may
+    /// not have left as unknown, to be looked up. Callers of placements ask again automatically.
     pub fn recover(&mut self) -> Output {
         let mut out = Output { must_sync: true, ..Output::default() };
         for (_, cluster) in self.pool.iter() {
@@ -112,8 +111,8 @@ impl Core {
         out
     }
 
-    /// A clock that was set back while the control plane was down must not close a
-    /// cluster until it has caught up.
+    /// If the clock was set back while the control plane was down, clusters must not stay closed
+    /// until it has caught up.
     fn recover_clocks(&mut self, out: &mut Output) {
         for (_, cluster) in self.pool.iter_mut() {
             if let Some(clock) = cluster.record.clock.as_mut().filter(|clock| clock.at > self.now) {
@@ -124,8 +123,7 @@ impl Core {
         self.rearm_all();
     }
 
-    /// The durable state as the core sees it. What the writes add up to must be
-    /// the same, at every step.
+    /// The durable state as the core sees it. It must equal the fold of all writes at every step.
     #[must_use]
     pub fn durable(&self) -> Durable {
         Durable {
@@ -139,7 +137,7 @@ impl Core {
     /// Do all tables agree with each other? For tests, after every step.
     ///
     /// # Errors
-    /// Says which do not.
+    /// Names the tables that disagree.
     pub fn check(&self) -> Result<(), String> {
         let waiting =
             self.jobs.iter().filter(|(_, job)| matches!(job.record().phase, Phase::Waiting { .. })).count();

@@ -1,5 +1,5 @@
-//! Policies that operators register while the scheduler runs, beside those of the settings.
-//! Both are in force together; the settings' own are changed where they are written.
+//! Policies that operators register while the scheduler runs, in addition to those of the settings. Both
+//! are in force together; policies of the settings can only be changed in the settings.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ use crate::{
     timers::{Due, Timer},
 };
 
-/// Every policy. Those in force are those of the settings and of the registered ones that can
-/// be used beside them.
+/// Every policy. In force are the policies of the settings, and the registered ones that can be
+/// used beside them.
 #[derive(Debug)]
 pub(super) struct Registry {
     in_force: Policies,
-    /// Beside those of the settings.
+    /// In addition to those of the settings.
     registered: BTreeMap<Message, PolicySpec>,
-    /// Policies that ask for the time look again then.
+    /// When work is looked at again because a policy uses the time.
     due: Due,
-    /// Since when the head that has waited longest waits, if a policy asks for that.
+    /// Since when the longest-waiting head is queued, if a policy uses that.
     oldest: Option<Timestamp>,
 }
 
@@ -42,8 +42,8 @@ impl Registry {
         Ok(registry)
     }
 
-    /// The settings changed. Returns those that cannot be in force beside the new ones, with
-    /// the reason.
+    /// The settings changed. Returns the registered policies that cannot be in force beside the
+    /// new settings, with the reason.
     pub(super) fn reload(&mut self, settings: &Settings) -> Result<Vec<(Message, Message)>, Refusal> {
         policy::check_count(settings.policies.len())?;
         let unusable = self.unusable(settings);
@@ -54,7 +54,7 @@ impl Registry {
     }
 
     /// The registered policies that cannot be in force beside these settings, and why. A policy
-    /// of the settings takes the place of a registered one of its name.
+    /// of the settings replaces a registered one of the same name.
     pub(super) fn unusable(&self, settings: &Settings) -> Vec<(Message, Message)> {
         let why = |spec: &PolicySpec| -> Option<Message> {
             if settings.policies.iter().any(|own| own.name == spec.name) {
@@ -86,12 +86,12 @@ impl Registry {
 }
 
 impl Core {
-    /// The policies that were registered beside those of the settings, by name.
+    /// The policies that were registered in addition to those of the settings, by name.
     pub fn registered_policies(&self) -> impl Iterator<Item = &PolicySpec> {
         self.policies.registered.values()
     }
 
-    /// Adds a policy, or puts another in its place.
+    /// Adds a policy, or replaces one.
     pub(super) fn set_policy(
         &mut self,
         spec: PolicySpec,
@@ -120,7 +120,7 @@ impl Core {
         Ok(())
     }
 
-    /// Takes a registered policy away.
+    /// Removes a registered policy.
     pub(super) fn remove_policy(
         &mut self,
         name: &Message,
@@ -168,16 +168,16 @@ impl Core {
     }
 }
 
-/// A change of the policies that is only tried.
+/// A change of the policies that is only tried, not made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trial {
-    /// Of this name: one that is in force is replaced, wherever it comes from.
+    /// The name of the policy. One that is in force is replaced, wherever it comes from.
     pub name: Message,
-    /// The policy; `None`: what would be without it.
+    /// The policy; `None`: try without it.
     pub spec: Option<PolicySpec>,
 }
 
-/// What would become of one piece of work under both.
+/// The result for one piece of work under both sets of policies.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tried {
     /// Under the policies in force.
@@ -195,12 +195,12 @@ impl Tried {
 }
 
 impl Core {
-    /// How the choice for each of these would differ, on the clusters as they are now. The time
-    /// between submissions is left out: it says when, not where. Nothing changes. `brief` tells
-    /// only where each would go, and not what every cluster says to it.
+    /// How the choice for each of these would differ, on the clusters as they are now. The
+    /// submission interval is ignored: it decides when, not where. Nothing changes. With `brief`,
+    /// the result has only the chosen clusters, not the verdict of every cluster.
     ///
     /// # Errors
-    /// When the policy cannot be used, or there is none to leave out.
+    /// If the policy cannot be used, or there is none to leave out.
     pub fn try_policy<'w>(
         &self,
         trial: &Trial,
@@ -213,7 +213,7 @@ impl Core {
             return Err(self.unknown_policy(&trial.name));
         }
         let policies = Policies::compile(others.into_iter().chain(&trial.spec))?;
-        // The policy that is tried may ask what no policy asked before.
+        // The tried policy may use values that no policy in force uses.
         let queued = self.queue.lines().iter().map(|line| line.length).sum();
         let moment = Moment { now: self.now, queued, oldest: self.oldest_waiting() };
         let now = View { spaced: false, moment, ..self.view() };
@@ -236,11 +236,11 @@ impl Core {
     }
 }
 
-/// So often policies that ask for the time look at what waits.
+/// How often queued work is looked at again if a policy uses the time.
 const LOOK_AGAIN: u64 = 10_000;
 
 impl Core {
-    /// What policies may know beside a cluster and a piece of work.
+    /// What policies may know besides a cluster and a piece of work.
     pub(super) fn moment(&self) -> Moment {
         let queued = match self.policies.uses().queued {
             true => self.queue.lines().iter().map(|line| line.length).sum(),
@@ -249,7 +249,7 @@ impl Core {
         Moment { now: self.now, queued, oldest: self.policies.oldest }
     }
 
-    /// Since when the head that has waited longest waits.
+    /// Since when the longest-waiting head is queued.
     pub(super) fn oldest_waiting(&self) -> Option<Timestamp> {
         let heads = self.queue.heads().filter_map(|class| class.ready().first_key_value());
         let since = |(_, key): (&u64, &JobKey)| match self.jobs[*key].record().phase {
@@ -259,13 +259,13 @@ impl Core {
         heads.filter_map(since).min()
     }
 
-    /// Finds that moment, if a policy asks for it: once a cycle, not once a look.
+    /// Finds that time, if a policy uses it: once a cycle, not once a look.
     pub(super) fn note_oldest(&mut self) {
         self.policies.oldest = self.policies.uses().oldest_wait.then(|| self.oldest_waiting()).flatten();
     }
 
-    /// Policies that ask for the time may let pass later what they hold back now: while anything
-    /// waits, everything is looked at again on every tenth second.
+    /// Policies that use the time may allow later what they reject now: while any work is queued,
+    /// all heads are looked at again every ten seconds.
     pub(super) fn watch_the_time(&mut self) {
         self.note_oldest();
         let uses = self.policies.uses();

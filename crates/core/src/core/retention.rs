@@ -1,4 +1,4 @@
-//! Ended jobs are kept for a while, and so many of them.
+//! Ended jobs are kept for a limited time, and up to a limited number.
 
 use multicluster_types::{Kind, Timestamp};
 
@@ -16,14 +16,14 @@ pub(super) struct Retention {
 }
 
 impl Retention {
-    /// Looks at this moment, unless it looks already at another: that one comes first.
+    /// Wakes at this time, unless an earlier wake-up is set: that one comes first.
     pub(super) fn watch(&mut self, at: Timestamp, timers: &mut Timers) {
         if self.due.is_none() {
             self.look_at(at, timers);
         }
     }
 
-    /// Looks at this moment, whatever was meant before.
+    /// Wakes at this time, whatever was set before.
     pub(super) fn look_at(&mut self, at: Timestamp, timers: &mut Timers) {
         timers.set(&mut self.due, Timer::Retention, at);
     }

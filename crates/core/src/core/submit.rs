@@ -1,4 +1,4 @@
-//! What callers ask for: submit, stop, run again, forget.
+//! Requests of callers: submit, stop, run again, forget.
 
 use multicluster_types::{
     ClusterName, JobId, Kind, Lang, Message, Origin, Owner, Preference, Quantity, Reason, State, Timestamp,
@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl Core {
-    /// Accepts work into its queue, or says why not.
+    /// Accepts work into its queue, or returns why not.
     pub(super) fn submit(&mut self, submission: Submission, out: &mut Output) -> Result<Accepted, Refusal> {
         let Submission { id, work, content, parent } = submission;
         let work = stay_with_parent(work, parent.as_ref());
@@ -29,7 +29,7 @@ impl Core {
             }
             let accepted =
                 Accepted { job: record.id.clone(), duplicate: Some(Duplicate::SameId), notice: None };
-            // A caller who asks again is still there.
+            // A caller that asks again is still there.
             drop(self.handle_waits(&accepted.job));
             return Ok(accepted);
         }
@@ -64,8 +64,8 @@ impl Core {
         Ok(Accepted { job: id, duplicate: None, notice })
     }
 
-    /// Only a job that is on a cluster can submit from inside it, and only for its owner:
-    /// the exemptions of sub-work are not for the asking.
+    /// Only a job that is on a cluster can submit from inside it, and only for its owner: a
+    /// request cannot simply claim the exemptions of sub-work.
     pub(super) fn check_parent(&self, parent: &Parent, owner: Option<&Owner>) -> Result<(), Refusal> {
         let record = self.jobs.find(&parent.job).map(|key| self.jobs[key].record());
         let record = record.filter(|record| record.work.owner.as_ref() == owner);
@@ -75,13 +75,13 @@ impl Core {
         }
     }
 
-    /// Attempts of a forgotten job of the same id that may still run: a new job must
-    /// not be taken for them.
+    /// Attempts of a forgotten job of the same id that may still run: their observations must not
+    /// count for a new job.
     fn attempts_before(&self, id: &JobId) -> u32 {
         self.orphans.latest_of(id).map_or(0, |attempt| attempt.0)
     }
 
-    /// May this work wait here?
+    /// May this work be queued here?
     pub(super) fn admit(&self, work: &Work) -> Result<(), Refusal> {
         if self.pool.is_empty() {
             return Err(Refusal::NoClusters);
@@ -102,14 +102,14 @@ impl Core {
         Ok(())
     }
 
-    /// Why each cluster could never take the work, as they are now. `None`: one could, or has
-    /// not been seen.
+    /// Why each cluster could never accept the work, as the clusters are now. `None`: one could,
+    /// or has not been seen.
     fn never_anywhere(&self, work: &Work) -> Option<Vec<(&ClusterName, Reason)>> {
         let look = Look::new(self.view(), work, Rank::new(work.priority, u64::MAX), &[]);
         self.pool.iter().map(|(_, cluster)| Some((cluster.name(), look.never(cluster)?))).collect()
     }
 
-    /// Stops a job: at once if it waits, through its cluster if it is on one.
+    /// Stops a job: at once if it is queued, through its cluster if it is on one.
     pub(super) fn stop(&mut self, id: &JobId, out: &mut Output) -> Result<(), Refusal> {
         let key = self.find_job(id)?;
         match &self.jobs[key].record().phase {
@@ -128,7 +128,7 @@ impl Core {
         }
     }
 
-    /// Queues an ended job again, as an operator's wish.
+    /// Queues an ended job again, at an operator's request.
     pub(super) fn rerun(&mut self, id: &JobId, out: &mut Output) -> Result<(), Refusal> {
         let key = self.find_job(id)?;
         let record = self.jobs[key].record();
@@ -166,7 +166,7 @@ impl Core {
     }
 }
 
-/// The notice for work that no cluster could take.
+/// The notice for work that no cluster could accept.
 fn why_never(never: &[(&ClusterName, Reason)], now: Timestamp) -> Message {
     let (mut resource, mut demand, mut most, mut nodes) = (None, Quantity::ZERO, Quantity::ZERO, 0);
     for (_, reason) in never {
@@ -200,8 +200,8 @@ fn per_cluster(reasons: &[(&ClusterName, Reason)], now: Timestamp) -> String {
     lines.join("; ")
 }
 
-/// Is this the same request made again? The batch is new with each call; and
-/// sub-work of a parent that moved to another cluster stays where it was put.
+/// Is this a repeat of the same request? The batch differs with each call; and sub-work of a
+/// parent that moved to another cluster stays where it was placed.
 fn is_same_request(known: &Work, again: &Work) -> bool {
     let bound =
         |work: &Work| work.origin == Origin::Inside && work.preference.as_ref().is_some_and(|p| p.required);

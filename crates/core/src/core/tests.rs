@@ -1,4 +1,4 @@
-//! What the tests outside cannot bring about: changes that the state diagram does not have.
+//! Cases that tests outside the crate cannot bring about: changes that the state diagram does not have.
 
 use multicluster_types::{
     ClusterSpec, ImpossibleTransition, Kind, Load, Platform, Resources, Snapshot, State, Transition, Work,
@@ -12,7 +12,7 @@ use crate::{
 
 const NOW: Timestamp = Timestamp(1_000);
 
-/// One cluster, and one job that is on its way there.
+/// One cluster, and one job that is being dispatched to it.
 fn a_core() -> (Core, JobKey) {
     let mut core = Core::new(Settings::default()).unwrap();
     let cluster = ClusterName::new("only").unwrap();
@@ -49,7 +49,7 @@ fn a_core() -> (Core, JobKey) {
     (core, key)
 }
 
-/// It was noted, and nothing else came of it.
+/// The impossible change was recorded and had no other effect.
 fn noted(core: &Core, out: &Output, from: State, transition: Transition) {
     let what = ImpossibleTransition { from, transition };
     assert_eq!(out.impossible, [Impossible { job: JobId::new("job").unwrap(), what }]);

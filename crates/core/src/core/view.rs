@@ -1,4 +1,4 @@
-//! What there is to see: jobs, queues, clusters. Nothing here changes anything.
+//! Queries: jobs, queues, clusters. Nothing here changes anything.
 #![expect(missing_docs, reason = "a field is documented where its name does not say it all")]
 
 use std::sync::Arc;
@@ -23,59 +23,59 @@ pub struct ClusterView {
     pub source: Source,
     /// Does it answer?
     pub health: HealthState,
-    /// The latest facts.
+    /// The facts of the latest poll.
     pub snapshot: Option<Snapshot>,
-    /// Promised, and not in the facts yet.
+    /// Promised to work, and not in the facts yet.
     pub promised: Resources,
-    /// What our work there needs, used or not.
+    /// The demand of our work on it, used or not.
     pub claimed: Resources,
-    /// What work from outside may still have of it; nothing while its facts are not known.
+    /// What work from outside may still use of it; empty while its facts are not known.
     pub free: Resources,
-    /// What it runs on, by its facts or else its tags.
+    /// Its platform, by its facts or else its tags.
     pub platform: Platform,
-    /// Where its circuit stands.
+    /// The position of its circuit.
     pub circuit: CircuitState,
-    /// Kept away from new work.
+    /// Set if the cluster accepts no new work.
     pub cordon: Option<Cordon>,
-    /// Removed as soon as it is empty.
+    /// Will it be removed as soon as it is empty?
     pub leaving: bool,
-    /// Our work on it.
+    /// Our live work on it.
     pub live: usize,
     /// How many of those are top-level jobs.
     pub top_level_jobs: u32,
-    /// How many have their driver on its head node.
+    /// How many jobs have their driver on its head node.
     pub drivers: u32,
-    /// How many drivers that has memory for, if it is known.
+    /// How many drivers its head node has memory for, if that is known.
     pub driver_limit: Option<u32>,
-    /// Jobs that were not seen running yet.
+    /// Jobs that have not been seen running yet.
     pub starting: usize,
-    /// How many there may be of those, as it copes.
+    /// How many jobs may be starting at once, given how the cluster copes.
     pub starting_limit: u32,
     /// When the next top-level submission is allowed, if not now.
     pub next_submission_at: Option<Timestamp>,
     /// Kept free for a job that has waited too long.
     pub reserved_for: Option<JobId>,
-    /// Whose job that is.
+    /// The owner of that job.
     pub reserved_owner: Option<Owner>,
 }
 
 /// Does a cluster answer?
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HealthState {
-    /// Not asked yet, or not answered yet.
+    /// Not polled yet, or it has not answered yet.
     NeverSeen,
-    /// It does.
+    /// It answers.
     Healthy,
-    /// It does not.
+    /// It does not answer.
     Unhealthy {
         since: Timestamp,
-        /// What the last poll said.
+        /// The error of the last poll.
         error: Message,
     },
 }
 
 impl HealthState {
-    /// Its word.
+    /// The stable word for this state.
     #[must_use]
     pub fn kind(&self) -> HealthKind {
         match self {
@@ -86,12 +86,12 @@ impl HealthState {
     }
 }
 
-/// Where a circuit stands.
+/// The position of a circuit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CircuitState {
     /// Work passes.
     Closed,
-    /// Nothing passes until then.
+    /// No work passes until then.
     Open {
         /// When one probe may pass.
         until: Timestamp,
@@ -101,7 +101,7 @@ pub enum CircuitState {
 }
 
 impl CircuitState {
-    /// Its word.
+    /// The stable word for this state.
     #[must_use]
     pub fn kind(self) -> CircuitKind {
         match self {
@@ -113,7 +113,7 @@ impl CircuitState {
 }
 
 impl Core {
-    /// The latest time the core was told.
+    /// The latest time that the core was given.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.now
@@ -131,13 +131,13 @@ impl Core {
         self.jobs.find(id).map(|key| self.jobs[key].record())
     }
 
-    /// Is this the latest attempt of a job that is known, not of an earlier one of its id?
+    /// Is this the latest attempt of a known job, and not of an earlier job with the same id?
     #[must_use]
     pub fn is_latest(&self, run: &Run) -> bool {
         self.job(&run.job).is_some_and(|job| job.attempts == run.attempt.0 && run.is_of(job))
     }
 
-    /// Every job known, in no particular order but always the same.
+    /// Every known job, in an arbitrary but stable order.
     pub fn jobs(&self) -> impl Iterator<Item = &JobRecord> {
         self.jobs.iter().map(|(_, job)| job.record())
     }
@@ -154,13 +154,13 @@ impl Core {
         self.jobs.len()
     }
 
-    /// Is there anything that waits, is on a cluster, or has yet to be stopped there?
+    /// Is any work queued, on a cluster, or still to be stopped there?
     #[must_use]
     pub fn has_work(&self) -> bool {
         self.jobs.len() > self.jobs.ended_count() || !self.orphans.known().is_empty()
     }
 
-    /// How many wait in each queue.
+    /// The length of each queue.
     pub fn queues(&self) -> impl Iterator<Item = (&QueueName, u32)> {
         self.queue.lines().iter().map(|line| (&line.name, line.length))
     }
@@ -171,13 +171,13 @@ impl Core {
         self.pool.find(name).map(|key| self.view_of(&self.pool[key]))
     }
 
-    /// Where Ray's own clients find this cluster.
+    /// The Ray Client address of this cluster.
     #[must_use]
     pub fn head_address(&self, name: &ClusterName) -> Option<&str> {
         self.pool.find(name).map(|key| &*self.pool[key].record.spec.head_address)
     }
 
-    /// Is there a least time between submissions to this cluster?
+    /// Does this cluster have a submission interval?
     #[must_use]
     pub fn is_spaced(&self, name: &ClusterName) -> bool {
         self.pool.find(name).is_none_or(|key| self.pool[key].terms.interval > Span::ZERO)

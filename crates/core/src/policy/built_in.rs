@@ -1,5 +1,5 @@
-//! The scores that come with the scheduler. Each gives 0..1 for one cluster,
-//! independent of the other candidates, so that a decision needs one pass.
+//! The built-in scores. Each gives 0..1 for one cluster, independent of the other candidates, so
+//! that a decision needs one pass.
 
 use multicluster_types::{Message, Quantity, Resources, Work, settings};
 
@@ -8,20 +8,20 @@ use super::{Facts, PolicyError, built_ins};
 /// A score that needs no expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BuiltIn {
-    /// What would be free after placement.
+    /// The share that would be free after placement.
     Score,
-    /// How many of the placement tags it carries.
+    /// How many of the placement tags the cluster carries.
     TagAffinity,
     /// The operator's static weight and `prefer`.
     WeightedPreference,
-    /// Fewest pieces of our work.
+    /// Where the least of our work is.
     Spread,
     /// Fullest after placement, to keep other clusters empty for large work.
     Pack,
 }
 
 impl BuiltIn {
-    /// Each with its name and what it prefers.
+    /// Each score with its name and what it prefers.
     pub(super) const ALL: &[(BuiltIn, &'static str, &'static str)] = &[
         (BuiltIn::Score, "score", "the most CPU, GPU and memory free after placement"),
         (BuiltIn::TagAffinity, "tag_affinity", "the most of the work's placement tags carried"),
@@ -71,6 +71,6 @@ fn free_share_after(work: &Work, facts: &Facts<'_>) -> f64 {
     if !work.demand.gpu.is_zero() {
         take(|set| set.gpu);
     }
-    // By how many there are, without a division.
+    // The mean over `count` resources, without a division.
     sum * [0.0, 1.0, 0.5, 1.0 / 3.0][count]
 }

@@ -69,7 +69,7 @@ impl Expression {
         }
     }
 
-    /// Notes what it asks for of that which changes without any news of a cluster.
+    /// Notes which inputs it uses that change without news of a cluster.
     pub(super) fn note_uses(&self, uses: &mut Uses) {
         let names = self.program.references();
         uses.now |= names.has_variable("now");
@@ -166,7 +166,7 @@ impl Names<'_> {
     }
 }
 
-/// Which amounts of resources.
+/// The kinds of amounts.
 #[derive(Debug, Clone, Copy)]
 enum Amount {
     Total,
@@ -174,8 +174,8 @@ enum Amount {
     Demand,
 }
 
-/// Amounts by the resource's name, as `free["disk"]`. Of what a cluster does not have there is 0,
-/// as of GPUs; so an expression need not ask first whether it has any.
+/// Amounts by the resource's name, as `free["disk"]`. A resource that a cluster does not have
+/// counts as 0, as for GPUs, so an expression need not test first whether there is any.
 #[derive(Debug, Clone, Copy)]
 struct Amounts<'a> {
     names: Names<'a>,
@@ -242,7 +242,7 @@ impl Amounts<'_> {
     }
 }
 
-/// A moment as CEL has it: `now.getHours('Asia/Shanghai')`. Time zones are tables in the program.
+/// A time as CEL has it: `now.getHours('Asia/Shanghai')`. The time zone tables are compiled in.
 fn moment<'b>(at: Timestamp) -> CowVal<'b, 'b> {
     let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
     let utc = chrono::DateTime::from_timestamp_millis(millis).unwrap_or_default();

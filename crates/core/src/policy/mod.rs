@@ -22,46 +22,46 @@ pub(crate) struct Facts<'a> {
     pub(crate) total: &'a Resources,
     /// In use by the latest snapshot.
     pub(crate) used: &'a Resources,
-    /// Promised since, and not in the snapshot yet.
+    /// Promised since then, and not in the snapshot yet.
     pub(crate) assumed: &'a Resources,
     /// Free now, after promises and claims.
     pub(crate) free: &'a Resources,
     /// The latest facts as a whole.
     pub(crate) snapshot: &'a Snapshot,
-    /// What it runs on, by its facts or else its tags.
+    /// The platform, by the facts or else the tags.
     pub(crate) platform: &'a Platform,
     pub(crate) moment: Moment,
-    /// What there is of a resource that it does not name: nothing, but in the sample, where a
-    /// policy may divide by it.
+    /// The amount of a resource that is not named: zero, except in the sample, where a policy may
+    /// divide by it.
     pub(crate) unnamed: Quantity,
-    /// Work of ours on it.
+    /// Our live work on it.
     pub(crate) live: u32,
-    /// How much the operator wants it used, 0..1: its weight relative to the largest
-    /// in the pool, and `prefer`, in equal parts.
+    /// How much the operator wants it used, 0..1: its weight relative to the largest in the pool,
+    /// and `prefer`, in equal parts.
     pub(crate) desire: f64,
     /// How many of the work's placement tags it carries, and how many there are.
     pub(crate) tags_carried: u32,
     pub(crate) tags_wanted: u32,
 }
 
-/// What a policy may know beside one cluster and one piece of work.
+/// What a policy may know besides one cluster and one piece of work.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Moment {
     pub(crate) now: Timestamp,
-    /// How much waits, in all queues.
+    /// How much work is queued, in all queues.
     pub(crate) queued: u32,
-    /// Since when the head that has waited longest waits.
+    /// Since when the longest-waiting head is queued.
     pub(crate) oldest: Option<Timestamp>,
 }
 
 impl Moment {
-    /// How long the head that has waited longest waits, in seconds.
+    /// How long the longest-waiting head has been queued, in seconds.
     fn oldest_wait(&self) -> f64 {
         self.oldest.map_or(0.0, |since| self.now.since(since).as_seconds())
     }
 }
 
-/// What policies ask for that changes without any news of a cluster.
+/// Inputs of policies that change without news of a cluster.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Uses {
     pub(crate) now: bool,
@@ -70,7 +70,7 @@ pub(crate) struct Uses {
 }
 
 impl Facts<'_> {
-    /// How busy the hosts are; where they do not say, how much is given out and promised.
+    /// The utilization of the hosts; if they do not report it, the share that is allocated and promised.
     fn load(&self, of: impl Fn(&Load) -> Option<Share>) -> f64 {
         let logical = || of(&Load::logical(self.total, self.used, self.assumed));
         of(&self.snapshot.physical).or_else(logical).map_or(0.0, Share::as_f64)
@@ -105,7 +105,7 @@ pub enum PolicyError {
     )]
     Syntax {
         name: Message,
-        /// What the parser said.
+        /// The parser's message.
         error: Message,
     },
     /// It parses, but evaluating it on a sample fails.
@@ -115,13 +115,13 @@ pub enum PolicyError {
     Evaluation {
         name: Message,
         error: Message,
-        /// The names there are.
+        /// The known names.
         known: String,
     },
     /// Two policies with one name could not be told apart in explanations.
     #[error("policy {name} is listed twice\n  hint: give each its own name, or remove one")]
     Duplicate { name: Message },
-    /// More than anyone needs; each costs time in every decision.
+    /// More than any pool needs; each policy costs time in every decision.
     #[error("{count} policies, at most {max} are allowed")]
     TooMany { count: usize, max: usize },
 }
@@ -145,7 +145,7 @@ pub(crate) struct Policies {
 #[derive(Debug)]
 struct Score {
     name: Message,
-    /// Its weight as a part of all weights.
+    /// The weight as a share of all weights.
     share: f64,
     scorer: Scorer,
 }
@@ -159,12 +159,12 @@ enum Scorer {
 /// Is this policy usable? Compiles it and evaluates it on a sample.
 ///
 /// # Errors
-/// Says what is wrong and what could be written instead.
+/// With what is wrong and what could be written instead.
 pub fn check(spec: &PolicySpec) -> Result<(), PolicyError> {
     Policies::compile([spec]).map(drop)
 }
 
-/// May a pool have so many, of the settings or registered?
+/// May a pool have this many policies, of the settings or registered?
 pub(crate) fn check_count(count: usize) -> Result<(), PolicyError> {
     if count > MAX { Err(PolicyError::TooMany { count, max: MAX }) } else { Ok(()) }
 }
@@ -180,13 +180,13 @@ pub fn built_ins() -> impl Iterator<Item = (&'static str, &'static str)> {
 impl Policies {
     const MAX_WEIGHT: f64 = 1e6;
 
-    /// Compiles the list of the settings.
+    /// Compiles the policies of the settings.
     pub(crate) fn of_settings(settings: &Settings) -> Result<Self, PolicyError> {
         check_count(settings.policies.len())?;
         Self::compile(&settings.policies)
     }
 
-    /// Compiles these, to be in force together.
+    /// Compiles these policies, to be in force together.
     pub(crate) fn compile<'s>(specs: impl IntoIterator<Item = &'s PolicySpec>) -> Result<Self, PolicyError> {
         let mut policies = Policies { filters: Vec::new(), scores: Vec::new(), uses: Uses::default() };
         let mut names = BTreeSet::new();
@@ -217,7 +217,7 @@ impl Policies {
             }
         }
         let weights: f64 = policies.scores.iter().map(|score| score.share).sum();
-        // Nothing to divide by when all weigh nothing: then all score nothing.
+        // If all weights are zero, there is nothing to divide by, and all scores are zero.
         if weights > 0.0 {
             policies.scores.iter_mut().for_each(|score| score.share /= weights);
         }
@@ -232,7 +232,7 @@ impl Policies {
         Ok(())
     }
 
-    /// What must be looked at again when it changes.
+    /// The inputs whose change makes another look necessary.
     pub(crate) fn uses(&self) -> Uses {
         self.uses
     }
@@ -241,7 +241,7 @@ impl Policies {
         !self.filters.is_empty()
     }
 
-    /// The first of the operator's filters that says no.
+    /// The first of the operator's filters that rejects the cluster.
     pub(crate) fn reject(&self, work: &Work, facts: &Facts<'_>) -> Option<Reason> {
         self.filters.iter().find_map(|(name, filter)| match filter.allows(facts, work) {
             Ok(true) => None,
@@ -250,8 +250,8 @@ impl Policies {
         })
     }
 
-    /// The weighted sum, 0..1; 0 for all when there are no scores, so that round
-    /// robin decides alone.
+    /// The weighted sum, 0..1. Without scores it is 0 for all clusters, so that round robin
+    /// decides alone.
     #[inline]
     pub(crate) fn score(&self, work: &Work, facts: &Facts<'_>) -> f32 {
         let sum: f64 = self.scores.iter().map(|s| s.share * s.value(work, facts)).sum();
@@ -263,15 +263,15 @@ impl Policies {
         score
     }
 
-    /// What each score contributes, for explanations.
+    /// The contribution of each score, for explanations.
     pub(crate) fn parts(&self, work: &Work, facts: &Facts<'_>) -> Vec<(Message, f64)> {
         self.scores.iter().map(|s| (s.name.clone(), s.value(work, facts))).collect()
     }
 }
 
 impl Score {
-    /// 0..1. An expression that fails at run time scores nothing rather than
-    /// stopping the pool; `explain` shows the zero.
+    /// 0..1. An expression that fails at run time scores zero and does not stop the pool;
+    /// `explain` shows the zero.
     #[inline(always)]
     fn value(&self, work: &Work, facts: &Facts<'_>) -> f64 {
         match &self.scorer {

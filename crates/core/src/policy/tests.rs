@@ -149,7 +149,7 @@ fn facts_are_what_the_cluster_and_the_work_say() {
         ("free['CPU'] == free_cpu && total.memory == total_memory", true),
         ("free['tape'] == 0.0 && !('tape' in total) && 'disk' in total", true),
         ("load_cpu == 0.125", true),
-        // The hosts do not say, so what is given out counts.
+        // The hosts do not report these, so the allocated share counts.
         ("load_memory == 0.25 && load_gpu == 0.5", true),
         ("owner == 'zorro' && ray_version == '2.60.0' && python_version.startsWith('3.11')", true),
         ("queued == 7.0 && oldest_wait == 45.0", true),

@@ -6,16 +6,16 @@ use multicluster_types::{
 };
 use serde::{Deserialize, Serialize};
 
-/// One attempt on one cluster. What became of it changes by [`Live::apply`] alone.
+/// One attempt on one cluster. Only [`Live::apply`] changes its standing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Stored", into = "Stored")]
 pub struct Live {
-    /// Its number among the attempts of its job.
+    /// The number of the attempt.
     pub attempt: Attempt,
     pub cluster: ClusterName,
-    /// Which life of that cluster's head the intent was for.
+    /// The incarnation of the cluster's head that the intent was for.
     pub incarnation: Option<Incarnation>,
-    /// When its cluster was chosen.
+    /// When the cluster was chosen.
     pub dispatched_at: Timestamp,
     standing: Standing,
     stopping: bool,
@@ -33,40 +33,40 @@ pub struct Live {
 pub enum Standing {
     /// The intent is durable; the request may or may not have left.
     Sending {
-        /// Which send this is. With the second, an earlier one may have arrived.
+        /// The number of this send. From the second on, an earlier one may have arrived.
         sends: u32,
     },
-    /// Contact was lost before the cluster said that it has it.
+    /// Contact was lost before the cluster confirmed the attempt.
     Unheard {
         since: Timestamp,
-        /// How often it was sent.
+        /// How many times it was sent.
         sends: u32,
-        /// What its sends came to.
+        /// The outcome of its sends.
         sent: Sent,
     },
-    /// The cluster has it.
+    /// The cluster has the attempt.
     Pending {
         /// Since when the cluster cannot be asked.
         lost: Option<Timestamp>,
     },
-    /// It was seen running, or its holder has begun.
+    /// The attempt was seen running, or its holder has begun.
     Running {
-        /// When that was seen first.
+        /// When it was first seen running.
         since: Timestamp,
         /// Since when the cluster cannot be asked.
         lost: Option<Timestamp>,
     },
 }
 
-/// What the sends of an attempt came to that its cluster has not spoken of.
+/// The outcome of an attempt's sends that its cluster has not confirmed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sent {
-    /// The first has not been reported on: its report will say whether it arrived.
+    /// The first send has no report yet: the report will say whether it arrived.
     UnderWay,
-    /// One had no answer: it may be there. Until its cluster says otherwise it can only
-    /// be sent again *there* and under the *same* id, which Ray refuses to run twice.
+    /// A send had no answer: the attempt may be there. Until the cluster reports otherwise, it
+    /// can only be sent again *there* and under the *same* id, which Ray refuses to run twice.
     MayHaveArrived,
-    /// The same, and the cluster refused a later one.
+    /// The same, and the cluster refused a later send.
     Refused(Message),
 }
 
@@ -76,37 +76,37 @@ pub enum Sent {
 pub enum Stage {
     /// The intent is durable; the request may or may not have left.
     Sending,
-    /// The cluster has it.
+    /// The cluster has the attempt.
     Pending,
-    /// It was seen running.
+    /// The attempt was seen running.
     Running,
 }
 
-/// What can happen to an attempt that goes on.
+/// A change of an attempt that goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// The cluster has it.
+    /// The cluster has the attempt.
     Accept,
-    /// It was seen running.
+    /// The attempt was seen running.
     Start,
     /// A send had no answer, or one that says nothing about an earlier send.
     NoAnswer,
     /// The cluster refused a send after one that may have arrived.
     Refuse(Message),
-    /// Its cluster cannot be asked.
+    /// The cluster cannot be asked.
     LoseContact,
-    /// The cluster never got it: it is sent again under the same id.
+    /// The cluster never got the attempt: it is sent again under the same id.
     Resend,
-    /// A caller wants it stopped.
+    /// A caller wants the attempt stopped.
     Stop,
-    /// Silence so far does not count: nothing could be heard.
+    /// Silence so far does not count: the control plane could hear nothing.
     Forgive,
-    /// The control plane was down: it does not know what left before.
+    /// The control plane was down, and does not know which requests left before.
     Interrupt,
 }
 
 impl Step {
-    /// What it does to the state of its job, if anything.
+    /// The effect of this step on the state of the job.
     pub(crate) fn transition(&self) -> Transition {
         match self {
             Step::Accept => Transition::Accept,
@@ -133,10 +133,10 @@ impl Live {
         Self { attempt, cluster, incarnation, dispatched_at: now, standing, stopping: false }
     }
 
-    /// The one place that changes an attempt. Tells whether anything changed.
+    /// The only function that changes an attempt. Returns whether anything changed.
     ///
     /// # Errors
-    /// When there is no such step from where it stands. It then stays as it is.
+    /// If there is no such step from the present standing. The attempt then stays as it is.
     pub fn apply(&mut self, step: Step, now: Timestamp) -> Result<bool, ImpossibleTransition> {
         use Standing::{Pending, Running, Sending, Unheard};
         if step == Step::Stop {
@@ -186,7 +186,7 @@ impl Live {
             (Running { since, lost: Some(_) }, Step::Forgive | Step::Interrupt) => {
                 Running { since: *since, lost: Some(now) }
             }
-            // Nothing to lose twice, and nothing to forgive.
+            // A lost attempt cannot be lost again, and one that is not lost needs no forgiveness.
             (_, Step::LoseContact) if is_lost => return Ok(false),
             (_, Step::Forgive | Step::Interrupt) => return Ok(false),
             _ => return Err(impossible),
@@ -196,7 +196,7 @@ impl Live {
         Ok(changed)
     }
 
-    /// The state a job has with it.
+    /// The state of a job with this attempt.
     #[must_use]
     pub fn state(&self) -> State {
         match self.standing {
@@ -207,13 +207,13 @@ impl Live {
         }
     }
 
-    /// What is known of it.
+    /// The current standing.
     #[must_use]
     pub fn standing(&self) -> &Standing {
         &self.standing
     }
 
-    /// How far it got, as far as we know.
+    /// How far it got, as far as is known.
     #[must_use]
     pub fn stage(&self) -> Stage {
         match self.standing {
@@ -223,7 +223,7 @@ impl Live {
         }
     }
 
-    /// Has its cluster said that it has it, or its holder that it has begun?
+    /// Has the cluster confirmed the attempt, or has its holder begun?
     #[must_use]
     pub fn has_arrived(&self) -> bool {
         self.stage() != Stage::Sending
@@ -238,7 +238,7 @@ impl Live {
         }
     }
 
-    /// Since when its cluster cannot be asked about it.
+    /// Since when the cluster cannot be asked about it.
     #[must_use]
     pub fn lost_since(&self) -> Option<Timestamp> {
         match self.standing {
@@ -254,7 +254,7 @@ impl Live {
         self.stopping
     }
 
-    /// May a send have arrived of which nothing was heard?
+    /// May a send without an answer have arrived?
     pub(crate) fn may_have_arrived(&self) -> bool {
         match &self.standing {
             Standing::Sending { sends } => *sends > 1,
@@ -273,7 +273,7 @@ impl Sent {
     }
 }
 
-/// How an attempt is written down, since the first version. It can say more than is true.
+/// The stored form of an attempt, since the first version. It allows combinations that cannot occur.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     attempt: Attempt,

@@ -1,5 +1,5 @@
-//! Exactly-once dispatch: what becomes of one attempt, whatever is lost, late,
-//! repeated or crashed.
+//! Exactly-once dispatch: the fate of one attempt when messages are lost, late or repeated, or
+//! the control plane crashes.
 
 use multicluster_core::{
     CircuitState, DispatchOutcome, Effect, HealthState, Input, LookupOutcome, Observation, Refusal,
@@ -522,7 +522,7 @@ fn a_placement_that_nobody_waits_for_is_given_up() {
         assert!(answer == Reply::Waits || answer == granted, "{answer:?}");
     }
     assert_eq!(env.summary(&forgotten), "stopped: its caller was silent for 30s while it was queued");
-    // The slot of the 40-second rule goes to the one that is asked for.
+    // The slot of the 40-second rule goes to the task that still has a caller.
     env.advance_s(10);
     assert_eq!(env.state(&asked_for), State::Dispatching);
     assert_ne!(env.state(&running), State::Queued);
@@ -585,7 +585,7 @@ fn nobody_loses_a_placement_because_the_control_plane_stood_still() {
     }
 }
 
-/// The laptop wakes up: no cluster had the chance to answer yet.
+/// The laptop wakes up: no cluster has had a chance to answer yet.
 #[test]
 fn what_prefers_a_cluster_still_waits_for_it_after_the_control_plane_stood_still() {
     let mut env = TestEnv::new();
@@ -684,7 +684,7 @@ fn placements_survive_a_crash_and_an_unheard_grant_is_told_when_its_caller_asks(
 
 #[test]
 fn an_id_in_use_by_somebody_else_is_tried_again_under_the_next_one() {
-    // Even after a send without an answer: the id was taken, so that one cannot be there.
+    // Even after a send without an answer: the id was taken, so the attempt cannot be there.
     for uncertain_before in [false, true] {
         let mut env = TestEnv::only();
         env.set("submission_interval", "0s");
@@ -748,7 +748,7 @@ fn what_is_said_about_an_earlier_job_of_the_same_id_is_dropped() {
     ));
     assert_eq!(env.core.durable(), before);
     assert!(!env.core.is_latest(&earlier) && env.core.is_latest(&env.latest(&job)));
-    // Nor is it taken for the one that should be there.
+    // The other run is not mistaken for the missing attempt either.
     env.effects.clear();
     env.now = env.now + Span::seconds(5);
     let seen = Observation { run: earlier, status: RunStatus::Running };

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 
 use crate::env::*;
 
-/// What a caller gets: the code of the refusal, or nothing for news that is dropped.
+/// The code of the refusal that a caller gets, or `None` for news that is dropped.
 fn code(env: &mut TestEnv, input: Input) -> Option<&'static str> {
     env.send(input).map(|reply| reply.unwrap_err().code())
 }
@@ -24,9 +24,9 @@ fn huge() -> Message {
     "x".repeat(10 << 20).into()
 }
 
-// ---- names and numbers nobody gave out
+// ---- names and numbers that the core never issued
 
-/// Every input that names a job, for this one, and the refusal an unknown job gets.
+/// Every input that names a job, for this job, with the refusal for an unknown job.
 fn about_job(job: &JobId, attempt: Attempt) -> Vec<(Input, Option<&'static str>)> {
     let job = || job.clone();
     let released = |outcome| (Input::Released { job: job(), attempt, outcome }, Some("no_lease"));
@@ -51,7 +51,7 @@ fn about_job(job: &JobId, attempt: Attempt) -> Vec<(Input, Option<&'static str>)
     ]
 }
 
-/// What is somebody's is theirs: ids, identical requests, and the exemptions of sub-work.
+/// Owners are separate: ids, identical requests, and the exemptions of sub-work.
 #[test]
 fn two_owners_share_nothing() {
     let mut env = TestEnv::only();
@@ -300,7 +300,7 @@ fn settings_at_their_limits_do_not_break_anything() {
     }
 }
 
-/// Answers what is asked, well or badly in turn.
+/// Answers the open requests, well or badly in turn.
 fn step_somehow(env: &mut TestEnv, step: usize) {
     for effect in std::mem::take(&mut env.effects) {
         if let Effect::Submit { run, .. } = effect {
@@ -314,8 +314,7 @@ fn step_somehow(env: &mut TestEnv, step: usize) {
     }
 }
 
-/// With nothing more happening at one moment, the scheduler does not ask to be
-/// woken at that moment for ever.
+/// If nothing more happens at one moment, the scheduler does not ask forever to be woken at that moment.
 fn comes_to_rest(env: &mut TestEnv, what: &str) {
     for _ in 0..100 {
         env.now = env.core.now();
@@ -329,11 +328,10 @@ fn comes_to_rest(env: &mut TestEnv, what: &str) {
 
 // ---- anything in any order
 
-/// One thing that happens. Names, attempts and questions come from tiny pools, so
-/// that they collide.
+/// One step of a test. Names, attempts and questions come from tiny pools, so that they collide.
 #[derive(Debug, Clone)]
 enum Step {
-    /// Anything at all, whether it makes sense or not.
+    /// Any input, whether it makes sense or not.
     Feed(Input),
     /// One of the open requests is answered.
     Answer(usize, DispatchOutcome, LookupOutcome, ReleaseOutcome),
@@ -486,7 +484,7 @@ fn settings() -> impl Strategy<Value = Box<Settings>> {
     })
 }
 
-/// Of the job there is, of an earlier one, or of whichever.
+/// A run of the present job, of an earlier one, or of any job.
 fn run() -> impl Strategy<Value = Run> {
     let life = one_of(&[None, Some(Timestamp(0)), Some(Timestamp(1_000_000))]);
     (job(), attempt(), life).prop_map(|(job, attempt, life)| Run { job, attempt, life })

@@ -1,6 +1,5 @@
-//! A scheduler on virtual time, with builders and a recording driver. After
-//! every input all tables are checked, and the writes are folded into a store
-//! that must equal the live state.
+//! A scheduler on virtual time, with builders and a recording driver. After every input, all
+//! tables are checked, and the writes are folded into a store that must equal the live state.
 
 #![allow(clippy::unwrap_used, reason = "tests may")]
 
@@ -63,7 +62,7 @@ impl ClusterBuilder {
         self.total(&[("CPU", cpus), ("memory", 64e9)])
     }
 
-    /// What is in use from the first poll on.
+    /// The resources in use from the first poll on.
     pub fn used(mut self, used: &[(&'static str, f64)]) -> Self {
         self.used = used.to_vec();
         self
@@ -135,7 +134,7 @@ impl WorkBuilder {
         self.demand(&[("CPU", cpus)])
     }
 
-    /// A job that needs this of its cluster; its driver reserves what `demand` said before.
+    /// A job that needs these resources of its cluster. Its driver reserves the earlier `demand`.
     pub fn needs(mut self, needs: &[(&str, f64)]) -> Self {
         let job = Work::job(&amounts(needs), self.0.work.demand.clone());
         (self.0.work.demand, self.0.work.reserves) = (job.demand, job.reserves);
@@ -205,7 +204,7 @@ impl WorkBuilder {
     }
 }
 
-/// What a fake cluster answers to a poll.
+/// The answers of a fake cluster to a poll.
 #[derive(Debug, Clone)]
 pub struct Fake {
     pub total: Resources,
@@ -216,7 +215,7 @@ pub struct Fake {
     pub takes: Span,
     pub session: String,
     pub ray_version: String,
-    /// Its nodes, where a test says so; otherwise nobody knows their shapes.
+    /// Its nodes, if the test sets them; otherwise their shapes are unknown.
     pub nodes: Vec<NodeShape>,
     pub platform: Platform,
     pub answers: bool,
@@ -229,12 +228,12 @@ pub struct TestEnv {
     pub store: Durable,
     pub fakes: BTreeMap<ClusterName, Fake>,
     pub effects: Vec<Effect>,
-    /// Placements that callers were told of.
+    /// Placements that callers were notified of.
     pub grants: Vec<(Run, ClusterName)>,
     pub events: Vec<Event>,
     pub decisions: Vec<Decision>,
     pub attempts: Vec<AttemptRecord>,
-    /// Those who asked for placements that wait do not ask any more.
+    /// Callers of queued placements do not ask any more.
     pub callers_gone: bool,
     made: u32,
     next_poll: Timestamp,
@@ -344,7 +343,7 @@ impl TestEnv {
         out.reply
     }
 
-    /// The placement that an event tells its caller of.
+    /// The placement that an event announces to its caller.
     fn granted(&self, event: &Event) -> Option<(Run, ClusterName)> {
         let Event::Job { job, state: State::Dispatching, cluster, attempt, .. } = event else { return None };
         let record = self.core.job(job).filter(|record| record.work.kind != Kind::Job)?;
@@ -352,7 +351,7 @@ impl TestEnv {
         Some((run, cluster.clone()?))
     }
 
-    /// A crash after the commit and before any effect: rebuilt from the store.
+    /// A crash after the commit and before any effect: the core is rebuilt from the store.
     pub fn crash(&mut self) {
         let settings = self.core.settings().clone();
         self.core = Core::rebuild(self.now, settings, through_json(&self.store)).unwrap();
@@ -361,7 +360,7 @@ impl TestEnv {
         self.commit(out);
     }
 
-    /// Submits, and expects to be accepted.
+    /// Submits work, and expects it to be accepted.
     pub fn submit(&mut self, builder: WorkBuilder) -> JobId {
         self.try_submit(builder).unwrap().job
     }
@@ -396,7 +395,7 @@ impl TestEnv {
         self.advance(Span::seconds(seconds));
     }
 
-    /// Callers of placements that wait ask on, unless they are gone.
+    /// Callers of queued placements keep asking, unless they are gone.
     fn ask_on(&mut self) {
         let waits = |record: &&JobRecord| record.work.kind != Kind::Job && record.state() == State::Queued;
         let waiting: Vec<_> = self.core.jobs().filter(waits).map(|record| record.id.clone()).collect();
@@ -416,7 +415,7 @@ impl TestEnv {
         self.send(input);
     }
 
-    /// What a poll of this cluster comes to.
+    /// The input that a poll of this cluster produces.
     pub fn poll_input(&self, cluster: &str) -> Input {
         let cluster = cluster_name(cluster);
         let fake = &self.fakes[&cluster];
@@ -443,7 +442,7 @@ impl TestEnv {
         self.fakes.get_mut(&cluster_name(cluster)).unwrap()
     }
 
-    /// Sets what a cluster says is in use, and polls it.
+    /// Sets the resources that a cluster reports as used, and polls it.
     pub fn uses(&mut self, cluster: &str, used: &[(&str, f64)]) {
         self.fake(cluster).used = amounts(used);
         self.poll(cluster);
@@ -471,13 +470,13 @@ impl TestEnv {
         Attempt(self.core.job(job).unwrap().attempts)
     }
 
-    /// One attempt of this job, as the core gives it out.
+    /// One attempt of this job, as the core issues it.
     pub fn run_of(&self, job: &JobId, attempt: u32) -> Run {
         let life = self.core.job(job).map(|record| record.submitted_at);
         Run { job: job.clone(), attempt: Attempt(attempt), life }
     }
 
-    /// Its latest.
+    /// The latest attempt of this job.
     pub fn latest(&self, job: &JobId) -> Run {
         self.run_of(job, self.attempt(job).0)
     }
@@ -506,14 +505,14 @@ impl TestEnv {
         self.watched(cluster, None, vec![run])
     }
 
-    /// A watch of a cluster's present head; complete as of a moment, or not.
+    /// A watch of a cluster's present head, complete as of a moment or not.
     pub fn watched(&self, cluster: &str, complete_at: Option<Timestamp>, runs: Vec<Observation>) -> Input {
         let cluster = cluster_name(cluster);
         let incarnation = Some(Incarnation::new(&self.fakes[&cluster].session).unwrap());
         Input::Observed { cluster, incarnation, complete_at, runs }
     }
 
-    /// Accepted and seen running.
+    /// The job is accepted and seen running.
     pub fn run(&mut self, job: &JobId) {
         self.accept(job);
         self.observe(job, RunStatus::Running);
@@ -548,8 +547,8 @@ impl TestEnv {
         self.ask(Input::Released { job: task.clone(), attempt: self.attempt(task), outcome })
     }
 
-    /// Does everything asked of the clusters as ones would that run it at once and
-    /// well. What was never sent is not found.
+    /// Performs all effects as clusters would that start every job at once and without errors. A
+    /// lookup of a job that was never sent finds nothing.
     pub fn obey(&mut self) {
         while !self.effects.is_empty() || !self.grants.is_empty() {
             for (run, _) in std::mem::take(&mut self.grants) {
@@ -572,7 +571,7 @@ impl TestEnv {
         }
     }
 
-    /// Answers the open look-up of a job.
+    /// Answers the open lookup of a job.
     pub fn answer(&mut self, job: &JobId, outcome: LookupOutcome) {
         let is_mine = |e: &Effect| matches!(e, Effect::Lookup { run, .. } if run.job == *job);
         let at = self.effects.iter().rposition(is_mine).expect("a look-up is open");
@@ -597,7 +596,7 @@ impl TestEnv {
         self.core.cluster(&cluster_name(cluster)).unwrap()
     }
 
-    /// Everything that was told about a cluster.
+    /// All reported changes of a cluster.
     pub fn changes(&self, cluster: &str) -> Vec<&ClusterChange> {
         let mut changes = Vec::new();
         for event in &self.events {
@@ -611,12 +610,12 @@ impl TestEnv {
         changes
     }
 
-    /// Where the job is; empty if it waits.
+    /// The cluster of the job; empty if it is queued.
     pub fn place(&self, job: &JobId) -> &str {
         self.core.job(job).unwrap().live().map_or("", |live| live.cluster.as_str())
     }
 
-    /// Why this cluster does not take this waiting job.
+    /// Why this cluster does not accept this queued job.
     pub fn reason(&self, job: &JobId, cluster: &str) -> Reason {
         let explanation = self.core.explain(job).unwrap();
         let verdict = explanation.clusters.iter().find(|c| c.cluster.as_str() == cluster).unwrap();
@@ -647,7 +646,7 @@ pub fn a_batch(submissions: impl IntoIterator<Item = WorkBuilder>) -> Input {
     Input::Together(submissions.into_iter().map(|builder| Input::Submit(builder.0)).collect())
 }
 
-/// What a store gives back: every record as it is after being written as text.
+/// Every record as a store returns it, after being written as text.
 fn through_json(store: &Durable) -> Durable {
     fn text<T: serde::Serialize + serde::de::DeserializeOwned>(record: &T) -> T {
         serde_json::from_str(&serde_json::to_string(record).unwrap()).unwrap()

@@ -1,4 +1,4 @@
-//! A head node bears only so many drivers, and only so many at once that start.
+//! A head node can bear a limited number of drivers, and of jobs that start at once.
 
 use multicluster_core::{DispatchOutcome, Input};
 use multicluster_types::{JobId, Quantity, Reason, Share, Span, State};
@@ -159,7 +159,7 @@ fn work_without_a_driver_on_the_head_does_not_wait_for_drivers_that_starve() {
     assert_eq!(env.place(&other), "only");
 }
 
-/// So many may be starting at once.
+/// How many jobs may be starting at once.
 fn window(env: &TestEnv) -> u32 {
     env.view("only").starting_limit
 }

@@ -1,4 +1,4 @@
-//! What is next in each queue: the first of each shape, and why it waits.
+//! The next jobs of each queue: the first of each shape, and why it is queued.
 
 use multicluster_core::{DispatchOutcome, Head, QueueView};
 use multicluster_types::Lang;

@@ -1,4 +1,4 @@
-//! What the scheduler does, rule by rule, through its public face.
+//! The scheduler's behaviour, rule by rule, through its public interface.
 
 #![allow(unreachable_pub, reason = "a test binary exports nothing")]
 

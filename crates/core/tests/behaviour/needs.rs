@@ -1,4 +1,4 @@
-//! What a job needs of its cluster, and what its driver reserves there, are two things.
+//! The resources a job needs of its cluster differ from those its driver reserves there.
 
 use multicluster_types::{Lang, Origin, Reason, ReasonKind, State};
 
@@ -22,7 +22,7 @@ fn a_job_that_needs_a_whole_cluster_goes_to_an_empty_one_and_the_third_waits_for
     assert_eq!(places, ["centos", "mac"]);
     env.run(&jobs[0]);
     env.run(&jobs[1]);
-    // Both use less than they need: what they need is theirs all the same.
+    // Both use less than they need: their needs count all the same.
     env.uses("centos", &[("CPU", 3.0)]);
     env.uses("mac", &[("CPU", 3.0)]);
     env.advance_s(60);
@@ -86,7 +86,7 @@ fn what_others_use_and_what_we_need_is_not_added_up() {
     let mut env = users_pool();
     let ours = env.submit(a_job().needs(&[("CPU", 6.0)]).requires("mac"));
     env.run(&ours);
-    // Ours uses its 6, somebody else 4.
+    // Our job uses its 6, other work uses 4.
     env.uses("mac", &[("CPU", 10.0)]);
     env.advance_s(10);
     let next = env.submit(a_job().needs(&[("CPU", 7.0)]).requires("mac"));
@@ -107,7 +107,7 @@ fn until_started_only_what_the_facts_show_counts_as_in_the_prototype() {
     env.advance_s(10);
     assert_eq!(env.place(&second), "mac");
     assert!(env.view("mac").claimed.is_empty());
-    // The rule in force decides, not the one at the time.
+    // The rule in force now decides, not the rule at dispatch.
     env.set("claims", "while_running");
     assert_eq!(env.view("mac").claimed, amounts(SIXTEEN));
 }
@@ -132,7 +132,7 @@ fn what_a_job_starts_uses_its_claim_and_is_not_counted_twice() {
     let mut env = users_pool();
     let parent = env.submit(a_job().needs(SIXTEEN).requires("mac"));
     env.run(&parent);
-    // At once, also while the facts do not show the parent yet.
+    // At once, even while the facts do not show the parent yet.
     let early = env.submit(a_task().cpus(4.0).inside(&parent, "mac"));
     assert_eq!(env.place(&early), "mac");
     assert_eq!(env.core.job(&early).unwrap().work.origin, Origin::Inside);

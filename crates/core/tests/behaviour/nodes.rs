@@ -1,4 +1,4 @@
-//! A driver's reservation, a task and an actor must fit on one node; what a job needs need not.
+//! A driver's reservation, a task and an actor must fit on one node. The needs of a job need not.
 
 use multicluster_types::{Labels, Lang, NodeShape, Platform, PlatformName, ReasonKind};
 

@@ -25,7 +25,7 @@ fn names(env: &TestEnv) -> Vec<String> {
     env.core.clusters().map(|c| c.spec.name.as_str().to_owned()).collect()
 }
 
-/// A poll answered at this moment, changed.
+/// A poll answered at this moment, with a change.
 fn poll_with(env: &TestEnv, cluster: &str, change: impl FnOnce(&mut multicluster_types::Snapshot)) -> Input {
     let Input::Polled { cluster, mut snapshot, took } = env.poll_input(cluster) else { panic!() };
     change(&mut snapshot);
@@ -194,7 +194,7 @@ fn a_running_job_may_still_start_its_sub_work_on_a_cordoned_or_leaving_cluster()
 
 // ---- reload
 
-/// What a configuration file with these clusters says.
+/// The content of a configuration file with these clusters.
 fn file(env: &TestEnv, clusters: &[ClusterBuilder], change: impl FnOnce(&mut Settings)) -> Input {
     let mut settings = env.core.settings().clone();
     change(&mut settings);

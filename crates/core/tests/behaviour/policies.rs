@@ -207,7 +207,7 @@ fn trying_a_policy_shows_the_other_choice_and_changes_nothing() {
     assert!(tried[0].differs());
     let parts: Vec<_> = tried[0].then.clusters[1].parts.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(parts, ["score", "weighted_preference", "to_mac"]);
-    // One of the settings may be tried without, or otherwise: nothing changes.
+    // A trial may leave out or change a policy of the settings: nothing changes.
     let tried = env.try_on("score", None, &small);
     assert_eq!(tried[0].then.clusters[0].parts.len(), 1);
     let tried = env.try_on("score", Some(filter("score", "cluster == 'mac'")), &small);

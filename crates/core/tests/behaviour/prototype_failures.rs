@@ -1,5 +1,5 @@
-//! What the users of an earlier prototype reported, one test (or a few) per report.
-//! None of it may happen here.
+//! Failures that the users of an earlier prototype reported, with one test (or a few) per report.
+//! None of them may happen here.
 
 use std::{collections::BTreeMap, sync::Arc};
 

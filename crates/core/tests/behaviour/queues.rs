@@ -1,4 +1,4 @@
-//! Queues: separate, bounded, ordered; who may pass whom, and what a look costs.
+//! Queues: separate, bounded, ordered; which work may pass, and what a look costs.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ fn lengths(env: &TestEnv) -> BTreeMap<String, u32> {
     env.core.queues().map(|(name, len)| (name.to_string(), len)).collect()
 }
 
-/// Feeds one input and tells what its cycle did.
+/// Feeds one input and returns what its cycle did.
 fn cycle_of(env: &mut TestEnv, input: Input) -> Option<CycleStats> {
     let out = env.core.handle(env.now, input);
     let cycle = out.cycle.clone();
@@ -19,12 +19,12 @@ fn cycle_of(env: &mut TestEnv, input: Input) -> Option<CycleStats> {
     cycle
 }
 
-/// In which order jobs were placed so far.
+/// The order in which jobs were placed so far.
 fn order(env: &TestEnv) -> Vec<&str> {
     env.decisions.iter().map(|d| d.job.as_str()).collect()
 }
 
-// ---- apart from each other, and bounded
+// ---- separate and bounded
 
 #[test]
 fn jobs_and_tasks_wait_apart_each_globally_and_per_cluster() {
@@ -134,7 +134,7 @@ fn a_retried_job_keeps_its_place_in_the_queue() {
     assert_eq!(order(&env), ["a", "b", "a", "c"], "b passed only while a was backing off");
 }
 
-// ---- who may pass
+// ---- which work may pass
 
 /// One cluster of 8 CPUs of which `used` are in use, without threshold or spacing.
 fn crowded(used: f64) -> TestEnv {
@@ -146,7 +146,7 @@ fn crowded(used: f64) -> TestEnv {
     env
 }
 
-/// The same, with a job for all of it that has waited for `starvation_after`.
+/// The same, with a job for the whole cluster that has waited for `starvation_after`.
 fn starved() -> (TestEnv, JobId) {
     let mut env = crowded(2.0);
     let large = env.submit(a_job().id("large").cpus(8.0));
@@ -341,7 +341,7 @@ fn a_submission_looks_only_at_its_own_class() {
     assert_eq!(another.map(|c| c.placed).unwrap_or_default(), 0);
 }
 
-/// Lets a cluster answer a poll and tells what the cycle did.
+/// Lets a cluster answer a poll and returns what the cycle did.
 fn cycle_of_poll(env: &mut TestEnv, cluster: &str) -> Option<CycleStats> {
     let input = env.poll_input(cluster);
     cycle_of(env, input)

@@ -1,4 +1,4 @@
-//! Bugs that were found by reading and by the property tests, each once real.
+//! Real bugs that were found by reading and by the property tests.
 
 use multicluster_core::*;
 use multicluster_types::*;
@@ -21,7 +21,7 @@ fn nothing_is_sent_again_while_a_send_is_under_way() {
     env.lose("only");
     env.answer(&job, env.not_found("only")); // was on its way: sent again, Dispatching
     env.effects.clear();
-    env.bring_back("only"); // The second send is on its way: nothing to ask about.
+    env.bring_back("only"); // The second send is under way: nothing to ask about.
     env.assert_quiet();
 }
 

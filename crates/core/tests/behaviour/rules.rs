@@ -498,7 +498,7 @@ fn an_identical_queued_job_stands_in_for_one_without_an_id() {
 
 // ---- breaker
 
-/// Five failed dispatches in a row, each of another job that may only go there.
+/// Five failed dispatches in a row, each of another job that requires this cluster.
 pub fn open_circuit(env: &mut TestEnv, cluster: &str) {
     for _ in 0..5 {
         let job = env.submit(a_job().requires(cluster));
@@ -552,7 +552,7 @@ fn what_was_never_sent_does_not_count_against_its_cluster() {
     assert_eq!(env.state(&next), State::Dispatching);
     env.accept(&next);
 
-    // Nor is it a probe.
+    // It is not a probe either.
     open_circuit(&mut env, "only");
     let (first, second) = (env.submit(a_job()), env.submit(a_job()));
     env.advance_s(60);
@@ -674,7 +674,7 @@ fn idempotent_jobs_of_a_lost_cluster_run_elsewhere_and_the_old_attempt_is_stoppe
     assert_eq!((env.place(&job), env.attempt(&job).0), ("centos", 2));
     env.effects.clear();
     env.bring_back("mac");
-    // Whatever job has its id by then: the attempt is its own.
+    // The attempt stays an orphan, whichever job has its id by then.
     let run = Run { life: None, ..env.run_of(&job, 1) };
     assert_eq!(env.take_effects(1), [Effect::Stop { run: run.clone(), cluster: cluster_name("mac") }]);
     env.send(Input::StopSent { run, answered: true });

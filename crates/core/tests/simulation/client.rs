@@ -1,4 +1,4 @@
-//! What callers and operators do, at random.
+//! Random actions of callers and operators.
 
 use multicluster_core::{Accepted, Duplicate, Identity, Input, Parent, Reply, Submission};
 use multicluster_types::{
@@ -26,7 +26,7 @@ const DEMANDS: &[&[(&str, f64)]] = &[
 const TAGS: &[&[&str]] = &[&[], &["linux"], &["macos", "fund"], &["gpu"], &["tradebot"]];
 
 impl World {
-    /// One action of somebody.
+    /// One action of a caller or an operator.
     pub fn act_as_client(&mut self) {
         match self.rng.random_range(0..100) {
             0..45 => self.submit_one(),
@@ -77,7 +77,7 @@ impl World {
             ),
         };
         let demand = Resources::from_amounts(demand.iter().copied()).unwrap();
-        // Half of the jobs are the users': they need what their drivers do not reserve.
+        // Half of the jobs are like the users': they need resources that their drivers do not reserve.
         let reserves = (kind == Kind::Job && chance(&mut self.rng, 50)).then(|| {
             let cpus = if chance(&mut self.rng, 30) { demand.cpu.as_f64().min(1.0) } else { 0.0 };
             Resources::from_amounts([("CPU", cpus)]).unwrap()
@@ -204,7 +204,7 @@ impl World {
         if self.is_task(&job) {
             return;
         }
-        // Told first: the core may dispatch it at once.
+        // The oracle learns of it first: the core may dispatch the job at once.
         self.oracle.told_rerun(&job);
         self.tell(Input::Rerun { job });
     }
@@ -250,7 +250,7 @@ impl World {
         self.tell(Input::Reload { settings: Box::new(settings), clusters });
     }
 
-    /// Scores only: what filters hold back, the oracle would take for forgotten.
+    /// Changes scores only: the oracle would treat work held back by a filter as forgotten.
     fn change_policies(&mut self) {
         let name = *pick(&mut self.rng, &["spread", "mine", "other"]);
         if chance(&mut self.rng, 40) {
@@ -266,7 +266,7 @@ impl World {
         self.tell(Input::SetPolicy { spec: Box::new(PolicySpec { name: name.into(), rule }), by: None });
     }
 
-    /// Looking must not change anything.
+    /// Queries must not change anything.
     fn ask_about(&mut self) {
         let before = (self.core.durable(), self.core.next_wakeup());
         let work = self.work();
@@ -275,7 +275,7 @@ impl World {
             assert!(!self.core.explain(&job).unwrap().summary(Lang::Zh).is_empty());
         }
         assert!(before == (self.core.durable(), self.core.next_wakeup()), "a look changed something");
-        // What was predicted is what happens.
+        // The prediction must match the outcome.
         self.submitted += 1;
         let id = JobId::new(format!("w{}", self.submitted)).unwrap();
         let submission = Submission { id: Identity::Given(id.clone()), work, content: None, parent: None };

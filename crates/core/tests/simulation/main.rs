@@ -27,7 +27,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What `make test` runs: about a minute on two cores.
+/// The number of seeds in `make test`: about a minute on two cores.
 const DEFAULT_SEEDS: u64 = 3_000;
 
 #[test]

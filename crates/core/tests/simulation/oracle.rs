@@ -1,5 +1,5 @@
-//! The invariants, restated without the core's code: what the world saw and what
-//! the writes say is all it knows.
+//! The invariants, restated without the core's code. The oracle knows only the events of the
+//! world and the writes.
 
 use std::{
     cell::RefCell,
@@ -24,7 +24,7 @@ pub struct Oracle {
     steps: u64,
     /// The fold of the writes.
     pub store: Durable,
-    /// The latest facts per cluster that the core was told; gone after a crash.
+    /// The latest facts per cluster that the core received; gone after a crash.
     facts: BTreeMap<ClusterName, Snapshot>,
     poll_failures: BTreeMap<ClusterName, u32>,
     open: BTreeSet<ClusterName>,
@@ -34,11 +34,11 @@ pub struct Oracle {
     clock: BTreeMap<ClusterName, (Timestamp, Option<GroupId>)>,
     accepted: BTreeSet<JobId>,
     reruns: BTreeMap<JobId, u32>,
-    /// What really ran: per job, attempts started and still running.
+    /// The real runs: per job, attempts started and still running.
     started: BTreeMap<JobId, u32>,
     running: BTreeMap<JobId, u32>,
     succeeded: BTreeSet<JobId>,
-    /// When whoever waits for a placement was last heard of.
+    /// When the caller of a queued placement was last heard of.
     heard: BTreeMap<JobId, Timestamp>,
     /// How many jobs each cluster might be starting at once, after the last step.
     windows: BTreeMap<ClusterName, u32>,
@@ -46,20 +46,21 @@ pub struct Oracle {
     troubled: BTreeSet<ClusterName>,
 }
 
-/// What is on a cluster.
+/// The work on a cluster.
 #[derive(Debug, Default)]
 struct OnCluster {
-    /// Promised and not in its facts; what of it jobs there started; what Ray sets aside at once.
+    /// Promised and not in its facts; the part that jobs there started; the part that Ray sets
+    /// aside at once.
     assumed: Resources,
     inside: Resources,
     held: Resources,
-    /// In its facts, and needed all the same.
+    /// In its facts, and still needed.
     claimed: Resources,
     /// Top-level jobs.
     jobs: u32,
-    /// Jobs that were not seen running yet.
+    /// Jobs that have not been seen running yet.
     starting: u32,
-    /// Jobs whose driver is on the head node, and how many of those its facts do not show.
+    /// Jobs whose driver is on the head node, and how many of these drivers its facts do not show.
     drivers: u32,
     unseen_drivers: u32,
 }
@@ -79,7 +80,7 @@ impl Oracle {
         now: Timestamp,
         settings: &Settings,
     ) {
-        // A clock cannot be ahead of ours.
+        // A snapshot cannot be from the future.
         let snapshot = Snapshot { taken_at: snapshot.taken_at.min(now), ..snapshot.clone() };
         let overtaken = self.facts.get(cluster).is_some_and(|last| last.taken_at > snapshot.taken_at);
         let known = self.store.clusters.contains_key(cluster);
@@ -127,12 +128,12 @@ impl Oracle {
         self.heard.insert(job.clone(), now);
     }
 
-    /// Nobody could be heard until now.
+    /// The control plane could hear no caller until now.
     pub fn told_deaf(&mut self, now: Timestamp) {
         self.heard.values_mut().for_each(|heard| *heard = now);
     }
 
-    /// Nobody can be heard while the control plane is down.
+    /// Callers cannot be heard while the control plane is down.
     pub fn told_crash(&mut self, now: Timestamp) {
         self.told_deaf(now);
         self.facts.clear();
@@ -199,7 +200,7 @@ impl Oracle {
                     self.open.remove(cluster);
                     self.half_open.remove(cluster);
                     self.probing.remove(cluster);
-                    // A cluster registered anew under an old name starts without a clock.
+                    // A cluster that is registered again under an old name starts without a clock.
                     self.clock.remove(cluster);
                 }
                 _ => {}
@@ -216,8 +217,8 @@ impl Oracle {
         self.check_nobody_waits_for_the_dead(now, settings);
     }
 
-    /// A window is at least one and at most what the settings say. It shrinks only where there
-    /// was trouble, and then by half.
+    /// A window is between one and the limit of the settings. It shrinks only after trouble, and
+    /// then by half.
     fn check_windows(&mut self, core: &Core, settings: &Settings) {
         let most = settings.max_starting.get();
         let troubled = std::mem::take(&mut self.troubled);
@@ -232,7 +233,7 @@ impl Oracle {
         }
     }
 
-    /// A placement that waits is given up only if nobody was heard of for long enough.
+    /// A queued placement is given up only if its caller was silent for long enough.
     fn check_heard(&mut self, record: &JobRecord, now: Timestamp, settings: &Settings) {
         match &record.phase {
             Phase::Waiting { .. } => {
@@ -252,7 +253,7 @@ impl Oracle {
         }
     }
 
-    /// And then it is.
+    /// A placement whose caller was silent for that long is given up.
     fn check_nobody_waits_for_the_dead(&self, now: Timestamp, settings: &Settings) {
         for (job, heard) in &self.heard {
             let waits = self.store.jobs.get(job).is_some_and(|record| record.state() == State::Queued);
@@ -261,12 +262,12 @@ impl Oracle {
         }
     }
 
-    /// Comparing everything is dear: at every step in some worlds, now and then in others.
+    /// Comparing everything is expensive: at every step in some worlds, now and then in others.
     fn looks_closely(&self) -> bool {
         self.thorough || self.steps.is_multiple_of(32)
     }
 
-    /// Every waiting job has a reason for every cluster.
+    /// Every queued job has a reason for every cluster.
     fn check_explained(&self, core: &Core, record: &JobRecord) {
         let explanation = core.explain(&record.id).unwrap();
         assert_eq!(
@@ -281,8 +282,7 @@ impl Oracle {
         }
     }
 
-    /// The tables agree, the writes add up to the live state, and so does what is
-    /// rebuilt from them.
+    /// The tables agree, the writes add up to the live state, and so does a core rebuilt from them.
     fn check_durable(&self, core: &Core) {
         core.check().unwrap_or_else(|e| panic!("tables disagree: {e}"));
         let live = core.durable();
@@ -292,8 +292,8 @@ impl Oracle {
         assert_same(&rebuilt.durable(), &live, "what is rebuilt differs from the live state");
     }
 
-    /// Events of one output come before its writes are looked at: a probe that was
-    /// let through in this very step is noted by its decision.
+    /// Events of one output are read before its writes: a probe that passed in this step is noted
+    /// with its decision.
     fn note_breaker(&mut self, cluster: &ClusterName, change: &ClusterChange) {
         match change {
             ClusterChange::BreakerOpened => {
@@ -330,7 +330,7 @@ impl Oracle {
             panic!("{job} was dispatched to {cluster}, but {why}");
         }
         self.check_order(record, now);
-        // The rest of a batch shares the slot of its first.
+        // The rest of a batch shares the slot of its first job.
         let interval = self.store.clusters[cluster].spec.limits.interval(settings);
         let shared = self.clock.get(cluster).is_some_and(|(last, _)| now.since(*last) < interval);
         if work.is_top_level() && !shared {
@@ -341,7 +341,7 @@ impl Oracle {
         }
     }
 
-    /// Priority, then first in first out, among work that differs in nothing else.
+    /// Priority, then first in, first out, among work that is equal otherwise.
     fn check_order(&self, record: &JobRecord, now: Timestamp) {
         for other in self.store.jobs.values().filter(|other| is_ready(other, now)) {
             let same = Work { priority: record.work.priority, ..(*other.work).clone() } == *record.work;
@@ -355,8 +355,8 @@ impl Oracle {
         }
     }
 
-    /// May this cluster take this work now, by the rules? Knows nothing of
-    /// reservations and of the operator's filters.
+    /// May this cluster accept this work now, by the rules? Ignores reservations and the
+    /// operator's filters.
     fn may_take(
         &self,
         work: &Work,
@@ -482,7 +482,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// What is on a cluster by the records. Kept until something is written.
+    /// The work on a cluster by the records. Cached until the next write.
     fn load(&self, name: &ClusterName, facts: &Snapshot, settings: &Settings) -> Rc<OnCluster> {
         let mut loads = self.loads.borrow_mut();
         let key = (name.clone(), facts.taken_at);
@@ -515,7 +515,7 @@ impl Oracle {
         Rc::clone(load)
     }
 
-    /// A job that was accepted is known until it ended and was forgotten.
+    /// An accepted job is known until it has ended and is forgotten.
     fn check_nothing_lost(&self, core: &Core) {
         for job in &self.accepted {
             let record = core.job(job).unwrap_or_else(|| panic!("{job} was accepted and is lost"));
@@ -525,7 +525,7 @@ impl Oracle {
         }
     }
 
-    /// Nothing waits that could go, and everything that waits can say why.
+    /// No queued job could be placed, and every queued job can be explained.
     fn check_waiting(&self, core: &Core) {
         let (now, settings) = (core.now(), core.settings());
         let mut heads: BTreeMap<&Work, &JobRecord> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What one seed's world looks like: settings, clusters, how unkind it is.
+//! The world of one seed: settings, clusters, and how often things fail.
 
 use multicluster_types::{
     ClusterName, ClusterSpec, Limits, Platform, PlatformName, PolicyRule, PolicySpec, Quantity, Resources,
@@ -27,7 +27,7 @@ pub struct Faults {
     pub crash: u32,
     /// A cluster goes down, hangs or restarts (per thousand steps).
     pub outage: u32,
-    /// The control plane stands still: the machine sleeps, or the disk does.
+    /// The control plane stalls: the machine sleeps, or the disk hangs.
     pub stall: u32,
     /// A dashboard becomes slow, or quick again (per thousand steps).
     pub sluggish: u32,

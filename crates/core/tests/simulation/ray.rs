@@ -1,6 +1,5 @@
-//! A fake Ray cluster, as the facts file describes the real ones: it refuses a
-//! second submission of an id, ignores a stop while a job is pending, and forgets
-//! everything when its head is started anew.
+//! A fake Ray cluster that behaves like the real ones in the facts file: it refuses a second submission
+//! of an id, ignores a stop while a job is pending, and forgets everything when its head restarts.
 
 use std::collections::BTreeMap;
 
@@ -15,55 +14,55 @@ pub enum Mode {
     Up,
     /// Connections are refused.
     Down,
-    /// Connections are accepted; nothing happens.
+    /// Connections are accepted, but never answered.
     Hung,
 }
 
 #[derive(Debug)]
 pub struct FakeRay {
     pub total: Resources,
-    /// What each node has; they add up to the total.
+    /// The resources of each node; they add up to the total.
     nodes: Vec<Resources>,
     labels: Labels,
     platform: Platform,
-    /// Memory of its head node in bytes, if it tells.
+    /// Memory of its head node in bytes, if it reports that.
     pub head: Option<f64>,
-    /// Somebody else's work on the same cluster.
+    /// Other people's work on the same cluster.
     pub foreign: Resources,
     pub mode: Mode,
-    /// How long its dashboard takes for an answer, while it has too much to do.
+    /// How long its dashboard takes for an answer while it is overloaded.
     pub takes: Span,
     pub session: u32,
     pub jobs: BTreeMap<String, FakeJob>,
-    /// What the placements of tasks and actors use.
+    /// The resources that placements of tasks and actors use.
     leases: BTreeMap<(JobId, Attempt), Piece>,
 }
 
-/// What is set aside on one node; not yet if no node has room.
+/// Resources set aside on one node; not yet, if no node has room.
 #[derive(Debug, Clone)]
 struct Piece {
     node: Option<usize>,
     size: Resources,
 }
 
-/// What a cluster is made of.
+/// The resources of a cluster.
 #[derive(Debug)]
 pub struct Shape {
     pub nodes: Vec<Resources>,
     pub labels: Labels,
     pub platform: Platform,
-    /// Memory of its head node in bytes, if it tells.
+    /// Memory of its head node in bytes, if it reports that.
     pub head: Option<f64>,
 }
 
 #[derive(Debug, Clone)]
 pub struct FakeJob {
     pub run: Run,
-    /// Where its driver is, and what that reserves.
+    /// The node of its driver, and the driver's reservation.
     pub driver: Resources,
     pub node: Option<usize>,
     pub burdens_head: bool,
-    /// What it uses of its claim besides, while it runs.
+    /// The resources that its tasks use of its claim while it runs.
     pub inside: Resources,
     pub status: RunStatus,
     pub starts_at: Timestamp,
@@ -72,7 +71,7 @@ pub struct FakeJob {
     pub stop_asked: bool,
 }
 
-/// What became of a job between two looks.
+/// What happened to a job between two looks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Happened {
     Started(JobId, Attempt),
@@ -103,7 +102,7 @@ impl FakeRay {
         Some(Incarnation::new(format!("session_{}", self.session)).unwrap())
     }
 
-    /// A new head: everything that was there is gone.
+    /// A new head: everything from before is gone.
     pub fn restart(&mut self) -> Vec<(JobId, Attempt)> {
         self.session += 1;
         self.mode = Mode::Up;
@@ -169,8 +168,8 @@ impl FakeRay {
         happened
     }
 
-    /// What is free on each node. What jobs start inside, and others' work, is spread over the
-    /// nodes as far as there is room.
+    /// The free resources of each node. Work that jobs start inside, and other people's work, is
+    /// spread over the nodes as far as there is room.
     fn free(&self) -> Vec<Resources> {
         let mut free = self.nodes.clone();
         let running = || self.jobs.values().filter(|job| job.status == RunStatus::Running);
@@ -192,7 +191,7 @@ impl FakeRay {
         free
     }
 
-    /// A task or an actor is there, or waits in Ray until a node has room.
+    /// A task or an actor runs there, or waits in Ray until a node has room.
     pub fn lease(&mut self, job: JobId, attempt: Attempt, work: &Work) {
         let free = self.free();
         let piece = self.leases.entry((job, attempt));
@@ -204,7 +203,7 @@ impl FakeRay {
         self.leases.remove(&(job.clone(), attempt));
     }
 
-    /// What Ray itself and all drivers leave of the head node's memory.
+    /// The memory of the head node that Ray itself and all drivers leave free.
     fn head_memory(&self) -> Option<HeadMemory> {
         let is_driver = |job: &&FakeJob| job.status == RunStatus::Running && job.burdens_head;
         let drivers = u32::try_from(self.jobs.values().filter(is_driver).count()).unwrap();

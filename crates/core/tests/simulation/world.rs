@@ -31,7 +31,7 @@ pub struct World {
     pub faults: Faults,
     agenda: BTreeMap<(Timestamp, u64), Event>,
     order: u64,
-    /// Which life of the control plane this is: answers to an earlier one are lost.
+    /// Counts the lives of the control plane: answers to an earlier life are lost.
     life: u32,
     trace: bool,
     pub submitted: u32,
@@ -41,13 +41,13 @@ pub struct World {
 /// Something that will happen.
 #[derive(Debug, Clone)]
 enum Event {
-    /// Reaches the core, if it still lives the life it was meant for.
+    /// Reaches the core, unless the control plane has restarted since.
     ToCore { life: u32, input: Box<Input> },
-    /// Reaches a cluster, if its head is still the one it was sent to.
+    /// Reaches a cluster, unless its head has restarted since.
     ToRay { session: u32, request: Request },
-    /// The driver polls, and looks at what runs.
+    /// The driver polls, and lists the runs.
     Poll { cluster: ClusterName },
-    /// Whoever asked for a placement asks whether it is granted.
+    /// The caller of a placement asks whether it is granted.
     Caller { job: JobId },
     /// The holder of a placement does something.
     Holder { cluster: ClusterName, job: JobId, attempt: Attempt, ends_at: Timestamp },
@@ -105,7 +105,7 @@ pub fn run(seed: u64, trace: bool) -> u64 {
 }
 
 impl World {
-    /// Gives the core an input and does what it says.
+    /// Gives the core an input and carries out its output.
     pub fn tell(&mut self, input: Input) -> Option<Result<Reply, multicluster_core::Refusal>> {
         self.steps += 1;
         if self.trace {
@@ -172,13 +172,13 @@ impl World {
         if self.life != life {
             return;
         }
-        // Callers that were not told ask again.
+        // Callers that were not notified ask again.
         let untold = |job: &&JobRecord| job.work.kind != Kind::Job && job.state() == State::Dispatching;
         let untold: Vec<_> = self.core.jobs().filter(untold).map(|job| job.id.clone()).collect();
         untold.iter().for_each(|job| self.grant(job));
     }
 
-    /// The task or actor whose caller learns from this where it may run.
+    /// The task or actor whose caller learns from this event where it may run.
     fn granted(&self, event: &CoreEvent) -> Option<JobId> {
         match event {
             CoreEvent::Job { job, state: State::Dispatching, .. } if self.is_task(job) => Some(job.clone()),
@@ -186,7 +186,7 @@ impl World {
         }
     }
 
-    /// Time passes, and the control plane does not notice until it is over.
+    /// Time passes, and the control plane does not notice until afterwards.
     fn stall(&mut self, span: Span) {
         self.now = self.now + span;
         self.let_rays_run();
@@ -230,7 +230,7 @@ impl World {
         self.agenda.insert((self.now + after, self.order), event);
     }
 
-    /// An answer on its way to the core: maybe slow, maybe twice.
+    /// An answer to the core, which may be slow or come twice.
     fn answer(&mut self, after: Span, input: &Input) {
         let slow = if chance(&mut self.rng, self.faults.slow) { Span::seconds(45) } else { Span::ZERO };
         let after = Span(after.0 + slow.0 + self.rng.random_range(0..200));
@@ -261,7 +261,7 @@ impl World {
         }
     }
 
-    /// A question or a stop: it arrives and is answered, or nothing is.
+    /// A lookup or a stop: it arrives and is answered, or is lost.
     fn send_request(&mut self, cluster: &ClusterName, request: Request, no_answer: &Input) {
         let up = self.rays.get(cluster).filter(|ray| ray.mode == Mode::Up).map(|ray| ray.session);
         match up {
@@ -288,7 +288,7 @@ impl World {
             Mode::Down => {
                 self.answer(Span(10), &report(DispatchOutcome::Failed("connection refused".into())))
             }
-            // It sits in the socket's buffer, and may be read much later.
+            // The request sits in the socket's buffer, and may be read much later.
             Mode::Hung => {
                 self.answer(TIMEOUT, &unknown);
                 let after = Span(self.rng.random_range(1_000..120_000));
@@ -328,21 +328,21 @@ impl World {
         }
     }
 
-    /// A request reaches a cluster, unless its head is a new one by now.
+    /// A request reaches a cluster, unless its head has restarted since.
     fn reach(&mut self, session: u32, request: Request) {
         let (Request::Submit { cluster, .. }
         | Request::Lookup { cluster, .. }
         | Request::Stop { cluster, .. }) = &request;
         let Some(ray) = self.rays.get_mut(cluster).filter(|ray| ray.session == session) else { return };
         if ray.mode == Mode::Hung {
-            // Still in the buffer.
+            // The request is still in the buffer.
             return self.later(Span::seconds(10), Event::ToRay { session, request });
         }
         match request {
             Request::Submit { cluster, run, answer } => {
                 let Some(record) = self.oracle.store.jobs.get(&run.job) else { return };
                 let work = Arc::clone(&record.work);
-                // It starts all that it needs inside, nothing, or something of each kind.
+                // The job starts all it needs inside, nothing, or some of each kind.
                 let mut inside = work.demand.clone();
                 inside.subtract(work.on_one_node());
                 match self.rng.random_range(0..3) {
@@ -390,7 +390,7 @@ impl World {
         }
     }
 
-    /// A poll and a look at what runs, every five seconds.
+    /// A poll and a list of the runs, every five seconds.
     fn poll(&mut self, cluster: ClusterName) {
         let polled_again =
             self.agenda.values().any(|e| matches!(e, Event::Poll { cluster: c } if *c == cluster));
@@ -437,7 +437,7 @@ impl World {
         }
     }
 
-    /// Whoever asked for a placement asks on, unless it dies or the placement has ended.
+    /// The caller of a placement keeps asking, unless it dies or the placement has ended.
     pub fn wait_for(&mut self, job: &JobId) {
         let Some(record) = self.oracle.store.jobs.get(job).filter(|job| !job.state().is_terminal()) else {
             return;
@@ -461,7 +461,7 @@ impl World {
         }
     }
 
-    /// The holder of a placement runs it, beats, and lets go in the end.
+    /// The holder of a placement runs it, sends heartbeats, and releases it in the end.
     fn hold(&mut self, cluster: ClusterName, job: JobId, attempt: Attempt, ends_at: Timestamp) {
         let work = self.oracle.store.jobs.get(&job).map(|record| Arc::clone(&record.work));
         let up = self.rays.get(&cluster).is_some_and(|ray| ray.mode == Mode::Up);
@@ -473,7 +473,7 @@ impl World {
             let outcome = match (up, over) {
                 (false, _) => ReleaseOutcome::Unreachable("no route".into()),
                 (true, true) => ReleaseOutcome::Succeeded,
-                (true, false) => return, // It dies without a word.
+                (true, false) => return, // The holder dies without a word.
             };
             return self.answer(Span(5), &Input::Released { job, attempt, outcome });
         }
@@ -485,7 +485,7 @@ impl World {
         self.later(Span::seconds(8), Event::Holder { cluster, job, attempt, ends_at });
     }
 
-    /// Clusters go down, hang, restart, come back, are slow; others put work on them.
+    /// Clusters go down, hang, restart, come back, become slow; other people use them.
     fn cause_outages(&mut self) {
         let names: Vec<_> = self.rays.keys().cloned().collect();
         for name in names {
@@ -505,7 +505,7 @@ impl World {
                     ray.foreign = Resources::from_amounts([("CPU", cpus)]).unwrap();
                 }
                 Mode::Up => {}
-                // A head that was down may come back with or without its memory.
+                // A head that was down may come back with or without its jobs.
                 Mode::Down if roll < 30 => self.restart(&name),
                 Mode::Down | Mode::Hung if roll < 100 => ray.mode = Mode::Up,
                 Mode::Down | Mode::Hung => {}
@@ -521,7 +521,7 @@ impl World {
         killed.iter().for_each(|(job, _)| self.oracle.told_ended(job, false));
     }
 
-    /// All faults end: then everything that can end must end.
+    /// All faults stop: from here on, everything that can end must end.
     fn heal(&mut self) {
         self.faults = Faults::NONE;
         for ray in self.rays.values_mut() {

@@ -6,7 +6,7 @@ use multicluster_types::{Message, Quantity, Resources};
 
 use crate::error::{Call, RayError};
 
-/// What was left out. Few, and each only once: a large cluster says the same of each node.
+/// What was left out, each only once: a large cluster repeats the same for each node.
 #[derive(Debug, Default)]
 pub(super) struct Notes(Vec<String>);
 
@@ -24,7 +24,7 @@ impl Notes {
     }
 }
 
-/// What a node has.
+/// The total resources of a node.
 pub(super) fn totals(amounts: &BTreeMap<String, f64>, notes: &mut Notes) -> Result<Resources, RayError> {
     let mut total = Resources::default();
     for (name, &value) in amounts.iter().filter(|(name, _)| counts(name)) {
@@ -35,14 +35,14 @@ pub(super) fn totals(amounts: &BTreeMap<String, f64>, notes: &mut Notes) -> Resu
     Ok(total)
 }
 
-/// What of it is taken. Lines are `used/total name`, memory with units, and perhaps
+/// The used part of them. Lines are `used/total name`, memory with units, and optionally
 /// ` (x used of y reserved in placement groups)`.
 pub(super) fn used(text: &str, total: &Resources, notes: &mut Notes) -> Resources {
     let mut used = Resources::default();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         match parse_line(line) {
             Some(line) if counts(line.name) => {
-                // Memory is rounded to two digits: what is full is exactly full.
+                // Memory is rounded to two digits: a full resource counts as exactly full.
                 let whole = total.iter().find(|(dimension, _)| dimension.as_str() == line.name);
                 let whole = whole.map_or(Quantity::ZERO, |(_, amount)| amount);
                 let amount = if line.is_full { whole } else { line.used.min(whole) };
@@ -71,14 +71,14 @@ fn set(resources: &mut Resources, name: &str, amount: Quantity, notes: &mut Note
     }
 }
 
-/// Resources that work may ask for. Not the marks of single nodes, not the object store,
-/// and not what Ray derives for placement groups: those are parts of what is counted.
+/// Is it a resource that work may ask for? Not the markers of single nodes, not the object store, and not
+/// the resources that Ray derives for placement groups, which are parts of other resources.
 fn counts(name: &str) -> bool {
     !name.starts_with("node:") && name != "object_store_memory" && !is_derived(name)
 }
 
-/// `CPU_group_<id>`, `CPU_group_0_<id>`, `bundle_group_<id>`; an id is 36 hex digits, but
-/// was shorter once.
+/// `CPU_group_<id>`, `CPU_group_0_<id>`, `bundle_group_<id>`; an id is 36 hex digits, but was
+/// shorter in earlier versions.
 fn is_derived(name: &str) -> bool {
     let Some((_, rest)) = name.split_once("_group_") else { return false };
     let id = rest.rsplit('_').next().unwrap_or(rest);
@@ -103,7 +103,7 @@ fn parse_line(line: &str) -> Option<Line<'_>> {
         return None;
     }
     let mut used = number(used_text)?;
-    // Ray shows what placement groups hold but do not use as free. It is not.
+    // Ray shows resources that placement groups hold but do not use as free. They are not.
     if let Some((used_there, held)) = reserved.and_then(|text| text.split_once(" used of ")) {
         let held = held.split_once(" reserved").map_or(held, |(amount, _)| amount);
         used += (number(held)? - number(used_there)?).max(0.0);
@@ -112,13 +112,13 @@ fn parse_line(line: &str) -> Option<Line<'_>> {
     Some(Line { name, used: quantity(used)?, is_full })
 }
 
-/// Sums of floats: `0.30000000000000004`, `-1e-16`. Ray's own granularity is 1/10,000.
+/// A sum of floats, e.g. `0.30000000000000004`, `-1e-16`. Ray's own granularity is 1/10,000.
 fn quantity(value: f64) -> Option<Quantity> {
     let clean = if value < 1e9 { (value * 10_000.0).round() / 10_000.0 } else { value };
     Quantity::from_f64(clean.max(0.0)).ok()
 }
 
-/// A number, perhaps with a unit: `1.5`, `953.67MiB`, `1e-05`.
+/// A number, optionally with a unit: `1.5`, `953.67MiB`, `1e-05`.
 fn number(text: &str) -> Option<f64> {
     let text = text.trim();
     let unit = text.find(|c: char| c.is_ascii_alphabetic() && !matches!(c, 'e' | 'E')).unwrap_or(text.len());

@@ -1,8 +1,8 @@
-//! What a scheduler must know about a cluster.
+//! The facts about a cluster that a scheduler needs.
 //!
-//! Totals and labels come from `/api/v0/nodes`, the only place that spells names exactly;
-//! usage and the hosts' load from `/nodes?view=summary&nocache=1`, the only place that
-//! has them under both autoscalers and without a cache.
+//! Totals and labels come from `/api/v0/nodes`, the only endpoint with exact names. Usage and the
+//! hosts' load come from `/nodes?view=summary&nocache=1`, the only endpoint that has them under
+//! both autoscalers and without a cache.
 
 mod amounts;
 mod nodes;
@@ -24,17 +24,17 @@ use crate::{
 /// A cluster at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
-    /// Who answered, before and after.
+    /// The version, the same before and after the other requests.
     pub version: Version,
-    /// The head's Python, e.g. `3.11.7`; older Rays do not say.
+    /// The head's Python, e.g. `3.11.7`; older Ray versions do not report it.
     pub python_version: Option<String>,
     /// Ray's logical resources, all nodes together.
     pub total: Resources,
-    /// How much of them is taken: by work, or held by placement groups.
+    /// The part of them in use: by work, or held by placement groups.
     pub used: Resources,
     /// Load of the hosts.
     pub physical: Load,
-    /// Memory of the head node, where it is known.
+    /// Memory of the head node, if known.
     pub head: Option<HeadMemory>,
     /// The nodes that count: alive, reporting, not being drained.
     pub nodes: Vec<NodeFacts>,
@@ -45,25 +45,25 @@ pub struct Facts {
 /// One node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeFacts {
-    /// Ray's id of it.
+    /// Ray's id for it.
     pub id: String,
     /// Its address inside the cluster.
     pub ip: String,
     /// Does the head run on it?
     pub is_head: bool,
-    /// Its labels, as they were written.
+    /// Its labels, unchanged.
     pub labels: BTreeMap<String, String>,
-    /// What it has.
+    /// Its total resources.
     pub total: Resources,
-    /// What of it is taken.
+    /// The part of them in use.
     pub used: Resources,
-    /// Does its host have shared memory as Linux has it?
+    /// Does its host have shared memory like Linux?
     pub has_shared_memory: bool,
 }
 
 impl NodeFacts {
-    /// What it runs on. Ray reports neither system nor architecture: labels say it, or what Ray
-    /// tells of the host gives it away.
+    /// The platform. Ray reports neither system nor architecture: it is read from labels, or
+    /// inferred from Ray's data about the host.
     #[must_use]
     pub fn platform(&self) -> Platform {
         let accelerator = self.labels.get("ray.io/accelerator-type").map(|kind| kind.to_ascii_lowercase());
@@ -91,7 +91,7 @@ impl NodeFacts {
 }
 
 impl Facts {
-    /// The part that the scheduler works with. `taken_at` is when the poll was *sent*.
+    /// The facts that the scheduler works with. `taken_at` is when the poll was *sent*.
     #[must_use]
     pub fn snapshot(&self, taken_at: Timestamp) -> Snapshot {
         Snapshot {
@@ -109,7 +109,7 @@ impl Facts {
         }
     }
 
-    /// What all nodes that say so run on, if they agree.
+    /// The platform of all nodes whose platform is known, if they agree.
     #[must_use]
     pub fn platform(&self) -> Platform {
         let platforms: Vec<_> = self.nodes.iter().map(NodeFacts::platform).collect();
@@ -125,7 +125,7 @@ fn agreed<'a>(mut said: impl Iterator<Item = &'a PlatformName>) -> Option<Platfo
     said.all(|other| other == first).then(|| first.clone())
 }
 
-/// The Python of one life of a head.
+/// The Python of one incarnation of a head.
 #[derive(Debug, Clone)]
 pub(crate) struct Python {
     life: Option<Incarnation>,
@@ -211,7 +211,7 @@ fn not_ready(call: Call, message: &str) -> RayError {
     RayError::new(call, Class::Transient, Kind::NotReady, message)
 }
 
-/// Nice to know, never a reason to fail. Asked once in each life of the head.
+/// Optional, and never a reason to fail. Requested once per incarnation of the head.
 async fn python(client: &RayClient, version: &Version) -> Result<Option<String>, RayError> {
     #[derive(Deserialize)]
     struct Raw {
@@ -234,7 +234,7 @@ async fn python(client: &RayClient, version: &Version) -> Result<Option<String>,
             client.remember_python(Python { life, version: version.clone() });
             Ok(version)
         }
-        // A clear no will stay one; after anything else ask again with the next poll.
+        // A clear refusal will not change; after any other error, the next poll asks again.
         Err(error) => {
             if error.class == Class::Permanent {
                 client.remember_python(Python { life, version: None });

@@ -1,4 +1,4 @@
-//! `/api/v0/nodes`: who is alive, with exact totals and labels.
+//! `/api/v0/nodes`: the alive nodes, with exact totals and labels.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::{
     transport::Transport,
 };
 
-/// The most that Ray gives in one answer.
+/// The most entries that Ray returns in one answer.
 const LIMIT: usize = 10_000;
 
 /// An alive node.
@@ -30,7 +30,7 @@ pub(super) struct Node {
     pub(super) labels: BTreeMap<String, String>,
 }
 
-/// Only the alive ones: Ray remembers up to a thousand dead nodes.
+/// Only alive nodes: Ray remembers up to a thousand dead ones.
 pub(super) fn url(transport: &Transport) -> Url {
     let mut url = transport.url(["api", "v0", "nodes"]);
     url.query_pairs_mut()
@@ -67,7 +67,7 @@ pub(super) fn parse(body: &[u8]) -> Result<Vec<Node>, RayError> {
     let page = answer.data.result.filter(|_| answer.result).ok_or_else(|| {
         RayError::new(Call::Nodes, Class::Transient, Kind::Failing, crate::answer::meaning(&answer.msg))
     })?;
-    // Half of the nodes would look like a smaller cluster.
+    // A partial list would look like a smaller cluster.
     if let Some(warning) = page.partial_failure_warning.filter(|text| !text.is_empty()) {
         return Err(RayError::new(
             Call::Nodes,

@@ -1,4 +1,4 @@
-//! `/nodes?view=summary`: what is in use, and how busy the hosts are.
+//! `/nodes?view=summary`: the resources in use, and the load of the hosts.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,17 @@ use crate::{
     transport::Transport,
 };
 
-/// Without `nocache` Ray may answer with what it knew minutes ago.
+/// Without `nocache`, Ray may answer with data from minutes ago.
 pub(super) fn url(transport: &Transport) -> Url {
     let mut url = transport.url(["nodes"]);
     url.query_pairs_mut().append_pair("view", "summary").append_pair("nocache", "1");
     url
 }
 
-/// What the answer says, by node.
+/// The parsed answer, by node.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
-    /// By node id; by address in older Rays with autoscaler v1.
+    /// By node id; by address in older Ray versions with autoscaler v1.
     texts: BTreeMap<String, String>,
     hosts: BTreeMap<String, Host>,
     /// How many alive raylets each address has.
@@ -41,7 +41,7 @@ pub(super) struct Host {
     /// Total, available, percent, used; sometimes fewer.
     #[serde(default)]
     mem: Option<Vec<f64>>,
-    /// Bytes of shared memory; none where there is no such thing (macOS).
+    /// Bytes of shared memory; `None` on systems without it (macOS).
     #[serde(default)]
     shm: Option<serde::de::IgnoredAny>,
     #[serde(default)]
@@ -50,12 +50,12 @@ pub(super) struct Host {
 }
 
 impl Host {
-    /// Linux has it, and macOS has not.
+    /// Linux has shared memory, macOS does not.
     pub(super) fn has_shared_memory(&self) -> bool {
         self.shm.is_some()
     }
 
-    /// As the node itself sees it: in a container, the container's.
+    /// As the node itself sees it: in a container, that of the container.
     pub(super) fn memory(&self) -> Option<HeadMemory> {
         let [total, free, ..] = self.mem.as_deref()? else { return None };
         let memory =
@@ -115,7 +115,7 @@ pub(super) fn parse(body: &[u8]) -> Result<Usage, RayError> {
     }
     let mut usage =
         Usage { texts: answer.data.node_logical_resources.unwrap_or_default(), ..Usage::default() };
-    // The load of a host is nice to know: an entry that cannot be read has none.
+    // The load of a host is optional: an unreadable entry has none.
     let hosts =
         answer.data.summary.into_iter().filter_map(|raw| serde_json::from_str::<Host>(raw.get()).ok());
     for host in hosts {
@@ -128,7 +128,7 @@ pub(super) fn parse(body: &[u8]) -> Result<Usage, RayError> {
 }
 
 impl Usage {
-    /// The node's usage as Ray writes it. An address serves only where it means one node.
+    /// The node's usage as Ray writes it. An address is only used if it belongs to one node.
     pub(super) fn text_of(&self, node: &Node) -> Option<&str> {
         let by_address = || {
             let alone = self.at_address.get(&node.ip).is_none_or(|count| *count <= 1);
@@ -155,7 +155,7 @@ pub(super) struct Hosts {
     gpu: Mean,
 }
 
-/// A part of a whole, summed.
+/// The sum of parts and the sum of wholes.
 #[derive(Debug, Default)]
 struct Mean {
     part: f64,
@@ -176,7 +176,7 @@ impl Mean {
 }
 
 impl Hosts {
-    /// A host of 96 cores weighs more than one of 4.
+    /// Weighted: a host of 96 cores counts more than one of 4.
     pub(super) fn add(&mut self, host: Option<&Host>) {
         let Some(host) = host else { return };
         if let Some(percent) = host.cpu {

@@ -1,4 +1,4 @@
-//! What a caller may conclude from each failure: most of all, whether a job exists now.
+//! The conclusions that a caller may draw from each failure: above all, whether a job exists now.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ async fn a_submit_without_a_usable_answer_is_of_unknown_outcome() {
         fake.fault_next(Endpoint::Submit, fault.clone(), 1);
         let error = hasty(fake.url()).submit(&SubmitRequest::new("a", "sleep 9")).await.unwrap_err();
         assert_eq!((error.class, error.kind), (Class::OutcomeUnknown, kind), "{fault:?}: {error}");
-        // Sent once, whatever happened: it is the caller who decides about a second time.
+        // The request was sent once, in every case: the caller decides about a second one.
         assert_eq!(fake.request_count(Endpoint::Submit), 1, "{fault:?}");
     }
 }
@@ -107,7 +107,7 @@ async fn a_head_that_restarts_between_two_questions_is_noticed() {
     tokio::time::sleep(Duration::from_millis(150)).await;
     fake.restart();
     let (facts, ray) = asked.await.unwrap();
-    // Which question the restart hits depends on timing; none may look like an answer.
+    // Timing decides which request the restart hits; no result may look like an answer.
     let error = facts.unwrap_err();
     assert!(error.is_transient() && matches!(error.kind, Kind::Restarted | Kind::Lost), "{error}");
     assert_ne!(ray.facts().await.unwrap().version.session_name, before.session_name);

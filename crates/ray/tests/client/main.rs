@@ -1,4 +1,4 @@
-//! The client against fake dashboards, unkind servers, and over TLS. Only on 127.0.0.1.
+//! The client against fake dashboards, misbehaving servers, and over TLS. Only on 127.0.0.1.
 
 #![allow(clippy::unwrap_used, reason = "tests may")]
 
@@ -23,7 +23,7 @@ fn client(url: impl Into<String>) -> RayClient {
     RayClient::new(&Endpoint::new(url), Timeouts::default()).unwrap()
 }
 
-/// A client that gives up soon.
+/// A client with short timeouts.
 fn hasty(url: impl Into<String>) -> RayClient {
     RayClient::new(&Endpoint::new(url), timeouts()).unwrap()
 }

@@ -1,4 +1,4 @@
-//! A server that answers with whatever bytes a test wants.
+//! A server that answers with any bytes that a test wants.
 
 use std::sync::{
     Arc, Mutex,
@@ -10,7 +10,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// What to do with one request.
+/// The reaction to one request.
 pub(crate) enum Reply {
     /// Send these bytes and wait for the next request.
     Keep(Vec<u8>),
@@ -24,7 +24,7 @@ pub(crate) enum Reply {
     Drip(Vec<u8>),
 }
 
-/// A server of its own port.
+/// A server on its own port.
 pub(crate) struct Raw {
     pub(crate) url: String,
     requests: Arc<Mutex<Vec<String>>>,
@@ -32,7 +32,7 @@ pub(crate) struct Raw {
 }
 
 impl Raw {
-    /// Answers each request, given as text, as `answer` says.
+    /// Answers each request, given as text, with the result of `answer`.
     pub(crate) async fn start(answer: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -51,7 +51,7 @@ impl Raw {
         raw
     }
 
-    /// Answers everything with this status and body.
+    /// Answers every request with this status and body.
     pub(crate) async fn saying(status: u16, body: &str) -> Self {
         let bytes = http(status, body.as_bytes());
         Self::start(move |_| Reply::Keep(bytes.clone())).await
@@ -66,7 +66,7 @@ impl Raw {
     }
 }
 
-/// A proper answer.
+/// A well-formed answer.
 pub(crate) fn http(status: u16, body: &[u8]) -> Vec<u8> {
     let head =
         format!("HTTP/1.1 {status} X\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n", body.len());

@@ -1,4 +1,4 @@
-//! The same over TLS: calls and log tail, with a CA of one's own.
+//! The same over TLS: calls and log tail, with a private CA.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -23,7 +23,7 @@ const CA: &[u8] = include_bytes!("../fixtures/tls/ca.pem");
 const CERTIFICATE: &[u8] = include_bytes!("../fixtures/tls/server.pem");
 const KEY: &[u8] = include_bytes!("../fixtures/tls/server.key");
 
-/// Answers `/api/version`, and everything else with a WebSocket that says two words.
+/// Answers `/api/version`, and every other request with a WebSocket that sends two words.
 async fn server() -> SocketAddr {
     let certificate = CertificateDer::from_pem_slice(CERTIFICATE).unwrap();
     let key = PrivateKeyDer::from_pem_slice(KEY).unwrap();

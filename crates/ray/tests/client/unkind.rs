@@ -1,4 +1,4 @@
-//! Servers that are not Ray, or mean harm.
+//! Servers that are not Ray, or are malicious.
 
 use std::time::{Duration, Instant};
 
@@ -193,7 +193,7 @@ async fn connections_are_kept_and_a_submit_is_never_sent_twice() {
         ray.version().await.unwrap();
     }
     assert_eq!(raw.connections(), 1);
-    // The connection dies under the submit, which is when HTTP clients like to retry.
+    // The connection breaks during the submit, which is when HTTP clients tend to retry.
     let error = ray.submit(&SubmitRequest::new("a", "true")).await.unwrap_err();
     assert_eq!(error.class, Class::OutcomeUnknown);
     assert_eq!(raw.requests().iter().filter(|request| request.starts_with("POST")).count(), 1);

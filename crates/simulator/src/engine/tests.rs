@@ -1,4 +1,4 @@
-//! What the outside cannot see: that shortcuts change nothing.
+//! Internals that cannot be seen from outside: shortcuts change no result.
 
 use multicluster_types::ClusterSpec;
 

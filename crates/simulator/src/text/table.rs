@@ -2,7 +2,7 @@
 
 use super::WIDTH;
 
-/// Which side of its column a cell keeps to.
+/// The alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Align {
     Left,
@@ -53,8 +53,8 @@ pub(super) fn cut(text: &str, max: usize) -> String {
     text.chars().take(max - 1).chain(['…']).collect()
 }
 
-/// Breaks a text at spaces, all lines indented, the later ones a little more. A
-/// word that no line can hold is cut.
+/// Wraps a text at spaces, all lines indented, the later ones a little more. A word that is
+/// longer than a line is cut.
 pub(super) fn wrap(text: &str, indent: usize) -> String {
     let mut out = String::new();
     let mut line = " ".repeat(indent);

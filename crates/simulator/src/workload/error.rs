@@ -1,4 +1,4 @@
-//! What can be wrong with a workload file: where, and what to write instead.
+//! Errors of a workload file: where, and what to write instead.
 
 use std::{io, str::Utf8Error};
 
@@ -10,49 +10,49 @@ pub enum WorkloadError {
     /// The file cannot be opened or read.
     #[error("{origin}: cannot be read: {source}\n  hint: check the path and its permissions")]
     Io {
-        /// Which file.
+        /// The file.
         origin: String,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// Not even a header.
     #[error("{origin}: there is nothing in it\n  hint: the first line names the columns: {COLUMNS}")]
     Empty {
-        /// Which file.
+        /// The file.
         origin: String,
     },
-    /// A column that every workload needs.
+    /// A required column is missing.
     #[error("{origin}:{line}: there is no column {column}\n  hint: {hint}")]
     MissingColumn {
-        /// Which file.
+        /// The file.
         origin: String,
         /// The header's line.
         line: u64,
-        /// Which column.
+        /// The column.
         column: &'static str,
-        /// What to do.
+        /// The hint.
         hint: String,
     },
-    /// A column that is nearly one we know: taking no notice would be worse.
+    /// A column that is nearly a known one: ignoring it would be worse.
     #[error("{origin}:{line}: unknown column {column:?}\n  hint: did you mean {similar}?")]
     MisspeltColumn {
-        /// Which file.
+        /// The file.
         origin: String,
         /// The header's line.
         line: u64,
-        /// What stands there.
+        /// The given name.
         column: String,
-        /// What was probably meant.
+        /// The name that was probably meant.
         similar: String,
     },
     /// The same column twice.
     #[error("{origin}:{line}: column {column} is there twice\n  hint: remove one")]
     RepeatedColumn {
-        /// Which file.
+        /// The file.
         origin: String,
         /// The header's line.
         line: u64,
-        /// Which column.
+        /// The column.
         column: &'static str,
     },
     /// A row that is longer or shorter than the header.
@@ -60,25 +60,25 @@ pub enum WorkloadError {
         "{origin}:{line}: {found} fields, but the header has {expected}\n  hint: separate tags by ';', or put the field in quotes"
     )]
     FieldCount {
-        /// Which file.
+        /// The file.
         origin: String,
-        /// Which line.
+        /// The line.
         line: u64,
         /// Columns of the header.
         expected: usize,
         /// Fields of the row.
         found: usize,
     },
-    /// A field that cannot be what its column says.
+    /// An invalid field.
     #[error("{origin}:{line}: {column}: {source}")]
     Field {
-        /// Which file.
+        /// The file.
         origin: String,
-        /// Which line.
+        /// The line.
         line: u64,
-        /// Which column.
+        /// The column.
         column: &'static str,
-        /// What is wrong with it.
+        /// The error.
         source: FieldError,
     },
     /// Two rows with one id.
@@ -86,11 +86,11 @@ pub enum WorkloadError {
         "{origin}:{line}: id: {id} is the id of an earlier row\n  hint: ids must be unique; leave the field empty to get one made"
     )]
     RepeatedId {
-        /// Which file.
+        /// The file.
         origin: String,
-        /// Which line.
+        /// The line.
         line: u64,
-        /// Which id.
+        /// The id.
         id: String,
     },
     /// A row without an end, most often a quote that is never closed.
@@ -98,30 +98,30 @@ pub enum WorkloadError {
         "{origin}:{line}: the row that starts here has more than {max} bytes\n  hint: is a quote not closed?"
     )]
     RowTooLong {
-        /// Which file.
+        /// The file.
         origin: String,
-        /// Which line.
+        /// The line.
         line: u64,
         /// Bytes allowed.
         max: usize,
     },
-    /// More rows than are sensibly simulated.
+    /// More rows than can sensibly be simulated.
     #[error("{origin}: more than {max} rows\n  hint: simulate a part of it")]
     TooManyRows {
-        /// Which file.
+        /// The file.
         origin: String,
         /// Rows allowed.
         max: usize,
     },
 }
 
-/// What is wrong with one field.
+/// The error of one field.
 #[derive(Debug, thiserror::Error)]
 pub enum FieldError {
-    /// Nothing, where something is needed.
+    /// A required field is empty.
     #[error("there is nothing\n  hint: write 0, 12.5, 90s, 5m or 2h")]
     Missing,
-    /// Longer than anything it could be.
+    /// Longer than any valid value.
     #[error("{len} bytes, at most {max} are allowed\n  hint: is a quote not closed?")]
     TooLong {
         /// Bytes given.
@@ -147,13 +147,13 @@ pub enum FieldError {
     /// Not a priority.
     #[error("{text:?} is not a priority\n  hint: write a whole number; higher goes first, 0 is the default")]
     Priority {
-        /// The first characters of what was given.
+        /// The first characters of the input.
         text: String,
     },
     /// Not a kind of work.
     #[error("{text:?} is not a kind of work\n  hint: write job, task or actor")]
     Kind {
-        /// The first characters of what was given.
+        /// The first characters of the input.
         text: String,
     },
 }

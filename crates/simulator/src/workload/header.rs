@@ -1,11 +1,11 @@
-//! The first line: which column is where.
+//! The first line: the positions of the columns.
 
 use csv::ByteRecord;
 use multicluster_types::settings::closest;
 
 use super::WorkloadError;
 
-/// A column we know, in the order of the documentation.
+/// A known column, in the order of the documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Column {
     Arrival,
@@ -39,17 +39,17 @@ impl Column {
     }
 }
 
-/// Where each column is.
+/// The position of each column.
 #[derive(Debug)]
 pub(super) struct Header {
     at: [Option<usize>; Column::ALL.len()],
     pub(super) width: usize,
-    /// Columns we take no notice of.
+    /// Ignored columns.
     pub(super) ignored: Vec<String>,
 }
 
 impl Header {
-    /// Finds the columns, in any order and spelt with any case.
+    /// Finds the columns, in any order and in any case.
     pub(super) fn read(record: &ByteRecord, origin: &str, line: u64) -> Result<Self, WorkloadError> {
         let mut header = Header { at: [None; Column::ALL.len()], width: record.len(), ignored: Vec::new() };
         for (at, field) in record.iter().enumerate() {
@@ -71,7 +71,7 @@ impl Header {
         Ok(header)
     }
 
-    /// The text of a field; nothing where there is no such column.
+    /// The text of a field; empty if there is no such column.
     pub(super) fn field<'r>(&self, record: &'r ByteRecord, column: Column) -> &'r [u8] {
         self.at[column as usize].and_then(|at| record.get(at)).unwrap_or_default()
     }
@@ -83,7 +83,7 @@ impl Header {
         origin: &str,
         line: u64,
     ) -> Result<(), WorkloadError> {
-        // `id` is near to every short word, and a trace may well have `user` or `day`.
+        // `id` is close to every short word, and a trace may well have `user` or `day`.
         let long = Column::ALL.iter().map(|(known, _)| *known).filter(|known| known.len() > 3);
         match closest(name, long) {
             Some(similar) => Err(WorkloadError::MisspeltColumn {

@@ -1,4 +1,4 @@
-//! What is known of the packages: `packages.db`.
+//! The catalog of the packages: `packages.db`.
 
 use std::{
     collections::HashMap,
@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 use super::{disk, fail::Fail, int, schema, uint};
 use crate::{Options, Package, StoreError, packages::Grace};
 
-/// One content.
+/// One stored content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) sha256: String,
@@ -33,19 +33,19 @@ impl Catalog {
         Ok(Self { conn, path, grace: Grace::of(options) })
     }
 
-    /// What a name stands for; notes that somebody asked.
+    /// The content behind a name; records the use.
     pub(super) fn find(&self, name: &str, now: u64) -> Result<Option<Entry>, StoreError> {
         let sql = "SELECT sha256, size, used_at FROM names JOIN contents USING (sha256) WHERE name = ?1";
         self.used(sql, name, now)
     }
 
-    /// Is this content there? Notes that somebody asked.
+    /// Is this content stored? Records the use.
     pub(super) fn touch(&self, sha256: &str, now: u64) -> Result<bool, StoreError> {
         let sql = "SELECT sha256, size, used_at FROM contents WHERE sha256 = ?1";
         Ok(self.used(sql, sha256, now)?.is_some())
     }
 
-    /// Adds a content, if it is new, and lets the name stand for it.
+    /// Adds a content, if it is new, and points the name to it.
     pub(super) fn add(&self, package: &Package, now: u64) -> Result<(), StoreError> {
         self.run(|conn| {
             let tx = conn.unchecked_transaction()?;
@@ -57,7 +57,7 @@ impl Catalog {
         })
     }
 
-    /// Forgets contents and whatever names stood for them.
+    /// Forgets contents and the names that point to them.
     pub(super) fn forget(&self, contents: &[String]) -> Result<(), StoreError> {
         self.run(|conn| {
             let tx = conn.unchecked_transaction()?;
@@ -68,7 +68,7 @@ impl Catalog {
         })
     }
 
-    /// Bytes in all.
+    /// Bytes in total.
     pub(super) fn total(&self) -> Result<u64, StoreError> {
         self.run(|conn| {
             let sql = "SELECT coalesce(sum(size), 0) FROM contents";
@@ -76,7 +76,7 @@ impl Catalog {
         })
     }
 
-    /// What stands under names that begin so: each content once, with its size.
+    /// The contents behind names with this prefix: each content once, with its size.
     pub(super) fn of(&self, prefix: &str) -> Result<HashMap<String, u64>, StoreError> {
         self.run(|conn| {
             let sql = "SELECT DISTINCT sha256, size FROM names JOIN contents USING (sha256) \
@@ -87,12 +87,12 @@ impl Catalog {
         })
     }
 
-    /// Everything there is.
+    /// All contents.
     pub(super) fn all(&self) -> Result<Vec<Entry>, StoreError> {
         self.used_by(u64::MAX)
     }
 
-    /// What nobody asked for lately, the longest unused first.
+    /// Contents that were not requested lately, the longest unused first.
     pub(super) fn idle(&self, now: u64) -> Result<Vec<Entry>, StoreError> {
         self.used_by(self.grace.may_go_if_used_by(now))
     }

@@ -1,10 +1,10 @@
-//! Moving what is committed from the write-ahead log into the database file.
+//! Moving committed data from the write-ahead log into the database file.
 //!
-//! That is not needed for durability, only to keep the log short, and it may take tens of
-//! milliseconds. So it happens beside the writer, on a thread and a connection of its own.
-//! While it runs the writer goes on adding to the log; under constant load it would never
-//! be done and the log would never start over. So beyond a bound the writer lends a hand:
-//! only little is left to move then, and with its next commit the log starts over.
+//! This is not needed for durability, only to keep the log short, and it may take tens of
+//! milliseconds. So it happens beside the writer, on a thread and a connection of its own. While
+//! it runs, the writer continues to add to the log; under constant load a checkpoint would never
+//! complete and the log would never start over. So beyond a limit the writer runs the checkpoint
+//! itself: only little is left to move then, and with its next commit the log starts over.
 
 use std::{
     path::PathBuf,
@@ -21,7 +21,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::{fail::Fail, schema};
 use crate::Options;
 
-/// Pages in the log from which on it is worth moving them: 8 MiB.
+/// Pages in the log that make a checkpoint worthwhile: 8 MiB.
 const ENOUGH: u32 = 1_000;
 /// Pages in the log from which on the writer helps: 64 MiB.
 const TOO_MANY: u32 = 8_000;
@@ -47,7 +47,7 @@ struct Wanted {
 }
 
 impl Checkpointer {
-    /// Takes over from SQLite, which would do it within a commit.
+    /// Replaces SQLite's automatic checkpoint, which would run within a commit.
     pub(super) fn start(writer: &mut Connection, path: PathBuf, options: &Options) -> Result<Self, Fail> {
         let shared = Arc::new(Signals::default());
         let count = shared.clone();
@@ -68,7 +68,7 @@ impl Checkpointer {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// After each commit.
+    /// To be called after each commit.
     pub(super) fn committed(&self, writer: &Connection) {
         let pages = self.shared.pages.load(Ordering::Relaxed);
         if pages >= ENOUGH {
@@ -86,7 +86,7 @@ impl Drop for Checkpointer {
         self.shared.wanted.lock().stop = true;
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {
-            // It only ends by returning.
+            // The thread only ends by returning.
             let _ = thread.join();
         }
     }
@@ -108,8 +108,8 @@ impl Signals {
     }
 }
 
-/// As much as is possible without waiting for anybody. What goes wrong here goes wrong
-/// again, and is told, when the next commit needs the disk; nothing is lost meanwhile.
+/// Moves as much as is possible without waiting for other connections. An error here will occur
+/// again, and be reported, when the next commit needs the disk; nothing is lost meanwhile.
 fn checkpoint(conn: &Connection) {
     let _ = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
 }

@@ -1,5 +1,5 @@
-//! Kind and state of a job as one small number, by which jobs are listed. The numbers are
-//! stored: never change one.
+//! Kind and state of a job as one small number, by which jobs are listed. The numbers are stored:
+//! never change one.
 
 use multicluster_core::record::{JobRecord, Phase};
 use multicluster_types::{ClusterName, Kind, State};
@@ -20,7 +20,7 @@ pub(super) fn cluster(record: &JobRecord) -> Option<&ClusterName> {
     }
 }
 
-/// The classes a filter asks for; `None`: all of them.
+/// The classes that a filter selects; `None`: all of them.
 pub(super) fn wanted(filter: &JobFilter) -> Option<Vec<i64>> {
     if filter.states.is_empty() && filter.kind.is_none() {
         return None;
@@ -28,7 +28,7 @@ pub(super) fn wanted(filter: &JobFilter) -> Option<Vec<i64>> {
     Some(codes(filter))
 }
 
-/// The classes a filter asks for, one by one.
+/// The classes that a filter selects, one by one.
 pub(super) fn codes(filter: &JobFilter) -> Vec<i64> {
     let states = if filter.states.is_empty() { &State::ALL[..] } else { &filter.states };
     let kinds = Kind::ALL.into_iter().filter(|kind| filter.kind.is_none_or(|wanted| wanted == *kind));
@@ -39,7 +39,7 @@ pub(super) fn codes(filter: &JobFilter) -> Vec<i64> {
     codes
 }
 
-/// New jobs are queued ones. Theirs is the highest number, so that they are added at the
+/// New jobs are queued jobs. Their class has the highest number, so that they are added at the
 /// very end of the index, where SQLite fills pages instead of splitting them.
 fn code(kind: Kind, state: State) -> i64 {
     let kind = match kind {

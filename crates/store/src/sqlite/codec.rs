@@ -1,5 +1,5 @@
-//! Records as JSON and back. The core keeps one [`Work`] for all jobs of a class, and it is
-//! most of a job's record: it is rendered, and parsed, once for all that share it.
+//! Records as JSON and back. The core keeps one [`Work`] for all jobs of a class, and the work is
+//! most of a job's record: it is rendered, and parsed, once for all jobs that share it.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -9,7 +9,7 @@ use rusqlite::{Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-/// Any record, in a buffer that is used again and again.
+/// Writes any record into a reused buffer.
 pub(super) fn json<'b>(buffer: &'b mut Vec<u8>, value: &impl Serialize) -> Result<&'b str> {
     buffer.clear();
     serde_json::to_writer(&mut *buffer, value).map_err(|error| failure(error.into()))?;
@@ -23,13 +23,13 @@ pub(super) struct Works<'a> {
     next: usize,
 }
 
-/// A batch rarely has jobs of more classes next to each other.
+/// Adjacent jobs of a batch rarely have more classes than this.
 const KEPT: usize = 8;
 
 impl<'a> Works<'a> {
-    /// A job; the same text as [`json`] gives.
+    /// Writes a job; the same text as [`json`] gives.
     pub(super) fn job<'b>(&mut self, buffer: &'b mut Vec<u8>, record: &'a JobRecord) -> Result<&'b str> {
-        // Named one by one: a field that is added must be added here too.
+        // Destructured, so that a new field must be added here too.
         let JobRecord { id, seq, work, content, parent, submitted_at, attempts, troubles, phase } = record;
         let work = self.work(work)?;
         let (content, parent, troubles) = (content.as_ref(), parent.as_ref(), troubles.as_deref());
@@ -77,7 +77,7 @@ struct Rendered<'a> {
 #[derive(Default)]
 pub(super) struct ParsedWorks(HashMap<String, Arc<Work>>);
 
-/// Pools have a few hundred shapes of work; whoever has more pays in time, not in memory.
+/// Pools have a few hundred shapes of work. Beyond this limit, parsing takes more time, not more memory.
 const MOST: usize = 10_000;
 
 impl ParsedWorks {

@@ -11,8 +11,8 @@ use std::{
 
 use crate::StoreError;
 
-/// A state directory that is ours until this is dropped, or until the process dies in
-/// whatever way: the kernel gives the lock back.
+/// A state directory that is locked until this is dropped, or until the process dies in any way:
+/// the kernel then releases the lock.
 #[derive(Debug)]
 pub(super) struct Home {
     dir: PathBuf,
@@ -21,7 +21,7 @@ pub(super) struct Home {
 }
 
 impl Home {
-    /// Makes the directory if need be, and takes it.
+    /// Creates the directory if necessary, and locks it.
     pub(super) fn take(dir: &Path) -> Result<Self, StoreError> {
         Self::open(dir, false)
     }
@@ -75,7 +75,7 @@ impl Drop for Home {
     }
 }
 
-/// Makes a directory that only its owner can look into; one that exists stays as it is.
+/// Creates a directory that only its owner can read; an existing one stays as it is.
 pub(super) fn make_dir(path: &Path) -> Result<(), StoreError> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -84,29 +84,29 @@ pub(super) fn make_dir(path: &Path) -> Result<(), StoreError> {
     builder.create(path).map_err(at(path))
 }
 
-/// Makes a file that only its owner can read, if there is none. SQLite gives the files it
-/// puts beside a database the mode of the database.
+/// Creates a file that only its owner can read, if there is none. SQLite gives the files beside a
+/// database the mode of the database.
 pub(super) fn make_file(path: &Path) -> Result<(), StoreError> {
     private(OpenOptions::new().create(true).truncate(false).write(true)).open(path).map_err(at(path))?;
     Ok(())
 }
 
-/// Only for its owner.
+/// Readable for the owner only.
 pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
     options
 }
 
-/// Makes what was created, renamed or removed in a directory survive a power cut.
+/// Makes creations, renames and removals in a directory survive a power cut.
 pub(super) fn sync_dir(path: &Path) -> Result<(), StoreError> {
-    // Windows has no such thing, and needs none.
+    // Windows has no such call, and needs none.
     #[cfg(unix)]
     File::open(path).and_then(|dir| dir.sync_all()).map_err(at(path))?;
     Ok(())
 }
 
-/// Removes a file that may be gone already.
+/// Removes a file that may not exist any more.
 pub(super) fn remove(path: &Path) -> Result<(), StoreError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(path)(error)),
@@ -114,7 +114,7 @@ pub(super) fn remove(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Says which file an error is about.
+/// Adds the file name to an error.
 pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
     move |error| StoreError::Io { path: path.to_owned(), error }
 }

@@ -1,22 +1,22 @@
-//! Events in rows of many: a commit of ten thousand jobs adds ten thousand events, and a
-//! row for each would cost as much as the jobs.
+//! Many events per row: a commit of ten thousand jobs adds ten thousand events, and a row for
+//! each would cost as much as the jobs.
 //!
 //! ```text
 //! row    = event…
 //! event  = seq u64 · at u64 · length of job u16 · length of body u32 · job · body
 //! ```
-//! Numbers are little-endian; a job of length 0 is none.
+//! Numbers are little-endian; a job of length 0 means none.
 
 use multicluster_types::{JobId, Timestamp};
 
 use super::fail::Fail;
 use crate::StoredEvent;
 
-/// Small enough to be read for a few events, large enough to be rare.
+/// Small enough to be read for a few events, large enough that there are few rows.
 const ROW: usize = 32 << 10;
 const HEADER: usize = 8 + 8 + 2 + 4;
 
-/// Packs events, which come in order, and hands out each row with its last number.
+/// Packs events, which come in order, and passes on each row with its last number.
 pub(super) fn pack<E>(
     events: &[&StoredEvent],
     buffer: &mut Vec<u8>,
@@ -35,7 +35,7 @@ pub(super) fn pack<E>(
 
 fn put(event: &StoredEvent, buffer: &mut Vec<u8>) {
     let job = event.job.as_ref().map_or("", JobId::as_str);
-    // A job id has at most 128 bytes. A body beyond 4 GiB cannot be: SQLite ends at 1 GB.
+    // A job id has at most 128 bytes. A body cannot exceed 4 GiB: SQLite's limit is 1 GB.
     let job_len = u16::try_from(job.len()).unwrap_or(u16::MAX);
     let body_len = u32::try_from(event.body.len()).unwrap_or(u32::MAX);
     buffer.extend_from_slice(&event.seq.to_le_bytes());
@@ -46,7 +46,7 @@ fn put(event: &StoredEvent, buffer: &mut Vec<u8>) {
     buffer.extend_from_slice(event.body.as_bytes());
 }
 
-/// One event as it lies in a row.
+/// One packed event.
 pub(super) struct Packed<'a> {
     pub(super) seq: u64,
     pub(super) job: &'a [u8],
@@ -54,7 +54,7 @@ pub(super) struct Packed<'a> {
     body: &'a [u8],
 }
 
-/// The next event of a row, which is moved past it.
+/// The next event of a row; advances the row past it.
 pub(super) fn next<'a>(row: &mut &'a [u8]) -> Result<Packed<'a>, Fail> {
     let (header, rest) = row.split_first_chunk::<HEADER>().ok_or_else(cut)?;
     let (seq, header) = number::<8>(header);
@@ -78,7 +78,7 @@ fn cut() -> Fail {
 }
 
 impl Packed<'_> {
-    /// Unpacked.
+    /// The unpacked event.
     pub(super) fn event(&self) -> Result<StoredEvent, Fail> {
         let text = |bytes| str::from_utf8(bytes).map_err(|error| Fail::bad("an event", error));
         let job = match text(self.job)? {

@@ -1,4 +1,4 @@
-//! Errors on their way to the caller.
+//! Errors before the file is known.
 
 use std::{io, path::Path};
 
@@ -7,14 +7,14 @@ use rusqlite::ErrorCode;
 use super::disk;
 use crate::StoreError;
 
-/// What went wrong, before it is known in which file.
+/// An error, before it is known in which file.
 #[derive(Debug)]
 pub(super) enum Fail {
-    /// SQLite says so.
+    /// An error of SQLite.
     Sql(rusqlite::Error),
-    /// What was read makes no sense.
+    /// The data is malformed.
     Bad(String),
-    /// Cannot be used here.
+    /// The file system does not support the write-ahead log.
     Unsupported(&'static str),
     /// No thread could be started.
     Thread(io::Error),
@@ -23,12 +23,12 @@ pub(super) enum Fail {
 }
 
 impl Fail {
-    /// Something was read that we would never have written.
+    /// The data is not of a form that we would ever have written.
     pub(super) fn bad(what: impl std::fmt::Display, error: impl std::fmt::Display) -> Self {
         Self::Bad(format!("{what}: {error}"))
     }
 
-    /// Now it is known.
+    /// Adds the file.
     pub(super) fn at(self, path: &Path) -> StoreError {
         let damaged = |what| StoreError::Damaged { path: path.to_owned(), what };
         match self {

@@ -1,9 +1,9 @@
-//! Packages in files. A content is a file named by its SHA-256; `packages.db` knows which
-//! names stand for it and when it was last used.
+//! Packages in files. A content is a file named by its SHA-256; `packages.db` has the names that
+//! point to it and when it was last used.
 //!
-//! A file is complete and durable before the catalog names it, and out of the catalog
-//! before it is removed: whatever a crash leaves behind is a file that nobody knows, and
-//! goes at the next open.
+//! A file is complete and durable before it enters the catalog, and leaves the catalog before it
+//! is removed. So a crash can only leave behind files that are not in the catalog; the next open
+//! removes them.
 
 use std::{
     collections::HashSet,
@@ -39,7 +39,7 @@ struct Shared {
     home: Arc<Home>,
     jobs: Arc<SqliteReader>,
     options: Arc<Options>,
-    /// Changes in transactions: whole even after a panic.
+    /// Changes only in transactions, so it is consistent even after a panic.
     catalog: Mutex<Catalog>,
     under_way: UnderWay,
     uploads: AtomicU64,
@@ -66,7 +66,7 @@ impl FilePackages {
     }
 }
 
-/// Removes what an earlier process did not finish, and forgets what is no longer there.
+/// Removes unfinished uploads of an earlier process, and forgets contents whose file is missing.
 fn clean(home: &Home, catalog: &Catalog) -> Result<(), StoreError> {
     for path in entries(&home.uploads())? {
         disk::remove(&path)?;
@@ -125,7 +125,7 @@ impl Packages for FilePackages {
 }
 
 impl Shared {
-    /// Makes room for so many bytes more: of the owner's own where that has too much.
+    /// Makes room for this many more bytes: from the owner's own packages if the owner has too much.
     fn make_room(&self, catalog: &Catalog, size: u64, room: &Room) -> Result<(), StoreError> {
         if let Some((prefix, max)) = &room.own {
             let own = catalog.of(prefix)?;
@@ -139,8 +139,8 @@ impl Shared {
             .ok_or(StoreError::Full { used, max })
     }
 
-    /// Removes what nobody needs, of these, until so many bytes are free; `None`, and nothing is
-    /// removed, if that is not to be had.
+    /// Removes packages of these that no job needs, until this many bytes are free. `None`,
+    /// without removing any, if that is not possible.
     fn remove_idle(
         &self,
         catalog: &Catalog,
@@ -199,7 +199,7 @@ impl Upload for FileUpload {
             self.failed = Some(Failed::TooLarge);
         }
         self.check()?;
-        // Until it is in the file.
+        // Until the bytes are in the file.
         self.failed = Some(Failed::Lost);
         self.begun.grow(more)?;
         self.hash.update(bytes);
@@ -233,7 +233,8 @@ impl Upload for FileUpload {
 
 impl Drop for FileUpload {
     fn drop(&mut self) {
-        // Gone already if it was finished. What cannot be removed now goes at the next open.
+        // The file is gone already if the upload was finished. If it cannot be removed now, the
+        // next open removes it.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -13,10 +13,10 @@ use super::{
 };
 use crate::{JobFilter, Page, Search, Seen, StoredJob};
 
-/// How many jobs one question may look at. What no index knows (tags, parts of texts) is
-/// looked for one job after the other; who wants more asks again with [`Page::next`].
+/// How many jobs one query may examine. Conditions without an index (tags, parts of texts) are
+/// checked job by job; the caller continues with [`Page::next`].
 const MAX_LOOKS: usize = 20_000;
-/// How many are looked for at a time.
+/// How many jobs are fetched at a time.
 const STRIDE: usize = 512;
 
 /// One page, the latest accepted first.
@@ -26,7 +26,7 @@ pub(super) fn jobs(
     before: Option<u64>,
     limit: usize,
 ) -> Result<Page<StoredJob>, Fail> {
-    // One view, however many statements.
+    // One consistent view for all statements.
     let _view = conn.unchecked_transaction()?;
     let limit = limit.clamp(1, MAX_PAGE);
     let searching = !filter.tags.is_empty()
@@ -56,7 +56,7 @@ pub(super) fn jobs(
     }
 }
 
-/// The latest so many jobs below a number that an index finds for the filter.
+/// The latest `count` jobs below a number that an index finds for the filter.
 fn candidates(conn: &Connection, filter: &JobFilter, below: i64, count: usize) -> Result<Vec<i64>, Fail> {
     let mut found = Vec::new();
     let limit = int(count as u64);
@@ -81,7 +81,7 @@ fn candidates(conn: &Connection, filter: &JobFilter, below: i64, count: usize) -
         extend(&mut found, statement.query_map(params![below, limit], |row| row.get(0))?)?;
         return Ok(found);
     }
-    // Each class came in order: the best of all are among the best of each.
+    // Each class is sorted: the latest of all are among the latest of each.
     found.sort_unstable_by(|a, b| b.cmp(a));
     found.truncate(count);
     Ok(found)
@@ -94,7 +94,7 @@ fn extend(found: &mut Vec<i64>, rows: impl Iterator<Item = rusqlite::Result<i64>
     })
 }
 
-/// One job by its number, if it is there and has what only its record tells.
+/// One job by its number, if it exists and its record matches the rest of the filter.
 pub(super) fn job(conn: &Connection, job: i64, filter: &JobFilter) -> Result<Option<StoredJob>, Fail> {
     let mut statement = conn.prepare_cached("SELECT id, record FROM jobs WHERE job = ?1")?;
     let mut rows = statement.query([job])?;
@@ -103,7 +103,7 @@ pub(super) fn job(conn: &Connection, job: i64, filter: &JobFilter) -> Result<Opt
     if filter.id_contains.as_deref().is_some_and(|part| !id.contains(part)) {
         return Ok(None);
     }
-    // Most are ruled out by their text; only what is left is parsed.
+    // Most jobs are ruled out by their text; only the others are parsed.
     let text = row.get_ref(1)?.as_str()?;
     if !filter.tags.iter().all(|tag| may_carry(text, tag)) {
         return Ok(None);
@@ -140,20 +140,20 @@ fn seen(conn: &Connection, job: i64) -> Result<Option<(Attempt, Seen)>, Fail> {
     found.map(|(attempt, seen)| Ok((Attempt(attempt), seen?))).transpose()
 }
 
-/// What a job runs, by its number.
+/// The payload of a job, by its number.
 pub(super) fn payload(conn: &Connection, job: i64) -> Result<Option<Payload>, Fail> {
     let mut statement = conn.prepare_cached("SELECT body FROM payloads WHERE job = ?1")?;
     statement.query_row([job], |row| Ok(parse("a payload", row, 0))).optional()?.transpose()
 }
 
-/// Could this be in what a job runs?
+/// Could the payload of this job contain the text?
 fn may_run(conn: &Connection, job: i64, search: &Search) -> Result<bool, Fail> {
     let mut statement = conn.prepare_cached("SELECT body FROM payloads WHERE job = ?1")?;
     let found = statement.query_row([job], |row| Ok(search.may_be_in(row.get_ref(0)?.as_str()?)));
     Ok(found.optional()?.unwrap_or(false))
 }
 
-/// Could this record carry the tag? JSON writes printable text as it is, except `"` and `\`.
+/// Could this record have the tag? JSON writes printable text as it is, except `"` and `\`.
 fn may_carry(record: &str, tag: &Tag) -> bool {
     let tag = tag.as_str();
     tag.contains(['"', '\\']) || record.contains(tag)

@@ -1,4 +1,4 @@
-//! Everything, after a restart.
+//! Reading the whole state, after a restart.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,9 +12,9 @@ use rusqlite::Connection;
 use super::{codec::ParsedWorks, fail::Fail, index::Index, uint};
 use crate::Loaded;
 
-/// What a control plane continues from.
+/// The state that a control plane continues from.
 pub(super) fn everything(conn: &Connection) -> Result<Loaded, Fail> {
-    // One view of all tables, and one lock instead of one per statement.
+    // One consistent view of all tables, and one lock instead of one per statement.
     let tx = conn.unchecked_transaction()?;
     let durable = Durable {
         clusters: clusters(&tx)?,
@@ -27,7 +27,7 @@ pub(super) fn everything(conn: &Connection) -> Result<Loaded, Fail> {
     Ok(Loaded { durable, plane, next_event: uint(last) + 1 })
 }
 
-/// Where each job is.
+/// Fills the index.
 pub(super) fn fill(conn: &Connection, index: &Index) -> Result<(), Fail> {
     let mut statement = conn.prepare("SELECT job, id FROM jobs")?;
     let mut rows = statement.query([])?;

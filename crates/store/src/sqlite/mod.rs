@@ -8,7 +8,7 @@
 //! uploads/…      what is on its way; removed at open
 //! ```
 //!
-//! SQLite in WAL mode: one connection writes, a few others read what is committed without
+//! SQLite in WAL mode: one connection writes, a few others read the committed state without
 //! waiting for it.
 
 mod catalog;
@@ -34,18 +34,18 @@ use std::{path::Path, sync::Arc};
 
 use crate::{Opened, Options, StoreError};
 
-/// Opens the state in this directory, which is made if it does not exist, for its owner
-/// only: payloads hold secrets.
+/// Opens the state in this directory. A new directory is readable for its owner only, because
+/// payloads hold secrets.
 ///
 /// # Errors
-/// [`StoreError::InUse`] when another control plane has it, [`StoreError::TooNew`] and
-/// [`StoreError::Damaged`] when it cannot be understood, [`StoreError::Io`].
+/// [`StoreError::InUse`] if another control plane has it, [`StoreError::TooNew`] and
+/// [`StoreError::Damaged`] if it cannot be read, [`StoreError::Io`].
 pub fn open(dir: &Path, options: Options) -> Result<Opened, StoreError> {
     open_home(disk::Home::take(dir)?, options)
 }
 
-/// An empty state for a test, in a directory that is removed with the last part of what this
-/// returns.
+/// An empty state for a test, in a directory that is removed when the last part of the returned
+/// value is dropped.
 ///
 /// # Errors
 /// [`StoreError::Io`].
@@ -64,13 +64,13 @@ fn open_home(home: disk::Home, options: Options) -> Result<Opened, StoreError> {
     Ok(Opened { store: Box::new(store), reader, own_reader, packages: Arc::new(packages) })
 }
 
-/// As SQLite counts. Nothing of ours comes near 2⁶³; a caller's number that does means
-/// "beyond everything".
+/// A number for SQLite. No number of ours comes near 2⁶³; from a caller, such a number means
+/// "beyond the end".
 fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Back again: we store no negative numbers.
+/// A number from SQLite: we store no negative numbers.
 fn uint(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }

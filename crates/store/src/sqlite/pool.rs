@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, OpenFlags};
 
-/// Connections are opened when they are first needed, and kept.
+/// A pool of connections, which are opened when they are first needed, and kept.
 #[derive(Debug)]
 pub(super) struct Pool {
     path: PathBuf,
@@ -29,7 +29,7 @@ impl Pool {
         &self.path
     }
 
-    /// Asks one question; waits while as many as allowed are being asked.
+    /// Runs one query; waits while the maximum number of queries is running.
     pub(super) fn with<T, E: From<rusqlite::Error>>(
         &self,
         ask: impl FnOnce(&Connection) -> Result<T, E>,
@@ -60,7 +60,7 @@ impl Pool {
     }
 }
 
-/// Gives the connection back, also when the question panicked or no connection was made.
+/// Returns the connection, even if the query panicked or no connection was made.
 struct Lease<'p> {
     pool: &'p Pool,
     conn: Option<Connection>,

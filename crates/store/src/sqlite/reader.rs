@@ -1,4 +1,4 @@
-//! Answers about what is committed.
+//! Queries of the committed state.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use super::{disk::Home, events, fail::Fail, index::Index, int, list, pool::Pool, uint};
 use crate::{JobFilter, LogCopy, Options, Page, Reader, StoreError, StoredEvent, StoredJob};
 
-/// The most a caller gets at once, whatever it asks for.
+/// The most entries that a caller gets at once.
 pub(super) const MAX_PAGE: usize = 10_000;
 
 /// Reads the state of one directory.
@@ -24,7 +24,7 @@ pub(super) struct SqliteReader {
     pool: Pool,
     index: Arc<Index>,
     options: Arc<Options>,
-    /// While somebody may read, nobody else takes the directory.
+    /// Keeps the directory locked while this reader exists.
     _home: Arc<Home>,
 }
 
@@ -46,14 +46,14 @@ impl SqliteReader {
         self.pool.with(question).map_err(|fail: Fail| fail.at(self.pool.path()))
     }
 
-    /// Asks about one job by its number; `None` if there is no such job.
+    /// Queries one job by its number; `None` if there is no such job.
     fn ask_job<T>(
         &self,
         id: &JobId,
         question: impl Fn(&Connection, i64) -> Result<Option<T>, Fail>,
     ) -> Result<Option<T>, StoreError> {
-        // Between a commit and the update of the index a job that was deleted and came
-        // again is not where the index says. That passes in microseconds.
+        // Between a commit and the update of the index, the index has an old number for a job
+        // that was deleted and submitted again. That lasts microseconds.
         for _ in 0..100 {
             let Some(job) = self.index.find(id) else { return Ok(None) };
             let answer = self.ask(|conn| {
@@ -139,7 +139,7 @@ impl Reader for SqliteReader {
             let newest: i64 = conn
                 .prepare_cached("SELECT coalesce(max(last), 0) FROM events")?
                 .query_row([], |row| row.get(0))?;
-            // Rows go as a whole; a row that is kept may begin with events that are not.
+            // Rows are deleted as a whole; a row may begin with events that are beyond the limit.
             let after = after.max(uint(newest).saturating_sub(self.options.events));
             let mut statement =
                 conn.prepare_cached("SELECT body FROM events WHERE last > ?1 ORDER BY last")?;
@@ -198,7 +198,7 @@ fn decisions(
     limit: usize,
 ) -> Result<Page<Decision>, Fail> {
     let mut statement = conn.prepare_cached(sql)?;
-    // One more than asked for, to know whether there is more.
+    // One more than requested, to know whether there is a next page.
     let mut rows = statement.query(params![before, job, int(limit as u64 + 1)])?;
     let mut page = Page { items: Vec::new(), next: None };
     let mut last = 0;
@@ -213,7 +213,7 @@ fn decisions(
     Ok(page)
 }
 
-/// A record that was stored as JSON.
+/// Parses a record that was stored as JSON.
 pub(super) fn parse<T: DeserializeOwned>(what: &str, row: &Row<'_>, column: usize) -> Result<T, Fail> {
     serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(|error| Fail::bad(what, error))
 }

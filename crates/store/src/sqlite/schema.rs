@@ -1,22 +1,22 @@
-//! Versions of the files and the way from one to the next.
+//! Versions of the files and the migrations between them.
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::fail::Fail;
 use crate::Options;
 
-/// The steps to the present form of `state.db`. Step *n* makes version *n*; a step that was
-/// released is never changed.
+/// The migrations to the present form of `state.db`. Step *n* makes version *n*; a released step
+/// never changes.
 pub(super) const STATE: &[&str] = &[
     include_str!("../../migrations/state/0001_initial.sql"),
     include_str!("../../migrations/state/0002_seen_and_policies.sql"),
 ];
 
-/// The steps to the present form of `packages.db`.
+/// The migrations to the present form of `packages.db`.
 pub(super) const PACKAGES: &[&str] = &[include_str!("../../migrations/packages/0001_initial.sql")];
 
 /// Lets readers and the writer work at the same time, and makes a commit durable before it
-/// returns: nothing is done because of it earlier.
+/// returns: no effect of it happens earlier.
 pub(super) fn make_durable(conn: &Connection, options: &Options) -> Result<(), Fail> {
     let mode: String = conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
     if mode != "wal" {
@@ -25,14 +25,14 @@ pub(super) fn make_durable(conn: &Connection, options: &Options) -> Result<(), F
         ));
     }
     conn.pragma_update(None, "synchronous", if options.sync { "FULL" } else { "OFF" })?;
-    // macOS: its plain fsync leaves data in the cache of the drive.
+    // On macOS, a plain fsync leaves data in the cache of the drive.
     conn.pragma_update(None, "fullfsync", true)?;
     conn.pragma_update(None, "checkpoint_fullfsync", true)?;
     Ok(())
 }
 
-/// Brings a file to the present version, whole steps at a time: a crash in between leaves
-/// a version that is known.
+/// Brings a file to the present version, one whole step at a time: a crash in between leaves a
+/// known version.
 pub(super) fn migrate(conn: &mut Connection, steps: &[&str]) -> Result<(), Fail> {
     loop {
         let tx = Transaction::new(conn, TransactionBehavior::Immediate)?;

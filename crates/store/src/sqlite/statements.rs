@@ -71,7 +71,7 @@ impl<'c> Statements<'c> {
         self.insert_cluster_of.execute(params![job, cluster, class]).map(drop)
     }
 
-    /// The same, for a job whose class is not at hand.
+    /// The same, for a job whose class is not known here.
     pub(super) fn former_cluster_of(&mut self, job: i64, cluster: &str) -> Result<()> {
         self.run(
             "INSERT OR IGNORE INTO job_clusters (job, cluster, class)

@@ -1,4 +1,4 @@
-//! What needs a look inside.
+//! Tests that need access to internals.
 
 use std::{
     path::PathBuf,
@@ -34,7 +34,7 @@ impl Parts {
         Self { writer, reader: SqliteReader::open(home, index, options), dir }
     }
 
-    /// Lets the file grow to so many pages and no further, as a full disk would.
+    /// Limits the file to this many pages, like a full disk.
     fn limit_pages(&self, pages: u32) {
         let conn = self.writer.conn();
         conn.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
@@ -93,10 +93,10 @@ fn a_full_disk_is_an_error_leaves_nothing_half_written_and_passes() {
         assert_eq!(parts.count(), 10);
         assert!(parts.reader.job(&id(3)).unwrap().is_some() && parts.reader.job(&id(10)).unwrap().is_none());
     }
-    // What fits is still taken.
+    // A change that fits is still accepted.
     parts.writer.commit(&[Change::Core(Write::DeleteJob(id(4)))]).unwrap();
     assert_eq!(parts.count(), 9);
-    // And there is room again: the very same batch goes through.
+    // With room again, the very same batch is committed.
     parts.limit_pages(1_000_000);
     parts.writer.commit(&many).unwrap();
     assert_eq!(parts.count(), 198);
@@ -105,7 +105,7 @@ fn a_full_disk_is_an_error_leaves_nothing_half_written_and_passes() {
     assert_eq!(parts.reader.payload(&id(150)).unwrap().unwrap().entrypoint.len(), 10_000);
 }
 
-/// No test can cut the power; this is what SQLite needs to survive it.
+/// No test can cut the power; these are the settings that SQLite needs to survive it.
 #[test]
 fn a_commit_waits_for_the_disk() {
     let parts = Parts::open();
@@ -118,7 +118,7 @@ fn a_commit_waits_for_the_disk() {
     assert_eq!(mode, "wal");
 }
 
-/// The questions of a list are answered from an index, never by going through all jobs.
+/// Lists use an index and never read all jobs.
 #[test]
 fn lists_use_the_indexes() {
     let parts = Parts::open();
@@ -150,7 +150,7 @@ fn lists_use_the_indexes() {
     }
 }
 
-/// A light commit does not wait for the disk, the next one does. Both are there at once.
+/// A light commit does not wait for the disk, the next one does. Both are visible at once.
 #[test]
 fn only_what_must_survive_a_power_cut_is_synced() {
     let mut parts = Parts::open();

@@ -1,4 +1,4 @@
-//! The one connection that writes.
+//! The only connection that writes.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::{Change, Loaded, Options, Store, StoreError, batch::Batch, packages};
 
 /// Writes the state of one directory.
 pub(super) struct Writer {
-    /// Before the connection, which is the last to be closed.
+    /// Declared before the connection, which must be closed last.
     checkpointer: Checkpointer,
     conn: Connection,
     home: Arc<Home>,
@@ -33,7 +33,7 @@ pub(super) struct Writer {
     syncs: bool,
 }
 
-/// The numbers given out so far.
+/// The numbers issued so far.
 #[derive(Debug, Clone, Copy)]
 struct Counters {
     next_job: i64,
@@ -54,7 +54,7 @@ impl Writer {
         Ok(Self { checkpointer, conn, home, index, options, counters, buffer: Vec::new(), syncs: true })
     }
 
-    /// For tests that change or ask what no caller can.
+    /// For tests of internals.
     #[cfg(test)]
     pub(super) fn conn(&self) -> &Connection {
         &self.conn
@@ -65,11 +65,11 @@ fn connect(home: &Home, index: &Index, options: &Options) -> Result<(Connection,
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut conn = Connection::open_with_flags(home.state(), flags)?;
     conn.set_prepared_statement_cache_capacity(64);
-    // Only for a new file. Twice the usual: half as many pages to write when many jobs come
-    // at once, and still few bytes when one does.
+    // Only for a new file. Twice the default: half as many pages to write when many jobs come at
+    // once, and still few bytes when one does.
     conn.pragma_update(None, "page_size", 8192)?;
     schema::make_durable(&conn, options)?;
-    // What is deleted is overwritten where that costs no extra write: payloads hold secrets.
+    // Overwrites deleted data where that costs no extra write: payloads hold secrets.
     conn.pragma_update(None, "secure_delete", "FAST")?;
     conn.pragma_update(None, "cache_size", -64 * 1024)?;
     schema::migrate(&mut conn, STATE)?;
@@ -91,7 +91,7 @@ impl Store for Writer {
         self.add(changes, true)
     }
 
-    /// What the kernel has been given survives us; a later sync of the log takes it along.
+    /// Data that the kernel has received survives our exit; a later sync of the log includes it.
     fn commit_lightly(&mut self, changes: &[Change]) -> Result<(), StoreError> {
         self.add(changes, false)
     }
@@ -133,7 +133,7 @@ impl Writer {
         drop(writing);
         tx.commit()?;
         self.checkpointer.committed(&self.conn);
-        // Only now: had it failed, nothing would have happened.
+        // Only now: if the commit had failed, nothing would have changed.
         self.counters = counters;
         let moved = batch.jobs.iter().zip(before.into_iter().zip(after));
         self.index.update(moved.filter(|(_, (was, is))| was != is).map(|(job, (_, is))| (job.id, is)));
@@ -199,7 +199,7 @@ impl<'b> Writing<'_, 'b> {
         Ok(job)
     }
 
-    /// Attempts, decisions, logs and what was seen of jobs that are there.
+    /// Attempts, decisions, logs and sightings of jobs that exist.
     fn history(&mut self, batch: &Batch<'_>, numbers: &[Option<i64>]) -> rusqlite::Result<()> {
         for (job, attempt) in batch.attempts() {
             let Some(job) = numbers[job] else { continue };
@@ -227,7 +227,7 @@ impl<'b> Writing<'_, 'b> {
         Ok(())
     }
 
-    /// Clusters, orphans and policies: what there is few of.
+    /// Clusters, orphans and policies, of which there are few.
     fn pool(&mut self, batch: &Batch<'_>) -> rusqlite::Result<()> {
         for (name, record) in &batch.clusters {
             let record = record.map(|record| json(self.buffer, record)).transpose()?;
@@ -247,7 +247,7 @@ impl<'b> Writing<'_, 'b> {
         let sql = &mut self.sql;
         events::pack(&batch.events, self.buffer, |last, row| sql.events(int(last), row))?;
         if let Some(newest) = batch.events.last() {
-            // At least the newest stays: the numbers go on from it after a restart.
+            // At least the newest event stays: the numbers continue from it after a restart.
             self.sql.prune_events(int(newest.seq.saturating_sub(self.options.events.max(1))))?;
         }
         Ok(())

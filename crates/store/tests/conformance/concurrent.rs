@@ -1,4 +1,4 @@
-//! Reading while somebody writes.
+//! Reads during writes.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -11,7 +11,7 @@ use multicluster_types::State;
 
 use crate::support::*;
 
-/// What was committed is there at once, whole, and never goes backwards.
+/// Committed data is visible at once and completely, and reads never go backwards.
 #[test]
 fn readers_see_whole_commits_while_the_writer_works() {
     let mut store = TestStore::new(Options::default());
@@ -59,7 +59,7 @@ fn readers_see_whole_commits_while_the_writer_works() {
     });
 }
 
-/// An id that is deleted and comes again in one commit is there all the time.
+/// A job that is deleted and submitted again in one commit is always visible.
 #[test]
 fn a_job_that_is_replaced_is_never_missing() {
     let mut store = TestStore::new(Options::default());

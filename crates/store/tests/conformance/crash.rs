@@ -1,4 +1,4 @@
-//! What was reported as committed survives a kill.
+//! Data that was reported as committed survives a kill.
 
 use std::{
     env,
@@ -15,8 +15,7 @@ use crate::support::*;
 
 const CHILD: &str = "STORE_TEST_CRASH_DIR";
 
-/// Commits forever and says what is committed. Does nothing unless it is the child of the
-/// test below.
+/// Commits forever and prints each commit. Does nothing unless it is the child of the test below.
 #[test]
 fn child_that_commits_until_it_is_killed() {
     let Some(dir) = env::var_os(CHILD) else { return };
@@ -31,7 +30,7 @@ fn child_that_commits_until_it_is_killed() {
         });
         let events = (event_seq..event_seq + size).map(|seq| event(seq, None));
         let changes: Vec<Change> = jobs.chain(events).collect();
-        // Neither kind is lost with the process.
+        // Neither kind of commit is lost with the process.
         let light = size % 2 == 1;
         let store = &mut opened.store;
         if light { store.commit_lightly(&changes) } else { store.commit(&changes) }.unwrap();

@@ -1,4 +1,4 @@
-//! State directories as every version left them are opened, and nothing of them is lost.
+//! State directories of every version can be opened, without loss.
 //!
 //! `fixtures/state-1.sql` is `state.db` as version 1 of it left it, and so on; `packages-1.sql`
 //! likewise.
@@ -24,7 +24,7 @@ const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
 const MIGRATIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations");
 const PACKAGE: &[u8] = b"a package";
 
-/// One of everything.
+/// One job of each form.
 fn jobs() -> Vec<JobRecord> {
     let work = Work {
         demand: Resources::from_amounts([("CPU", 0.5), ("memory", 1e9), ("tpu", 2.0)]).unwrap(),
@@ -84,7 +84,7 @@ fn contents() -> Vec<Change> {
     jobs.chain(clusters).chain(rest).collect()
 }
 
-/// Puts a directory there as the dumps of this version describe it.
+/// Creates a directory from the dumps of this version.
 fn restore(dir: &Path, state: u32, packages: u32) {
     fs::create_dir_all(dir.join("packages")).unwrap();
     for (file, version) in [("state", state), ("packages", packages)] {
@@ -142,7 +142,7 @@ fn what_every_version_left_is_opened_and_nothing_is_lost() {
             restore(dir.path(), state, packages);
             let mut opened = sqlite::open(dir.path(), Options::default()).unwrap();
             check(&mut opened, state);
-            // It goes on from there, and is the present version from now on.
+            // The state continues, and has the present version from now on.
             let plane = opened.store.load().unwrap().plane;
             opened.store.commit(&[job(queued("later", 8)), delete("later")]).unwrap();
             drop(opened);

@@ -94,7 +94,7 @@ fn deleting_a_job_deletes_all_of_it() {
     // Within one batch, in the order given.
     store.commit(everything("b").into_iter().chain([delete("b")]));
     gone(&store, "b");
-    // And nothing of the old one belongs to a new one of the same name.
+    // Data of the old job does not belong to a new job of the same name.
     store.commit(everything("c"));
     store.commit([delete("c"), job(queued("c", 9))]);
     store.reopen();

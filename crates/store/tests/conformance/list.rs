@@ -134,7 +134,7 @@ fn jobs_of_one_owner() {
         let work = Arc::new(Work { owner, ..(*record.work).clone() });
         job(JobRecord { work, ..record })
     };
-    // An owner is not found by what is called the same.
+    // A search for an owner does not find jobs that merely have that text elsewhere.
     store.commit([owned("a", 1, Some("zorro")), owned("b", 2, Some("diego")), owned("zorro", 3, None)]);
     for (owner, found) in [("zorro", vec!["a"]), ("diego", vec!["b"]), ("zor", vec![])] {
         let filter = JobFilter { owner: Some(Owner::new(owner).unwrap()), ..Default::default() };

@@ -1,4 +1,4 @@
-//! What a store must do. Each rule is one test over a [`support::TestStore`].
+//! The rules for a store. Each rule is one test over a [`support::TestStore`].
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::cast_possible_truncation, reason = "tests")]
 

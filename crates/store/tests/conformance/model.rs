@@ -1,5 +1,5 @@
-//! What a store must answer, in the plainest way: lists in memory that are searched from end to
-//! end. Shares no code with the store, neither how a batch adds up nor how a filter matches.
+//! The expected answers of a store, from a plain model: lists in memory that are searched from
+//! end to end. It shares no code with the store, neither for batches nor for filters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ pub(crate) struct Model {
 
 struct Job {
     stored: StoredJob,
-    /// Where it is or was.
+    /// The clusters where it is or was.
     clusters: BTreeSet<ClusterName>,
     attempts: BTreeMap<Attempt, AttemptRecord>,
     logs: BTreeMap<Attempt, LogCopy>,
@@ -105,7 +105,7 @@ impl Model {
         self.jobs.iter().find(|job| job.stored.record.id == *id)
     }
 
-    /// Everything one can ask.
+    /// The answers to all queries.
     pub(crate) fn answers(&self, ids: &[&str], filters: &[JobFilter], limit: usize) -> Vec<String> {
         let mut answers = Vec::new();
         for id in ids.iter().map(id) {
@@ -164,7 +164,7 @@ impl Job {
     }
 }
 
-/// The job that this is about.
+/// The job that this change is about.
 fn about(change: &Change) -> Option<&JobId> {
     match change {
         Change::Core(Write::Job(record)) => Some(&record.id),

@@ -1,4 +1,4 @@
-//! What only a directory can do: be in use, too new, damaged, left behind.
+//! Cases that only a directory has: in use, too new, damaged, left behind.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ fn a_directory_serves_one_control_plane_at_a_time() {
     let first = open(&dir).unwrap();
     let error = open(&dir).unwrap_err();
     assert!(matches!(&error, StoreError::InUse { path } if path == dir.path()), "{error}");
-    // As long as anybody may still read.
+    // The directory stays locked while a reader exists.
     let reader = first.reader.clone();
     drop(first);
     assert!(matches!(open(&dir), Err(StoreError::InUse { .. })));
@@ -97,7 +97,8 @@ fn damage_in_the_middle_is_an_error_not_a_panic() {
     drop(opened);
     let path = dir.path().join("state.db");
     let sound = fs::read(&path).unwrap();
-    // Every page in turn is overwritten; nothing may panic, and what opens must not lie.
+    // Overwrites every page in turn; nothing may panic, and a store that opens must not return
+    // wrong data.
     for page in (0..sound.len() / 8192).step_by(7) {
         let mut bytes = sound.clone();
         bytes[page * 8192..][..8192].fill(0xa5);
@@ -112,8 +113,9 @@ fn damage_in_the_middle_is_an_error_not_a_panic() {
     }
 }
 
-/// After a crash the log is all that has the latest commits. Whatever became of its end, what opens is
-/// a state that was committed once, never half of one; and what is only behind the end takes nothing.
+/// After a crash, only the log has the latest commits. Whatever happened to its end, the opened
+/// state is one that was committed once, never half of one. Garbage after the end of the log
+/// loses no commit.
 #[test]
 fn a_log_whose_end_is_torn_or_wrong_still_gives_whole_commits() {
     let dir = TempDir::new();
@@ -122,7 +124,7 @@ fn a_log_whose_end_is_torn_or_wrong_still_gives_whole_commits() {
         let pair = [2 * n, 2 * n + 1].map(|n| job(queued(&format!("job-{n}"), n)));
         opened.store.commit(&pair).unwrap();
     }
-    // As a kill leaves it: nobody has moved the log into the database.
+    // As a kill leaves it: the log was not moved into the database.
     let [database, log] = ["state.db", "state.db-wal"].map(|name| fs::read(dir.path().join(name)).unwrap());
     drop(opened);
     let jobs_with = |log: &[u8]| {

@@ -14,12 +14,12 @@ fn has(packages: &Arc<dyn Packages>, name: &str) -> bool {
     packages.find(name).unwrap().is_some()
 }
 
-/// Room for 10,000 bytes, and nothing is kept only because somebody asked.
+/// Room for 10,000 bytes, and a recent request alone does not keep a package.
 fn small() -> Options {
     Options { max_package: 6_000, max_packages: 10_000, package_grace: Duration::ZERO, ..Options::default() }
 }
 
-/// Uses are told apart by the millisecond.
+/// Waits until a new use has another millisecond.
 fn a_moment_later() {
     thread::sleep(Duration::from_millis(3));
 }

@@ -1,5 +1,5 @@
-//! Random batches: the store adds up to what [`Durable::apply`] adds up to, also when it is
-//! opened again in between, and answers as the model does.
+//! Random batches: the store equals the fold of [`Durable::apply`], even if it is reopened in
+//! between, and answers as the model does.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ const IDS: [&str; 6] = ["a", "b", "ab", "job-1", "job-2", "c"];
 const CLUSTERS: [&str; 3] = ["mac", "centos", "gpu"];
 const TAGS: [&str; 4] = ["linux", "gpu", "lin", "q\"\\"];
 
-/// A change of which the numbers are still to be given.
+/// A change without its numbers.
 #[derive(Debug, Clone)]
 enum Step {
     Job { name: usize, kind: usize, tags: usize, at: usize, on: usize },
@@ -66,7 +66,7 @@ fn rounds() -> impl Strategy<Value = Vec<Round>> {
     vec(prop_oneof![6 => vec(step(), 0..12).prop_map(Round::Commit), 1 => Just(Round::Reopen)], 1..12)
 }
 
-/// Gives out numbers as the core and the driver do.
+/// Issues numbers as the core and the driver do.
 #[derive(Default)]
 struct Numbers {
     seq: u64,
@@ -134,7 +134,7 @@ fn filters() -> impl Strategy<Value = JobFilter> {
         })
 }
 
-/// Everything one can ask, in the order of [`Model::answers`].
+/// The answers to all queries, in the order of [`Model::answers`].
 fn answers(store: &TestStore, filters: &[JobFilter], limit: usize) -> Vec<String> {
     let reader = store.reader();
     let mut answers = Vec::new();

@@ -1,4 +1,4 @@
-//! A store to open, and things to put into it.
+//! A store to open, and data to put into it.
 
 use std::{
     collections::BTreeMap,
@@ -26,7 +26,7 @@ use multicluster_types::{
     Reason, State, Tags, Timestamp, Verdict, Weight, Work,
 };
 
-/// A directory that goes away with the test.
+/// A directory that is removed with the test.
 pub(crate) struct TempDir(PathBuf);
 
 impl TempDir {
@@ -274,7 +274,7 @@ pub(crate) fn an_orphan(name: &str, number: u32) -> Orphan {
     Orphan { cluster: cluster("mac"), job: id(name), attempt: Attempt(number) }
 }
 
-/// What a cluster says of a process on this node.
+/// A cluster's report about a process on this node.
 pub(crate) fn a_sight(node: &str) -> Seen {
     let driver = SeenDriver { id: "02000000".into(), node_ip_address: "10.0.0.7".into(), pid: "4711".into() };
     Seen { node_id: Some(node.into()), exit_code: Some(-9), driver: Some(driver), ..Seen::default() }

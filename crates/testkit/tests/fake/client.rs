@@ -34,7 +34,8 @@ pub(crate) async fn send(request: reqwest::RequestBuilder) -> Result<Answer, req
     })
 }
 
-/// One client for all tests, because it is slow to make. It keeps no connection: each test has its own runtime.
+/// One client for all tests, because creating one is slow. It keeps no connection: each test has
+/// its own runtime.
 pub(crate) fn client() -> &'static reqwest::Client {
     static CLIENT: OnceLock<reqwest::Client> = OnceLock::new();
     CLIENT.get_or_init(|| reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).build().unwrap())

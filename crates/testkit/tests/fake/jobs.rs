@@ -122,7 +122,7 @@ async fn stopping_a_pending_job_answers_yes_and_does_nothing_until_it_runs() {
     assert_eq!(status(&fake, "second").await, "PENDING");
     let deleted = send(request(&fake, Method::DELETE, "/api/jobs/second")).await.unwrap();
     deleted.assert(500, "but it is in a non-terminal state PENDING");
-    // Room appears: it runs, against all that was said, and is killed only then.
+    // With room, it runs despite the stop, and is killed only then.
     fake.finish("first", JobStatus::Succeeded);
     fake.wait_for("second", JobStatus::Running, SOON).await;
     fake.wait_for("second", JobStatus::Stopped, SOON).await;

@@ -1,4 +1,4 @@
-//! The fake behaves as Ray was measured to, and fails as it is told to.
+//! The fake behaves as measured on Ray, and fails as configured.
 
 #![allow(clippy::unwrap_used, reason = "tests may")]
 

@@ -64,7 +64,7 @@ async fn a_job_goes_where_it_fits_and_waits_if_nowhere() {
     post(&fake, "/api/jobs/", &job("fits", 4)).await;
     fake.wait_for("fits", JobStatus::Running, SOON).await;
     assert_eq!(fake.job("fits").unwrap().node, Some(1));
-    // Five are free in no single node.
+    // No single node has five free.
     post(&fake, "/api/jobs/", &job("waits", 5)).await;
     post(&fake, "/api/jobs/", &json!({"entrypoint": "forever", "submission_id": "head"})).await;
     fake.wait_for("head", JobStatus::Running, SOON).await;

@@ -4,20 +4,20 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-/// What every request to a cluster's dashboard carries, and whom it trusts.
+/// The credentials that every request to a cluster's dashboard carries, and the authorities it trusts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Connection {
     /// Sent as `Authorization: Bearer …`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<Secret>,
-    /// More headers, for what stands before the dashboard. Names are in lower case.
+    /// More headers, for a proxy in front of the dashboard. Names are in lower case.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, Secret>,
     /// A PEM file with the authorities to trust instead of the usual ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<Arc<str>>,
-    /// Any certificate is taken.
+    /// Accept any certificate.
     #[serde(skip_serializing_if = "is_false")]
     pub insecure_tls: bool,
 }
@@ -26,10 +26,10 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// What is shown where a secret was, as in Ray's own dashboard.
+/// Shown in place of a secret, as in Ray's own dashboard.
 pub const REDACTED: &str = "<redacted>";
 
-/// Why no cluster can be sent a header of this name (in lower case) with this value.
+/// Why a header of this name (in lower case) with this value cannot be sent to a cluster.
 #[must_use]
 pub fn refuse_header(name: &str, value: &str) -> Option<&'static str> {
     match name {
@@ -46,8 +46,8 @@ pub fn refuse_header(name: &str, value: &str) -> Option<&'static str> {
 
 const BROWSER: &str = "Ray would take the control plane for a browser and refuse its requests";
 
-/// A text that must not be shown. It is stored and sent as it is, so it serializes;
-/// an answer to a caller has to leave it out or show its [`Display`](fmt::Display).
+/// A text that must not be shown. It is stored and sent as it is, so it serializes. An answer to
+/// a caller must leave it out or show its [`Display`](fmt::Display).
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(Arc<str>);
@@ -59,7 +59,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text itself: for the request that needs it, and nothing else.
+    /// The text itself: only for the request that needs it.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0

@@ -53,7 +53,7 @@ class ClusterMetadata:
 
 @dataclass
 class ResourceSnapshot:
-    """What a cluster has, and how much of it Ray has given out."""
+    """The resources of a cluster, and how much of them Ray has allocated."""
 
     cluster_name: str
     cluster_cpu_usage_percent: float = 0.0
@@ -72,7 +72,7 @@ class ResourceSnapshot:
 
 @dataclass
 class SchedulingDecision:
-    """Where a task was sent, and why."""
+    """The cluster that a task was sent to, and why."""
 
     task_id: str
     cluster_name: str

@@ -1,4 +1,4 @@
-//! `ray-multicluster clusters check`: how is it, right now?
+//! `ray-multicluster clusters check`: the present state of a cluster.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{
     output::{time, words},
 };
 
-/// A cluster that answers does so within this.
+/// A cluster that answers does so within this time.
 const PATIENCE: Duration = Duration::from_secs(12);
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -60,7 +60,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     }
 }
 
-/// The cluster with facts that were asked for after now; and whether they came.
+/// The cluster with facts from a poll that was requested now; and whether they arrived.
 async fn fresh(client: &Client, name: &str) -> Result<(Answer<Cluster>, bool), Failure> {
     let before = client.post::<Cluster>(&["v1", "clusters", name, "check"], &Value::Null).await?.value;
     let deadline = Instant::now() + PATIENCE;
@@ -70,7 +70,7 @@ async fn fresh(client: &Client, name: &str) -> Result<(Answer<Cluster>, bool), F
         if *snapshot_at > before.snapshot_at {
             return Ok((answer, true));
         }
-        // It has just been found silent, or still is when the time is up.
+        // It has just been found silent, or still is after the time limit.
         let is_silent = |health: &Health| health.state == HealthKind::Unhealthy;
         let found_silent = is_silent(health) && !is_silent(&before.health);
         if found_silent || Instant::now() >= deadline {

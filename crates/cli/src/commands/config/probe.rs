@@ -1,4 +1,4 @@
-//! Whether a cluster is there, lets us in, and what it runs.
+//! Whether a cluster answers, accepts our token, and which versions it runs.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use multicluster_types::{ClusterSpec, Dimension};
 use serde::{Serialize, Serializer};
 use tokio::{net::TcpStream, time::timeout};
 
-/// Nobody waits longer for a cluster.
+/// The longest wait for a cluster.
 const PATIENCE: Duration = Duration::from_secs(8);
 const CONNECT: Duration = Duration::from_secs(3);
 const HEAD_HINT: &str = "tasks and actors connect there, jobs do not";
 
-/// What one cluster had to say.
+/// The result for one cluster.
 #[derive(Serialize)]
 pub(super) struct Probe {
     pub(super) name: String,
-    /// Does its dashboard answer, and let us in?
+    /// Does its dashboard answer, and accept our token?
     #[serde(serialize_with = "as_text")]
     pub(super) dashboard: Result<(), String>,
-    /// Is there somebody at its Ray Client address?
+    /// Does its Ray Client address accept connections?
     #[serde(serialize_with = "as_text")]
     pub(super) head: Result<(), String>,
     pub(super) ray: Option<String>,
@@ -35,12 +35,12 @@ impl Probe {
     }
 }
 
-/// `"ok"`, or what is the matter.
+/// `"ok"`, or the problem.
 fn as_text<S: Serializer>(result: &Result<(), String>, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(result.as_ref().map_or_else(String::as_str, |()| "ok"))
 }
 
-/// All at once: the slowest says how long it takes.
+/// All at once: the slowest cluster decides how long it takes.
 pub(super) async fn all(clusters: &[ClusterSpec]) -> Vec<Probe> {
     join_all(clusters.iter().map(probe)).await
 }
@@ -73,7 +73,7 @@ async fn facts(cluster: &ClusterSpec) -> Result<Facts, String> {
     }
 }
 
-/// In one paragraph; a refused token is named as such.
+/// In one paragraph; a refused token is reported as such.
 fn told(error: &RayError) -> String {
     let hint = error.hint.map_or(String::new(), |hint| format!("\n{hint}"));
     let refused = error.kind == Kind::Denied;

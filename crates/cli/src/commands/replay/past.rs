@@ -1,4 +1,4 @@
-//! What really happened.
+//! The real history.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,7 +14,7 @@ use crate::{
     exit::{Exit, Failure},
 };
 
-/// Asked for at once.
+/// How many requests are sent at once.
 const AT_ONCE: usize = 8;
 /// As in the simulator: shorter runs count as this long in the slowdown.
 const SHORT: f64 = 10.0;
@@ -22,7 +22,7 @@ const SHORT: f64 = 10.0;
 /// The past of a pool.
 pub(super) struct Past {
     pub(super) runs: Vec<Ran>,
-    /// Jobs that cannot be replayed, for want of a run time.
+    /// Jobs that cannot be replayed, because their run time is unknown.
     without: usize,
 }
 
@@ -32,12 +32,12 @@ pub(super) struct Ran {
     cluster: String,
     started: u64,
     ended: u64,
-    /// Of the last attempt.
+    /// Run time of the last attempt.
     duration: Span,
 }
 
 impl Past {
-    /// Of the jobs that were submitted between these moments.
+    /// The history of the jobs that were submitted between these times.
     pub(super) async fn ask(client: &Client, from: u64, to: u64) -> Result<Self, Failure> {
         let jobs = submitted(client, from, to).await?;
         let all = jobs.len();
@@ -46,7 +46,7 @@ impl Past {
                 let path = ["v1", "jobs", &job.id, "attempts"];
                 match client.get::<Page<Attempt>>(&path, &[]).await {
                     Ok(attempts) => Ok(Ran::of(job, &attempts.value.items)),
-                    // Forgotten since it was listed.
+                    // The job was forgotten after it was listed.
                     Err(failure) if failure.exit == Exit::NotFound => Ok(None),
                     Err(failure) => Err(failure),
                 }
@@ -60,7 +60,7 @@ impl Past {
         Ok(Self { without: all - runs.len(), runs })
     }
 
-    /// What nobody could replay.
+    /// A note about the jobs that cannot be replayed.
     pub(super) fn left_out(&self) -> Option<String> {
         (self.without > 0).then(|| {
             let (some, all) = (self.without, self.without + self.runs.len());
@@ -81,7 +81,7 @@ impl Past {
         Workload { arrivals: arrivals.collect(), ignored_columns: Vec::new() }
     }
 
-    /// How it was, in the terms of the simulator.
+    /// The real history, in the terms of the simulator.
     pub(super) fn report(&self, pool: &Pool) -> Report {
         let makespan =
             self.runs.iter().map(|ran| ran.ended).max().unwrap_or_default().saturating_sub(self.begin());
@@ -104,7 +104,7 @@ impl Past {
         }
     }
 
-    /// What one cluster did of it.
+    /// The share of one cluster.
     fn on(&self, cluster: &VirtualCluster, makespan: Span) -> ClusterReport {
         let here: Vec<_> = self.runs.iter().filter(|ran| ran.cluster == cluster.spec.name.as_str()).collect();
         let share = |dimension: Dimension| {
@@ -135,7 +135,7 @@ impl Past {
     }
 }
 
-/// Lists are newest first: what is older than `from` ends the search.
+/// Lists are newest first: a job older than `from` ends the search.
 async fn submitted(client: &Client, from: u64, to: u64) -> Result<Vec<Job>, Failure> {
     let mut found = BTreeMap::new();
     let mut query = vec![("limit", "1000".to_owned())];
@@ -155,7 +155,7 @@ async fn submitted(client: &Client, from: u64, to: u64) -> Result<Vec<Job>, Fail
 }
 
 impl Ran {
-    /// `None` if nobody saw it start.
+    /// `None` if it was never seen starting.
     fn of(job: Job, attempts: &[Attempt]) -> Option<Self> {
         let started = attempts.iter().find_map(|attempt| attempt.running_at)?;
         let last = attempts.iter().rev().find(|attempt| attempt.running_at.is_some())?;
@@ -165,7 +165,7 @@ impl Ran {
     }
 }
 
-/// What it asked for.
+/// Its demand.
 fn work(job: &Job) -> Option<Work> {
     let preference = job
         .preferred_cluster

@@ -1,4 +1,4 @@
-//! The pool as it is now, as the simulator takes it.
+//! The present pool, in the form that the simulator needs.
 
 use multicluster_api::{Cluster, Policy, Settings as Shown};
 use multicluster_simulator::{Pool, Timing, VirtualCluster};
@@ -9,7 +9,7 @@ use multicluster_types::{
 
 use crate::exit::Failure;
 
-/// Clusters that were never seen are left out: nobody knows how large they are.
+/// Clusters that were never seen are left out, because their size is unknown.
 pub(super) fn of(clusters: &[Cluster], shown: &Shown) -> Result<Pool, Failure> {
     let mut settings = Settings::default();
     for setting in &shown.items {
@@ -49,7 +49,7 @@ fn spec(cluster: &Cluster, settings: &Settings) -> Result<ClusterSpec, Failure> 
     })
 }
 
-/// The API shows what is in force. What differs from the settings must be the cluster's own.
+/// The API shows the limits in force. Limits that differ from the settings must be the cluster's own.
 fn own_limits(cluster: &Cluster, settings: &Settings) -> Limits {
     let shown = &cluster.limits;
     let threshold = Share::clamped(shown.resource_threshold);

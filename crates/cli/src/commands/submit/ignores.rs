@@ -1,32 +1,32 @@
-//! What of a folder stays here, as Ray decides it.
+//! Which files of a folder are not packed, by Ray's rules.
 //!
 //! Patterns are those of git: from `excludes` of the runtime_env, from Ray's defaults, and from
-//! `.gitignore` and `.rayignore` of every folder on the way. Each list is asked by itself: a
+//! `.gitignore` and `.rayignore` of every folder on the way. Each list is applied separately: a
 //! `!pattern` takes back what its own list excludes, never what another one does.
 
 use std::path::{Path, PathBuf};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-/// Ray's, for a working_dir.
+/// Ray's defaults for a working_dir.
 const USUAL: &str = ".git,.venv,venv,__pycache__";
 const FILES: [&str; 2] = [".gitignore", ".rayignore"];
 
-/// The patterns of one list, which mean paths below one folder.
+/// The patterns of one list, for paths below one folder.
 pub(super) struct Ignores {
-    /// Relative to what is packed.
+    /// Relative to the packed folder.
     base: PathBuf,
     patterns: Gitignore,
 }
 
 impl Ignores {
-    /// Of a Python package: what was compiled here is of no use there.
+    /// For a Python package: files compiled here are useless there.
     pub(super) fn of_module(excludes: &[String]) -> Self {
         let usual = std::iter::once("__pycache__".to_owned());
         Self::new(Path::new(""), usual.chain(excludes.iter().cloned()))
     }
 
-    /// Of a working_dir: Ray's defaults and the job's own.
+    /// For a working_dir: Ray's defaults and the job's own.
     pub(super) fn of_working_dir(excludes: &[String]) -> Self {
         let usual = std::env::var("RAY_OVERRIDE_RUNTIME_ENV_DEFAULT_EXCLUDES");
         let usual = usual.unwrap_or_else(|_| USUAL.to_owned());
@@ -34,7 +34,7 @@ impl Ignores {
         Self::new(Path::new(""), usual.chain(excludes.iter().cloned()))
     }
 
-    /// What the ignore files in a folder say; `name` is the folder's within the package.
+    /// The ignore lists in a folder; `name` is the folder's path within the package.
     pub(super) fn of_folder(folder: &Path, name: &Path) -> impl Iterator<Item = Self> {
         let without_git = std::env::var_os("RAY_RUNTIME_ENV_IGNORE_GITIGNORE").is_some_and(|set| set == "1");
         let files = FILES.into_iter().filter(move |file| !(without_git && *file == ".gitignore"));
@@ -47,9 +47,9 @@ impl Ignores {
 
     fn new(base: &Path, lines: impl Iterator<Item = String>) -> Self {
         let mut builder = GitignoreBuilder::new("");
-        // A lone slash matches nothing in git, and everything in this library.
+        // A lone slash matches nothing in git, but everything in this library.
         for line in lines.filter(|line| line.trim() != "/") {
-            // A pattern that git cannot read matches nothing, there as here.
+            // A pattern that git cannot parse matches nothing, in git as here.
             let _ = builder.add_line(None, &line);
         }
         Self { base: base.to_owned(), patterns: builder.build().unwrap_or_else(|_| Gitignore::empty()) }
@@ -61,14 +61,14 @@ impl Ignores {
         self.patterns.matched_path_or_any_parents(inner, false).is_ignore()
     }
 
-    /// Is there nothing in this folder that is not left out?
+    /// Is the whole folder left out?
     pub(super) fn leaves_out_all_of(&self, name: &Path) -> bool {
         let inner = name.strip_prefix(&self.base).unwrap_or(name);
         if inner.as_os_str().is_empty() {
-            // As Ray has it: a `*` also means the folder that the list is for, and all of it.
+            // As in Ray: a `*` also matches the folder that the list is for, and all of its content.
             return self.patterns.matched(".", false).is_ignore();
         }
-        // `data/` means what is below, file by file, of which something may be taken back.
+        // `data/` excludes the files below it one by one, and a pattern may take some of them back.
         let is_left_out = |is_dir| self.patterns.matched_path_or_any_parents(inner, is_dir).is_ignore();
         is_left_out(false) || (self.patterns.num_whitelists() == 0 && is_left_out(true))
     }

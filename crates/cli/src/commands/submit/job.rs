@@ -1,4 +1,4 @@
-//! What a job is, as the command line says it. The same for `submit` and `what-if`.
+//! A job as given on the command line. The same for `submit` and `what-if`.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -74,7 +74,7 @@ pub(crate) struct JobArgs {
 }
 
 impl JobArgs {
-    /// Nothing has been packed yet.
+    /// The request, before anything is packed.
     pub(crate) fn request(&self) -> Result<JobRequest, Failure> {
         let mut env = match (&self.runtime_env, &self.runtime_env_json) {
             (Some(file), _) => runtime_env::load(file)?,
@@ -85,7 +85,7 @@ impl JobArgs {
             env.insert("working_dir".to_owned(), folder.as_str().into());
         }
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        // Work of a job stays on that job's cluster, if nothing else is said.
+        // Work of a job stays on that job's cluster by default.
         let inside = variable(env_vars::JOB_ID).zip(variable(env_vars::CURRENT_CLUSTER));
         let (parent_job, parent_cluster) = inside.unzip();
         Ok(JobRequest {
@@ -118,7 +118,7 @@ impl JobArgs {
     }
 }
 
-/// One argument is a command for the shell as it is; of several, each stays one word.
+/// A single argument is a shell command as it is; each of several arguments stays one word.
 fn command(words: &[String]) -> String {
     match words {
         [whole] => whole.clone(),

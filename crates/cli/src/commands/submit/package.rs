@@ -1,7 +1,7 @@
-//! A folder as a zip file whose name says what is in it, uploaded once.
+//! A folder as a zip file, named by its content and uploaded once.
 //!
-//! The digest is over names, executable bits and contents, as in the Python SDK
-//! (`_jobs/archive.py`): the same files give the same name, whoever packs them, wherever.
+//! The digest is over names, executable bits and contents, as in the Python SDK (`_jobs/archive.py`): the
+//! same files give the same name, on every machine and with both packers.
 
 use std::{
     collections::BTreeMap,
@@ -25,24 +25,24 @@ use crate::{
     exit::{Exit, Failure},
 };
 
-/// The largest package that Ray takes.
+/// The largest package that Ray accepts.
 const MAX_BYTES: u64 = 100 << 20;
-/// Nothing that is so much larger is worth reading to find out.
+/// Anything this large is refused without reading it.
 const HOPELESS_BYTES: u64 = 10 * MAX_BYTES;
 const ARCHIVES: [&str; 4] = [".zip", ".tar.gz", ".tgz", ".tar.xz"];
 const PIECE: usize = 64 << 10;
 
-/// What is uploaded.
+/// A package to upload.
 pub(super) struct Package {
-    /// Where it comes from.
+    /// Its source.
     path: PathBuf,
     name: String,
     content: Bytes,
 }
 
-/// A file, or a folder with nothing in it.
+/// A file, or an empty folder.
 struct Entry {
-    /// Where it is in the package.
+    /// Its path in the package.
     name: PathBuf,
     path: PathBuf,
     is_folder: bool,
@@ -51,12 +51,12 @@ struct Entry {
 }
 
 impl Package {
-    /// What of a working_dir goes along.
+    /// The files of a working_dir to pack.
     pub(super) fn of_folder(folder: &Path, excludes: &[String]) -> Result<Self, Failure> {
         Self::packed(folder, Path::new(""), &Ignores::of_working_dir(excludes))
     }
 
-    /// A Python package: in the zip, it is below its own name.
+    /// A Python package: in the zip, it is in a folder of its own name.
     pub(super) fn of_module(folder: &Path, excludes: &[String]) -> Result<Self, Failure> {
         Self::packed(folder, Path::new(folder.file_name().unwrap_or_default()), &Ignores::of_module(excludes))
     }
@@ -64,7 +64,7 @@ impl Package {
     fn packed(folder: &Path, below: &Path, ignores: &Ignores) -> Result<Self, Failure> {
         let mut entries = Vec::new();
         walk(folder, Path::new(""), &[ignores], &mut Vec::new(), &mut entries)?;
-        // By the whole name, as the SDK does, not part by part.
+        // By the whole name, as in the SDK, not part by part.
         entries.sort_by(|a, b| a.name.as_os_str().cmp(b.name.as_os_str()));
         for entry in &mut entries {
             entry.name = below.join(&entry.name);
@@ -98,7 +98,7 @@ impl Package {
     }
 }
 
-/// Uploads it, unless it is there already, and tells its URI.
+/// Uploads it, unless it is there already, and returns its URI.
 pub(super) async fn upload(package: &Package, client: &Client) -> Result<String, Failure> {
     let Package { path, name, content } = package;
     if !client.has_package(name).await? {
@@ -123,7 +123,7 @@ pub(super) async fn upload(package: &Package, client: &Client) -> Result<String,
     Ok(format!("gcs://{name}"))
 }
 
-/// Links are followed, as Ray does: what they point to may not exist on a cluster.
+/// Links are followed, as Ray does: their targets may not exist on a cluster.
 fn walk(
     folder: &Path,
     name: &Path,
@@ -150,7 +150,7 @@ fn walk(
         let (path, inner) = (item.path(), name.join(item.file_name()));
         let about = match fs::metadata(&path) {
             Ok(about) => about,
-            // A link to nowhere, or a file that has just gone.
+            // A dangling link, or a file that was just deleted.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(unreadable(&path, &error)),
         };
@@ -169,7 +169,7 @@ fn walk(
     Ok(())
 }
 
-/// The digest is of what was packed: files may change meanwhile.
+/// The digest of the packed content: files may change meanwhile.
 fn pack(folder: &Path, entries: &[Entry]) -> Result<(String, Bytes), Failure> {
     let mut digest = Sha256::new();
     let mut zip = ZipWriter::new(Bounded(Cursor::new(Vec::new())));
@@ -217,7 +217,7 @@ fn pack(folder: &Path, entries: &[Entry]) -> Result<(String, Bytes), Failure> {
     Ok((hex(&digest.finalize()), packed.0.into_inner().into()))
 }
 
-/// Refuses to become larger than Ray takes.
+/// Refuses to grow beyond Ray's limit.
 struct Bounded(Cursor<Vec<u8>>);
 
 impl Write for Bounded {

@@ -1,4 +1,4 @@
-//! A runtime_env as the control plane takes it: what means something only on this machine is
+//! A runtime_env as the control plane accepts it: values that are only valid on this machine are
 //! read or packed here, as Ray's own client does.
 
 use std::{
@@ -25,7 +25,7 @@ pub(super) fn load(file: &Path) -> Result<RuntimeEnv, Failure> {
     }
 }
 
-/// Packs and uploads what the job, or a cluster that may get it, names of this machine.
+/// Packs and uploads local folders that the job, or a cluster that may run it, names.
 pub(super) async fn bring_along(job: &mut JobRequest, client: &Client) -> Result<(), Failure> {
     of_clusters(job, client).await?;
     let env = &mut job.runtime_env;
@@ -51,7 +51,7 @@ pub(super) async fn bring_along(job: &mut JobRequest, client: &Client) -> Result
             *module = package::upload(&Package::of_module(&path, &excludes)?, client).await?.into();
         }
     }
-    // They have done their work.
+    // They have been applied.
     env.remove("excludes");
     for tool in ["pip", "uv"] {
         if let Some(Value::String(file)) = env.get(tool) {
@@ -69,15 +69,15 @@ pub(super) async fn bring_along(job: &mut JobRequest, client: &Client) -> Result
     Ok(())
 }
 
-/// Folders of this machine that a cluster's own runtime_env names. Which cluster will run the job
-/// is not known yet, so what any of them names goes along, as from the SDK.
+/// Local folders that a cluster's own runtime_env names. The cluster for the job is not chosen
+/// yet, so the folders of all candidates are uploaded, as by the SDK.
 async fn of_clusters(job: &mut JobRequest, client: &Client) -> Result<(), Failure> {
     let clusters = client.get::<ClusterList>(&["v1", "clusters"], &[]).await?.value.items;
     for Cluster { runtime_env: env, .. } in &clusters {
         let excludes = excludes(env).unwrap_or_default();
         let here = |given: &str| local("", given).ok().flatten().filter(|path| path.is_dir());
         let folder = env.get("working_dir").and_then(Value::as_str);
-        // One that has a working_dir of its own needs no cluster's.
+        // A job with its own working_dir does not use that of the cluster.
         if let Some(given) = folder.filter(|_| !job.runtime_env.contains_key("working_dir"))
             && let Some(path) = here(given)
         {
@@ -103,7 +103,7 @@ fn excludes(env: &RuntimeEnv) -> Result<Vec<String>, Failure> {
     })
 }
 
-/// The absolute path of what is here; `None` for a URI, or a path on the clusters.
+/// The absolute path of a local file; `None` for a URI, or a path on the clusters.
 fn local(field: &str, given: &str) -> Result<Option<PathBuf>, Failure> {
     if given.contains("://") {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Until a job has ended, with its log or without.
+//! Waiting for the end of a job, with or without its log.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::{
     output::words,
 };
 
-/// How often the words beside the spinner are renewed.
+/// How often the text beside the spinner is updated.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Ends well only if the job did.
+/// Succeeds only if the job did.
 pub(super) async fn until_the_end(id: &str, with_log: bool, context: &Context) -> Result<(), Failure> {
     let job = tokio::select! {
         job = ended(id, with_log, context) => job?,
@@ -44,7 +44,7 @@ pub(super) async fn until_the_end(id: &str, with_log: bool, context: &Context) -
     }
 }
 
-/// Ray puts the end of the log into the message. With the log before one's eyes, that is left out.
+/// Ray puts the end of the log into the message. If the log was printed, that part is left out.
 fn cut(message: &str, with_log: bool) -> String {
     let status = message.split_once(", last available logs").filter(|_| with_log);
     words::printable(status.map_or(message, |(status, _)| status).trim_end())
@@ -61,7 +61,7 @@ async fn ended(id: &str, with_log: bool, context: &Context) -> Result<Job, Failu
             let mut log = LogFollower::open(&context.client, id).await?;
             loop {
                 let event = log.next().await?;
-                // From its first line on, its log says how it does.
+                // From its first line on, the log shows the progress.
                 spinner.finish_and_clear();
                 if !logs::tell(event, context) {
                     break;
@@ -82,7 +82,7 @@ async fn ended(id: &str, with_log: bool, context: &Context) -> Result<Job, Failu
     Ok(answer.value)
 }
 
-/// Beside the spinner: what it waits for.
+/// Shows beside the spinner why the job waits.
 async fn tell_why(id: &str, spinner: &ProgressBar, context: &Context) -> std::convert::Infallible {
     loop {
         if !spinner.is_hidden() && !spinner.is_finished() {

@@ -1,4 +1,4 @@
-//! What `top` knows, and what a key does to it.
+//! The state of `top`, and how keys change it.
 
 use multicluster_api::{Cluster, Job};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -6,24 +6,24 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::super::status::Status;
 use crate::{exit::Failure, output::time};
 
-/// Something that `top` should know.
+/// An update for `top`.
 pub(super) enum News {
     Key(KeyEvent),
-    /// How things are, or why nobody can tell.
+    /// The state of the pool, or why it cannot be read.
     Seen(Result<Box<Seen>, Failure>),
-    /// What became of an order.
+    /// The outcome of an order.
     Told(String),
-    /// Time went by, or the window has another size.
+    /// Time passed, or the window was resized.
     Tick,
 }
 
-/// How things are.
+/// The state of the pool.
 pub(super) struct Seen {
     pub(super) status: Status,
     pub(super) jobs: Vec<Job>,
 }
 
-/// What a key asks of the control plane.
+/// A request that a key sends to the control plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Order {
     pub(super) cluster: String,
@@ -34,12 +34,12 @@ pub(super) struct Order {
 pub(super) struct App {
     pub(super) address: String,
     pub(super) seen: Seen,
-    /// Since when and why nobody answers.
+    /// Since when and why the control plane does not answer.
     pub(super) away: Option<(u64, String)>,
-    /// Which cluster.
+    /// The selected cluster.
     pub(super) selected: usize,
     pub(super) shows_help: bool,
-    /// What became of the last order.
+    /// The outcome of the last order.
     pub(super) told: String,
     pub(super) is_over: bool,
 }
@@ -99,7 +99,7 @@ impl App {
     }
 }
 
-/// Off if it is on, on if it is off.
+/// Cordons a cluster, or uncordons it if it is cordoned.
 fn turn(cluster: &Cluster) -> Order {
     let verb = if cluster.cordoned.is_some() { "uncordon" } else { "cordon" };
     Order { cluster: cluster.name.clone(), verb }

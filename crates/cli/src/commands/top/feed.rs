@@ -1,4 +1,4 @@
-//! What keeps `top` up to date: a look whenever something happens, and every two seconds.
+//! Updates for `top`: a read after each event, and every two seconds.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,11 +18,11 @@ use crate::{
 };
 
 const AT_LEAST: Duration = Duration::from_secs(2);
-/// Many things happen at once; one look sees them all.
+/// Events come in groups; one read covers all of them.
 const TOGETHER: Duration = Duration::from_millis(200);
 const JOBS: usize = 50;
 
-/// Where orders go.
+/// Sends orders.
 pub(super) struct Feed {
     client: Client,
     news: UnboundedSender<News>,
@@ -45,7 +45,7 @@ pub(super) fn start(client: &Client, news: UnboundedSender<News>) -> Feed {
 
 async fn keep_looking(client: Client, news: UnboundedSender<News>, changed: Arc<Notify>) {
     loop {
-        // Whether something happened or time went by, a look it is.
+        // Reads the state, whether an event arrived or time passed.
         drop(timeout(AT_LEAST, changed.notified()).await);
         sleep(TOGETHER).await;
         if news.send(News::Seen(look(&client).await.map(Box::new))).is_err() {
@@ -54,7 +54,7 @@ async fn keep_looking(client: Client, news: UnboundedSender<News>, changed: Arc<
     }
 }
 
-/// Tells that something happened, for as long as there is somebody to tell it.
+/// Reports events for as long as there is a receiver.
 async fn listen(client: Client, changed: Arc<Notify>) {
     loop {
         if let Ok(events) = Events::open(&client, &[], None).await {

@@ -1,4 +1,4 @@
-//! How `top` looks.
+//! The screen of `top`.
 
 use multicluster_api::Cluster;
 use ratatui::{
@@ -29,7 +29,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App, now: u64) {
     let clusters = u16::try_from(app.seen.status.clusters.len()).unwrap_or(u16::MAX);
     let heads: usize = app.seen.status.queues.items.iter().map(|queue| queue.heads.len()).sum();
     let heads = u16::try_from(heads).unwrap_or(u16::MAX);
-    // Clusters and what waits get what they need, up to a part of the screen; jobs the rest.
+    // Clusters and queues get the room they need, up to a part of the screen; jobs get the rest.
     let third = frame.area().height / 3;
     let [top, headline, banner, pool, queue, jobs, bottom] = Layout::vertical([
         Constraint::Length(1),
@@ -112,7 +112,7 @@ fn draw_clusters(frame: &mut Frame<'_>, area: Rect, app: &App, now: u64) {
         .header(head(&names))
         .row_highlight_style(Modifier::REVERSED)
         .block(block("Clusters"));
-    // Scrolls to the one that is chosen: a key must not act on what nobody sees.
+    // Scrolls to the selected cluster: a key must not act on a row that is not visible.
     let mut state = TableState::default().with_selected(app.selected);
     frame.render_stateful_widget(table, area, &mut state);
 }

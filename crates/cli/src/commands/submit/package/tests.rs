@@ -2,7 +2,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// A folder of a test's own.
+/// A temporary folder of a test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -27,7 +27,7 @@ impl Drop for Folder {
     }
 }
 
-/// What both packers do; the Python SDK's tests read the same file.
+/// The expected results of both packers; the Python SDK's tests read the same file.
 const VECTORS: &str = include_str!("../../../../../../tests/vectors/packing.json");
 
 #[test]
@@ -72,7 +72,7 @@ fn lay_out(path: &Path, content: &Value) {
     } else if let Some(target) = content["link"].as_str() {
         std::os::unix::fs::symlink(target, path).expect("a link");
     } else if let Some(size) = content["bytes"].as_u64() {
-        // As large as it likes without a byte on the disk.
+        // A sparse file takes no space on disk.
         fs::File::create(path).and_then(|file| file.set_len(size)).expect("a sparse file");
     }
 }
@@ -95,7 +95,7 @@ fn a_folder_that_is_too_large_names_its_largest_entries() {
     let folder = Folder::new("large", &[("small.py", "")]);
     folder.write("data/big.bin", b"");
     let big = fs::OpenOptions::new().write(true).open(folder.0.join("data/big.bin")).expect("a file");
-    // As large as it likes without a byte on the disk: nobody reads so much to find out.
+    // A sparse file takes no space on disk. A file of this size is refused without reading it.
     big.set_len(HOPELESS_BYTES + 1).expect("a sparse file");
     let failure = Package::of_folder(&folder.0, &[]).err().expect("it is refused");
     assert_eq!(failure.exit, Exit::BadInput);

@@ -1,4 +1,4 @@
-//! What is drawn, as text.
+//! The screen as text.
 
 use multicluster_api::{Cluster, Job, Pool, Queues};
 use ratatui::{
@@ -85,7 +85,7 @@ fn press(app: &mut App, key: char) -> Option<Order> {
     app.hear(News::Key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE)))
 }
 
-/// The time of day depends on where this runs.
+/// Replaces times of day, which depend on the time zone.
 fn shows(name: &str, screen: &str) {
     let mut settings = insta::Settings::clone_current();
     settings.add_filter(r"\d\d:\d\d:\d\d", "[clock ]");
