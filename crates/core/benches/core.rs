@@ -299,5 +299,5 @@ fn a_job(cpus: f64, tags: &[&str]) -> Work {
 fn submission(id: &str, work: Work) -> Input {
     let content = Some(ContentHash::of([id]));
     let id = Identity::Given(JobId::new(id).unwrap());
-    Input::Submit(Submission { id, work, content, parent: None })
+    Input::Submit(Submission { id, work, content, bytes: 0, parent: None })
 }

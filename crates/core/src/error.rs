@@ -11,6 +11,17 @@ pub enum Refusal {
     /// The queue is full: backpressure.
     #[error("queue {queue} is full: {len} are waiting\n  hint: submit later, or raise max_queue")]
     QueueFull { queue: QueueName, len: u32 },
+    /// The payloads of jobs that have not ended take all the room there is for them.
+    #[error(
+        "{}jobs that have not ended take {} of {} MiB\n  hint: submit later, put large data into working_dir, or raise job_store",
+        if *of_owner { "your " } else { "" }, held >> 20, most >> 20
+    )]
+    StoreFull {
+        held: u64,
+        most: u64,
+        /// The owner's own part is used up, not all of it.
+        of_owner: bool,
+    },
     /// The id belongs to a different job.
     #[error(
         "job {job} exists with other content (it is {state})\n  hint: choose another id, or submit exactly the same again"
@@ -74,7 +85,7 @@ impl Refusal {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
-            Refusal::QueueFull { .. } => "queue_full",
+            Refusal::QueueFull { .. } | Refusal::StoreFull { .. } => "queue_full",
             Refusal::Conflict { .. } | Refusal::Taken { .. } => "conflict",
             Refusal::UnknownCluster { .. } => "unknown_cluster",
             Refusal::NoClusters => "no_clusters",

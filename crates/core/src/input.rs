@@ -183,6 +183,8 @@ pub struct Submission {
     /// Fingerprint of everything else in the request, to find duplicates by content; `None` if
     /// the payload stays with the caller.
     pub content: Option<ContentHash>,
+    /// The size of the payload as it is stored; 0 if the payload stays with the caller.
+    pub bytes: u32,
     /// Set if submitted from inside a scheduled job.
     pub parent: Option<Parent>,
 }

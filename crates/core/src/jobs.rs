@@ -10,6 +10,7 @@ use slab::Slab;
 use crate::{
     Run,
     index::Index,
+    payloads::Payloads,
     pool::ClusterKey,
     queue::{ClassKey, Rank},
     record::{JobRecord, Live, Phase, Step},
@@ -141,6 +142,8 @@ pub(crate) struct Jobs {
     more_of_content: BTreeSet<(ContentHash, ClassKey, u64, JobKey)>,
     /// Ended jobs, oldest first.
     ended: BTreeSet<(Timestamp, u64, JobKey)>,
+    /// Of jobs that have not ended.
+    payloads: Payloads,
     next_seq: u64,
     next_question: u32,
 }
@@ -204,6 +207,9 @@ impl Jobs {
     /// Adds the job to the indexes that its phase belongs in.
     fn file(&mut self, key: JobKey) {
         let job = &self.table[key.0 as usize];
+        if !matches!(job.record.phase, Phase::Ended(_)) {
+            self.payloads.add(job.record.work.owner.as_ref(), job.record.bytes);
+        }
         match (&job.record.phase, job.record.content) {
             (Phase::Waiting { .. }, Some(content)) => {
                 if self.by_content.get(&(content, job.class)).is_none() {
@@ -222,6 +228,9 @@ impl Jobs {
     /// Undoes [`Jobs::file`], before the phase changes.
     fn unfile(&mut self, key: JobKey) {
         let job = &self.table[key.0 as usize];
+        if !matches!(job.record.phase, Phase::Ended(_)) {
+            self.payloads.remove(job.record.work.owner.as_ref(), job.record.bytes);
+        }
         match (&job.record.phase, job.record.content) {
             (Phase::Waiting { .. }, Some(content)) => {
                 let (class, seq) = (job.class, job.record.seq);
@@ -255,6 +264,10 @@ impl Jobs {
         self.ended.first().map(|&(at, _, key)| (at, key, self.ended.len()))
     }
 
+    pub(crate) fn payloads(&self) -> &Payloads {
+        &self.payloads
+    }
+
     pub(crate) fn ended_count(&self) -> usize {
         self.ended.len()
     }
@@ -282,6 +295,13 @@ impl Jobs {
         }
         if self.ended.len() != ended {
             return Err(format!("{ended} jobs ended, {} are filed so", self.ended.len()));
+        }
+        let mut payloads = Payloads::default();
+        for (_, job) in self.iter().filter(|(_, job)| !matches!(job.record.phase, Phase::Ended(_))) {
+            payloads.add(job.record.work.owner.as_ref(), job.record.bytes);
+        }
+        if self.payloads != payloads {
+            return Err(format!("payloads are {payloads:?}, {:?} are counted", self.payloads));
         }
         Ok(())
     }

@@ -27,6 +27,7 @@ mod look;
 mod nodes;
 mod output;
 mod pacer;
+mod payloads;
 pub mod policy;
 mod pool;
 mod queue;

@@ -25,6 +25,9 @@ pub struct JobRecord {
     pub work: Arc<Work>,
     /// Fingerprint of the caller's request.
     pub content: Option<ContentHash>,
+    /// The size of the stored payload; 0 for tasks and actors, and for jobs of earlier versions.
+    #[serde(default)]
+    pub bytes: u32,
     /// The job it was submitted from.
     pub parent: Option<JobId>,
     pub submitted_at: Timestamp,

@@ -22,7 +22,7 @@ mod stamp;
 pub use clusters::{resolve, sdk::CONTENT as SDK};
 pub use engine::driver::{Driver, Failure, NewJob};
 pub use front::{
-    access::{Role, Token, Tokens},
+    access::{Limits, Role, Token, Tokens},
     plane::Plane,
     reload::{ReloadError, Reloaded, Reloader},
 };

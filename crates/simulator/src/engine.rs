@@ -204,6 +204,7 @@ impl<'a> Engine<'a> {
             id: Identity::Given(arrival.id.clone()),
             work: Work::clone(&arrival.work),
             content: None,
+            bytes: 0,
             parent: None,
         };
         if let Err(why) = self.feed(Input::Submit(submission)) {

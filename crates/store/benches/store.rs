@@ -254,6 +254,7 @@ fn record(n: usize) -> JobRecord {
         seq: n as u64,
         work: WORK.clone(),
         content: Some(ContentHash::of([n.to_le_bytes()])),
+        bytes: 0,
         parent: None,
         submitted_at: at,
         attempts: 0,

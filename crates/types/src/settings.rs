@@ -161,6 +161,9 @@ settings! {
     /// How many jobs one queue may hold (jobs and tasks separately, global and per cluster);
     /// more are refused.
     max_queue: u32 = "100000", also "task_queue_max_size";
+    /// How large the descriptions of all jobs that have not ended may be together; more are
+    /// refused. One owner may use half of it, if tokens are used.
+    job_store: Bytes = "1GiB";
     /// How many jobs, tasks and actors one token may submit, on average over ten seconds;
     /// more are refused for a moment. Without tokens there is no limit.
     submit_rate: Rate = "1000/s";

@@ -189,6 +189,12 @@ fn minor(version: &str) -> &str {
 #[serde(transparent)]
 pub struct Priority(pub i32);
 
+impl fmt::Display for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// Which failed work may be run again, and when.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Retry {

@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-use multicluster_server::{Rate, Role, Span, Token, Tokens};
-use multicluster_types::{Owner, Timestamp, env_vars, settings::Value as _};
+use multicluster_server::{Limits, Rate, Role, Span, Token, Tokens};
+use multicluster_types::{Owner, Priority, Timestamp, env_vars, settings::Value as _};
 use serde_json::{Value, json};
 
 use super::serve;
@@ -48,6 +48,9 @@ struct Create {
     /// How much it may submit, such as 50/s or unlimited [default: the setting submit_rate].
     #[arg(long, value_name = "RATE")]
     submit_rate: Option<Rate>,
+    /// The highest priority that it may submit with [default: any].
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    max_priority: Option<i32>,
     #[command(flatten)]
     at: At,
 }
@@ -77,10 +80,11 @@ const NOBODY: &str = "every token is revoked: nobody can log in until you create
 
 pub(crate) fn run(args: Args, out: Out) -> anyhow::Result<()> {
     match args.verb {
-        Verb::Create(Create { owner, role, expires, submit_rate, at }) => {
+        Verb::Create(Create { owner, role, expires, submit_rate, max_priority, at }) => {
             let file = at.file()?;
             let expires_at = expires.map(|span| Timestamp(time::now().saturating_add(span.0)));
-            let (secret, token) = Tokens::create(&file, owner, role, expires_at, submit_rate)?;
+            let limits = Limits { expires_at, submit_rate, max_priority: max_priority.map(Priority) };
+            let (secret, token) = Tokens::create(&file, owner, role, limits)?;
             if out.is_json() {
                 let mut shown = shown(&token);
                 shown["token"] = Value::from(secret);
@@ -137,11 +141,14 @@ fn shown(token: &Token) -> Value {
     if let Some(rate) = token.submit_rate {
         shown["submit_rate"] = json!(rate.show());
     }
+    if let Some(priority) = token.max_priority {
+        shown["max_priority"] = json!(priority);
+    }
     shown
 }
 
 fn table(tokens: &Tokens) -> Table {
-    let mut table = Table::new(&["ID", "~OWNER", "ROLE", "SUBMITS", "MADE", "GOOD UNTIL"]);
+    let mut table = Table::new(&["ID", "~OWNER", "ROLE", "SUBMITS", "PRIORITY", "MADE", "GOOD UNTIL"]);
     for token in tokens.iter() {
         let until = match token.expires_at {
             None => "it is revoked".into(),
@@ -153,6 +160,7 @@ fn table(tokens: &Tokens) -> Table {
             token.owner.as_str().into(),
             token.role.as_str().into(),
             token.submit_rate.map_or("as usual".to_owned(), |rate| rate.show()).into(),
+            token.max_priority.map_or("any".to_owned(), |most| format!("up to {most}")).into(),
             time::moment(token.created_at.0).into(),
             until,
         ]);

@@ -150,7 +150,7 @@ impl Core {
         let work = stay_with_parent(work.clone(), parent);
         let allowed = parent
             .map_or(Ok(()), |parent| self.check_parent(parent, work.owner.as_ref()))
-            .and_then(|()| self.admit(&work));
+            .and_then(|()| self.admit(&work, 0));
         if let Err(refusal) = allowed {
             let refused = Some(refusal.to_string());
             return WhatIf { at: self.now, chosen: None, refused, clusters: Vec::new() };

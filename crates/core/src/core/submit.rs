@@ -10,6 +10,7 @@ use crate::{
     input::Identity,
     jobs::JobKey,
     look::Look,
+    payloads::NoRoom,
     queue::{QueueName, Rank},
     record::{JobRecord, Phase, Step},
 };
@@ -17,7 +18,7 @@ use crate::{
 impl Core {
     /// Accepts work into its queue, or returns why not.
     pub(super) fn submit(&mut self, submission: Submission, out: &mut Output) -> Result<Accepted, Refusal> {
-        let Submission { id, work, content, parent } = submission;
+        let Submission { id, work, content, bytes, parent } = submission;
         let work = stay_with_parent(work, parent.as_ref());
         if let Some(key) = self.jobs.find(id.id()) {
             let record = self.jobs[key].record();
@@ -42,7 +43,7 @@ impl Core {
         if let Some(parent) = &parent {
             self.check_parent(parent, work.owner.as_ref())?;
         }
-        self.admit(&work)?;
+        self.admit(&work, bytes)?;
         let notice = self.never_anywhere(&work).map(|never| why_never(&never, self.now));
 
         let class = self.queue.join(work);
@@ -52,6 +53,7 @@ impl Core {
             seq: self.jobs.take_seq(),
             work: self.queue[class].work.clone(),
             content,
+            bytes,
             parent: parent.map(|p| p.job),
             submitted_at: self.now,
             attempts: self.attempts_before(&id),
@@ -82,7 +84,7 @@ impl Core {
     }
 
     /// May this work be queued here?
-    pub(super) fn admit(&self, work: &Work) -> Result<(), Refusal> {
+    pub(super) fn admit(&self, work: &Work, bytes: u32) -> Result<(), Refusal> {
         if self.pool.is_empty() {
             return Err(Refusal::NoClusters);
         }
@@ -99,7 +101,8 @@ impl Core {
         if len >= self.settings.max_queue {
             return Err(Refusal::QueueFull { queue, len });
         }
-        Ok(())
+        let room = self.jobs.payloads().check(work.owner.as_ref(), bytes, self.settings.job_store);
+        room.map_err(|NoRoom { held, most, of_owner }| Refusal::StoreFull { held, most, of_owner })
     }
 
     /// Why each cluster could never accept the work, as the clusters are now. `None`: one could,
@@ -142,8 +145,8 @@ impl Core {
         if !matches!(record.state(), State::Failed | State::Stopped) {
             return Err(self.wrong_state(key, "run again", "only failed and stopped jobs can be run again"));
         }
-        let work = record.work.clone();
-        self.admit(&work)?;
+        let (work, bytes) = (record.work.clone(), record.bytes);
+        self.admit(&work, bytes)?;
         self.jobs[key].forget_troubles();
         let next = Phase::Waiting { since: self.now, not_before: None };
         let _ = self.move_to(key, Transition::Rerun, next, out);

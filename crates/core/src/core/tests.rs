@@ -35,6 +35,7 @@ fn a_core() -> (Core, JobKey) {
         id: Identity::Given(id.clone()),
         work: Work::new(Kind::Job),
         content: None,
+        bytes: 0,
         parent: None,
     };
     for input in [

@@ -392,7 +392,7 @@ fn submission() -> impl Strategy<Value = Submission> {
     let content = prop::option::of((0..2u8).prop_map(|n| ContentHash::of([[n]])));
     let parent = (job(), cluster()).prop_map(|(job, cluster)| Parent { job, cluster });
     (id, work(), content, prop::option::weighted(0.2, parent))
-        .prop_map(|(id, work, content, parent)| Submission { id, work, content, parent })
+        .prop_map(|(id, work, content, parent)| Submission { id, work, content, bytes: 0, parent })
 }
 
 fn status() -> impl Strategy<Value = RunStatus> {

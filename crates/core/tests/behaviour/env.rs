@@ -116,7 +116,7 @@ pub fn an_actor() -> WorkBuilder {
 
 fn work(kind: Kind) -> WorkBuilder {
     let placeholder = Identity::Fresh(job_id("placeholder"));
-    WorkBuilder(Submission { id: placeholder, work: Work::new(kind), content: None, parent: None })
+    WorkBuilder(Submission { id: placeholder, work: Work::new(kind), content: None, bytes: 0, parent: None })
 }
 
 impl WorkBuilder {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use multicluster_core::{CycleStats, DispatchOutcome, Input, Reply};
-use multicluster_types::{JobId, Owner, Reason, ReasonKind, Share, Span, State};
+use multicluster_types::{JobId, Owner, Reason, ReasonKind, Share, Span, State, settings::Bytes};
 
 use crate::env::*;
 
@@ -78,6 +78,35 @@ fn stopping_a_queued_job_frees_its_place() {
     env.stop(&job).unwrap();
     assert_eq!(lengths(&env)["jobs"], 0);
     env.submit(a_job());
+}
+
+#[test]
+fn what_is_stored_for_jobs_that_have_not_ended_is_bounded_by_owner_and_in_total() {
+    let mut env = TestEnv::with(|s| s.job_store = Bytes(4 << 20));
+    env.cluster(a_cluster("only"));
+    env.cordon("only");
+    let mib = |owner: &str| {
+        let mut job = a_job();
+        (job.0.work.owner, job.0.bytes) = (Some(Owner::new(owner).unwrap()), 1 << 20);
+        job
+    };
+    let first = env.submit(mib("ann"));
+    env.submit(mib("ann"));
+    let refusal = env.try_submit(mib("ann")).unwrap_err();
+    assert_eq!(refusal.code(), "queue_full");
+    assert_eq!(
+        refusal.to_string(),
+        "your jobs that have not ended take 2 of 2 MiB\n  hint: submit later, put large data into working_dir, or raise job_store"
+    );
+    env.submit(a_task());
+    env.submit(mib("bob"));
+    env.submit(mib("bob"));
+    let refusal = env.try_submit(mib("eve")).unwrap_err().to_string();
+    assert!(refusal.starts_with("jobs that have not ended take 4 of 4 MiB\n"), "{refusal}");
+
+    env.stop(&first).unwrap();
+    env.submit(mib("eve"));
+    assert!(env.ask(Input::Rerun { job: first }).is_err(), "a job that is run again counts again");
 }
 
 #[test]

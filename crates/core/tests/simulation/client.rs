@@ -115,7 +115,7 @@ impl World {
         };
         let work = self.work();
         let parent = if chance(&mut self.rng, 20) { self.running_parent() } else { None };
-        Submission { id, work, content, parent }
+        Submission { id, work, content, bytes: 0, parent }
     }
 
     fn running_parent(&mut self) -> Option<Parent> {
@@ -159,6 +159,7 @@ impl World {
                 id: Identity::Given(JobId::new(format!("b{}-{n}", self.submitted)).unwrap()),
                 work: Work { kind: Kind::Task, group: group.clone(), ..work.clone() },
                 content: None,
+                bytes: 0,
                 parent: None,
             })
             .collect();
@@ -186,7 +187,7 @@ impl World {
         if other {
             work.priority = Priority(work.priority.0 + 1);
         }
-        let again = Submission { id: Identity::Given(job.clone()), work, content, parent: None };
+        let again = Submission { id: Identity::Given(job.clone()), work, content, bytes: 0, parent: None };
         match self.tell(Input::Submit(again)) {
             Some(Ok(Reply::Accepted(accepted))) => {
                 assert!(!other && accepted.duplicate == Some(Duplicate::SameId) && accepted.job == job);
@@ -278,7 +279,8 @@ impl World {
         // The prediction must match the outcome.
         self.submitted += 1;
         let id = JobId::new(format!("w{}", self.submitted)).unwrap();
-        let submission = Submission { id: Identity::Given(id.clone()), work, content: None, parent: None };
+        let submission =
+            Submission { id: Identity::Given(id.clone()), work, content: None, bytes: 0, parent: None };
         match self.tell(Input::Submit(submission)) {
             Some(Ok(_)) => {
                 self.oracle.told_accepted(&id);

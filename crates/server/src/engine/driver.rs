@@ -18,13 +18,13 @@ use futures_util::future::BoxFuture;
 use multicluster_api::codes;
 use multicluster_core::{Accepted, Core, Identity, Input, Parent, Refusal, Reply, Submission};
 use multicluster_store::StoreError;
-use multicluster_types::{ContentHash, JobId, Kind, Owner, Payload, Work};
+use multicluster_types::{ContentHash, JobId, Kind, Owner, Payload, Priority, Work};
 use tokio::sync::{
     mpsc::{self, error::SendTimeoutError},
     oneshot,
 };
 
-pub(crate) use disk::Disk;
+pub(crate) use disk::{Disk, RESERVE};
 pub(crate) use outbox::Outbox;
 #[cfg(test)]
 #[cfg(target_os = "linux")]
@@ -97,6 +97,17 @@ pub enum Failure {
         /// For how long.
         seconds: u64,
     },
+    /// The rest of the disk is kept free, so that the control plane can go on and restart.
+    #[error(
+        "the disk of the state directory has {} MiB left; {} MiB are reserved for the control plane itself\n  \
+         hint: nothing was accepted; free up disk space, then try again", free >> 20, reserve >> 20
+    )]
+    DiskFull {
+        /// Bytes that are free.
+        free: u64,
+        /// Bytes that stay free.
+        reserve: u64,
+    },
     /// A thread of ours panicked. Asking again would meet the same bug.
     #[error("the request ran into a bug")]
     Bug,
@@ -111,6 +122,7 @@ impl From<Failure> for Problem {
             Failure::Refused(refusal) => refusal.into(),
             Failure::Store(error) => error.into(),
             Failure::CannotWrite { .. } => Problem::told(codes::CANNOT_WRITE, &failure),
+            Failure::DiskFull { .. } => Problem::told(codes::STORE_FULL, &failure),
             Failure::Stopping => Problem::told(codes::STOPPING, &failure),
             Failure::Overloaded => Problem::told(codes::OVERLOADED, &failure),
             Failure::Bug => Problem::told(codes::INTERNAL, &failure),
@@ -248,8 +260,9 @@ impl NewJob {
     /// driver has only one.
     #[must_use]
     pub fn job(id: Option<JobId>, work: Work, mut payload: Payload, parent: Option<Parent>) -> Self {
-        let content = Some(fingerprint(&mut payload));
-        let submission = Submission { id: identity(id, work.kind), work, content, parent };
+        let (content, bytes) = fingerprint(&mut payload);
+        let id = identity(id, work.kind);
+        let submission = Submission { id, work, content: Some(content), bytes, parent };
         Self { submission, payload: Some(Arc::new(payload)) }
     }
 
@@ -257,9 +270,13 @@ impl NewJob {
     #[must_use]
     pub fn placement(id: Option<JobId>, work: Work, parent: Option<Parent>) -> Self {
         Self {
-            submission: Submission { id: identity(id, work.kind), work, content: None, parent },
+            submission: Submission { id: identity(id, work.kind), work, content: None, bytes: 0, parent },
             payload: None,
         }
+    }
+
+    pub(crate) fn priority(&self) -> Priority {
+        self.submission.work.priority
     }
 
     /// The same, submitted by this owner.
@@ -295,12 +312,13 @@ fn fresh_id(kind: Kind) -> JobId {
 
 /// Two requests with the same fingerprint are the same request made twice. Keys are
 /// sorted on the way in, so that their order does not matter. The SDK is not part of it: a
-/// program that was upgraded still submits the same job.
-fn fingerprint(payload: &mut Payload) -> ContentHash {
+/// program that was upgraded still submits the same job. Also returns the size of the payload.
+fn fingerprint(payload: &mut Payload) -> (ContentHash, u32) {
     let sdk = payload.sdk.take();
     let package = sdk.as_ref().and_then(|uri| payload.packages.remove_entry(uri));
-    let hash = ContentHash::of([serde_json::to_vec(payload).expect("plain data")]);
+    let json = serde_json::to_vec(payload).expect("plain data");
     payload.packages.extend(package);
     payload.sdk = sdk;
-    hash
+    let bytes = u32::try_from(json.len()).unwrap_or(u32::MAX);
+    (ContentHash::of([json]), bytes)
 }

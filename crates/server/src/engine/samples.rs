@@ -227,7 +227,7 @@ mod tests {
             let mut work = Work::new(Kind::Job);
             work.preference = Some(Preference { cluster: cluster(on), required: true });
             let id = Identity::Given(JobId::new(id).unwrap());
-            self.feed(Input::Submit(Submission { id, work, content: None, parent: None }));
+            self.feed(Input::Submit(Submission { id, work, content: None, bytes: 0, parent: None }));
         }
 
         /// Takes the next sample, one step later.

@@ -26,7 +26,7 @@ use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 use self::sessions::Sessions;
-pub use self::tokens::{Token, Tokens};
+pub use self::tokens::{Limits, Token, Tokens};
 pub(crate) use self::{
     sessions::LASTS as SESSION,
     table::{Needs, is_a_submit},
@@ -34,6 +34,7 @@ pub(crate) use self::{
 };
 use crate::{
     clock::wall,
+    engine::driver::NewJob,
     problem::Problem,
     stamp::{LOOK, Stamp, stamp},
 };
@@ -95,6 +96,19 @@ impl Caller {
     /// The token of the request; `None` if there are no tokens.
     pub(crate) fn token(&self) -> Option<&Arc<Token>> {
         self.token.as_ref()
+    }
+
+    /// Makes new work the caller's own, unless its priority is higher than the token allows.
+    pub(crate) fn own(&self, job: NewJob) -> Result<NewJob, Problem> {
+        let (priority, most) = (job.priority(), self.token().and_then(|token| token.max_priority));
+        if let Some(most) = most.filter(|most| priority > *most) {
+            let message =
+                format!("priority {priority} is higher than {most}, the highest that this token may use");
+            let hint =
+                format!("submit with a priority of at most {most}, or ask the operator for another token");
+            return Err(Problem::new(codes::PRIORITY_TOO_HIGH, message).hint(hint));
+        }
+        Ok(job.owned_by(self.owner.clone()))
     }
 
     /// The only owner whose work the caller may see; `None`: it may see all work.
@@ -329,7 +343,7 @@ mod tests {
     fn where_the_last_token_was_revoked_nobody_is_let_in() {
         let path = a_file("revoked");
         let (secret, token) =
-            Tokens::create(&path, Owner::new("zorro").unwrap(), Role::Admin, None, None).unwrap();
+            Tokens::create(&path, Owner::new("zorro").unwrap(), Role::Admin, Limits::default()).unwrap();
         assert!(Tokens::revoke(&path, &token.id).unwrap());
         let access = Access::by_file(&path, false).unwrap();
         assert!(access.is_on());
@@ -341,7 +355,7 @@ mod tests {
     fn a_token_is_found_wherever_rays_clients_put_it() {
         let path = a_file("where");
         let owner = Owner::new("zorro").unwrap();
-        let (secret, _) = Tokens::create(&path, owner.clone(), Role::Submit, None, None).unwrap();
+        let (secret, _) = Tokens::create(&path, owner.clone(), Role::Submit, Limits::default()).unwrap();
         let access = Access::by_file(&path, false).unwrap();
         for (name, value) in [
             ("authorization", format!("Bearer {secret}")),
@@ -365,14 +379,14 @@ mod tests {
     fn a_change_of_the_file_is_noticed_and_its_loss_lets_nobody_in() {
         let path = a_file("change");
         let owner = Owner::new("zorro").unwrap();
-        let (first, token) = Tokens::create(&path, owner.clone(), Role::Read, None, None).unwrap();
+        let (first, token) = Tokens::create(&path, owner.clone(), Role::Read, Limits::default()).unwrap();
         let access = Access::by_file(&path, false).unwrap();
         let asks = |secret: &str| {
             access.0.known.lock().looked = Instant::now() - LOOK;
             access.caller(&with("authorization", &format!("Bearer {secret}"))).is_ok()
         };
         assert!(asks(&first));
-        let (second, _) = Tokens::create(&path, owner, Role::Read, None, None).unwrap();
+        let (second, _) = Tokens::create(&path, owner, Role::Read, Limits::default()).unwrap();
         assert!(asks(&second));
         let caller = access.caller(&with("authorization", &format!("Bearer {first}"))).unwrap();
         assert!(access.lets_in(&caller) && !access.lets_in(&Caller::ANYBODY));
@@ -389,7 +403,7 @@ mod tests {
     fn a_session_stands_for_its_token_until_either_ends() {
         let path = a_file("session");
         let owner = Owner::new("zorro").unwrap();
-        let (secret, token) = Tokens::create(&path, owner.clone(), Role::Submit, None, None).unwrap();
+        let (secret, token) = Tokens::create(&path, owner.clone(), Role::Submit, Limits::default()).unwrap();
         let access = Access::by_file(&path, false).unwrap();
         let by = |session: &str| access.caller(&with("cookie", &format!("{COOKIE}={session}")));
         assert_eq!(access.log_in("rmc_guess"), None);

@@ -66,7 +66,7 @@ pub(crate) async fn check(
 ) -> Result<NewJob, Problem> {
     let checked = check_alone(sent, dedup)?;
     let found = find(plane, caller, checked.uris.iter().cloned().collect()).await?;
-    Ok(checked.finish(&found)?.owned_by(caller.owner.clone()))
+    caller.own(checked.finish(&found)?)
 }
 
 /// Checks what can be checked without looking at the store.
@@ -146,7 +146,7 @@ pub(crate) async fn check_all(
 ) -> Result<Vec<Result<NewJob, Problem>>, Problem> {
     let uris: BTreeSet<_> = checked.iter().flatten().flat_map(|job| job.uris.iter().cloned()).collect();
     let found = find(plane, caller, uris).await?;
-    let finish = |job: Checked| Ok(job.finish(&found)?.owned_by(caller.owner.clone()));
+    let finish = |job: Checked| caller.own(job.finish(&found)?);
     Ok(checked.into_iter().map(|job| job.and_then(finish)).collect())
 }
 

@@ -52,7 +52,7 @@ impl World {
 
     fn submit(&mut self, now: u64, id: &str) {
         let id = Identity::Given(JobId::new(id).unwrap());
-        let submission = Submission { id, work: Work::new(Kind::Job), content: None, parent: None };
+        let submission = Submission { id, work: Work::new(Kind::Job), content: None, bytes: 0, parent: None };
         self.feed(now, Input::Submit(submission));
     }
 

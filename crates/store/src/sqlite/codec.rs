@@ -30,13 +30,25 @@ impl<'a> Works<'a> {
     /// Writes a job; the same text as [`json`] gives.
     pub(super) fn job<'b>(&mut self, buffer: &'b mut Vec<u8>, record: &'a JobRecord) -> Result<&'b str> {
         // Destructured, so that a new field must be added here too.
-        let JobRecord { id, seq, work, content, parent, submitted_at, attempts, troubles, phase } = record;
+        let JobRecord { id, seq, work, content, bytes, parent, submitted_at, attempts, troubles, phase } =
+            record;
         let work = self.work(work)?;
         let (content, parent, troubles) = (content.as_ref(), parent.as_ref(), troubles.as_deref());
-        let (submitted_at, attempts) = (*submitted_at, *attempts);
+        let (bytes, submitted_at, attempts) = (*bytes, *submitted_at, *attempts);
         json(
             buffer,
-            &Rendered { id, seq: *seq, work, content, parent, submitted_at, attempts, troubles, phase },
+            &Rendered {
+                id,
+                seq: *seq,
+                work,
+                content,
+                bytes,
+                parent,
+                submitted_at,
+                attempts,
+                troubles,
+                phase,
+            },
         )
     }
 
@@ -66,6 +78,7 @@ struct Rendered<'a> {
     seq: u64,
     work: &'a RawValue,
     content: Option<&'a ContentHash>,
+    bytes: u32,
     parent: Option<&'a JobId>,
     submitted_at: Timestamp,
     attempts: u32,
@@ -83,10 +96,10 @@ const MOST: usize = 10_000;
 impl ParsedWorks {
     /// A job, as [`Works::job`] rendered it.
     pub(super) fn job(&mut self, text: &str) -> serde_json::Result<JobRecord> {
-        let Parsed { id, seq, work, content, parent, submitted_at, attempts, troubles, phase } =
+        let Parsed { id, seq, work, content, bytes, parent, submitted_at, attempts, troubles, phase } =
             serde_json::from_str(text)?;
         let work = self.work(work.get())?;
-        Ok(JobRecord { id, seq, work, content, parent, submitted_at, attempts, troubles, phase })
+        Ok(JobRecord { id, seq, work, content, bytes, parent, submitted_at, attempts, troubles, phase })
     }
 
     fn work(&mut self, text: &str) -> serde_json::Result<Arc<Work>> {
@@ -109,6 +122,8 @@ struct Parsed<'a> {
     #[serde(borrow)]
     work: &'a RawValue,
     content: Option<ContentHash>,
+    #[serde(default)]
+    bytes: u32,
     parent: Option<JobId>,
     submitted_at: Timestamp,
     attempts: u32,
@@ -157,6 +172,7 @@ mod tests {
                 seq: n as u64,
                 work: works[n * n % (n / 10 + 1)].clone(),
                 content: n.is_multiple_of(2).then(|| ContentHash::of(["x"])),
+                bytes: n as u32,
                 parent: n.is_multiple_of(5).then(|| JobId::new("parent").unwrap()),
                 submitted_at: Timestamp(7),
                 attempts: 2,

@@ -62,6 +62,7 @@ fn accepted(n: u64) -> [Change; 3] {
         seq: n,
         work: Arc::new(Work::new(Kind::Job)),
         content: None,
+        bytes: 0,
         parent: None,
         submitted_at: Timestamp(n),
         attempts: 0,

@@ -136,6 +136,7 @@ pub(crate) fn queued(name: &str, seq: u64) -> JobRecord {
         seq,
         work: Arc::new(Work { tags: Tags::new(["linux"]).unwrap(), ..Work::new(Kind::Job) }),
         content: None,
+        bytes: 0,
         parent: None,
         submitted_at: Timestamp(1_700_000_000_000 + seq),
         attempts: 0,

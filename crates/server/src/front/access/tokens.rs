@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use multicluster_types::{Owner, Timestamp, hex, settings::Rate};
+use multicluster_types::{Owner, Priority, Timestamp, hex, settings::Rate};
 use serde::{Deserialize, Serialize};
 use sha2::Digest;
 
@@ -47,6 +47,20 @@ pub struct Token {
     /// How fast the token may submit, if not as `submit_rate` says.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "rate")]
     pub submit_rate: Option<Rate>,
+    /// The highest priority that the token may submit with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_priority: Option<Priority>,
+}
+
+/// The limits of a new token, besides its role: the fields of [`Token`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// See [`Token::expires_at`].
+    pub expires_at: Option<Timestamp>,
+    /// See [`Token::submit_rate`].
+    pub submit_rate: Option<Rate>,
+    /// See [`Token::max_priority`].
+    pub max_priority: Option<Priority>,
 }
 
 /// As people write it: `50/s`, `unlimited`.
@@ -112,13 +126,7 @@ impl Tokens {
     ///
     /// # Errors
     /// When the file cannot be read or written.
-    pub fn create(
-        path: &Path,
-        owner: Owner,
-        role: Role,
-        expires_at: Option<Timestamp>,
-        submit_rate: Option<Rate>,
-    ) -> anyhow::Result<(String, Token)> {
+    pub fn create(path: &Path, owner: Owner, role: Role, limits: Limits) -> anyhow::Result<(String, Token)> {
         let _alone = Alone::with(path)?;
         let mut all = Self::read(path).with_context(|| format!("cannot use {}", path.display()))?;
         let [first, second, id] = [(); 3].map(|()| uuid::Uuid::new_v4().simple().to_string());
@@ -129,8 +137,9 @@ impl Tokens {
             role,
             sha256: Sha256::of(&secret),
             created_at: wall(),
-            expires_at,
-            submit_rate,
+            expires_at: limits.expires_at,
+            submit_rate: limits.submit_rate,
+            max_priority: limits.max_priority,
         };
         all.tokens.push(token.clone());
         all.write(path)?;
@@ -233,6 +242,7 @@ impl Token {
             created_at: wall(),
             expires_at: None,
             submit_rate: None,
+            max_priority: None,
         }
     }
 }
@@ -247,9 +257,9 @@ mod tests {
     fn the_file_is_its_owners_alone_and_has_no_token_in_it() {
         let dir = std::env::temp_dir().join(format!("tokens-{}", std::process::id()));
         let path = dir.join("tokens.json");
+        let limits = Limits { expires_at: Some(Timestamp(5)), ..Limits::default() };
         let (secret, token) =
-            Tokens::create(&path, Owner::new("zorro").unwrap(), Role::Admin, Some(Timestamp(5)), None)
-                .unwrap();
+            Tokens::create(&path, Owner::new("zorro").unwrap(), Role::Admin, limits).unwrap();
         assert!(secret.len() == 68 && secret.starts_with("rmc_"), "{secret}");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let text = fs::read_to_string(&path).unwrap();
@@ -257,9 +267,11 @@ mod tests {
         assert!(token.lives_at(Timestamp(4)) && !token.lives_at(Timestamp(5)));
 
         assert_eq!(Tokens::read(&path).unwrap().iter().collect::<Vec<_>>(), [&token]);
-        for rate in ["50/s", "unlimited"].map(|text| Some(text.parse().unwrap())) {
-            let (_, made) = Tokens::create(&path, token.owner.clone(), Role::Submit, None, rate).unwrap();
-            assert_eq!(Tokens::read(&path).unwrap().iter().last().unwrap().submit_rate, rate);
+        for submit_rate in ["50/s", "unlimited"].map(|text| Some(text.parse().unwrap())) {
+            let limits = Limits { submit_rate, max_priority: Some(Priority(-3)), ..Limits::default() };
+            let (_, made) = Tokens::create(&path, token.owner.clone(), Role::Submit, limits).unwrap();
+            let kept = Tokens::read(&path).unwrap().iter().last().cloned().unwrap();
+            assert_eq!((kept.submit_rate, kept.max_priority), (submit_rate, Some(Priority(-3))));
             assert!(Tokens::revoke(&path, &made.id).unwrap());
         }
         assert!(!Tokens::revoke(&path, "other").unwrap());

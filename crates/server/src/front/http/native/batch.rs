@@ -85,10 +85,10 @@ pub(super) async fn place(
     let deadline = Instant::now() + patience(request.uri())?;
     let (json, place) = read(&api, &caller, request).await?;
     let turn = api.plane.bounds.check_batch().await;
-    let owner = caller.owner.clone();
+    let owner = caller.clone();
     let checked = off_thread(move || {
         let batch: api::PlacementBatch = body::parse(&json)?;
-        let owned = |sent| Ok(new_placement(sent)?.owned_by(owner.clone()));
+        let owned = |sent| owner.own(new_placement(sent)?);
         Ok::<_, Problem>(batch.placements.into_iter().map(owned).collect::<Vec<_>>())
     });
     let checked = checked.await??;

@@ -74,7 +74,7 @@ pub(super) async fn submit(
     request::Json(sent): request::Json<api::PlacementRequest>,
 ) -> Result<(StatusCode, Json<api::Placement>), Problem> {
     let patience = patience(&uri)?;
-    let placement = new_placement(sent)?.owned_by(caller.owner.clone());
+    let placement = caller.own(new_placement(sent)?)?;
     // Granted at once, it costs one turn of the driver and one commit.
     api.plane.driver.disk.check()?;
     let submitted = api.plane.driver.turn(move |turn| {

@@ -153,6 +153,7 @@ mod tests {
             seq: 1,
             work: Arc::new(Work::new(Kind::Job)),
             content: None,
+            bytes: 0,
             parent: None,
             submitted_at: Timestamp(1000),
             attempts: u32::from(!matches!(phase, Phase::Waiting { .. })),

@@ -6,12 +6,12 @@ use axum::{
     http::{Request, header},
 };
 use multicluster_store::Reader;
-use multicluster_types::Owner;
+use multicluster_types::{Owner, Priority};
 use serde_json::{Value, json};
 
 use super::{Heard, World, request, send};
 use crate::front::{
-    access::{Access, COOKIE, Role, Tokens},
+    access::{Access, COOKIE, Limits, Role, Tokens},
     bounds::Bounds,
     http,
     plane::Plane,
@@ -38,7 +38,7 @@ impl Guarded {
     pub(super) async fn with(name: &str, settings: &str, connections: usize) -> Self {
         let file = std::env::temp_dir().join(format!("guarded-{}-{name}/tokens.json", std::process::id()));
         let token = |owner: &str, role| {
-            Tokens::create(&file, Owner::new(owner).unwrap(), role, None, None).unwrap().0
+            Tokens::create(&file, Owner::new(owner).unwrap(), role, Limits::default()).unwrap().0
         };
         let (read, admin) = (token("grafana", Role::Read), token("root", Role::Admin));
         let (zorro, diego) = (token("zorro", Role::Submit), token("diego", Role::Submit));
@@ -295,4 +295,43 @@ async fn people_log_in_with_a_token_that_their_browser_keeps() {
     asks("GET", "/v1/jobs").await.refused(401, "no_token");
     // A world of its own, so that it lives as long as its router.
     assert_eq!(guarded.world.get("/login").await.status, 303, "nothing to do where there are no tokens");
+}
+
+#[tokio::test]
+async fn a_token_cannot_pass_others_by_a_priority_above_its_own() {
+    let mut guarded = Guarded::new("priority").await;
+    let limits = Limits { max_priority: Some(Priority(5)), ..Limits::default() };
+    let owner = Owner::new("modest").unwrap();
+    let (modest, _) = Tokens::create(&guarded.file, owner, Role::Submit, limits).unwrap();
+    guarded.plane.access = Access::by_file(&guarded.file, false).unwrap();
+    guarded.router = http::router(guarded.plane.clone(), "127.0.0.1:8700".parse().unwrap(), &[]);
+
+    let by_hint = json!({"entrypoint": "x", "metadata": {"multicluster.priority": "6"}});
+    for (path, body) in [
+        ("/v1/jobs", json!({"entrypoint": "x", "priority": 6})),
+        ("/v1/jobs", by_hint.clone()),
+        ("/v1/placements", json!({"kind": "task", "priority": 6})),
+    ] {
+        let refused = guarded.ask(&modest, "POST", path, body).await.refused(403, "priority_too_high");
+        assert!(refused["message"].as_str().unwrap().starts_with("priority 6 is higher than 5"), "{refused}");
+    }
+    guarded.ask(&modest, "POST", "/api/jobs/", by_hint).await.expect(403);
+    for (path, list, work) in [
+        ("/v1/jobs/batch", "jobs", json!({"entrypoint": "x"})),
+        ("/v1/placements/batch", "placements", json!({"kind": "task"})),
+    ] {
+        let each = [5, 6].map(|priority| {
+            let mut work = work.clone();
+            work["priority"] = json!(priority);
+            work
+        });
+        let answer = guarded.ask(&modest, "POST", path, json!({list: each})).await.expect(200);
+        assert_eq!((&answer["accepted"], &answer["refused"]), (&json!(1), &json!(1)), "{answer}");
+        assert_eq!(answer["results"][1]["error"]["code"], "priority_too_high", "{answer}");
+    }
+    guarded.ask(&modest, "POST", "/v1/jobs", json!({"entrypoint": "y", "priority": 5})).await.expect(201);
+    guarded
+        .ask(&guarded.zorro, "POST", "/v1/jobs", json!({"entrypoint": "x", "priority": 6}))
+        .await
+        .expect(201);
 }
