@@ -66,6 +66,7 @@ pub(crate) struct Cluster {
     pub(crate) starting: BTreeSet<JobKey>,
     /// When it was last chosen, counted in choices: the least recent wins a tie.
     pub(crate) picked: u64,
+    foreign: Foreign,
     /// Kept free for a starving head.
     pub(crate) reserved: Option<Reservation>,
     /// The reservation before this cycle, so that a starving head keeps its cluster.
@@ -129,6 +130,7 @@ impl Cluster {
             drivers: 0,
             starting: BTreeSet::new(),
             picked: 0,
+            foreign: Foreign::default(),
             reserved: None,
             last_reserved: None,
             spacing_due: None,
@@ -178,9 +180,21 @@ impl Cluster {
         let changed = self.snapshot.as_ref().is_none_or(|last| !says_the_same(last, &snapshot));
         let room = self.room;
         self.platform = snapshot.platform.or_tags(&self.record.spec.tags);
+        let measured = self.foreign.learn(&snapshot, self.live.is_empty());
         self.snapshot = Some(snapshot);
         self.assess(settings);
-        changed || struck_out || self.room != room
+        changed || struck_out || measured || self.room != room
+    }
+
+    /// The first resource of which the end of our own work could not free enough, and how much of
+    /// it work that is not ours uses.
+    pub(crate) fn blocked_by_foreign(&self, work: &Work) -> Option<(Dimension, Quantity)> {
+        let (snapshot, (_, foreign)) = (self.snapshot.as_ref()?, self.foreign.used.as_ref()?);
+        work.demand.iter().find_map(|(dimension, demand)| {
+            let (total, foreign) =
+                (snapshot.total.get(&dimension), foreign.get(&dimension).min(snapshot.used.get(&dimension)));
+            (demand <= total && demand > total.minus(foreign)).then_some((dimension, foreign))
+        })
     }
 
     /// A job is on it from now on, with the time it was first seen running, if it was.
@@ -192,6 +206,7 @@ impl Cluster {
         settings: &Settings,
     ) {
         self.live.insert(job);
+        self.foreign.is_alone = false;
         self.top_level_jobs += u32::from(work.is_top_level_job());
         self.drivers += u32::from(work.burdens_head());
         self.ledger.reserve(job, work);
@@ -334,6 +349,30 @@ impl Cluster {
     /// What work from outside may still use of it; empty while its facts are not known.
     pub(crate) fn all_free(&self) -> &Resources {
         &self.free
+    }
+}
+
+/// What work that is not ours uses of a cluster. Ray does not say whose work uses what, so this is
+/// measured while none of ours is there.
+#[derive(Debug, Default)]
+struct Foreign {
+    used: Option<(Timestamp, Resources)>,
+    /// The last poll found none of our work. Ray reports usage late: the next poll can be trusted.
+    is_alone: bool,
+}
+
+/// After this an old measurement is not trusted: that work may have ended since.
+const FOREIGN_AGE: Span = Span::minutes(60);
+
+impl Foreign {
+    /// Measures, if none of our work is there; forgets what was measured long ago. True if a
+    /// reservation could be decided differently now.
+    fn learn(&mut self, snapshot: &Snapshot, is_alone: bool) -> bool {
+        if std::mem::replace(&mut self.is_alone, is_alone) && is_alone {
+            let before = self.used.replace((snapshot.taken_at, snapshot.used.clone()));
+            return before.is_none_or(|(_, used)| used != snapshot.used);
+        }
+        self.used.take_if(|(at, _)| snapshot.taken_at.since(*at) >= FOREIGN_AGE).is_some()
     }
 }
 

@@ -239,6 +239,8 @@ impl Core {
             .iter()
             .zip(verdicts)
             .filter(|((_, cluster), verdict)| busy(verdict) && cluster.reserved.is_none())
+            // Keeping our work off would not help: it would stay closed for as long as the other runs.
+            .filter(|((_, cluster), _)| cluster.blocked_by_foreign(&self.queue[class].work).is_none())
             .map(|((key, cluster), _)| {
                 let kept_before = cluster.last_reserved.as_ref().is_some_and(|r| r.id == id);
                 ((kept_before, look.free_share(cluster)), key)

@@ -3,7 +3,8 @@
 #![expect(missing_docs, reason = "a field is documented where its name does not say it all")]
 
 use multicluster_types::{
-    Attempt, ClusterName, JobId, Lang, Message, OnClusterLoss, State, Timestamp, Verdict, Work, say,
+    Attempt, ClusterName, Dimension, JobId, Lang, Message, OnClusterLoss, Quantity, State, Timestamp,
+    Verdict, Work, say,
 };
 use serde::Serialize;
 
@@ -40,6 +41,8 @@ pub struct Explanation {
     pub last_error: Option<Message>,
     /// The cluster that is kept free for the job, if it has waited for too long.
     pub kept_free: Option<ClusterName>,
+    /// The job has waited for too long, but its room is used by work that is not ours.
+    pub foreign: Option<ForeignUse>,
     /// Where the job is, or was when it ended.
     pub cluster: Option<ClusterName>,
     pub attempt: Option<Attempt>,
@@ -51,6 +54,14 @@ pub struct Explanation {
     pub message: Option<Message>,
     /// If the job is queued: the verdict of each cluster now.
     pub clusters: Vec<ClusterVerdict>,
+}
+
+/// Why no cluster is kept free for a job: keeping our own work off would not help.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ForeignUse {
+    pub cluster: ClusterName,
+    pub resource: Dimension,
+    pub used: Quantity,
 }
 
 /// The prospects of a job whose cluster does not answer.
@@ -105,6 +116,7 @@ impl Core {
             backing_off_until: None,
             last_error: record.troubles.as_ref().and_then(|t| t.last_error.clone()),
             kept_free: None,
+            foreign: None,
             cluster: None,
             attempt: (record.attempts > 0).then_some(Attempt(record.attempts)),
             unreachable: None,
@@ -120,6 +132,13 @@ impl Core {
                 explanation.backing_off_until = not_before.filter(|at| *at > self.now);
                 let kept = |c: &&Cluster| c.reserved.as_ref().is_some_and(|r| r.id == record.id);
                 explanation.kept_free = self.pool.iter().map(|(_, c)| c).find(kept).map(|c| c.name().clone());
+                if explanation.kept_free.is_none() && self.now.since(*since) >= self.settings.starvation_after
+                {
+                    explanation.foreign = self.pool.iter().find_map(|(_, cluster)| {
+                        let (resource, used) = cluster.blocked_by_foreign(&record.work)?;
+                        Some(ForeignUse { cluster: cluster.name().clone(), resource, used })
+                    });
+                }
                 let look = Look::new(self.view(), &record.work, job.rank(), job.avoid());
                 explanation.clusters = self.verdicts_of(&look, self.pool.iter().map(|(_, c)| look.judge(c)));
             }
@@ -226,6 +245,14 @@ impl Explanation {
                 lang,
                 "has waited for long: {cluster} is reserved for it",
                 "等待已久：已为它预留 {cluster}"
+            ));
+        }
+        if let Some(ForeignUse { cluster, resource, used }) = &self.foreign {
+            let used = resource.show(*used);
+            lines.push(say!(
+                lang,
+                "has waited for long, but {cluster} is not reserved for it: work of others uses {resource} {used}",
+                "等待已久，但未为它预留 {cluster}：其他来源的任务占用了 {resource} {used}"
             ));
         }
         lines.extend(self.clusters.iter().map(|said| {

@@ -448,6 +448,20 @@ impl TestEnv {
         self.poll(cluster);
     }
 
+    /// A job of ours runs on a cluster and uses these CPUs.
+    pub fn crowd(&mut self, cluster: &str, cpus: f64) {
+        let ours = self.submit(a_job().id(&format!("on-{cluster}")).cpus(cpus).requires(cluster));
+        self.run(&ours);
+        self.fake(cluster).used = amounts(&[("CPU", cpus)]);
+        self.advance_s(60);
+    }
+
+    /// The job of [`TestEnv::crowd`] has ended.
+    pub fn empty(&mut self, cluster: &str) {
+        self.succeed(&job_id(&format!("on-{cluster}")));
+        self.uses(cluster, &[]);
+    }
+
     /// Sets how much memory its head node has, and polls it.
     pub fn head_memory(&mut self, cluster: &str, total: f64, free: f64) {
         let bytes = |bytes| Quantity::from_f64(bytes).unwrap();

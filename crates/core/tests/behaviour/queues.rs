@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use multicluster_core::{CycleStats, DispatchOutcome, Input, Reply};
-use multicluster_types::{JobId, Owner, Reason, ReasonKind, Share, Span, State, settings::Bytes};
+use multicluster_types::{JobId, Lang, Owner, Reason, ReasonKind, Share, Span, State, settings::Bytes};
 
 use crate::env::*;
 
@@ -165,13 +165,20 @@ fn a_retried_job_keeps_its_place_in_the_queue() {
 
 // ---- which work may pass
 
-/// One cluster of 8 CPUs of which `used` are in use, without threshold or spacing.
-fn crowded(used: f64) -> TestEnv {
+/// One cluster of 8 CPUs without threshold or spacing. Work of others uses `used` of the CPUs.
+fn used_by_others(used: f64) -> TestEnv {
     let mut env = TestEnv::with(|s| {
         s.submission_interval = Span::ZERO;
         s.resource_threshold = Share::percent(100);
     });
     env.cluster(a_cluster("only").used(&[("CPU", used)]));
+    env
+}
+
+/// The same, used by a job of ours.
+fn crowded(used: f64) -> TestEnv {
+    let mut env = used_by_others(0.0);
+    env.crowd("only", used);
     env
 }
 
@@ -202,8 +209,47 @@ fn a_starving_head_keeps_later_work_off_the_next_cluster_that_could_hold_it() {
     }
     env.advance_s(3600);
     assert_eq!(lengths(&env)["jobs"], 3);
+    env.empty("only");
+    assert_eq!(env.place(&large), "only");
+}
+
+#[test]
+fn a_cluster_is_not_kept_free_for_room_that_only_work_of_others_could_free() {
+    let mut env = crowded(2.0);
+    env.uses("only", &[("CPU", 3.0)]); // A Serve deployment holds one.
+    let large = env.submit(a_job().cpus(8.0));
+    env.advance_s(300);
+    assert_eq!(env.view("only").reserved_for, Some(large.clone()), "whose CPUs they are is not known");
+    env.succeed(&job_id("on-only"));
+    env.uses("only", &[("CPU", 1.0)]);
+    env.advance_s(10);
+    assert_eq!(env.view("only").reserved_for, None, "the end of our work has not freed enough");
+    for _ in 0..10 {
+        let small = env.submit(a_job().cpus(1.0));
+        assert_eq!(env.place(&small), "only");
+        env.run(&small);
+        env.advance_s(300);
+        assert_eq!(env.view("only").reserved_for, None);
+        env.succeed(&small);
+    }
+    let why = env.core.explain(&large).unwrap().summary(Lang::En);
+    assert!(why.contains("only is not reserved for it: work of others uses CPU 1"), "{why}");
     env.uses("only", &[]);
     assert_eq!(env.place(&large), "only");
+}
+
+#[test]
+fn old_news_of_the_work_of_others_does_not_let_a_job_starve() {
+    let mut env = used_by_others(1.0);
+    env.advance_s(10);
+    let large = env.submit(a_job().cpus(8.0));
+    let ours = env.submit(a_job().cpus(4.0));
+    env.run(&ours);
+    env.uses("only", &[("CPU", 4.0)]); // The other work has ended, which Ray does not tell apart.
+    env.advance_s(3000);
+    assert_eq!(env.view("only").reserved_for, None);
+    env.advance_s(1000);
+    assert_eq!(env.view("only").reserved_for, Some(large));
 }
 
 #[test]
@@ -223,7 +269,7 @@ fn for_which_job_a_cluster_is_kept_free_is_told_to_its_owner_alone() {
 fn a_reservation_ends_when_its_job_is_placed() {
     let (mut env, large) = starved();
     let small = env.submit(a_job().cpus(1.0));
-    env.uses("only", &[]);
+    env.empty("only");
     assert_eq!(env.view("only").reserved_for, None);
     env.run(&large);
     env.succeed(&large);
@@ -246,7 +292,7 @@ fn work_of_higher_priority_and_earlier_work_pass_a_reservation() {
 
 #[test]
 fn sub_work_of_a_running_job_passes_a_reservation() {
-    let mut env = crowded(0.0);
+    let mut env = used_by_others(0.0);
     let parent = env.submit(a_job());
     env.run(&parent);
     env.uses("only", &[("CPU", 2.0)]);
@@ -268,6 +314,7 @@ fn other_clusters_stay_open_while_one_is_reserved() {
 fn a_starving_head_keeps_the_cluster_it_reserved() {
     let (mut env, large) = starved();
     env.cluster(a_cluster("second").used(&[("CPU", 4.0)]));
+    env.crowd("second", 4.0);
     assert_eq!(env.view("only").reserved_for, Some(large.clone()));
     env.uses("only", &[("CPU", 6.0)]);
     let reserved = |env: &TestEnv| ["only", "second"].map(|c| env.view(c).reserved_for);
@@ -280,6 +327,7 @@ fn a_starving_head_keeps_the_cluster_it_reserved() {
 fn every_starving_head_reserves_a_cluster_of_its_own() {
     let (mut env, large) = starved();
     env.cluster(a_cluster("second").used(&[("CPU", 1.0)]));
+    env.crowd("second", 1.0);
     let other = env.submit(a_job().cpus(7.5));
     env.advance_s(300);
     assert_eq!([env.view("only"), env.view("second")].map(|c| c.reserved_for), [Some(large), Some(other)]);
@@ -337,7 +385,7 @@ fn when_no_cluster_is_open_to_anyone_the_other_shapes_are_not_looked_at() {
 
 #[test]
 fn shapes_that_ask_for_more_than_anybody_has_are_not_looked_at_one_by_one() {
-    let mut env = crowded(5.0);
+    let mut env = used_by_others(5.0);
     for n in 0..50 {
         env.submit(a_job().cpus(4.0 + f64::from(n) / 10.0));
     }
@@ -350,7 +398,8 @@ fn shapes_that_ask_for_more_than_anybody_has_are_not_looked_at_one_by_one() {
 
 #[test]
 fn a_poll_that_says_nothing_new_causes_no_cycle() {
-    let mut env = crowded(7.5);
+    let mut env = used_by_others(7.5);
+    env.poll("only"); // From now on it is known whose work that is.
     env.submit(a_job().cpus(1.0));
     env.now = env.now + Span::seconds(5);
     assert_eq!(cycle_of_poll(&mut env, "only"), None);
@@ -360,7 +409,7 @@ fn a_poll_that_says_nothing_new_causes_no_cycle() {
 
 #[test]
 fn a_submission_looks_only_at_its_own_class() {
-    let mut env = crowded(7.0);
+    let mut env = used_by_others(7.0);
     for cpus in 2..8 {
         env.submit(a_job().cpus(f64::from(cpus)));
     }

@@ -92,7 +92,8 @@ fn late_news_of_a_lost_cluster_does_not_make_its_jobs_reachable() {
 #[test]
 fn stopping_a_starving_head_ends_its_reservation() {
     let mut env = TestEnv::with(|s| s.resource_threshold = settings::Share::percent(100));
-    env.cluster(a_cluster("only").used(&[("CPU", 2.0)]));
+    env.cluster(a_cluster("only"));
+    env.crowd("only", 2.0);
     let large = env.submit(a_job().cpus(8.0));
     env.advance_s(300);
     let small = env.submit(a_job().cpus(1.0));
