@@ -213,12 +213,19 @@ pub struct Fake {
     pub head: Option<HeadMemory>,
     /// How long its dashboard takes for each answer.
     pub takes: Span,
-    pub session: String,
+    /// What its head reports as its session; older Ray versions report none.
+    pub session: Option<String>,
     pub ray_version: String,
     /// Its nodes, if the test sets them; otherwise their shapes are unknown.
     pub nodes: Vec<NodeShape>,
     pub platform: Platform,
     pub answers: bool,
+}
+
+impl Fake {
+    pub fn incarnation(&self) -> Option<Incarnation> {
+        self.session.as_ref().map(|session| Incarnation::new(session).unwrap())
+    }
 }
 
 /// The scheduler and everything around it.
@@ -299,7 +306,7 @@ impl TestEnv {
             physical: Load::default(),
             head: None,
             takes: Span::ZERO,
-            session: "session_1".into(),
+            session: Some("session_1".into()),
             ray_version: "2.60.0".into(),
             nodes: builder.nodes,
             platform: Platform::default(),
@@ -433,7 +440,7 @@ impl TestEnv {
             platform: fake.platform.clone(),
             ray_version: fake.ray_version.clone(),
             python_version: Some("3.11.7".into()),
-            incarnation: Some(Incarnation::new(&fake.session).unwrap()),
+            incarnation: fake.incarnation(),
         };
         Input::Polled { cluster, snapshot: Box::new(snapshot), took: fake.takes }
     }
@@ -495,7 +502,7 @@ impl TestEnv {
         let run = Observation { run: self.latest(job), status };
         let Some(live) = self.core.job(job).and_then(|record| record.live()) else { return };
         let cluster = live.cluster.clone();
-        let incarnation = Some(Incarnation::new(&self.fakes[&cluster].session).unwrap());
+        let incarnation = self.fakes[&cluster].incarnation();
         self.send(Input::Observed { cluster, incarnation, complete_at: None, runs: vec![run] });
     }
 
@@ -508,7 +515,7 @@ impl TestEnv {
     /// A watch of a cluster's present head, complete as of a moment or not.
     pub fn watched(&self, cluster: &str, complete_at: Option<Timestamp>, runs: Vec<Observation>) -> Input {
         let cluster = cluster_name(cluster);
-        let incarnation = Some(Incarnation::new(&self.fakes[&cluster].session).unwrap());
+        let incarnation = self.fakes[&cluster].incarnation();
         Input::Observed { cluster, incarnation, complete_at, runs }
     }
 
@@ -580,8 +587,7 @@ impl TestEnv {
     }
 
     pub fn not_found(&self, cluster: &str) -> LookupOutcome {
-        let session = &self.fakes[&cluster_name(cluster)].session;
-        LookupOutcome::NotFound { incarnation: Some(Incarnation::new(session).unwrap()) }
+        LookupOutcome::NotFound { incarnation: self.fakes[&cluster_name(cluster)].incarnation() }
     }
 
     pub fn state(&self, job: &JobId) -> State {

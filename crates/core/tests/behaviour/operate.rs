@@ -354,7 +354,7 @@ fn the_jobs_of_a_restarted_head_are_asked_about() {
     env.run(&runs);
     env.run(&gone);
     env.effects.clear();
-    env.fake("only").session = "session_2".into();
+    env.fake("only").session = Some("session_2".into());
     env.poll("only");
     assert_eq!(env.changes("only").last(), Some(&&ClusterChange::Restarted));
     assert_eq!([env.state(&runs), env.state(&gone)], [State::Unknown; 2]);

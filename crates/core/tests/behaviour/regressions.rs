@@ -276,7 +276,7 @@ fn a_definite_failure_moves_on_although_the_cluster_is_lost() {
 fn a_restart_does_not_end_what_is_still_being_sent() {
     let mut env = TestEnv::only();
     let job = env.submit(a_job());
-    env.fake("only").session = "session_2".into();
+    env.fake("only").session = Some("session_2".into());
     env.poll("only");
     if env.effects.iter().any(|e| matches!(e, Effect::Lookup { .. })) {
         env.answer(&job, env.not_found("only"));
