@@ -177,4 +177,14 @@ pub struct Orphan {
     pub cluster: ClusterName,
     pub job: JobId,
     pub attempt: Attempt,
+    /// When its job was accepted; `None` if an earlier version stored the orphan.
+    pub life: Option<Timestamp>,
+}
+
+impl Orphan {
+    /// The attempt itself.
+    #[must_use]
+    pub fn run(&self) -> Run {
+        Run { job: self.job.clone(), attempt: self.attempt, life: self.life }
+    }
 }

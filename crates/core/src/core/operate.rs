@@ -57,9 +57,11 @@ impl Core {
         if *cluster.record.spec == spec && cluster.record.source == source && !cluster.record.leaving {
             return;
         }
+        let name = spec.name.clone();
         cluster.record.spec = Arc::new(spec);
         cluster.record.source = source;
         cluster.record.leaving = false;
+        self.forget_stops_on(&name);
         if moved {
             // Facts from the old address say nothing about the new one.
             self.pool[key].pacer = Pacer::default();

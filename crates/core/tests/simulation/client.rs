@@ -224,6 +224,9 @@ impl World {
             let number = self.rng.random_range(0..6);
             let (spec, shape) = plan::cluster(&mut self.rng, number);
             self.rays.entry(spec.name.clone()).or_insert_with(|| FakeRay::new(shape));
+            if self.core.cluster(&spec.name).is_some_and(|known| *known.spec != spec) {
+                self.replace_lane(&spec.name);
+            }
             self.tell(Input::Register { spec: Box::new(spec), replace: true });
         } else if self.core.clusters().count() > 1
             && let Some(cluster) = self.some_cluster()
