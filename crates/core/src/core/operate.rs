@@ -171,6 +171,7 @@ impl Core {
         }
         self.pool.refresh(&self.settings);
         self.rearm_all();
+        self.forget_old(out);
         self.dirty.all();
         Ok(())
     }
@@ -193,7 +194,6 @@ impl Core {
         let waiting: Vec<_> = self.jobs.iter().filter(waits).map(|(key, _)| key).collect();
         waiting.into_iter().for_each(|job| self.arm(job));
         self.watch_all_for_starvation();
-        self.retention.look_at(self.now, &mut self.timers);
     }
 
     /// Wakes when the next top-level submission is allowed.

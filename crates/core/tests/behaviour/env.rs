@@ -13,9 +13,9 @@ use multicluster_core::{
 };
 use multicluster_types::{
     Attempt, ClusterName, ClusterSpec, ContentHash, Decision, GroupId, HeadMemory, Incarnation, JobId, Kind,
-    LabelSelector, Labels, Lang, Limits, Load, NodeShape, OnClusterLoss, Platform, PlatformName, Preference,
-    Priority, Quantity, Reason, Resources, Settings, Snapshot, Span, State, Tags, Timestamp, Verdict,
-    Versions, Weight, Work,
+    LabelSelector, Labels, Lang, Limits, Load, NodeShape, OnClusterLoss, Owner, Platform, PlatformName,
+    Preference, Priority, Quantity, Reason, Resources, Settings, Snapshot, Span, State, Tags, Timestamp,
+    Verdict, Versions, Weight, Work,
 };
 
 pub fn job_id(text: &str) -> JobId {
@@ -190,6 +190,11 @@ impl WorkBuilder {
 
     pub fn batch(mut self, group: &str) -> Self {
         self.0.work.group = Some(GroupId::new(group).unwrap());
+        self
+    }
+
+    pub fn owner(mut self, owner: &str) -> Self {
+        self.0.work.owner = Some(Owner::new(owner).unwrap());
         self
     }
 

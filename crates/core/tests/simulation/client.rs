@@ -3,8 +3,8 @@
 use multicluster_core::{Accepted, Duplicate, Identity, Input, Parent, Reply, Submission};
 use multicluster_types::{
     ClusterName, ContentHash, GroupId, JobId, Kind, LabelSelector, Labels, Lang, OnClusterLoss, Origin,
-    Platform, PlatformName, PolicyRule, PolicySpec, Preference, Priority, Resources, Retry, Share, Span,
-    State, Tags, Work,
+    Owner, Platform, PlatformName, PolicyRule, PolicySpec, Preference, Priority, Resources, Retry, Share,
+    Span, State, Tags, Work,
 };
 use rand::RngExt;
 
@@ -34,7 +34,7 @@ impl World {
             50..56 => self.submit_again(),
             56..64 => self.with_a_job(|job| Input::Stop { job }),
             64..67 => self.rerun(),
-            67..68 => self.with_a_job(|job| Input::Delete { job }),
+            67..68 => self.delete(),
             68..72 => self.cordon_or_not(),
             72..74 => self.change_pool(),
             74..76 => self.change_settings(),
@@ -58,6 +58,13 @@ impl World {
     fn with_a_job(&mut self, input: impl FnOnce(JobId) -> Input) {
         if let Some(job) = self.some_job() {
             self.tell(input(job));
+        }
+    }
+
+    fn delete(&mut self) {
+        if let Some(job) = self.some_job() {
+            self.oracle.told_delete(&job);
+            self.tell(Input::Delete { job });
         }
     }
 
@@ -100,7 +107,8 @@ impl World {
             priority: Priority(*pick(&mut self.rng, &[0, 0, 0, 5, -5])),
             retry,
             versions: None,
-            owner: None,
+            owner: pick(&mut self.rng, &[None, None, Some("ann"), Some("bob")])
+                .map(|o| Owner::new(o).unwrap()),
         }
     }
 
@@ -113,8 +121,11 @@ impl World {
             1 => Some(ContentHash::of(["the same for many"])),
             _ => Some(ContentHash::of([format!("content of {}", self.submitted)])),
         };
-        let work = self.work();
+        let mut work = self.work();
         let parent = if chance(&mut self.rng, 20) { self.running_parent() } else { None };
+        if let Some(parent) = parent.as_ref().filter(|_| chance(&mut self.rng, 90)) {
+            work.owner = self.core.job(&parent.job).and_then(|record| record.work.owner.clone());
+        }
         Submission { id, work, content, parent }
     }
 
