@@ -100,6 +100,7 @@ async fn a_head_without_a_session_is_known_by_its_node() {
     assert_eq!(before.as_str(), facts.nodes[0].id);
     assert_eq!(ray.incarnation().await.unwrap(), Some(before.clone()));
     fake.restart();
+    let ray = client(fake.url());
     let after = ray.incarnation().await.unwrap().unwrap();
     assert_ne!(after, before);
     assert_eq!(ray.facts().await.unwrap().snapshot(Timestamp(6)).incarnation, Some(after));
