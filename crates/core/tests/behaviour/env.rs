@@ -388,6 +388,11 @@ impl TestEnv {
         }
     }
 
+    /// Sets the clock. Polls go on from there.
+    pub fn set_clock(&mut self, now: Timestamp) {
+        (self.now, self.next_poll) = (now, now + Span::seconds(5));
+    }
+
     /// Lets time pass. Clusters that answer are polled every 5 s.
     pub fn advance(&mut self, span: Span) {
         let end = self.now + span;

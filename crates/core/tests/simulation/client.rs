@@ -39,10 +39,19 @@ impl World {
             72..74 => self.change_pool(),
             74..76 => self.change_settings(),
             76..80 => self.ask_about(),
-            80..81 if self.faults.crash > 0 => self.crash(),
+            80..81 if self.faults.crash > 0 => self.restart_control_plane(),
             81..83 => self.change_policies(),
             _ => {}
         }
+    }
+
+    /// The clock may have run ahead, and may be right again now.
+    fn restart_control_plane(&mut self) {
+        if chance(&mut self.rng, 50) {
+            let ahead = *pick(&mut self.rng, &[Span::seconds(20), Span::minutes(10), Span::minutes(180)]);
+            self.correct_clock(ahead);
+        }
+        self.crash();
     }
 
     fn some_job(&mut self) -> Option<JobId> {

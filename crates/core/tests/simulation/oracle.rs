@@ -154,6 +154,11 @@ impl Oracle {
         self.troubled.clear();
     }
 
+    /// A submission cannot have been in the future: one that was counts from now.
+    pub fn told_clock(&mut self, now: Timestamp) {
+        self.clock.values_mut().for_each(|(at, _)| *at = now.min(*at));
+    }
+
     pub fn told_started(&mut self, job: &JobId) {
         *self.started.entry(job.clone()).or_default() += 1;
         *self.running.entry(job.clone()).or_default() += 1;

@@ -185,6 +185,24 @@ impl World {
         untold.iter().for_each(|job| self.grant(job));
     }
 
+    /// The clock was ahead by this much, and is right from now on. Only the store still has moments
+    /// of the wrong time.
+    pub fn correct_clock(&mut self, ahead: Span) {
+        let right = |at: Timestamp| Timestamp(at.0 - ahead.0);
+        self.now = right(self.now);
+        let agenda = std::mem::take(&mut self.agenda);
+        self.agenda = agenda.into_iter().map(|((at, order), event)| ((right(at), order), event)).collect();
+        for event in self.agenda.values_mut() {
+            if let Event::Holder { ends_at, .. } = event {
+                *ends_at = right(*ends_at);
+            }
+        }
+        for job in self.rays.values_mut().flat_map(|ray| ray.jobs.values_mut()) {
+            (job.starts_at, job.ends_at) = (right(job.starts_at), right(job.ends_at));
+        }
+        self.oracle.told_clock(self.now);
+    }
+
     /// The task or actor whose caller learns from this event where it may run.
     fn granted(&self, event: &CoreEvent) -> Option<JobId> {
         match event {
