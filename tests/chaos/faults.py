@@ -16,6 +16,7 @@ from .disk import Disk
 from .fakes import Fake
 from .proxy import Mood
 from .stage import Stage
+from .witness import Witness
 
 EVERYWHERE = ("steady", "shaky")
 
@@ -207,15 +208,15 @@ class HeadKilled(Fault):
 
     held = (3, 5)
 
-    def __init__(self, stage: Stage, cluster: RayCluster | Fake, on_loss: Callable[[str], None]):
+    def __init__(self, stage: Stage, cluster: RayCluster | Fake, witness: Witness) -> None:
         super().__init__(stage)
         self.cluster = cluster
-        self.on_loss = on_loss
+        self.witness = witness
         kind = "a fake" if isinstance(cluster, Fake) else "a real"
         self.name = f"Ray head ({kind} one): kill -9, and a new one"
 
     def inject(self) -> None:
-        self.on_loss(self.cluster.name)
+        self.witness.head_killed(self.cluster.name)
         self.cluster.kill()
 
     def heal(self) -> None:
@@ -223,6 +224,7 @@ class HeadKilled(Fault):
             self.cluster.start()
         else:
             self.cluster.restart()
+        self.witness.head_replaced(self.cluster.name)
 
     def affected(self) -> tuple[str, ...]:
         return (self.cluster.name,)

@@ -69,7 +69,7 @@ class Storm:
             self._strike(fault, patience=1.0 if thorough else 0.6)
 
     def _faults(self, with_slow_ones: bool) -> list[Fault]:
-        stage, lost = self.stage, self.witness.killed_heads.add
+        stage, witness = self.stage, self.witness
         centos, mac = stage.clusters["centos"], stage.clusters["mac"]
         quick: list[Fault] = [
             PlaneKilled(stage),
@@ -80,12 +80,12 @@ class Storm:
             ClockJumps(stage, 3),
             ClockJumps(stage, -2),
             *(Network(stage, mood) for mood in Mood if mood is not Mood.KIND),
-            HeadKilled(stage, stage.fakes["steady"], lost),
+            HeadKilled(stage, stage.fakes["steady"], witness),
             HeadFrozen(stage, mac),
         ]
         slow: list[Fault] = [
-            HeadKilled(stage, centos, lost),
-            HeadKilled(stage, mac, lost),
+            HeadKilled(stage, centos, witness),
+            HeadKilled(stage, mac, witness),
             HeadFrozen(stage, centos),
             LongFullDisk(stage, self._submit_large),
         ]

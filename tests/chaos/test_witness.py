@@ -57,8 +57,8 @@ def kinds(witness: Witness) -> set[str]:
     return {violation.kind for violation in witness.violations}
 
 
-def a_job(status: str, message: str = "") -> dict[str, Any]:
-    return {"id": "a", "ray_status": status, "message": message, "cluster": "mac"}
+def a_job(status: str, message: str = "", cluster: str | None = "mac") -> dict[str, Any]:
+    return {"id": "a", "ray_status": status, "message": message, "cluster": cluster}
 
 
 def test_a_job_that_ran_once_and_ended_as_it_should_is_fine(
@@ -104,16 +104,49 @@ def test_a_final_status_that_changes(shown: Shown, ledger: Ledger, witness: Witn
     assert kinds(witness) == {WRONG}
 
 
-def test_a_lost_head_excuses_only_those_whose_head_was_killed(
-    shown: Shown, ledger: Ledger, witness: Witness
+LOST_WITH_ITS_HEAD = "cluster mac restarted and no longer knows this job; it may …"
+
+
+def test_a_lost_head_excuses_the_jobs_that_were_there(shown: Shown, witness: Witness) -> None:
+    shown.jobs = [a_job("PENDING")]
+    witness.head_killed("mac")
+    witness.head_replaced("mac")
+    shown.jobs = [a_job("FAILED", LOST_WITH_ITS_HEAD)]
+    witness.look(everything=True)
+    assert (kinds(witness), witness.head_lost) == (set(), {"a"})
+
+
+def test_a_lost_head_excuses_a_job_that_was_sent_before_there_was_a_new_one(
+    shown: Shown, witness: Witness
 ) -> None:
-    shown.jobs = [a_job("FAILED", "cluster mac restarted and no longer knows this job; it may …")]
+    shown.jobs = [a_job("PENDING", cluster=None)]
+    witness.head_killed("mac")
+    shown.jobs = [a_job("PENDING")]
+    witness.look(everything=False)
+    witness.head_replaced("mac")
+    shown.jobs = [a_job("FAILED", LOST_WITH_ITS_HEAD)]
+    witness.look(everything=True)
+    assert (kinds(witness), witness.head_lost) == (set(), {"a"})
+
+
+@pytest.mark.parametrize("cluster", [None, "centos"])
+def test_a_lost_head_excuses_no_job_that_was_not_there(
+    shown: Shown, witness: Witness, cluster: str | None
+) -> None:
+    shown.jobs = [a_job("PENDING", cluster=cluster)]
+    witness.head_killed("mac")
+    witness.head_replaced("mac")
+    shown.jobs = [a_job("PENDING")]
+    witness.look(everything=False)
+    shown.jobs = [a_job("FAILED", LOST_WITH_ITS_HEAD)]
     witness.look(everything=True)
     assert kinds(witness) == {WRONG}
-    other = Witness(shown, [Job("a", "", "SUCCEEDED", accepted=1.0)], ledger, 1)  # type: ignore[arg-type]
-    other.killed_heads.add("mac")
-    other.look(everything=True)
-    assert (kinds(other), other.head_lost) == (set(), {"a"})
+
+
+def test_no_head_was_killed_and_no_job_has_an_excuse(shown: Shown, witness: Witness) -> None:
+    shown.jobs = [a_job("FAILED", LOST_WITH_ITS_HEAD)]
+    witness.look(everything=True)
+    assert kinds(witness) == {WRONG}
 
 
 @pytest.mark.parametrize("why", [{"summary": " "}, {"clusters": []}])

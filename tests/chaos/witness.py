@@ -19,6 +19,7 @@ from typing import Any
 import requests
 
 from support.plane import Plane
+from support.waiting import wait_until
 
 from .workload import Job, Ledger
 
@@ -52,8 +53,11 @@ class Witness(threading.Thread):
         self._lock = threading.Lock()
         self.final: dict[str, str] = {}
         self.violations: list[Violation] = []
-        #: Clusters whose head was killed.
-        self.killed_heads: set[str] = set()
+        #: Clusters whose head was killed and has not been replaced yet.
+        self._headless: set[str] = set()
+        #: (cluster, job): jobs that were on a cluster when its head was killed, or that were sent
+        #: there before there was a new one.
+        self._there: set[tuple[str, str]] = set()
         #: Ended as failed because their head was lost, according to the rules.
         self.head_lost: set[str] = set()
         self.looks = 0
@@ -72,6 +76,29 @@ class Witness(threading.Thread):
         with self._lock:
             return [i for i, job in self._jobs.items() if (job.accepted or 0.0) > moment]
 
+    def head_killed(self, cluster: str) -> None:
+        """Call it just before the head is killed."""
+        self._headless.add(cluster)
+        self._note_jobs_there()
+
+    def head_replaced(self, cluster: str) -> None:
+        """Call it as soon as there is a new head. Jobs that are sent to it have no excuse."""
+        self._note_jobs_there()
+        self._headless.discard(cluster)
+
+    def _note_jobs_there(self) -> None:
+        def noted() -> bool:
+            for shown in self._list(f"&state={LIVE}"):
+                self._note_if_there(shown)
+            return True
+
+        # The control plane may be down as well.
+        wait_until(noted, "the control plane lists its jobs", timeout=60)
+
+    def _note_if_there(self, shown: dict[str, Any]) -> None:
+        if shown["ray_status"] not in FINAL and shown.get("cluster") in self._headless:
+            self._there.add((shown["cluster"], shown["id"]))
+
     def run(self) -> None:
         while not self._over.wait(1.0):
             try:
@@ -85,6 +112,7 @@ class Witness(threading.Thread):
         seen = {}
         for shown in self._list("" if everything else f"&state={LIVE}"):
             seen[shown["id"]] = shown
+            self._note_if_there(shown)
             self._note(shown)
         missing = accepted - seen.keys()
         if everything:
@@ -140,7 +168,8 @@ class Witness(threading.Thread):
         """Does the status match the job's own record of its end?"""
         began, ended = self._ledger.read()
         message = shown.get("message") or ""
-        if status == "FAILED" and HEAD_LOST in message and shown["cluster"] in self.killed_heads:
+        was_there = (shown["cluster"], job.id) in self._there
+        if status == "FAILED" and HEAD_LOST in message and was_there:
             self.head_lost.add(job.id)
         elif status != job.ends:
             self._violate(WRONG, job.id, f"{status} in place of {job.ends}: {message}")

@@ -32,7 +32,7 @@ use multicluster_types::{ClusterName, JobId, Settings, Span, Timestamp, Verdict,
 
 use self::{cycle::Dirty, orphans::Orphans, registry::Registry, retention::Retention};
 use crate::{
-    Input, Output, Refusal, Reply, Run,
+    Input, Output, Refusal, Reply, Run, Write,
     jobs::{JobKey, Jobs},
     pool::{ClusterKey, Pool},
     queue::Queue,
@@ -73,6 +73,8 @@ pub struct Core {
     timers: Timers,
     retention: Retention,
     dirty: Dirty,
+    /// Records that [`Core::rebuild`] corrected; [`Core::recover`] writes them.
+    corrected: Vec<Write>,
     /// Scratch space of the cycle.
     verdicts: Vec<Verdict>,
 }
@@ -95,6 +97,7 @@ impl Core {
             timers: Timers::default(),
             retention: Retention::default(),
             dirty: Dirty::default(),
+            corrected: Vec::new(),
             verdicts: Vec::new(),
         })
     }
@@ -114,7 +117,7 @@ impl Core {
             self.cycle(&mut out);
         }
         self.watch_the_time();
-        out.must_sync |= out.writes.iter().any(crate::Write::must_sync);
+        out.must_sync |= out.writes.iter().any(Write::must_sync);
         out
     }
 

@@ -1,9 +1,9 @@
 //! The table of all work the core knows, by key, id and content.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use multicluster_types::{
-    Attempt, ClusterName, ContentHash, ImpossibleTransition, JobId, Kind, Message, Timestamp,
+    Attempt, ClusterName, ContentHash, ImpossibleTransition, JobId, Kind, Message, Owner, Timestamp,
 };
 use slab::Slab;
 
@@ -130,6 +130,20 @@ impl Job {
     }
 }
 
+/// Ended work that is counted together: one owner's, jobs apart from tasks and actors. So nobody's
+/// work pushes the history of others out.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Shelf {
+    owner: Option<Owner>,
+    jobs: bool,
+}
+
+impl Shelf {
+    fn of(record: &JobRecord) -> Self {
+        Self { owner: record.work.owner.clone(), jobs: record.work.kind == Kind::Job }
+    }
+}
+
 /// All jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
@@ -140,8 +154,8 @@ pub(crate) struct Jobs {
     /// More queued jobs of the same content (with ids from their callers), in order: the next one
     /// takes over when the first has left.
     more_of_content: BTreeSet<(ContentHash, ClassKey, u64, JobKey)>,
-    /// Ended jobs, oldest first.
-    ended: BTreeSet<(Timestamp, u64, JobKey)>,
+    /// Ended work, oldest first. No shelf is empty.
+    ended: BTreeMap<Shelf, BTreeSet<(Timestamp, u64, JobKey)>>,
     /// Of jobs that have not ended.
     payloads: Payloads,
     next_seq: u64,
@@ -219,7 +233,8 @@ impl Jobs {
                 }
             }
             (Phase::Ended(ended), _) => {
-                self.ended.insert((ended.at, job.record.seq, key));
+                let shelf = self.ended.entry(Shelf::of(&job.record)).or_default();
+                shelf.insert((ended.at, job.record.seq, key));
             }
             _ => {}
         }
@@ -244,7 +259,12 @@ impl Jobs {
                 }
             }
             (Phase::Ended(ended), _) => {
-                self.ended.remove(&(ended.at, job.record.seq, key));
+                if let Entry::Occupied(mut shelf) = self.ended.entry(Shelf::of(&job.record)) {
+                    shelf.get_mut().remove(&(ended.at, job.record.seq, key));
+                    if shelf.get().is_empty() {
+                        shelf.remove();
+                    }
+                }
             }
             _ => {}
         }
@@ -259,9 +279,20 @@ impl Jobs {
         ((next.0, next.1) == (content, class)).then_some(*next)
     }
 
-    /// The job that ended first, and how many have ended.
-    pub(crate) fn oldest_ended(&self) -> Option<(Timestamp, JobKey, usize)> {
-        self.ended.first().map(|&(at, _, key)| (at, key, self.ended.len()))
+    /// The shelves with ended work.
+    pub(crate) fn shelves(&self) -> Vec<Shelf> {
+        self.ended.keys().cloned().collect()
+    }
+
+    /// The shelf that a job is on, or will be on when it has ended.
+    pub(crate) fn shelf_of(&self, key: JobKey) -> Shelf {
+        Shelf::of(&self[key].record)
+    }
+
+    /// The work on a shelf that ended first, and how much there is.
+    pub(crate) fn oldest_on(&self, shelf: &Shelf) -> Option<(Timestamp, JobKey, usize)> {
+        let ended = self.ended.get(shelf)?;
+        ended.first().map(|&(at, _, key)| (at, key, ended.len()))
     }
 
     pub(crate) fn payloads(&self) -> &Payloads {
@@ -269,7 +300,7 @@ impl Jobs {
     }
 
     pub(crate) fn ended_count(&self) -> usize {
-        self.ended.len()
+        self.ended.values().map(BTreeSet::len).sum()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (JobKey, &Job)> {
@@ -293,8 +324,8 @@ impl Jobs {
         if filed != waiting {
             return Err(format!("{filed} contents of {waiting} waiting jobs with content"));
         }
-        if self.ended.len() != ended {
-            return Err(format!("{ended} jobs ended, {} are filed so", self.ended.len()));
+        if self.ended_count() != ended {
+            return Err(format!("{ended} jobs ended, {} are filed so", self.ended_count()));
         }
         let mut payloads = Payloads::default();
         for (_, job) in self.iter().filter(|(_, job)| !matches!(job.record.phase, Phase::Ended(_))) {

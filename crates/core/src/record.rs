@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 pub use multicluster_types::Source;
 use multicluster_types::{
-    Attempt, ClusterName, ClusterSpec, ContentHash, GroupId, JobId, Message, State, Timestamp, Work,
+    Attempt, ClusterName, ClusterSpec, ContentHash, GroupId, JobId, Message, Span, State, Timestamp, Work,
 };
 use serde::{Deserialize, Serialize};
 
@@ -105,6 +105,22 @@ impl JobRecord {
         Run { job: self.id.clone(), attempt: Attempt(self.attempts), life: Some(self.submitted_at) }
     }
 
+    /// Moves stored moments that lie in the future to `now`; a backoff keeps its length. True if
+    /// there were any.
+    ///
+    /// The moment of acceptance stays: clusters know the job's runs by it.
+    pub(crate) fn correct_clock(&mut self, now: Timestamp) -> bool {
+        match &mut self.phase {
+            Phase::Waiting { since, not_before } => {
+                let pause = not_before.map_or(Span::ZERO, |at| at.since(*since));
+                let moved = since.not_after(now);
+                moved | not_before.as_mut().is_some_and(|at| at.not_after(*since + pause))
+            }
+            Phase::Live(live) => live.correct_clock(now),
+            Phase::Ended(ended) => ended.at.not_after(now),
+        }
+    }
+
     /// The attempt on a cluster, if there is one.
     #[must_use]
     pub fn live(&self) -> Option<&Live> {
@@ -180,4 +196,14 @@ pub struct Orphan {
     pub cluster: ClusterName,
     pub job: JobId,
     pub attempt: Attempt,
+    /// When its job was accepted; `None` if an earlier version stored the orphan.
+    pub life: Option<Timestamp>,
+}
+
+impl Orphan {
+    /// The attempt itself.
+    #[must_use]
+    pub fn run(&self) -> Run {
+        Run { job: self.job.clone(), attempt: self.attempt, life: self.life }
+    }
 }

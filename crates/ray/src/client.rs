@@ -11,7 +11,7 @@ use crate::{
     driver_log::DriverLog,
     endpoint::{BuildError, Endpoint, Timeouts},
     error::{Call, RayError},
-    facts::{Facts, Python},
+    facts::{self, Facts, Python},
     job::{JobDetails, JobList, SubmitRequest, check_id},
     logs::{End, Logs, Reader},
     package::{MAX_PACKAGE_BYTES, PackageBody},
@@ -35,7 +35,7 @@ pub struct Version {
     pub ray_version: String,
     /// The commit it was built from.
     pub ray_commit: String,
-    /// The incarnation of the head; older Ray versions do not report it.
+    /// The session of the head; older Ray versions do not report it: see [`RayClient::incarnation`].
     pub session_name: Option<Incarnation>,
 }
 
@@ -93,6 +93,18 @@ impl RayClient {
     #[must_use]
     pub fn last_version(&self) -> Option<Version> {
         self.last_version.lock().clone()
+    }
+
+    /// The incarnation of the head: its session, or the id of its node if it reports no session.
+    /// Both are new after every start of the head. `None` if it reports neither.
+    ///
+    /// # Errors
+    /// See [`RayError`].
+    pub async fn incarnation(&self) -> Result<Option<Incarnation>, RayError> {
+        match self.version().await?.session_name {
+            Some(session) => Ok(Some(session)),
+            None => facts::ask_head_node(self).await,
+        }
     }
 
     /// Submits a job. Returns its submission id.

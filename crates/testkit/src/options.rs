@@ -30,6 +30,8 @@ pub struct FakeOptions {
     pub python_version: String,
     /// The session that `/api/version` reports. `None`: one that looks like Ray's, new on every restart.
     pub session_name: Option<String>,
+    /// Whether `/api/version` reports a session: older Ray versions do not.
+    pub reports_session: bool,
     /// The bearer token that requests must carry.
     pub token: Option<String>,
     /// How long a job is PENDING, unless the rule or entrypoint decides.
@@ -76,6 +78,7 @@ impl FakeOptions {
             ray_version: "2.60.0".into(),
             python_version: "3.11.7".into(),
             session_name: None,
+            reports_session: true,
             token: None,
             pending_for: Duration::from_millis(20),
             runs_for: Duration::from_millis(100),
@@ -170,6 +173,13 @@ impl FakeOptions {
     #[must_use]
     pub fn session_name(mut self, name: impl Into<String>) -> Self {
         self.session_name = Some(name.into());
+        self
+    }
+
+    /// `/api/version` reports no session, as in older Ray versions.
+    #[must_use]
+    pub fn without_session_name(mut self) -> Self {
+        self.reports_session = false;
         self
     }
 

@@ -11,12 +11,15 @@ const RAY_COMMIT: &str = "b7f4259e944bf6959f721b106adc366ddfa0c356";
 
 /// `/api/version`
 pub(crate) fn version(state: &State) -> Value {
-    json!({
+    let mut version = json!({
         "version": "4",
         "ray_version": state.options.ray_version,
         "ray_commit": RAY_COMMIT,
-        "session_name": state.session_name,
-    })
+    });
+    if state.options.reports_session {
+        version["session_name"] = state.session_name.clone().into();
+    }
+    version
 }
 
 /// `/api/v0/cluster_metadata`

@@ -186,7 +186,8 @@ name!(
     GroupId, "group id", 128, is_token, TOKEN, TOKEN_PATTERN
 );
 name!(
-    /// One life of a Ray head (Ray's `session_name`): new after every start of the head.
+    /// One life of a Ray head: Ray's `session_name`, or the id of the head's node. New after every
+    /// start of the head.
     Incarnation, "session name", 256, is_printable, PRINTABLE, PRINTABLE_PATTERN
 );
 

@@ -199,7 +199,8 @@ settings! {
     loss_grace: Span = "60s";
     /// How long the placement of a task or actor stays valid without a heartbeat.
     lease_ttl: Span = "30s";
-    /// How many finished jobs are remembered.
+    /// How many finished jobs of each owner are remembered, and separately how many tasks and
+    /// actors. Work that ended less than 5 minutes ago is always remembered.
     retain_finished: u32 = "10000";
     /// How long finished jobs are remembered.
     retain_for: Span = "7d";

@@ -16,6 +16,13 @@ impl Timestamp {
     pub fn since(self, earlier: Timestamp) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
+
+    /// Makes it `latest` if it is later than that. True if it was.
+    pub fn not_after(&mut self, latest: Timestamp) -> bool {
+        let is_later = *self > latest;
+        *self = latest.min(*self);
+        is_later
+    }
 }
 
 impl ops::Add<Span> for Timestamp {

@@ -122,16 +122,26 @@ impl Core {
         incarnation: Option<&Incarnation>,
         out: &mut Output,
     ) {
-        if !live.has_arrived() && incarnation == live.incarnation.as_ref() {
+        let lives = live.incarnation.as_ref().zip(incarnation);
+        let same_head = lives.map(|(then, now)| then == now);
+        if !live.has_arrived() && same_head == Some(true) {
             return self.handle_never_arrived(key, live, out);
         }
-        let message = if live.incarnation.as_ref() == incarnation {
-            format!("cluster {} no longer knows this job", live.cluster)
-        } else {
-            format!(
-                "cluster {} restarted and no longer knows this job; it may or may not have finished",
-                live.cluster
-            )
+        // The request may still be on its way, and may not be sent again: the head may have
+        // restarted after the job had run.
+        if !live.has_arrived() && same_head.is_none() && self.jobs[key].asks < CERTAIN_AFTER {
+            return self.arm(key);
+        }
+        let cluster = &live.cluster;
+        let message = match same_head {
+            Some(true) => format!("cluster {cluster} no longer knows this job"),
+            Some(false) => format!(
+                "cluster {cluster} restarted and no longer knows this job; it may or may not have finished"
+            ),
+            None => format!(
+                "cluster {cluster} does not know this job, and does not report whether it restarted; \
+                 the job may or may not have run"
+            ),
         };
         self.lose(key, &message.into(), out);
     }

@@ -38,7 +38,7 @@ impl Core {
         self.link(key);
         self.tell(key, out);
         if matches!(self.jobs[key].record().phase, Phase::Ended(_)) {
-            self.forget_old(out);
+            self.forget_old_on(&self.jobs.shelf_of(key), out);
         }
         true
     }
@@ -125,9 +125,7 @@ impl Core {
                 (job.on, job.touched_at, job.asks, job.question) = (on, self.now, 0, None);
                 self.arm(key);
             }
-            Phase::Ended(ended) => {
-                self.retention.watch(ended.at + self.settings.retain_for, &mut self.timers);
-            }
+            Phase::Ended(_) => {}
         }
     }
 

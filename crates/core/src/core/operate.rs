@@ -57,9 +57,11 @@ impl Core {
         if *cluster.record.spec == spec && cluster.record.source == source && !cluster.record.leaving {
             return;
         }
+        let name = spec.name.clone();
         cluster.record.spec = Arc::new(spec);
         cluster.record.source = source;
         cluster.record.leaving = false;
+        self.forget_stops_on(&name);
         if moved {
             // Facts from the old address say nothing about the new one.
             self.pool[key].pacer = Pacer::default();
@@ -169,6 +171,7 @@ impl Core {
         }
         self.pool.refresh(&self.settings);
         self.rearm_all();
+        self.forget_old(out);
         self.dirty.all();
         Ok(())
     }
@@ -191,7 +194,6 @@ impl Core {
         let waiting: Vec<_> = self.jobs.iter().filter(waits).map(|(key, _)| key).collect();
         waiting.into_iter().for_each(|job| self.arm(job));
         self.watch_all_for_starvation();
-        self.retention.look_at(self.now, &mut self.timers);
     }
 
     /// Wakes when the next top-level submission is allowed.

@@ -54,8 +54,8 @@ impl Core {
     pub(super) fn orphan(&mut self, key: JobKey, out: &mut Output) {
         let job = &self.jobs[key];
         let Some(live) = job.live() else { return };
-        let id = job.record().id.clone();
-        let orphan = Orphan { cluster: live.cluster.clone(), job: id, attempt: live.attempt };
+        let (id, life) = (job.record().id.clone(), Some(job.record().submitted_at));
+        let orphan = Orphan { cluster: live.cluster.clone(), job: id, attempt: live.attempt, life };
         let reachable = job.on.is_some_and(|on| self.pool[on].is_healthy());
         out.writes.push(Write::Orphan(orphan.clone()));
         self.orphans.known.insert(orphan.clone());
@@ -73,21 +73,22 @@ impl Core {
         here.into_iter().for_each(|orphan| self.stop_orphan(orphan, out));
     }
 
+    /// The driver may reach this cluster in another way from now on. It then drops the reports on
+    /// earlier requests, so stops under way are sent again with the next poll.
+    pub(super) fn forget_stops_on(&mut self, cluster: &ClusterName) {
+        self.orphans.being_stopped.retain(|orphan| orphan.cluster != *cluster);
+    }
+
     /// Asks a cluster to stop an orphan, unless a stop is under way.
     fn stop_orphan(&mut self, orphan: Orphan, out: &mut Output) {
         if self.orphans.begin_stop(&orphan) {
-            let Orphan { cluster, job, attempt } = orphan;
-            // The orphan's job may be forgotten, and another job may have its id. The attempt
-            // number is unique.
-            let run = Run { job, attempt, life: None };
-            out.effects.push(Effect::Stop { run, cluster });
+            out.effects.push(Effect::Stop { run: orphan.run(), cluster: orphan.cluster });
         }
     }
 
     /// A stop request came to an end. Its effect shows in later observations.
     pub(super) fn handle_stop_sent(&mut self, run: &Run, answered: bool, out: &mut Output) {
-        let is_it = |o: &Orphan| o.job == run.job && o.attempt == run.attempt;
-        let Some(orphan) = self.orphans.find(is_it) else { return };
+        let Some(orphan) = self.orphans.find(|orphan| orphan.run() == *run) else { return };
         self.orphans.being_stopped.remove(&orphan);
         if answered {
             self.drop_orphan(&orphan, out);
@@ -98,7 +99,9 @@ impl Core {
     pub(super) fn handle_orphan_seen(&mut self, name: &ClusterName, seen: &Observation, out: &mut Output) {
         self.stop_what_was_stopped(name, seen, out);
         let Observation { run, status } = seen;
-        let is_it = |o: &Orphan| o.cluster == *name && o.job == run.job && o.attempt == run.attempt;
+        let is_of_life = |o: &Orphan| o.life.is_none() || run.life.is_none() || o.life == run.life;
+        let is_it =
+            |o: &Orphan| o.cluster == *name && o.job == run.job && o.attempt == run.attempt && is_of_life(o);
         let Some(orphan) = self.orphans.find(is_it) else { return };
         match status {
             RunStatus::Pending | RunStatus::Running => {}

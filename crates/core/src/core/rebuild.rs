@@ -55,6 +55,24 @@ impl Durable {
             Write::Attempt(_) | Write::Decision(_) => {}
         }
     }
+
+    /// Moves every stored moment that lies in the future to `now`, and returns the records that
+    /// this changed. The clock ran ahead and was corrected while the control plane was down:
+    /// without this, jobs would back off, and clusters would stay closed, until it has caught up.
+    fn correct_clock(&mut self, now: Timestamp) -> Vec<Write> {
+        let mut writes = Vec::new();
+        for record in self.jobs.values_mut() {
+            if record.correct_clock(now) {
+                writes.push(Write::Job(record.clone()));
+            }
+        }
+        for record in self.clusters.values_mut() {
+            if record.clock.as_mut().is_some_and(|clock| clock.at.not_after(now)) {
+                writes.push(Write::Cluster(record.clone()));
+            }
+        }
+        writes
+    }
 }
 
 impl Core {
@@ -64,9 +82,10 @@ impl Core {
     ///
     /// # Errors
     /// If a policy of the settings cannot be used.
-    pub fn rebuild(now: Timestamp, settings: Settings, durable: Durable) -> Result<Self, Refusal> {
+    pub fn rebuild(now: Timestamp, settings: Settings, mut durable: Durable) -> Result<Self, Refusal> {
         let mut core = Core::new(settings)?;
         core.now = now;
+        core.corrected = durable.correct_clock(now);
         for record in durable.clusters.into_values() {
             core.pool.add(record, &core.settings);
         }
@@ -88,7 +107,8 @@ impl Core {
     /// The first call after [`Core::rebuild`]: polls every cluster, and marks requests that may or may
     /// not have left as unknown, to be looked up. Callers of placements ask again automatically.
     pub fn recover(&mut self) -> Output {
-        let mut out = Output { must_sync: true, ..Output::default() };
+        let writes = std::mem::take(&mut self.corrected);
+        let mut out = Output { must_sync: true, writes, ..Output::default() };
         for (_, cluster) in self.pool.iter() {
             out.effects.push(Effect::Poll { cluster: cluster.name().clone() });
         }
@@ -104,23 +124,10 @@ impl Core {
                 self.mark_interrupted(key, &mut out);
             }
         }
-        self.recover_clocks(&mut out);
         let unusable = self.policies.unusable(&self.settings);
         self.retire_policies(unusable, &mut out);
         self.forget_old(&mut out);
         out
-    }
-
-    /// If the clock was set back while the control plane was down, clusters must not stay closed
-    /// until it has caught up.
-    fn recover_clocks(&mut self, out: &mut Output) {
-        for (_, cluster) in self.pool.iter_mut() {
-            if let Some(clock) = cluster.record.clock.as_mut().filter(|clock| clock.at > self.now) {
-                clock.at = self.now;
-                out.writes.push(Write::Cluster(cluster.record.clone()));
-            }
-        }
-        self.rearm_all();
     }
 
     /// The durable state as the core sees it. It must equal the fold of all writes at every step.

@@ -1,31 +1,31 @@
-//! Ended jobs are kept for a limited time, and up to a limited number.
+//! Ended work is kept for a limited time, and up to a limited number: per owner, jobs apart from
+//! tasks and actors.
 
-use multicluster_types::{Kind, Timestamp};
+use multicluster_types::{Kind, Span, Timestamp};
 
 use crate::{
     Core, Effect, Output, Write,
-    jobs::JobKey,
+    jobs::{JobKey, Shelf},
     record::Phase,
     timers::{Due, Timer, Timers},
 };
 
-/// When the oldest of the ended jobs expires, or earlier.
+/// Ended work is known for at least this long, however much there is: a client that got no answer
+/// repeats its id, and an id that is forgotten would run again.
+const KEEP_AT_LEAST: Span = Span::minutes(5);
+
+/// When the first of the ended jobs expires, or earlier.
 #[derive(Debug, Default)]
 pub(super) struct Retention {
     due: Due,
 }
 
 impl Retention {
-    /// Wakes at this time, unless an earlier wake-up is set: that one comes first.
+    /// Wakes at this time, or earlier if an earlier wake-up is set.
     pub(super) fn watch(&mut self, at: Timestamp, timers: &mut Timers) {
-        if self.due.is_none() {
-            self.look_at(at, timers);
+        if self.due.is_none_or(|due| at < due) {
+            timers.set(&mut self.due, Timer::Retention, at);
         }
-    }
-
-    /// Wakes at this time, whatever was set before.
-    pub(super) fn look_at(&mut self, at: Timestamp, timers: &mut Timers) {
-        timers.set(&mut self.due, Timer::Retention, at);
     }
 
     /// The timer went off.
@@ -35,13 +35,20 @@ impl Retention {
 }
 
 impl Core {
-    /// Forgets ended jobs beyond what the settings retain.
+    /// Forgets ended work beyond what the settings retain.
     pub(super) fn forget_old(&mut self, out: &mut Output) {
-        while let Some((at, key, count)) = self.jobs.oldest_ended() {
-            let expires = at + self.settings.retain_for;
-            if expires > self.now && count <= self.settings.retain_finished as usize {
-                self.retention.look_at(expires, &mut self.timers);
-                return;
+        for shelf in self.jobs.shelves() {
+            self.forget_old_on(&shelf, out);
+        }
+    }
+
+    /// The same on one shelf.
+    pub(super) fn forget_old_on(&mut self, shelf: &Shelf, out: &mut Output) {
+        while let Some((at, key, count)) = self.jobs.oldest_on(shelf) {
+            let too_many = count > self.settings.retain_finished as usize;
+            let keep = if too_many { KEEP_AT_LEAST } else { self.settings.retain_for.max(KEEP_AT_LEAST) };
+            if at + keep > self.now {
+                return self.retention.watch(at + keep, &mut self.timers);
             }
             self.forget(key, out);
         }

@@ -196,6 +196,19 @@ impl Live {
         Ok(changed)
     }
 
+    /// Moves stored moments that lie in the future to `now`. True if there were any.
+    pub(crate) fn correct_clock(&mut self, now: Timestamp) -> bool {
+        let dispatched = self.dispatched_at.not_after(now);
+        let standing = match &mut self.standing {
+            Standing::Sending { .. } | Standing::Pending { lost: None } => false,
+            Standing::Unheard { since: at, .. }
+            | Standing::Pending { lost: Some(at) }
+            | Standing::Running { since: at, lost: None } => at.not_after(now),
+            Standing::Running { since, lost: Some(lost) } => since.not_after(now) | lost.not_after(now),
+        };
+        dispatched | standing
+    }
+
     /// The state of a job with this attempt.
     #[must_use]
     pub fn state(&self) -> State {

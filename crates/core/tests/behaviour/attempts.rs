@@ -81,7 +81,7 @@ fn what_the_same_head_never_got_is_sent_again_under_the_same_id() {
 fn what_a_restarted_head_does_not_know_may_have_run_and_is_failed() {
     let mut env = TestEnv::pair();
     let job = uncertain(&mut env, a_job());
-    env.fake("centos").session = "session_2".into();
+    env.fake("centos").session = Some("session_2".into());
     env.answer(&job, env.not_found("centos"));
     env.assert_quiet();
     assert_eq!(env.state(&job), State::Failed);
@@ -95,11 +95,61 @@ fn what_a_restarted_head_does_not_know_may_have_run_and_is_failed() {
 fn idempotent_work_that_a_restarted_head_does_not_know_runs_again() {
     let mut env = TestEnv::only();
     let job = uncertain(&mut env, a_job().idempotent());
-    env.fake("only").session = "session_2".into();
+    env.fake("only").session = Some("session_2".into());
     env.answer(&job, env.not_found("only"));
     env.advance_s(1);
     assert_eq!(env.take_effects(1), [submit_of(&env, &job, 2, "only")]);
     assert_eq!(env.history(&job), [(1, "only", Lost)]);
+}
+
+/// The answer of a head that does not report its session: it may be the same head or another.
+fn a_job_that_a_nameless_head_does_not_know(builder: WorkBuilder) -> (TestEnv, JobId) {
+    let mut env = TestEnv::only();
+    env.fake("only").session = None;
+    env.poll("only");
+    let job = uncertain(&mut env, builder);
+    for _ in 0..6 {
+        assert_eq!(env.state(&job), State::Unknown, "the request may still be on its way");
+        env.answer(&job, env.not_found("only"));
+        for _ in 0..400 {
+            if env.effects.is_empty() && env.state(&job) == State::Unknown {
+                env.advance(Span(100));
+            }
+        }
+    }
+    (env, job)
+}
+
+#[test]
+fn what_a_head_without_a_session_does_not_know_may_have_run_and_is_failed() {
+    let (mut env, job) = a_job_that_a_nameless_head_does_not_know(a_job());
+    env.assert_quiet();
+    assert_eq!(env.state(&job), State::Failed);
+    assert_eq!(
+        env.summary(&job),
+        "failed on only: cluster only does not know this job, and does not report whether it restarted; \
+         the job may or may not have run"
+    );
+}
+
+#[test]
+fn idempotent_work_that_a_head_without_a_session_does_not_know_runs_again() {
+    let (mut env, job) = a_job_that_a_nameless_head_does_not_know(a_job().idempotent());
+    env.advance_s(1);
+    assert_eq!(env.take_effects(1), [submit_of(&env, &job, 2, "only")]);
+    assert_eq!(env.history(&job), [(1, "only", Lost)]);
+}
+
+#[test]
+fn a_head_that_begins_to_report_its_session_is_not_taken_for_the_old_one() {
+    let mut env = TestEnv::only();
+    env.fake("only").session = None;
+    env.poll("only");
+    let job = uncertain(&mut env, a_job());
+    env.fake("only").session = Some("session_2".into());
+    env.answer(&job, env.not_found("only"));
+    assert_eq!(env.state(&job), State::Unknown);
+    assert!(!env.effects.iter().any(|e| matches!(e, Effect::Submit { .. })), "{:?}", env.effects);
 }
 
 #[test]
@@ -225,7 +275,7 @@ fn what_another_cluster_or_an_earlier_head_says_is_void() {
     env.run(&job);
     env.send(env.seen("centos", &job, 1, RunStatus::Succeeded));
     let word_of_the_old_head = env.seen("mac", &job, 1, RunStatus::Succeeded);
-    env.fake("mac").session = "session_2".into();
+    env.fake("mac").session = Some("session_2".into());
     env.poll("mac");
     env.send(word_of_the_old_head);
     assert_eq!(env.state(&job), State::Unknown, "asked about, and neither word was believed");

@@ -13,9 +13,9 @@ use multicluster_core::{
 };
 use multicluster_types::{
     Attempt, ClusterName, ClusterSpec, ContentHash, Decision, GroupId, HeadMemory, Incarnation, JobId, Kind,
-    LabelSelector, Labels, Lang, Limits, Load, NodeShape, OnClusterLoss, Platform, PlatformName, Preference,
-    Priority, Quantity, Reason, Resources, Settings, Snapshot, Span, State, Tags, Timestamp, Verdict,
-    Versions, Weight, Work,
+    LabelSelector, Labels, Lang, Limits, Load, NodeShape, OnClusterLoss, Owner, Platform, PlatformName,
+    Preference, Priority, Quantity, Reason, Resources, Settings, Snapshot, Span, State, Tags, Timestamp,
+    Verdict, Versions, Weight, Work,
 };
 
 pub fn job_id(text: &str) -> JobId {
@@ -193,6 +193,11 @@ impl WorkBuilder {
         self
     }
 
+    pub fn owner(mut self, owner: &str) -> Self {
+        self.0.work.owner = Some(Owner::new(owner).unwrap());
+        self
+    }
+
     pub fn content(mut self, content: &str) -> Self {
         self.0.content = Some(ContentHash::of([content]));
         self
@@ -213,12 +218,19 @@ pub struct Fake {
     pub head: Option<HeadMemory>,
     /// How long its dashboard takes for each answer.
     pub takes: Span,
-    pub session: String,
+    /// What its head reports as its session; older Ray versions report none.
+    pub session: Option<String>,
     pub ray_version: String,
     /// Its nodes, if the test sets them; otherwise their shapes are unknown.
     pub nodes: Vec<NodeShape>,
     pub platform: Platform,
     pub answers: bool,
+}
+
+impl Fake {
+    pub fn incarnation(&self) -> Option<Incarnation> {
+        self.session.as_ref().map(|session| Incarnation::new(session).unwrap())
+    }
 }
 
 /// The scheduler and everything around it.
@@ -299,7 +311,7 @@ impl TestEnv {
             physical: Load::default(),
             head: None,
             takes: Span::ZERO,
-            session: "session_1".into(),
+            session: Some("session_1".into()),
             ray_version: "2.60.0".into(),
             nodes: builder.nodes,
             platform: Platform::default(),
@@ -376,6 +388,11 @@ impl TestEnv {
         }
     }
 
+    /// Sets the clock. Polls go on from there.
+    pub fn set_clock(&mut self, now: Timestamp) {
+        (self.now, self.next_poll) = (now, now + Span::seconds(5));
+    }
+
     /// Lets time pass. Clusters that answer are polled every 5 s.
     pub fn advance(&mut self, span: Span) {
         let end = self.now + span;
@@ -433,7 +450,7 @@ impl TestEnv {
             platform: fake.platform.clone(),
             ray_version: fake.ray_version.clone(),
             python_version: Some("3.11.7".into()),
-            incarnation: Some(Incarnation::new(&fake.session).unwrap()),
+            incarnation: fake.incarnation(),
         };
         Input::Polled { cluster, snapshot: Box::new(snapshot), took: fake.takes }
     }
@@ -509,7 +526,7 @@ impl TestEnv {
         let run = Observation { run: self.latest(job), status };
         let Some(live) = self.core.job(job).and_then(|record| record.live()) else { return };
         let cluster = live.cluster.clone();
-        let incarnation = Some(Incarnation::new(&self.fakes[&cluster].session).unwrap());
+        let incarnation = self.fakes[&cluster].incarnation();
         self.send(Input::Observed { cluster, incarnation, complete_at: None, runs: vec![run] });
     }
 
@@ -522,7 +539,7 @@ impl TestEnv {
     /// A watch of a cluster's present head, complete as of a moment or not.
     pub fn watched(&self, cluster: &str, complete_at: Option<Timestamp>, runs: Vec<Observation>) -> Input {
         let cluster = cluster_name(cluster);
-        let incarnation = Some(Incarnation::new(&self.fakes[&cluster].session).unwrap());
+        let incarnation = self.fakes[&cluster].incarnation();
         Input::Observed { cluster, incarnation, complete_at, runs }
     }
 
@@ -594,8 +611,7 @@ impl TestEnv {
     }
 
     pub fn not_found(&self, cluster: &str) -> LookupOutcome {
-        let session = &self.fakes[&cluster_name(cluster)].session;
-        LookupOutcome::NotFound { incarnation: Some(Incarnation::new(session).unwrap()) }
+        LookupOutcome::NotFound { incarnation: self.fakes[&cluster_name(cluster)].incarnation() }
     }
 
     pub fn state(&self, job: &JobId) -> State {

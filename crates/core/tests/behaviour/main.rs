@@ -4,6 +4,7 @@
 
 mod attempts;
 mod bad_input;
+mod clock;
 mod env;
 mod explain;
 mod head_safety;

@@ -1,10 +1,11 @@
 //! Clusters come, go, fall silent and change; operators change their minds.
 
 use multicluster_core::{
-    ClusterChange, Effect, HealthState, Input, LookupOutcome, Refusal, RunStatus, record::Source,
+    ClusterChange, Duplicate, Effect, HealthState, Input, LookupOutcome, Refusal, ReleaseOutcome, RunStatus,
+    record::Source,
 };
 use multicluster_types::{
-    ClusterSpec, PolicyRule, PolicySpec, Reason, ReasonKind, Settings, Span, State, Timestamp,
+    ClusterSpec, JobId, PolicyRule, PolicySpec, Reason, ReasonKind, Settings, Span, State, Timestamp,
 };
 
 use crate::env::*;
@@ -354,7 +355,7 @@ fn the_jobs_of_a_restarted_head_are_asked_about() {
     env.run(&runs);
     env.run(&gone);
     env.effects.clear();
-    env.fake("only").session = "session_2".into();
+    env.fake("only").session = Some("session_2".into());
     env.poll("only");
     assert_eq!(env.changes("only").last(), Some(&&ClusterChange::Restarted));
     assert_eq!([env.state(&runs), env.state(&gone)], [State::Unknown; 2]);
@@ -449,4 +450,50 @@ fn ended_jobs_are_forgotten_by_count_and_by_age() {
     assert_eq!(known(&env), ["job-4", "job-5"], "an hour after each ended");
     env.advance_s(1200);
     assert!(known(&env).is_empty());
+}
+
+fn retaining(count: &str) -> TestEnv {
+    let mut env = TestEnv::with(|s| {
+        s.set("submission_interval", "0").unwrap();
+        s.set("retain_finished", count).unwrap();
+    });
+    env.cluster(a_cluster("only"));
+    env
+}
+
+#[test]
+fn one_owners_ended_work_does_not_push_out_the_jobs_of_others() {
+    let mut env = retaining("3");
+    let anns = env.submit(a_job().id("anns").owner("ann"));
+    env.run(&anns);
+    env.succeed(&anns);
+    let bobs = env.submit(a_job().id("bobs").owner("bob"));
+    env.run(&bobs);
+    env.succeed(&bobs);
+    for n in 0..10 {
+        let task = env.submit(a_task().id(&format!("task-{n}")).owner("bob"));
+        env.heartbeat(&task).unwrap();
+        env.release(&task, ReleaseOutcome::Succeeded).unwrap();
+    }
+    env.advance_s(400);
+    let known: Vec<_> = env.store.jobs.keys().map(JobId::as_str).collect();
+    assert_eq!(known, ["anns", "bobs", "task-7", "task-8", "task-9"]);
+}
+
+#[test]
+fn an_id_is_known_for_five_minutes_however_much_has_ended() {
+    let mut env = retaining("0");
+    let first = env.submit(a_job().id("first"));
+    env.run(&first);
+    env.succeed(&first);
+    for _ in 0..20 {
+        let job = env.submit(a_job());
+        env.run(&job);
+        env.succeed(&job);
+    }
+    env.advance_s(299);
+    let again = env.try_submit(a_job().id("first")).unwrap();
+    assert_eq!(again.duplicate, Some(Duplicate::SameId), "a repeated request does not run again");
+    env.advance_s(1);
+    assert!(env.store.jobs.is_empty());
 }

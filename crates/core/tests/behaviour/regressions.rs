@@ -235,13 +235,51 @@ fn a_new_job_is_not_stopped_for_an_orphan_of_a_deleted_one() {
     env.advance_s(62);
     env.succeed(&job);
     env.ask(Input::Delete { job: job.clone() }).unwrap();
-    env.bring_back("mac"); // its stop request is never answered
-    env.submit(a_job().id("x").prefers("mac"));
-    env.run(&job);
-    env.lose("mac");
+    let earlier = env.run_of(&job, 1);
+    let earlier = Run { life: env.store.orphans.first().unwrap().life, ..earlier };
     env.effects.clear();
     env.bring_back("mac");
-    assert!(!env.effects.iter().any(is_stop), "{:?}", env.effects);
+    let stop_of_the_orphan = [Effect::Stop { run: earlier.clone(), cluster: cluster_name("mac") }];
+    assert_eq!(env.take_effects(1), stop_of_the_orphan);
+    env.advance_s(40);
+    env.submit(a_job().id("x").prefers("mac"));
+    env.run(&job);
+    // The stop had no answer, so it is sent again: of the earlier attempt, never of the new one.
+    env.send(Input::StopSent { run: earlier.clone(), answered: false });
+    env.effects.clear();
+    env.poll("mac");
+    assert_eq!(env.take_effects(1), stop_of_the_orphan);
+    assert!(!env.core.is_latest(&earlier));
+    // An answer about the new job's run is not an answer about the orphan.
+    env.send(Input::StopSent { run: env.latest(&job), answered: true });
+    assert_eq!(env.store.orphans.len(), 1);
+    env.send(Input::StopSent { run: earlier, answered: true });
+    assert_eq!((env.store.orphans.len(), env.state(&job)), (0, State::Running));
+}
+
+#[test]
+fn a_stop_of_an_orphan_is_sent_again_when_its_cluster_is_reached_in_another_way() {
+    let mut env = TestEnv::pair();
+    let job = env.submit(a_job().prefers("mac").idempotent());
+    env.run(&job);
+    env.lose("mac");
+    env.advance_s(62);
+    env.effects.clear();
+    env.bring_back("mac");
+    let stop = Effect::Stop { run: env.run_of(&job, 1), cluster: cluster_name("mac") };
+    assert_eq!(env.take_effects(1), [stop.clone()]);
+    env.poll("mac");
+    env.assert_quiet(); // The stop is under way.
+    // The lane is replaced, and with it the report on the stop is lost.
+    let spec = env.store.clusters[&cluster_name("mac")].spec.clone();
+    let spec = Box::new(ClusterSpec {
+        secret_vars: [("TOKEN".to_owned(), Secret::new("t"))].into(),
+        ..(*spec).clone()
+    });
+    env.ask(Input::Register { spec, replace: true }).unwrap();
+    env.effects.clear();
+    env.poll("mac");
+    assert_eq!(env.take_effects(1), [stop]);
 }
 
 #[test]
@@ -277,7 +315,7 @@ fn a_definite_failure_moves_on_although_the_cluster_is_lost() {
 fn a_restart_does_not_end_what_is_still_being_sent() {
     let mut env = TestEnv::only();
     let job = env.submit(a_job());
-    env.fake("only").session = "session_2".into();
+    env.fake("only").session = Some("session_2".into());
     env.poll("only");
     if env.effects.iter().any(|e| matches!(e, Effect::Lookup { .. })) {
         env.answer(&job, env.not_found("only"));

@@ -1,7 +1,7 @@
 //! One test (or a few) per line of the rule table in the design.
 
 use multicluster_core::{
-    DispatchOutcome, Duplicate, Effect, Input, LookupOutcome, Refusal, Run, RunStatus, record::AttemptOutcome,
+    DispatchOutcome, Duplicate, Effect, Input, LookupOutcome, Refusal, RunStatus, record::AttemptOutcome,
 };
 use multicluster_types::{
     Dimension, Kind, Lang, PolicyRule, PolicySpec, Reason, ReasonKind, Share, Span, State, Timestamp,
@@ -674,8 +674,7 @@ fn idempotent_jobs_of_a_lost_cluster_run_elsewhere_and_the_old_attempt_is_stoppe
     assert_eq!((env.place(&job), env.attempt(&job).0), ("centos", 2));
     env.effects.clear();
     env.bring_back("mac");
-    // The attempt stays an orphan, whichever job has its id by then.
-    let run = Run { life: None, ..env.run_of(&job, 1) };
+    let run = env.run_of(&job, 1);
     assert_eq!(env.take_effects(1), [Effect::Stop { run: run.clone(), cluster: cluster_name("mac") }]);
     env.send(Input::StopSent { run, answered: true });
     assert!(env.store.orphans.is_empty());

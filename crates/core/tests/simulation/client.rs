@@ -3,8 +3,8 @@
 use multicluster_core::{Accepted, Duplicate, Identity, Input, Parent, Reply, Submission};
 use multicluster_types::{
     ClusterName, ContentHash, GroupId, JobId, Kind, LabelSelector, Labels, Lang, OnClusterLoss, Origin,
-    Platform, PlatformName, PolicyRule, PolicySpec, Preference, Priority, Resources, Retry, Share, Span,
-    State, Tags, Work,
+    Owner, Platform, PlatformName, PolicyRule, PolicySpec, Preference, Priority, Resources, Retry, Share,
+    Span, State, Tags, Work,
 };
 use rand::RngExt;
 
@@ -34,15 +34,24 @@ impl World {
             50..56 => self.submit_again(),
             56..64 => self.with_a_job(|job| Input::Stop { job }),
             64..67 => self.rerun(),
-            67..68 => self.with_a_job(|job| Input::Delete { job }),
+            67..68 => self.delete(),
             68..72 => self.cordon_or_not(),
             72..74 => self.change_pool(),
             74..76 => self.change_settings(),
             76..80 => self.ask_about(),
-            80..81 if self.faults.crash > 0 => self.crash(),
+            80..81 if self.faults.crash > 0 => self.restart_control_plane(),
             81..83 => self.change_policies(),
             _ => {}
         }
+    }
+
+    /// The clock may have run ahead, and may be right again now.
+    fn restart_control_plane(&mut self) {
+        if chance(&mut self.rng, 50) {
+            let ahead = *pick(&mut self.rng, &[Span::seconds(20), Span::minutes(10), Span::minutes(180)]);
+            self.correct_clock(ahead);
+        }
+        self.crash();
     }
 
     fn some_job(&mut self) -> Option<JobId> {
@@ -58,6 +67,13 @@ impl World {
     fn with_a_job(&mut self, input: impl FnOnce(JobId) -> Input) {
         if let Some(job) = self.some_job() {
             self.tell(input(job));
+        }
+    }
+
+    fn delete(&mut self) {
+        if let Some(job) = self.some_job() {
+            self.oracle.told_delete(&job);
+            self.tell(Input::Delete { job });
         }
     }
 
@@ -100,7 +116,8 @@ impl World {
             priority: Priority(*pick(&mut self.rng, &[0, 0, 0, 5, -5])),
             retry,
             versions: None,
-            owner: None,
+            owner: pick(&mut self.rng, &[None, None, Some("ann"), Some("bob")])
+                .map(|o| Owner::new(o).unwrap()),
         }
     }
 
@@ -113,9 +130,13 @@ impl World {
             1 => Some(ContentHash::of(["the same for many"])),
             _ => Some(ContentHash::of([format!("content of {}", self.submitted)])),
         };
-        let work = self.work();
+        let mut work = self.work();
         let parent = if chance(&mut self.rng, 20) { self.running_parent() } else { None };
-        Submission { id, work, content, bytes: 0, parent }
+        if let Some(parent) = parent.as_ref().filter(|_| chance(&mut self.rng, 90)) {
+            work.owner = self.core.job(&parent.job).and_then(|record| record.work.owner.clone());
+        }
+        let bytes = if work.kind == Kind::Job { self.rng.random_range(0..200_000) } else { 0 };
+        Submission { id, work, content, bytes, parent }
     }
 
     fn running_parent(&mut self) -> Option<Parent> {
@@ -225,6 +246,9 @@ impl World {
             let number = self.rng.random_range(0..6);
             let (spec, shape) = plan::cluster(&mut self.rng, number);
             self.rays.entry(spec.name.clone()).or_insert_with(|| FakeRay::new(shape));
+            if self.core.cluster(&spec.name).is_some_and(|known| *known.spec != spec) {
+                self.replace_lane(&spec.name);
+            }
             self.tell(Input::Register { spec: Box::new(spec), replace: true });
         } else if self.core.clusters().count() > 1
             && let Some(cluster) = self.some_cluster()

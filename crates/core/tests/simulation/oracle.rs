@@ -17,6 +17,9 @@ use multicluster_types::{
     settings::{Claims, TagAffinity, Utilization},
 };
 
+/// How long ended work is known at least.
+const KEPT: Span = Span::minutes(5);
+
 #[derive(Debug, Default)]
 pub struct Oracle {
     thorough: bool,
@@ -33,6 +36,8 @@ pub struct Oracle {
     /// The latest top-level submission per cluster, never forgotten.
     clock: BTreeMap<ClusterName, (Timestamp, Option<GroupId>)>,
     accepted: BTreeSet<JobId>,
+    /// Jobs that a caller wants forgotten.
+    deleted: BTreeSet<JobId>,
     reruns: BTreeMap<JobId, u32>,
     /// The real runs: per job, attempts started and still running.
     started: BTreeMap<JobId, u32>,
@@ -120,6 +125,10 @@ impl Oracle {
         self.accepted.insert(job.clone());
     }
 
+    pub fn told_delete(&mut self, job: &JobId) {
+        self.deleted.insert(job.clone());
+    }
+
     pub fn told_rerun(&mut self, job: &JobId) {
         *self.reruns.entry(job.clone()).or_default() += 1;
     }
@@ -143,6 +152,11 @@ impl Oracle {
         self.probing.clear();
         self.windows.clear();
         self.troubled.clear();
+    }
+
+    /// A submission cannot have been in the future: one that was counts from now.
+    pub fn told_clock(&mut self, now: Timestamp) {
+        self.clock.values_mut().for_each(|(at, _)| *at = now.min(*at));
     }
 
     pub fn told_started(&mut self, job: &JobId) {
@@ -190,8 +204,7 @@ impl Oracle {
                 }
                 Write::Decision(decision) => self.check_dispatch(decision, now, settings),
                 Write::DeleteJob(job) => {
-                    let state = self.store.jobs[job].state();
-                    assert!(state.is_terminal(), "{job} was forgotten while {state}");
+                    self.check_forgotten(job, now, settings);
                     self.accepted.remove(job);
                 }
                 Write::DeleteCluster(cluster) => {
@@ -212,9 +225,41 @@ impl Oracle {
         if self.looks_closely() {
             self.check_durable(core);
         }
+        self.check_retention(now, settings);
         self.check_nothing_lost(core);
         self.check_waiting(core);
         self.check_nobody_waits_for_the_dead(now, settings);
+    }
+
+    /// Ended work is forgotten on request, after `retain_for`, or if its owner has more of its kind
+    /// than `retain_finished`; within five minutes of its end only on request.
+    fn check_forgotten(&mut self, job: &JobId, now: Timestamp, settings: &Settings) {
+        let record = &self.store.jobs[job];
+        let Phase::Ended(ended) = &record.phase else {
+            panic!("{job} was forgotten while {}", record.state());
+        };
+        let age = now.since(ended.at);
+        let there = self.store.jobs.values().filter(|other| is_on_shelf_of(record, other)).count();
+        let many = there > settings.retain_finished as usize;
+        let old = age >= KEPT && (many || age >= settings.retain_for);
+        let asked = self.deleted.remove(job);
+        assert!(asked || old, "{job} was forgotten after {age}, with {there} like it");
+    }
+
+    /// Nothing is kept for longer, or beyond the number.
+    fn check_retention(&self, now: Timestamp, settings: &Settings) {
+        if !self.looks_closely() {
+            return;
+        }
+        for record in self.store.jobs.values() {
+            let Phase::Ended(ended) = &record.phase else { continue };
+            let age = now.since(ended.at);
+            let there = self.store.jobs.values().filter(|other| is_on_shelf_of(record, other));
+            let later = there.filter(|other| matches!(&other.phase, Phase::Ended(e) if e.at > ended.at));
+            let too_old = age > settings.retain_for.max(KEPT);
+            let pushed_out = age > KEPT && later.count() >= settings.retain_finished as usize;
+            assert!(!too_old && !pushed_out, "{} ended {age} ago and is still known", record.id);
+        }
     }
 
     /// A window is between one and the limit of the settings. It shrinks only after trouble, and
@@ -551,6 +596,13 @@ impl Oracle {
             }
         }
     }
+}
+
+/// Is the other one ended work that counts together with this one?
+fn is_on_shelf_of(record: &JobRecord, other: &JobRecord) -> bool {
+    let is_job = |record: &JobRecord| record.work.kind == Kind::Job;
+    let ended = matches!(other.phase, Phase::Ended(_));
+    ended && other.work.owner == record.work.owner && is_job(other) == is_job(record)
 }
 
 /// In a queue, and not backing off.

@@ -163,5 +163,6 @@ pub fn cluster(rng: &mut ChaCha8Rng, number: u32) -> (ClusterSpec, Shape) {
     let arch = chance(rng, 50).then(|| PlatformName::new(pick::<&str>(rng, &["x86_64", "arm64"])).unwrap());
     let labels = if chance(rng, 50) { [("zone".into(), "a".into())].into() } else { [].into() };
     let head = *pick(rng, &[None, Some(64e9), Some(1e9), Some(5.5e8)]);
-    (spec, Shape { nodes, labels, platform: Platform { os: None, arch }, head })
+    let reports_session = chance(rng, 75);
+    (spec, Shape { nodes, labels, platform: Platform { os: None, arch }, head, reports_session })
 }

@@ -33,6 +33,8 @@ pub struct FakeRay {
     /// How long its dashboard takes for an answer while it is overloaded.
     pub takes: Span,
     pub session: u32,
+    /// Does its head report its session? Older Ray versions do not.
+    reports_session: bool,
     pub jobs: BTreeMap<String, FakeJob>,
     /// The resources that placements of tasks and actors use.
     leases: BTreeMap<(JobId, Attempt), Piece>,
@@ -53,6 +55,8 @@ pub struct Shape {
     pub platform: Platform,
     /// Memory of its head node in bytes, if it reports that.
     pub head: Option<f64>,
+    /// Does its head report its session?
+    pub reports_session: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -80,7 +84,7 @@ pub enum Happened {
 
 impl FakeRay {
     pub fn new(shape: Shape) -> Self {
-        let Shape { nodes, labels, platform, head } = shape;
+        let Shape { nodes, labels, platform, head, reports_session } = shape;
         let mut total = Resources::default();
         nodes.iter().for_each(|node| total.add(node));
         Self {
@@ -93,13 +97,14 @@ impl FakeRay {
             mode: Mode::Up,
             takes: Span::ZERO,
             session: 1,
+            reports_session,
             jobs: BTreeMap::new(),
             leases: BTreeMap::new(),
         }
     }
 
     pub fn incarnation(&self) -> Option<Incarnation> {
-        Some(Incarnation::new(format!("session_{}", self.session)).unwrap())
+        self.reports_session.then(|| Incarnation::new(format!("session_{}", self.session)).unwrap())
     }
 
     /// A new head: everything from before is gone.

@@ -33,6 +33,8 @@ pub struct World {
     order: u64,
     /// Counts the lives of the control plane: answers to an earlier life are lost.
     life: u32,
+    /// Counts the lanes that each cluster had: reports of an earlier lane are lost.
+    lanes: BTreeMap<ClusterName, u32>,
     trace: bool,
     pub submitted: u32,
     pub steps: u64,
@@ -41,10 +43,11 @@ pub struct World {
 /// Something that will happen.
 #[derive(Debug, Clone)]
 enum Event {
-    /// Reaches the core, unless the control plane has restarted since.
-    ToCore { life: u32, input: Box<Input> },
+    /// Reaches the core, unless the control plane has restarted since, or has another lane for
+    /// the cluster that reports.
+    ToCore { life: u32, lane: Option<Lane>, input: Box<Input> },
     /// Reaches a cluster, unless its head has restarted since.
-    ToRay { session: u32, request: Request },
+    ToRay { session: u32, lane: Lane, request: Request },
     /// The driver polls, and lists the runs.
     Poll { cluster: ClusterName },
     /// The caller of a placement asks whether it is granted.
@@ -52,6 +55,9 @@ enum Event {
     /// The holder of a placement does something.
     Holder { cluster: ClusterName, job: JobId, attempt: Attempt, ends_at: Timestamp },
 }
+
+/// The number of a cluster's lane.
+type Lane = (ClusterName, u32);
 
 #[derive(Debug, Clone)]
 enum Request {
@@ -80,6 +86,7 @@ pub fn run(seed: u64, trace: bool) -> u64 {
         agenda: BTreeMap::new(),
         order: 0,
         life: 0,
+        lanes: BTreeMap::new(),
         trace,
         submitted: 0,
         steps: 0,
@@ -178,6 +185,24 @@ impl World {
         untold.iter().for_each(|job| self.grant(job));
     }
 
+    /// The clock was ahead by this much, and is right from now on. Only the store still has moments
+    /// of the wrong time.
+    pub fn correct_clock(&mut self, ahead: Span) {
+        let right = |at: Timestamp| Timestamp(at.0 - ahead.0);
+        self.now = right(self.now);
+        let agenda = std::mem::take(&mut self.agenda);
+        self.agenda = agenda.into_iter().map(|((at, order), event)| ((right(at), order), event)).collect();
+        for event in self.agenda.values_mut() {
+            if let Event::Holder { ends_at, .. } = event {
+                *ends_at = right(*ends_at);
+            }
+        }
+        for job in self.rays.values_mut().flat_map(|ray| ray.jobs.values_mut()) {
+            (job.starts_at, job.ends_at) = (right(job.starts_at), right(job.ends_at));
+        }
+        self.oracle.told_clock(self.now);
+    }
+
     /// The task or actor whose caller learns from this event where it may run.
     fn granted(&self, event: &CoreEvent) -> Option<JobId> {
         match event {
@@ -230,16 +255,35 @@ impl World {
         self.agenda.insert((self.now + after, self.order), event);
     }
 
-    /// An answer to the core, which may be slow or come twice.
+    /// What a caller says to the core, which may be slow or come twice.
     fn answer(&mut self, after: Span, input: &Input) {
+        self.deliver(after, None, input);
+    }
+
+    /// The report of a lane, which may be slow or come twice.
+    fn report(&mut self, after: Span, lane: Lane, input: &Input) {
+        self.deliver(after, Some(lane), input);
+    }
+
+    fn deliver(&mut self, after: Span, lane: Option<Lane>, input: &Input) {
         let slow = if chance(&mut self.rng, self.faults.slow) { Span::seconds(45) } else { Span::ZERO };
         let after = Span(after.0 + slow.0 + self.rng.random_range(0..200));
-        let to_core = |input: &Input, life| Event::ToCore { life, input: Box::new(input.clone()) };
-        self.later(after, to_core(input, self.life));
+        let event = Event::ToCore { life: self.life, lane, input: Box::new(input.clone()) };
         if chance(&mut self.rng, self.faults.duplicate) {
             let again = Span(after.0 + self.rng.random_range(0..60_000));
-            self.later(again, to_core(input, self.life));
+            self.later(again, event.clone());
         }
+        self.later(after, event);
+    }
+
+    /// The present lane of a cluster.
+    fn lane(&self, cluster: &ClusterName) -> Lane {
+        (cluster.clone(), self.lanes.get(cluster).copied().unwrap_or_default())
+    }
+
+    /// The driver reaches a cluster in another way: reports of the old lane are lost.
+    pub fn replace_lane(&mut self, cluster: &ClusterName) {
+        *self.lanes.entry(cluster.clone()).or_default() += 1;
     }
 
     fn send(&mut self, effect: Effect) {
@@ -266,10 +310,10 @@ impl World {
         let up = self.rays.get(cluster).filter(|ray| ray.mode == Mode::Up).map(|ray| ray.session);
         match up {
             Some(session) if !chance(&mut self.rng, self.faults.lost) => {
-                let after = Span(self.rng.random_range(1..50));
-                self.later(after, Event::ToRay { session, request });
+                let (after, lane) = (Span(self.rng.random_range(1..50)), self.lane(cluster));
+                self.later(after, Event::ToRay { session, lane, request });
             }
-            _ => self.answer(TIMEOUT, no_answer),
+            _ => self.report(TIMEOUT, self.lane(cluster), no_answer),
         }
     }
 
@@ -280,28 +324,34 @@ impl World {
         let Some((mode, session)) = self.rays.get(cluster).map(|ray| (ray.mode, ray.session)) else {
             return;
         };
+        let lane = self.lane(cluster);
         let submit = |answer| Event::ToRay {
             session,
+            lane: lane.clone(),
             request: Request::Submit { cluster: cluster.clone(), run: run.clone(), answer },
         };
         match mode {
             Mode::Down => {
-                self.answer(Span(10), &report(DispatchOutcome::Failed("connection refused".into())))
+                self.report(Span(10), lane, &report(DispatchOutcome::Failed("connection refused".into())))
             }
             // The request sits in the socket's buffer, and may be read much later.
             Mode::Hung => {
-                self.answer(TIMEOUT, &unknown);
+                self.report(TIMEOUT, lane.clone(), &unknown);
                 let after = Span(self.rng.random_range(1_000..120_000));
                 self.later(after, submit(Answer::IsLost));
             }
             Mode::Up if chance(&mut self.rng, self.faults.error) => {
-                self.answer(Span(30), &report(DispatchOutcome::Failed("500: no available agent".into())));
+                self.report(
+                    Span(30),
+                    lane,
+                    &report(DispatchOutcome::Failed("500: no available agent".into())),
+                );
             }
             Mode::Up if chance(&mut self.rng, self.faults.error / 4) => {
-                self.answer(Span(30), &report(DispatchOutcome::Refused("400: bad runtime_env".into())));
+                self.report(Span(30), lane, &report(DispatchOutcome::Refused("400: bad runtime_env".into())));
             }
             Mode::Up if chance(&mut self.rng, self.faults.lost) => {
-                self.answer(TIMEOUT, &unknown);
+                self.report(TIMEOUT, lane.clone(), &unknown);
                 if chance(&mut self.rng, 60) {
                     let after = Span(self.rng.random_range(0..60_000));
                     self.later(after, submit(Answer::IsLost));
@@ -316,12 +366,12 @@ impl World {
 
     fn happen(&mut self, event: Event) {
         match event {
-            Event::ToCore { life, input } => {
-                if life == self.life {
+            Event::ToCore { life, lane, input } => {
+                if life == self.life && lane.is_none_or(|lane| lane == self.lane(&lane.0)) {
                     self.tell(*input);
                 }
             }
-            Event::ToRay { session, request } => self.reach(session, request),
+            Event::ToRay { session, lane, request } => self.reach(session, lane, request),
             Event::Poll { cluster } => self.poll(cluster),
             Event::Caller { job } => self.wait_for(&job),
             Event::Holder { cluster, job, attempt, ends_at } => self.hold(cluster, job, attempt, ends_at),
@@ -329,14 +379,14 @@ impl World {
     }
 
     /// A request reaches a cluster, unless its head has restarted since.
-    fn reach(&mut self, session: u32, request: Request) {
+    fn reach(&mut self, session: u32, lane: Lane, request: Request) {
         let (Request::Submit { cluster, .. }
         | Request::Lookup { cluster, .. }
         | Request::Stop { cluster, .. }) = &request;
         let Some(ray) = self.rays.get_mut(cluster).filter(|ray| ray.session == session) else { return };
         if ray.mode == Mode::Hung {
             // The request is still in the buffer.
-            return self.later(Span::seconds(10), Event::ToRay { session, request });
+            return self.later(Span::seconds(10), Event::ToRay { session, lane, request });
         }
         match request {
             Request::Submit { cluster, run, answer } => {
@@ -366,7 +416,7 @@ impl World {
                 if answer == Answer::Arrives {
                     let (outcome, took) = (DispatchOutcome::Accepted, self.rays[&cluster].takes);
                     let accepted = Input::Dispatched { run, outcome, took };
-                    self.answer(Span(20 + took.0), &accepted);
+                    self.report(Span(20 + took.0), lane, &accepted);
                 }
             }
             Request::Lookup { run, question, .. } => {
@@ -374,11 +424,11 @@ impl World {
                     Some(found) => LookupOutcome::Found(found.status.clone()),
                     None => LookupOutcome::NotFound { incarnation: ray.incarnation() },
                 };
-                self.answer(Span(5), &Input::LookedUp { run, question, outcome });
+                self.report(Span(5), lane, &Input::LookedUp { run, question, outcome });
             }
             Request::Stop { run, .. } => {
                 ray.stop(&run, self.now);
-                self.answer(Span(5), &Input::StopSent { run, answered: true });
+                self.report(Span(5), lane, &Input::StopSent { run, answered: true });
             }
         }
     }
@@ -397,13 +447,16 @@ impl World {
         if !polled_again && self.core.cluster(&cluster).is_some() {
             self.later(Span::seconds(5), Event::Poll { cluster: cluster.clone() });
         }
+        let lane = self.lane(&cluster);
         let Some(ray) = self.rays.get(&cluster) else { return };
         match ray.mode {
-            Mode::Down => {
-                self.answer(Span(10), &Input::PollFailed { cluster, error: "connection refused".into() })
-            }
+            Mode::Down => self.report(
+                Span(10),
+                lane,
+                &Input::PollFailed { cluster, error: "connection refused".into() },
+            ),
             Mode::Hung => {
-                self.answer(Span::seconds(10), &Input::PollFailed { cluster, error: "timeout".into() })
+                self.report(Span::seconds(10), lane, &Input::PollFailed { cluster, error: "timeout".into() })
             }
             Mode::Up => {
                 let (mut snapshot, took) = (ray.snapshot(self.now), ray.takes);
@@ -418,8 +471,8 @@ impl World {
                 let incarnation = snapshot.incarnation.clone();
                 let complete_at = Some(self.now);
                 let polled = Input::Polled { cluster: cluster.clone(), snapshot: Box::new(snapshot), took };
-                self.answer(Span(10 + took.0), &polled);
-                self.answer(Span(10), &Input::Observed { cluster, incarnation, complete_at, runs });
+                self.report(Span(10 + took.0), lane.clone(), &polled);
+                self.report(Span(10), lane, &Input::Observed { cluster, incarnation, complete_at, runs });
             }
         }
     }
@@ -535,10 +588,12 @@ impl World {
         }
         for _ in 0..120 {
             self.pass(Span::minutes(2));
-            if self.unfinished().is_none() {
+            if self.unfinished().is_none() && self.core.durable().orphans.is_empty() {
                 return;
             }
         }
+        let orphans = self.core.durable().orphans;
+        assert!(orphans.is_empty(), "four hours after all faults ended, these are not stopped: {orphans:?}");
         if let Some((job, why)) = self.unfinished() {
             panic!(
                 "four hours after all faults ended, {job} is still not done: {why}\n{:?}",

@@ -26,6 +26,8 @@ use crate::{
 pub struct Facts {
     /// The version, the same before and after the other requests.
     pub version: Version,
+    /// The incarnation of the head, see [`RayClient::incarnation`].
+    pub incarnation: Option<Incarnation>,
     /// The head's Python, e.g. `3.11.7`; older Ray versions do not report it.
     pub python_version: Option<String>,
     /// Ray's logical resources, all nodes together.
@@ -105,7 +107,7 @@ impl Facts {
             platform: self.platform(),
             ray_version: self.version.ray_version.clone(),
             python_version: self.python_version.clone(),
-            incarnation: self.version.session_name.clone(),
+            incarnation: self.incarnation.clone(),
         }
     }
 
@@ -148,6 +150,14 @@ pub(crate) async fn ask(client: &RayClient) -> Result<Facts, RayError> {
     combine(version, python, nodes.into_body(Call::Nodes), usage.into_body(Call::Usage)).map_err(|e| t.own(e))
 }
 
+/// The head's node, as the incarnation of a head that reports no session.
+pub(crate) async fn ask_head_node(client: &RayClient) -> Result<Option<Incarnation>, RayError> {
+    let t = &client.transport;
+    let answer = t.ask(Call::Nodes, t.get(nodes::url(t)), MANY).await?;
+    let alive = answer.into_body(Call::Nodes).and_then(|body| nodes::parse(&body)).map_err(|e| t.own(e))?;
+    Ok(nodes::head(&alive))
+}
+
 pub(crate) fn combine(
     version: Version,
     python_version: Option<String>,
@@ -161,8 +171,10 @@ pub(crate) fn combine(
     }
     let usage = usage::parse(&usage?)?;
     let mut notes = amounts::Notes::default();
+    let incarnation = version.session_name.clone().or_else(|| nodes::head(&alive));
     let mut facts = Facts {
         version,
+        incarnation,
         python_version,
         total: Resources::default(),
         used: Resources::default(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use multicluster_types::Incarnation;
 use reqwest::Url;
 use serde::{Deserialize, Deserializer};
 
@@ -80,6 +81,14 @@ pub(super) fn parse(body: &[u8]) -> Result<Vec<Node>, RayError> {
         return Err(bad(format!("only {} of its nodes are listed", page.result.len())));
     }
     Ok(page.result.into_iter().filter(|node| node.state == "ALIVE").collect())
+}
+
+/// The id of the head's node: every start of a head gives its node a new one. `None` if it is not
+/// clear which node that is.
+pub(super) fn head(alive: &[Node]) -> Option<Incarnation> {
+    let mut heads = alive.iter().filter(|node| node.is_head);
+    let head = heads.next().filter(|_| heads.next().is_none())?;
+    Incarnation::new(&head.id).ok()
 }
 
 fn nullable<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {

@@ -91,6 +91,22 @@ async fn facts_are_exact() {
 }
 
 #[tokio::test]
+async fn a_head_without_a_session_is_known_by_its_node() {
+    let fake = FakeRay::start(FakeOptions::new("old").without_session_name()).await;
+    let ray = client(fake.url());
+    assert_eq!(ray.version().await.unwrap().session_name, None);
+    let facts = ray.facts().await.unwrap();
+    let before = facts.snapshot(Timestamp(5)).incarnation.unwrap();
+    assert_eq!(before.as_str(), facts.nodes[0].id);
+    assert_eq!(ray.incarnation().await.unwrap(), Some(before.clone()));
+    fake.restart();
+    let ray = client(fake.url());
+    let after = ray.incarnation().await.unwrap().unwrap();
+    assert_ne!(after, before);
+    assert_eq!(ray.facts().await.unwrap().snapshot(Timestamp(6)).incarnation, Some(after));
+}
+
+#[tokio::test]
 async fn a_head_without_nodes_is_not_healthy() {
     let fake = FakeRay::start(FakeOptions::new("new").without_nodes()).await;
     let error = client(fake.url()).facts().await.unwrap_err();

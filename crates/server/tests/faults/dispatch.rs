@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use multicluster_testkit::{Endpoint, Fault};
+use multicluster_testkit::{Endpoint, FakeRay, Fault};
 use multicluster_types::State;
 
 use crate::world::*;
@@ -39,6 +39,32 @@ async fn a_lost_answer_does_not_run_a_job_twice() {
     ] {
         runs_once_despite(fault).await;
     }
+}
+
+/// Older Ray versions report no session, so only the head's node tells one head from another.
+#[tokio::test]
+async fn a_lost_answer_does_not_run_a_job_twice_although_the_head_restarts_and_reports_no_session() {
+    let fake = FakeRay::start(quick_options("only").without_session_name()).await;
+    let world = World::over(&[&fake]).await;
+    fake.fault_next(Endpoint::Submit, Fault::ResetAfter, 1);
+    fake.fault(Endpoint::Job, Fault::Status(500, "Traceback …".into()));
+    let job = world.submit(runs("forever")).await;
+    world.wait_for(&job, State::Unknown).await;
+    world.until("the job runs".into(), async || fake.runs(job.as_str()) == 1).await;
+    fake.restart();
+    fake.clear_faults();
+    world.wait_for(&job, State::Failed).await;
+    assert_eq!(fake.runs(job.as_str()), 1);
+}
+
+#[tokio::test]
+async fn a_lost_request_is_sent_again_to_a_head_that_reports_no_session() {
+    let fake = FakeRay::start(quick_options("only").without_session_name()).await;
+    let world = World::over(&[&fake]).await;
+    fake.fault_next(Endpoint::Submit, Fault::ResetBefore, 1);
+    let job = world.submit(runs("echo once")).await;
+    world.wait_for(&job, State::Succeeded).await;
+    assert_eq!(fake.runs(job.as_str()), 1);
 }
 
 #[tokio::test]

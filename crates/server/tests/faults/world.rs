@@ -22,8 +22,12 @@ pub(crate) struct World {
 
 /// A cluster that starts jobs at once and runs them for a moment.
 pub(crate) async fn quick(name: &str) -> FakeRay {
+    FakeRay::start(quick_options(name)).await
+}
+
+pub(crate) fn quick_options(name: &str) -> FakeOptions {
     let millis = Duration::from_millis;
-    FakeRay::start(FakeOptions::new(name).cpus(8.0).pending_for(millis(20)).runs_for(millis(50))).await
+    FakeOptions::new(name).cpus(8.0).pending_for(millis(20)).runs_for(millis(50))
 }
 
 pub(crate) fn job_id(text: &str) -> JobId {

@@ -6,7 +6,7 @@ use multicluster_core::{
     Durable,
     record::{ClusterRecord, JobRecord, Orphan},
 };
-use multicluster_types::{Attempt, ClusterName, JobId, Message, PolicySpec};
+use multicluster_types::{Attempt, ClusterName, JobId, Message, PolicySpec, Timestamp};
 use rusqlite::Connection;
 
 use super::{codec::ParsedWorks, fail::Fail, index::Index, uint};
@@ -85,7 +85,7 @@ fn policies(conn: &Connection) -> Result<BTreeMap<Message, PolicySpec>, Fail> {
 }
 
 fn orphans(conn: &Connection) -> Result<BTreeSet<Orphan>, Fail> {
-    let mut statement = conn.prepare("SELECT cluster, job, attempt FROM orphans")?;
+    let mut statement = conn.prepare("SELECT cluster, job, attempt, life FROM orphans")?;
     let mut rows = statement.query([])?;
     let mut orphans = BTreeSet::new();
     while let Some(row) = rows.next()? {
@@ -94,6 +94,7 @@ fn orphans(conn: &Connection) -> Result<BTreeSet<Orphan>, Fail> {
             cluster: ClusterName::new(row.get_ref(0)?.as_str()?).map_err(bad)?,
             job: JobId::new(row.get_ref(1)?.as_str()?).map_err(bad)?,
             attempt: Attempt(row.get(2)?),
+            life: row.get::<_, Option<i64>>(3)?.map(|life| Timestamp(uint(life))),
         });
     }
     Ok(orphans)

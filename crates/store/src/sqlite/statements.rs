@@ -1,5 +1,6 @@
 //! The writer's statements. Prepared once per connection, looked up once per commit.
 
+use multicluster_core::record::Orphan;
 use rusqlite::{CachedStatement, Connection, Result, params};
 
 /// Borrowed from the connection's cache.
@@ -155,13 +156,20 @@ impl<'c> Statements<'c> {
         }
     }
 
-    pub(super) fn orphan(&mut self, cluster: &str, job: &str, attempt: u32, there: bool) -> Result<()> {
-        let sql = if there {
-            "INSERT OR IGNORE INTO orphans (cluster, job, attempt) VALUES (?1, ?2, ?3)"
+    pub(super) fn orphan(&mut self, orphan: &Orphan, there: bool) -> Result<()> {
+        let (cluster, job, attempt) = (orphan.cluster.as_str(), orphan.job.as_str(), orphan.attempt.0);
+        if there {
+            let life = orphan.life.map(|life| super::int(life.0));
+            self.run(
+                "INSERT OR REPLACE INTO orphans (cluster, job, attempt, life) VALUES (?1, ?2, ?3, ?4)",
+                params![cluster, job, attempt, life],
+            )
         } else {
-            "DELETE FROM orphans WHERE cluster = ?1 AND job = ?2 AND attempt = ?3"
-        };
-        self.run(sql, params![cluster, job, attempt])
+            self.run(
+                "DELETE FROM orphans WHERE cluster = ?1 AND job = ?2 AND attempt = ?3",
+                params![cluster, job, attempt],
+            )
+        }
     }
 
     fn run(&self, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<()> {

@@ -234,7 +234,7 @@ impl<'b> Writing<'_, 'b> {
             self.sql.cluster(name.as_str(), record)?;
         }
         for (orphan, there) in &batch.orphans {
-            self.sql.orphan(orphan.cluster.as_str(), orphan.job.as_str(), orphan.attempt.0, *there)?;
+            self.sql.orphan(orphan, *there)?;
         }
         for (name, spec) in &batch.policies {
             let spec = spec.map(|spec| json(self.buffer, spec)).transpose()?;

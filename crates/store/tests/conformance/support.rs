@@ -272,7 +272,7 @@ pub(crate) fn a_policy(name: &str, weight: f64) -> PolicySpec {
 }
 
 pub(crate) fn an_orphan(name: &str, number: u32) -> Orphan {
-    Orphan { cluster: cluster("mac"), job: id(name), attempt: Attempt(number) }
+    Orphan { cluster: cluster("mac"), job: id(name), attempt: Attempt(number), life: Some(Timestamp(7)) }
 }
 
 /// A cluster's report about a process on this node.

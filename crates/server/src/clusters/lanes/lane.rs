@@ -186,10 +186,8 @@ impl Lane {
             // The request is under way and may arrive in a moment.
             Found::Nothing if self.is_sending(run) => LookupOutcome::NoAnswer,
             // Read after the answer: if the head node restarted before it, both the answer and this
-            // session are those of the new head.
-            Found::Nothing => {
-                LookupOutcome::NotFound { incarnation: self.client.version().await?.session_name }
-            }
+            // incarnation are those of the new head.
+            Found::Nothing => LookupOutcome::NotFound { incarnation: self.client.incarnation().await? },
         };
         Ok((outcome, None))
     }

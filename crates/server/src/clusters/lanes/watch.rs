@@ -98,8 +98,8 @@ impl Lane {
         known: &mut HashMap<Run, Seen>,
     ) -> Result<Vec<(Run, JobDetails)>, RayError> {
         // Read before the jobs. If the head node restarts in between, the core looks up the jobs
-        // that are missing, and the look-up reads the session again.
-        let incarnation = self.client.version().await?.session_name;
+        // that are missing, and the look-up reads the incarnation again.
+        let incarnation = self.client.incarnation().await?;
         let (seen, complete) = if expected.len() <= FEW {
             self.ask_each(expected.iter()).await?
         } else {
