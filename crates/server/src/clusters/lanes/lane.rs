@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use multicluster_core::{Effect, Input, LookupOutcome, Run};
-use multicluster_ray::{Endpoint, JobDetails, RayClient, RayError, Timeouts};
+use multicluster_ray::{Endpoint, RayClient, RayError, Timeouts};
 use multicluster_store::Seen;
 use multicluster_types::{ClusterName, ClusterSpec, SubmissionId};
 use parking_lot::Mutex as SyncMutex;
@@ -13,8 +13,11 @@ use tokio::{
     time::sleep,
 };
 
-use super::{Means, Shared, Word, status};
-use crate::clusters::resolve::Ownership;
+use super::{
+    Means, Shared, Word,
+    runs::{Found, Runs},
+    status,
+};
 
 /// Requests under way to one cluster; Ray itself accepts about 55 a second.
 const DISPATCHES: usize = 8;
@@ -31,6 +34,7 @@ pub(super) struct Lane {
     pub(super) cluster: ClusterName,
     pub(super) generation: u64,
     pub(super) client: RayClient,
+    pub(super) runs: Runs,
     pub(super) spec: latest::Receiver<Arc<ClusterSpec>>,
     pub(super) dispatches: Semaphore,
     /// One push of packages at a time.
@@ -53,7 +57,7 @@ pub(super) fn start(
     specs: latest::Receiver<Arc<ClusterSpec>>,
     generation: u64,
     effects: mpsc::UnboundedReceiver<(Effect, Means)>,
-) -> (Option<RayClient>, JoinSet<()>) {
+) -> (Option<Runs>, JoinSet<()>) {
     let mut running = JoinSet::new();
     let client = match connect(spec) {
         Ok(client) => client,
@@ -64,11 +68,13 @@ pub(super) fn start(
             return (None, running);
         }
     };
+    let runs = Runs { client: client.clone(), plane: Arc::clone(&shared.plane) };
     let lane = Arc::new(Lane {
         shared,
         cluster: spec.name.clone(),
         generation,
-        client: client.clone(),
+        client,
+        runs: runs.clone(),
         spec: specs,
         dispatches: Semaphore::new(DISPATCHES),
         pushing: Mutex::new(()),
@@ -83,7 +89,7 @@ pub(super) fn start(
     running.spawn(super::watch::run(Arc::clone(&lane)));
     running.spawn(super::sweep::run(Arc::clone(&lane)));
     running.spawn(perform(lane, effects));
-    (Some(client), running)
+    (Some(runs), running)
 }
 
 fn connect(spec: &ClusterSpec) -> Result<RayClient, String> {
@@ -127,46 +133,11 @@ async fn perform(lane: Arc<Lane>, mut effects: mpsc::UnboundedReceiver<(Effect, 
     }
 }
 
-/// The run that a cluster has under the id of one attempt.
-pub(super) enum Found {
-    Ours(Box<JobDetails>),
-    SomebodyElses,
-    Nothing,
-}
-
 impl Lane {
     /// Reports to the engine. If the engine has stopped, this lane ends in a moment too.
     pub(super) async fn report(&self, input: Input, seen: Vec<(Run, Seen)>) {
         let (cluster, generation, input) = (self.cluster.clone(), self.generation, Box::new(input));
         let _stopped = self.shared.engine.tell(Word::Report { cluster, generation, input, seen }).await;
-    }
-
-    /// Finds the run under the id of this attempt, and whether it is this attempt.
-    pub(super) async fn find(&self, run: &Run) -> Result<Found, RayError> {
-        let id = SubmissionId::of(&run.job, run.attempt);
-        Ok(match self.client.job(id.as_str()).await? {
-            None => Found::Nothing,
-            Some(details) if self.is_ours(&details, run) => Found::Ours(Box::new(details)),
-            Some(_) => Found::SomebodyElses,
-        })
-    }
-
-    fn is_ours(&self, details: &JobDetails, run: &Run) -> bool {
-        self.owner_of(details).is_some_and(|owner| {
-            owner.job == run.job
-                && owner.attempt == run.attempt
-                && run.life.is_none_or(|life| owner.life == life)
-        })
-    }
-
-    /// The attempt that this run belongs to, if it is ours. The id is checked too: metadata can be
-    /// copied to another run, but an id exists only once.
-    pub(super) fn owner_of(&self, details: &JobDetails) -> Option<Ownership> {
-        Ownership::parse(&details.metadata).filter(|owner| {
-            *owner.plane == *self.shared.plane
-                && details.submission_id.as_deref()
-                    == Some(SubmissionId::of(&owner.job, owner.attempt).as_str())
-        })
     }
 
     async fn look_up(&self, run: Run, question: u32) {
@@ -178,7 +149,7 @@ impl Lane {
     }
 
     async fn ask(&self, run: &Run) -> Result<(LookupOutcome, Option<Seen>), RayError> {
-        let outcome = match self.find(run).await? {
+        let outcome = match self.runs.find(run).await? {
             Found::Ours(details) => {
                 return Ok((LookupOutcome::Found(status::of(&details)), Some(status::seen(&details))));
             }
@@ -201,7 +172,7 @@ impl Lane {
     async fn stop(&self, run: Run) {
         let Ok(_turn) = self.questions.acquire().await else { return };
         let id = SubmissionId::of(&run.job, run.attempt);
-        let answered = match self.find(&run).await {
+        let answered = match self.runs.find(&run).await {
             Ok(Found::Ours(_)) => self.client.stop(id.as_str()).await.map(drop),
             Ok(Found::SomebodyElses | Found::Nothing) => Ok(()),
             Err(error) => Err(error),
@@ -219,7 +190,7 @@ impl Lane {
         sleep(DELETE_AFTER).await;
         let Ok(_turn) = self.chores.acquire().await else { return };
         let id = SubmissionId::of(&run.job, run.attempt);
-        if let Ok(Found::Ours(details)) = self.find(&run).await
+        if let Ok(Found::Ours(details)) = self.runs.find(&run).await
             && status::is_over(&details)
             && let Err(error) = self.client.delete(id.as_str()).await
         {

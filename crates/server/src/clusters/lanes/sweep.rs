@@ -53,7 +53,7 @@ enum Fate {
 impl Lane {
     async fn sweep(&self) -> Result<(), RayError> {
         let listed = self.client.jobs().await?.jobs.into_iter();
-        let over = listed.filter(status::is_over).filter_map(|job| self.identify(job)).collect();
+        let over = listed.filter(status::is_over).filter_map(|job| self.runs.identify(job)).collect();
         let (gone, uncopied) = self.choose(self.judge(over).await).await;
         if !gone.is_empty() {
             tracing::info!(cluster = %self.cluster, runs = gone.len(), "deleting runs that ended long ago");
