@@ -2,6 +2,7 @@
 //! A hung or slow cluster does not delay the others.
 
 mod dispatch;
+mod errands;
 mod lane;
 mod logs;
 mod poll;
@@ -9,6 +10,9 @@ mod runs;
 mod status;
 mod sweep;
 mod watch;
+
+#[cfg(test)]
+mod tests;
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use multicluster_core::{Effect, Input, LookupOutcome, Run};
-use multicluster_ray::{Endpoint, RayClient, RayError, Timeouts};
+use multicluster_ray::{Endpoint, JobDetails, RayClient, RayError, Timeouts};
 use multicluster_store::Seen;
 use multicluster_types::{ClusterName, ClusterSpec, SubmissionId};
 use parking_lot::Mutex as SyncMutex;
@@ -15,6 +15,7 @@ use tokio::{
 
 use super::{
     Means, Shared, Word,
+    errands::Errands,
     runs::{Found, Runs},
     status,
 };
@@ -24,6 +25,8 @@ const DISPATCHES: usize = 8;
 const QUESTIONS: usize = 8;
 /// Deletes of forgotten jobs; no caller waits for them.
 const CHORES: usize = 2;
+/// Deletes that wait. Beyond that, runs are left on a cluster that deletes slower than jobs end.
+const DELETES: usize = 10_000;
 /// Logs copied at a time.
 const COPIES: usize = 4;
 /// If a job is deleted right after it ended, Ray brings it back.
@@ -42,6 +45,11 @@ pub(super) struct Lane {
     questions: Semaphore,
     chores: Semaphore,
     pub(super) copies: Semaphore,
+    /// With the number of the question.
+    lookups: Errands<u32>,
+    stops: Errands<()>,
+    deletes: Errands<()>,
+    pub(super) logs: Errands<JobDetails>,
     /// Submissions under way. A look-up that does not find one of these proves nothing.
     pub(super) sending: SyncMutex<HashSet<Run>>,
     /// There may be new runs to watch.
@@ -81,6 +89,10 @@ pub(super) fn start(
         questions: Semaphore::new(QUESTIONS),
         chores: Semaphore::new(CHORES),
         copies: Semaphore::new(COPIES),
+        lookups: Errands::default(),
+        stops: Errands::default(),
+        deletes: Errands::default(),
+        logs: Errands::default(),
         sending: SyncMutex::default(),
         look: Notify::new(),
         poll: Notify::new(),
@@ -120,13 +132,22 @@ async fn perform(lane: Arc<Lane>, mut effects: mpsc::UnboundedReceiver<(Effect, 
                 under_way.spawn(async move { lane.dispatch(run, &means).await });
             }
             Effect::Lookup { run, question, .. } => {
-                under_way.spawn(async move { lane.look_up(run, question).await });
+                if lane.lookups.request(&run, question) {
+                    under_way.spawn(async move { while lane.look_up(&run).await {} });
+                }
             }
             Effect::Stop { run, .. } => {
-                under_way.spawn(async move { lane.stop(run).await });
+                if lane.stops.request(&run, ()) {
+                    under_way.spawn(async move { while lane.stop(&run).await {} });
+                }
             }
             Effect::Forget { run, .. } => {
-                under_way.spawn(async move { lane.forget(run).await });
+                if lane.deletes.len() < DELETES && lane.deletes.request(&run, ()) {
+                    under_way.spawn(async move {
+                        lane.forget(&run).await;
+                        lane.deletes.finish(&run);
+                    });
+                }
             }
         }
         while under_way.try_join_next().is_some() {}
@@ -140,12 +161,15 @@ impl Lane {
         let _stopped = self.shared.engine.tell(Word::Report { cluster, generation, input, seen }).await;
     }
 
-    async fn look_up(&self, run: Run, question: u32) {
-        let Ok(_turn) = self.questions.acquire().await else { return };
-        let (outcome, seen) = self.ask(&run).await.unwrap_or((LookupOutcome::NoAnswer, None));
+    /// Looks an attempt up. True if it must be looked up once more.
+    async fn look_up(&self, run: &Run) -> bool {
+        let Ok(_turn) = self.questions.acquire().await else { return false };
+        let Some(question) = self.lookups.begin(run) else { return false };
+        let (outcome, seen) = self.ask(run).await.unwrap_or((LookupOutcome::NoAnswer, None));
         let seen = seen.into_iter().map(|seen| (run.clone(), seen)).collect();
-        self.report(Input::LookedUp { run, question, outcome }, seen).await;
+        self.report(Input::LookedUp { run: run.clone(), question, outcome }, seen).await;
         self.look.notify_one();
+        self.lookups.finish(run)
     }
 
     async fn ask(&self, run: &Run) -> Result<(LookupOutcome, Option<Seen>), RayError> {
@@ -169,10 +193,12 @@ impl Lane {
         self.sending.lock().contains(run)
     }
 
-    async fn stop(&self, run: Run) {
-        let Ok(_turn) = self.questions.acquire().await else { return };
+    /// Stops an attempt. True if it must be stopped once more.
+    async fn stop(&self, run: &Run) -> bool {
+        let Ok(_turn) = self.questions.acquire().await else { return false };
+        let Some(()) = self.stops.begin(run) else { return false };
         let id = SubmissionId::of(&run.job, run.attempt);
-        let answered = match self.runs.find(&run).await {
+        let answered = match self.runs.find(run).await {
             Ok(Found::Ours(_)) => self.client.stop(id.as_str()).await.map(drop),
             Ok(Found::SomebodyElses | Found::Nothing) => Ok(()),
             Err(error) => Err(error),
@@ -180,17 +206,18 @@ impl Lane {
         if let Err(error) = &answered {
             tracing::warn!(cluster = %self.cluster, job = %run.job, %error, "cannot stop the run; will retry");
         }
-        self.report(Input::StopSent { run, answered: answered.is_ok() }, Vec::new()).await;
+        self.report(Input::StopSent { run: run.clone(), answered: answered.is_ok() }, Vec::new()).await;
         self.look.notify_one();
+        self.stops.finish(run)
     }
 
     /// Keeps Ray's own list short and the id free. Best effort: the metadata tells runs that are
     /// left behind from later ones.
-    pub(super) async fn forget(&self, run: Run) {
+    pub(super) async fn forget(&self, run: &Run) {
         sleep(DELETE_AFTER).await;
         let Ok(_turn) = self.chores.acquire().await else { return };
         let id = SubmissionId::of(&run.job, run.attempt);
-        if let Ok(Found::Ours(details)) = self.runs.find(&run).await
+        if let Ok(Found::Ours(details)) = self.runs.find(run).await
             && status::is_over(&details)
             && let Err(error) = self.client.delete(id.as_str()).await
         {

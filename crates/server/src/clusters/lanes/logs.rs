@@ -15,9 +15,22 @@ const LINES: u32 = 1000;
 const TOO_LONG: Duration = Duration::from_secs(15);
 
 impl Lane {
+    /// Takes the copy that was requested of this run. True if another is needed: the run may have
+    /// ended since.
+    pub(super) async fn renew_copy(&self, run: &Run) -> bool {
+        let Ok(_turn) = self.copies.acquire().await else { return false };
+        let Some(details) = self.logs.begin(run) else { return false };
+        self.take_copy(run, &details).await;
+        self.logs.finish(run)
+    }
+
     /// Takes a copy. If that fails, the previous copy stays.
     pub(super) async fn copy_log(&self, run: &Run, details: &JobDetails) {
         let Ok(_turn) = self.copies.acquire().await else { return };
+        self.take_copy(run, details).await;
+    }
+
+    async fn take_copy(&self, run: &Run, details: &JobDetails) {
         // The time is read before the log, and after the engine received our report of the run. So
         // a copy that is not older than the run's end contains the last lines.
         let now = self.shared.see(Core::now).await;

@@ -58,7 +58,7 @@ impl Lane {
         if !gone.is_empty() {
             tracing::info!(cluster = %self.cluster, runs = gone.len(), "deleting runs that ended long ago");
         }
-        join_all(gone.into_iter().map(|run| self.forget(run))).await;
+        join_all(gone.iter().map(|run| self.forget(run))).await;
         // The next sweep finds the copies.
         join_all(uncopied.iter().map(|(run, details)| self.copy_log(run, details))).await;
         Ok(())

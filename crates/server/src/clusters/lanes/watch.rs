@@ -198,8 +198,10 @@ impl Copies {
             };
             if is_due {
                 self.taken.insert(run.clone(), now);
-                let lane = Arc::clone(lane);
-                self.under_way.spawn(async move { lane.copy_log(&run, &details).await });
+                if lane.logs.request(&run, details) {
+                    let lane = Arc::clone(lane);
+                    self.under_way.spawn(async move { while lane.renew_copy(&run).await {} });
+                }
             }
         }
     }
