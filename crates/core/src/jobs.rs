@@ -8,7 +8,7 @@ use multicluster_types::{
 use slab::Slab;
 
 use crate::{
-    Run,
+    LookupOutcome, Run,
     index::Index,
     payloads::Payloads,
     pool::ClusterKey,
@@ -34,9 +34,29 @@ pub(crate) struct Job {
     pub(crate) touched_at: Timestamp,
     /// How many lookups had no useful answer.
     pub(crate) asks: u8,
-    /// Fences lookups: only the answer to the latest question counts, and no answer counts after
-    /// other news moved the attempt on.
-    pub(crate) question: Option<u32>,
+    /// Fences lookups: no answer counts after other news moved the attempt on.
+    pub(crate) question: Option<Question>,
+}
+
+/// A lookup that has no answer so far, and its repetitions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Question {
+    pub(crate) first: u32,
+    pub(crate) latest: u32,
+}
+
+impl Question {
+    /// Does this outcome of the lookup with this number count? A run that was found is there,
+    /// however often the question was repeated since. A run that was not found may have arrived
+    /// before the question was repeated.
+    pub(crate) fn counts(self, number: u32, outcome: &LookupOutcome) -> bool {
+        match outcome {
+            LookupOutcome::Found(_) => (self.first..=self.latest).contains(&number),
+            LookupOutcome::NotFound { .. } | LookupOutcome::Taken(_) | LookupOutcome::NoAnswer => {
+                number == self.latest
+            }
+        }
+    }
 }
 
 impl Job {

@@ -94,7 +94,7 @@ impl Core {
         out: &mut Output,
     ) {
         let Some((key, live)) = self.live_job(run) else { return };
-        if self.jobs[key].question != Some(question) {
+        if !self.jobs[key].question.is_some_and(|open| open.counts(question, &outcome)) {
             return;
         }
         self.jobs[key].question = None;

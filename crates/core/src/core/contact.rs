@@ -4,7 +4,7 @@ use multicluster_types::{Message, State};
 
 use crate::{
     Core, Effect, Output,
-    jobs::{Job, JobKey},
+    jobs::{Job, JobKey, Question},
     record::{Live, Stage, Standing, Step},
 };
 
@@ -105,7 +105,8 @@ impl Core {
         let (Some(live), Some(on)) = (job.live(), job.on) else { return };
         if self.pool[on].is_healthy() {
             out.effects.push(Effect::Lookup { run: job.run(), cluster: live.cluster.clone(), question });
-            job.question = Some(question);
+            let first = job.question.map_or(question, |open| open.first);
+            job.question = Some(Question { first, latest: question });
             job.touched_at = self.now;
             job.asks = job.asks.saturating_add(1);
         }

@@ -213,7 +213,7 @@ fn news_of_an_earlier_attempt_is_dropped() {
 }
 
 #[test]
-fn only_the_answer_to_the_latest_question_counts() {
+fn not_found_counts_only_as_the_answer_to_the_latest_question() {
     let mut env = TestEnv::only();
     let job = uncertain(&mut env, a_job());
     let [Effect::Lookup { question: first, .. }] = env.take_effects(1)[..] else { panic!() };
@@ -224,6 +224,21 @@ fn only_the_answer_to_the_latest_question_counts() {
     env.send(looked_up(&env, &job, second, LookupOutcome::Found(RunStatus::Running)));
     env.send(looked_up(&env, &job, second, env.not_found("only")));
     assert_eq!(env.state(&job), State::Running);
+}
+
+/// A cluster that takes a minute for each answer would otherwise never be heard: it is asked again
+/// every 30 s.
+#[test]
+fn found_counts_although_the_question_was_repeated_since() {
+    let mut env = TestEnv::only();
+    let job = uncertain(&mut env, a_job());
+    let [Effect::Lookup { question: first, .. }] = env.take_effects(1)[..] else { panic!() };
+    env.advance_s(1);
+    let [Effect::Lookup { question: second, .. }] = env.take_effects(1)[..] else { panic!() };
+    env.send(looked_up(&env, &job, first, LookupOutcome::Found(RunStatus::Running)));
+    assert_eq!(env.state(&job), State::Running);
+    env.send(looked_up(&env, &job, second, env.not_found("only")));
+    assert_eq!(env.state(&job), State::Running, "the question is answered");
 }
 
 #[test]

@@ -2,12 +2,17 @@
 //! A hung or slow cluster does not delay the others.
 
 mod dispatch;
+mod errands;
 mod lane;
 mod logs;
 mod poll;
+mod runs;
 mod status;
 mod sweep;
 mod watch;
+
+#[cfg(test)]
+mod tests;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -22,6 +27,8 @@ use tokio::{
     sync::{mpsc, oneshot, watch as latest},
     time::Instant,
 };
+
+pub(crate) use runs::Runs;
 
 use crate::{clock::Clock, metrics::Metrics};
 
@@ -43,8 +50,8 @@ pub(crate) enum Word {
         /// New facts about runs, beside the input.
         seen: Vec<(Run, Seen)>,
     },
-    /// A copy of a log, to be stored.
-    Logs(Box<LogCopy>),
+    /// A copy of the log of this run, to be stored.
+    Logs { run: Run, copy: Box<LogCopy> },
 }
 
 /// A cluster was added, changed or removed.
@@ -98,7 +105,8 @@ pub struct Lanes {
 
 struct Open {
     generation: u64,
-    client: Option<RayClient>,
+    /// `None`: the cluster cannot be reached in the way that its description says.
+    runs: Option<Runs>,
     spec: latest::Sender<Arc<ClusterSpec>>,
     effects: mpsc::UnboundedSender<(Effect, Means)>,
     /// Ends the lane when dropped.
@@ -110,10 +118,16 @@ impl Lanes {
         Self { shared: Arc::new(shared), runtime: runtime::Handle::current(), open: Arc::default() }
     }
 
-    /// The client of a cluster, to read logs; `None` if the cluster is not in the pool.
+    /// The client of a cluster, for questions about the cluster itself; `None` if the cluster is
+    /// not in the pool. Runs are read through [`Self::runs`], which checks whose they are.
     #[must_use]
     pub fn client(&self, cluster: &ClusterName) -> Option<RayClient> {
-        self.lock().get(cluster)?.client.clone()
+        Some(self.runs(cluster)?.client)
+    }
+
+    /// Our runs on a cluster; `None` if the cluster is not in the pool.
+    pub(crate) fn runs(&self, cluster: &ClusterName) -> Option<Runs> {
+        self.lock().get(cluster)?.runs.clone()
     }
 
     pub(crate) fn perform(&self, effect: Effect, means: Means) {
@@ -145,8 +159,8 @@ impl Lanes {
         let (effects, inbox) = mpsc::unbounded_channel();
         let (sender, receiver) = latest::channel(Arc::clone(spec));
         let _entered = self.runtime.enter();
-        let (client, running) = lane::start(Arc::clone(&self.shared), spec, receiver, generation, inbox);
-        Open { generation, client, spec: sender, effects, _running: running }
+        let (runs, running) = lane::start(Arc::clone(&self.shared), spec, receiver, generation, inbox);
+        Open { generation, runs, spec: sender, effects, _running: running }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<ClusterName, Open>> {

@@ -11,15 +11,15 @@ mod seam;
 use std::time::Duration;
 
 use multicluster_core::{
-    Core, Refusal,
+    Core, Refusal, Run as ClusterRun,
     record::{AttemptOutcome, JobRecord, Phase},
 };
-use multicluster_ray::{Kind as Failed, RayClient};
-use multicluster_types::{Attempt, ClusterName, JobId, Kind, SubmissionId};
+use multicluster_ray::Kind as Failed;
+use multicluster_types::{Attempt, ClusterName, JobId, Kind, Timestamp};
 
 pub(crate) use follow::{Piece, follow};
 
-use crate::{engine::driver::Failure, front::plane::Plane};
+use crate::{clusters::lanes::Runs, engine::driver::Failure, front::plane::Plane};
 
 /// The longest log that is served in one piece; of a longer log, only the end is served.
 pub(crate) const LONGEST: usize = 16 << 20;
@@ -77,6 +77,15 @@ impl Source {
 pub(crate) struct Run {
     pub(crate) attempt: Attempt,
     pub(crate) cluster: ClusterName,
+    /// When its job was accepted: an id may be used again.
+    pub(crate) life: Timestamp,
+}
+
+impl Run {
+    /// The attempt as its cluster knows it.
+    fn of(&self, job: &JobId) -> ClusterRun {
+        ClusterRun { job: job.clone(), attempt: self.attempt, life: Some(self.life) }
+    }
 }
 
 /// The last `keep` bytes of a job's log, of its latest attempt or of a given one.
@@ -96,13 +105,11 @@ pub(crate) async fn last_lines(
 /// Reads the log of one attempt.
 async fn read(plane: &Plane, job: &JobId, run: Run, keep: usize) -> Result<Lines, Failure> {
     // If the attempt never arrived, a run with its id on the cluster belongs to another submitter.
-    if let Some(client) = plane.lanes.client(&run.cluster)
+    if let Some(runs) = plane.lanes.runs(&run.cluster)
         && has_begun(plane, job, run.attempt).await?
+        && let Some((text, skipped)) = from_cluster(&runs, &run.of(job), keep).await
     {
-        let id = SubmissionId::of(job, run.attempt);
-        if let Some((text, skipped)) = from_cluster(&client, id.as_str(), keep).await {
-            return Ok(Lines { text, skipped, source: Source::Cluster, run: Some(run) });
-        }
+        return Ok(Lines { text, skipped, source: Source::Cluster, run: Some(run) });
     }
     let (job, attempt) = (job.clone(), run.attempt);
     let copy = plane.stored(move |store| store.logs(&job, Some(attempt))).await?;
@@ -138,17 +145,17 @@ async fn has_begun(plane: &Plane, job: &JobId, attempt: Attempt) -> Result<bool,
 
 /// Ray's own answer first, because its users know it. Ray has no answer for a log that is not
 /// UTF-8, and takes too long for a huge one; the end of the file can be read even then.
-async fn from_cluster(client: &RayClient, id: &str, keep: usize) -> Option<(String, Option<u64>)> {
-    match tokio::time::timeout(PATIENCE, client.logs(id, keep)).await {
+async fn from_cluster(runs: &Runs, run: &ClusterRun, keep: usize) -> Option<(String, Option<u64>)> {
+    match tokio::time::timeout(PATIENCE, runs.logs(run, keep)).await {
         Ok(Ok(Some(logs))) => return Some((logs.text, Some(logs.skipped))),
         Ok(Ok(None)) => return None,
         Ok(Err(error)) if error.kind == Failed::Unreachable => return None,
         Ok(Err(error)) => tracing::debug!(%error, "reading the driver's file instead"),
-        Err(_) => tracing::debug!(id, "reading the driver's file instead: it takes too long"),
+        Err(_) => tracing::debug!(job = %run.job, "reading the driver's file instead: it takes too long"),
     }
     let file = async {
-        let node = client.job(id).await.ok()??.driver_node_id?;
-        client.driver_log(id, &node, ALL_LINES, keep).await.ok()?
+        let details = runs.ours(run).await.ok()??;
+        runs.driver_log(run, &details, ALL_LINES, keep).await.ok()?
     };
     let bytes = tokio::time::timeout(PATIENCE, file).await.ok()??;
     let skipped = (bytes.len() < keep).then_some(0);
@@ -164,18 +171,21 @@ fn as_text(content: String) -> String {
 /// The requested attempt and its cluster.
 async fn find_run(plane: &Plane, job: &JobId, attempt: Option<Attempt>) -> Result<Option<Run>, Failure> {
     let id = job.clone();
-    let place = plane.driver.read(move |core| place(core, &id)).await?;
+    let found = plane.driver.read(move |core| job_of(core, &id).map(|job| (job.submitted_at, place_of(job))));
+    let Some((life, place)) = found.await? else {
+        return Err(Refusal::UnknownJob { job: job.clone() }.into());
+    };
     let latest = match place {
-        None => return Err(Refusal::UnknownJob { job: job.clone() }.into()),
-        Some(Whereabouts::On { run, .. } | Whereabouts::Ended { run: Some(run) }) => Some(run),
-        Some(Whereabouts::Waiting | Whereabouts::Ended { run: None }) => None,
+        Whereabouts::On { run, .. } | Whereabouts::Ended { run: Some(run) } => Some(run),
+        Whereabouts::Waiting | Whereabouts::Ended { run: None } => None,
     };
     if let Some(run) = latest.filter(|run| attempt.is_none_or(|wanted| wanted == run.attempt)) {
         return Ok(Some(run));
     }
     let id = job.clone();
     let ended = plane.stored(move |store| store.attempts(&id)).await?;
-    let mut runs = ended.into_iter().map(|a| Run { attempt: a.live.attempt, cluster: a.live.cluster });
+    let mut runs =
+        ended.into_iter().map(|past| Run { attempt: past.live.attempt, cluster: past.live.cluster, life });
     Ok(match attempt {
         Some(wanted) => runs.find(|run| run.attempt == wanted),
         None => runs.last(),
@@ -195,18 +205,27 @@ enum Whereabouts {
 
 /// `None`: no such job, or a task or actor, which prints to its caller.
 fn place(core: &Core, job: &JobId) -> Option<Whereabouts> {
-    core.job(job).filter(|record| record.work.kind == Kind::Job).map(place_of)
+    job_of(core, job).map(place_of)
+}
+
+fn job_of<'a>(core: &'a Core, job: &JobId) -> Option<&'a JobRecord> {
+    core.job(job).filter(|record| record.work.kind == Kind::Job)
 }
 
 fn place_of(record: &JobRecord) -> Whereabouts {
+    let life = record.submitted_at;
     match &record.phase {
         Phase::Waiting { .. } => Whereabouts::Waiting,
         Phase::Live(live) => Whereabouts::On {
-            run: Run { attempt: live.attempt, cluster: live.cluster.clone() },
+            run: Run { attempt: live.attempt, cluster: live.cluster.clone(), life },
             arrived: live.has_arrived(),
         },
         Phase::Ended(ended) => Whereabouts::Ended {
-            run: ended.cluster.clone().map(|cluster| Run { attempt: Attempt(record.attempts), cluster }),
+            run: ended.cluster.clone().map(|cluster| Run {
+                attempt: Attempt(record.attempts),
+                cluster,
+                life,
+            }),
         },
     }
 }

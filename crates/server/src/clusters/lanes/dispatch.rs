@@ -11,11 +11,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{
-    Means,
-    lane::{Found, Lane},
-    status,
-};
+use super::{Means, lane::Lane, runs::Found, status};
 use crate::{
     clock::span,
     clusters::{
@@ -86,7 +82,7 @@ impl Lane {
 
     /// The id exists on the cluster: is it ours, from an earlier request, or another submitter's?
     async fn whose(&self, run: &Run, error: &RayError) -> Result<(), DispatchOutcome> {
-        match self.find(run).await {
+        match self.runs.find(run).await {
             Ok(Found::Ours(_)) => Ok(()),
             Ok(Found::SomebodyElses) => Err(DispatchOutcome::Taken(status::taken(&self.cluster, run))),
             Ok(Found::Nothing) | Err(_) => Err(DispatchOutcome::Unknown(told(error))),

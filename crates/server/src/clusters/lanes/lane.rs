@@ -13,14 +13,20 @@ use tokio::{
     time::sleep,
 };
 
-use super::{Means, Shared, Word, status};
-use crate::clusters::resolve::Ownership;
+use super::{
+    Means, Shared, Word,
+    errands::Errands,
+    runs::{Found, Runs},
+    status,
+};
 
 /// Requests under way to one cluster; Ray itself accepts about 55 a second.
 const DISPATCHES: usize = 8;
 const QUESTIONS: usize = 8;
 /// Deletes of forgotten jobs; no caller waits for them.
 const CHORES: usize = 2;
+/// Deletes that wait. Beyond that, runs are left on a cluster that deletes slower than jobs end.
+const DELETES: usize = 10_000;
 /// Logs copied at a time.
 const COPIES: usize = 4;
 /// If a job is deleted right after it ended, Ray brings it back.
@@ -31,6 +37,7 @@ pub(super) struct Lane {
     pub(super) cluster: ClusterName,
     pub(super) generation: u64,
     pub(super) client: RayClient,
+    pub(super) runs: Runs,
     pub(super) spec: latest::Receiver<Arc<ClusterSpec>>,
     pub(super) dispatches: Semaphore,
     /// One push of packages at a time.
@@ -38,6 +45,11 @@ pub(super) struct Lane {
     questions: Semaphore,
     chores: Semaphore,
     pub(super) copies: Semaphore,
+    /// With the number of the question.
+    lookups: Errands<u32>,
+    stops: Errands<()>,
+    deletes: Errands<()>,
+    pub(super) logs: Errands<JobDetails>,
     /// Submissions under way. A look-up that does not find one of these proves nothing.
     pub(super) sending: SyncMutex<HashSet<Run>>,
     /// There may be new runs to watch.
@@ -53,7 +65,7 @@ pub(super) fn start(
     specs: latest::Receiver<Arc<ClusterSpec>>,
     generation: u64,
     effects: mpsc::UnboundedReceiver<(Effect, Means)>,
-) -> (Option<RayClient>, JoinSet<()>) {
+) -> (Option<Runs>, JoinSet<()>) {
     let mut running = JoinSet::new();
     let client = match connect(spec) {
         Ok(client) => client,
@@ -64,17 +76,23 @@ pub(super) fn start(
             return (None, running);
         }
     };
+    let runs = Runs { client: client.clone(), plane: Arc::clone(&shared.plane) };
     let lane = Arc::new(Lane {
         shared,
         cluster: spec.name.clone(),
         generation,
-        client: client.clone(),
+        client,
+        runs: runs.clone(),
         spec: specs,
         dispatches: Semaphore::new(DISPATCHES),
         pushing: Mutex::new(()),
         questions: Semaphore::new(QUESTIONS),
         chores: Semaphore::new(CHORES),
         copies: Semaphore::new(COPIES),
+        lookups: Errands::default(),
+        stops: Errands::default(),
+        deletes: Errands::default(),
+        logs: Errands::default(),
         sending: SyncMutex::default(),
         look: Notify::new(),
         poll: Notify::new(),
@@ -83,7 +101,7 @@ pub(super) fn start(
     running.spawn(super::watch::run(Arc::clone(&lane)));
     running.spawn(super::sweep::run(Arc::clone(&lane)));
     running.spawn(perform(lane, effects));
-    (Some(client), running)
+    (Some(runs), running)
 }
 
 fn connect(spec: &ClusterSpec) -> Result<RayClient, String> {
@@ -114,24 +132,26 @@ async fn perform(lane: Arc<Lane>, mut effects: mpsc::UnboundedReceiver<(Effect, 
                 under_way.spawn(async move { lane.dispatch(run, &means).await });
             }
             Effect::Lookup { run, question, .. } => {
-                under_way.spawn(async move { lane.look_up(run, question).await });
+                if lane.lookups.request(&run, question) {
+                    under_way.spawn(async move { while lane.look_up(&run).await {} });
+                }
             }
             Effect::Stop { run, .. } => {
-                under_way.spawn(async move { lane.stop(run).await });
+                if lane.stops.request(&run, ()) {
+                    under_way.spawn(async move { while lane.stop(&run).await {} });
+                }
             }
             Effect::Forget { run, .. } => {
-                under_way.spawn(async move { lane.forget(run).await });
+                if lane.deletes.len() < DELETES && lane.deletes.request(&run, ()) {
+                    under_way.spawn(async move {
+                        lane.forget(&run).await;
+                        lane.deletes.finish(&run);
+                    });
+                }
             }
         }
         while under_way.try_join_next().is_some() {}
     }
-}
-
-/// The run that a cluster has under the id of one attempt.
-pub(super) enum Found {
-    Ours(Box<JobDetails>),
-    SomebodyElses,
-    Nothing,
 }
 
 impl Lane {
@@ -141,44 +161,19 @@ impl Lane {
         let _stopped = self.shared.engine.tell(Word::Report { cluster, generation, input, seen }).await;
     }
 
-    /// Finds the run under the id of this attempt, and whether it is this attempt.
-    pub(super) async fn find(&self, run: &Run) -> Result<Found, RayError> {
-        let id = SubmissionId::of(&run.job, run.attempt);
-        Ok(match self.client.job(id.as_str()).await? {
-            None => Found::Nothing,
-            Some(details) if self.is_ours(&details, run) => Found::Ours(Box::new(details)),
-            Some(_) => Found::SomebodyElses,
-        })
-    }
-
-    fn is_ours(&self, details: &JobDetails, run: &Run) -> bool {
-        self.owner_of(details).is_some_and(|owner| {
-            owner.job == run.job
-                && owner.attempt == run.attempt
-                && run.life.is_none_or(|life| owner.life == life)
-        })
-    }
-
-    /// The attempt that this run belongs to, if it is ours. The id is checked too: metadata can be
-    /// copied to another run, but an id exists only once.
-    pub(super) fn owner_of(&self, details: &JobDetails) -> Option<Ownership> {
-        Ownership::parse(&details.metadata).filter(|owner| {
-            *owner.plane == *self.shared.plane
-                && details.submission_id.as_deref()
-                    == Some(SubmissionId::of(&owner.job, owner.attempt).as_str())
-        })
-    }
-
-    async fn look_up(&self, run: Run, question: u32) {
-        let Ok(_turn) = self.questions.acquire().await else { return };
-        let (outcome, seen) = self.ask(&run).await.unwrap_or((LookupOutcome::NoAnswer, None));
+    /// Looks an attempt up. True if it must be looked up once more.
+    async fn look_up(&self, run: &Run) -> bool {
+        let Ok(_turn) = self.questions.acquire().await else { return false };
+        let Some(question) = self.lookups.begin(run) else { return false };
+        let (outcome, seen) = self.ask(run).await.unwrap_or((LookupOutcome::NoAnswer, None));
         let seen = seen.into_iter().map(|seen| (run.clone(), seen)).collect();
-        self.report(Input::LookedUp { run, question, outcome }, seen).await;
+        self.report(Input::LookedUp { run: run.clone(), question, outcome }, seen).await;
         self.look.notify_one();
+        self.lookups.finish(run)
     }
 
     async fn ask(&self, run: &Run) -> Result<(LookupOutcome, Option<Seen>), RayError> {
-        let outcome = match self.find(run).await? {
+        let outcome = match self.runs.find(run).await? {
             Found::Ours(details) => {
                 return Ok((LookupOutcome::Found(status::of(&details)), Some(status::seen(&details))));
             }
@@ -196,10 +191,12 @@ impl Lane {
         self.sending.lock().contains(run)
     }
 
-    async fn stop(&self, run: Run) {
-        let Ok(_turn) = self.questions.acquire().await else { return };
+    /// Stops an attempt. True if it must be stopped once more.
+    async fn stop(&self, run: &Run) -> bool {
+        let Ok(_turn) = self.questions.acquire().await else { return false };
+        let Some(()) = self.stops.begin(run) else { return false };
         let id = SubmissionId::of(&run.job, run.attempt);
-        let answered = match self.find(&run).await {
+        let answered = match self.runs.find(run).await {
             Ok(Found::Ours(_)) => self.client.stop(id.as_str()).await.map(drop),
             Ok(Found::SomebodyElses | Found::Nothing) => Ok(()),
             Err(error) => Err(error),
@@ -207,17 +204,18 @@ impl Lane {
         if let Err(error) = &answered {
             tracing::warn!(cluster = %self.cluster, job = %run.job, %error, "cannot stop the run; will retry");
         }
-        self.report(Input::StopSent { run, answered: answered.is_ok() }, Vec::new()).await;
+        self.report(Input::StopSent { run: run.clone(), answered: answered.is_ok() }, Vec::new()).await;
         self.look.notify_one();
+        self.stops.finish(run)
     }
 
     /// Keeps Ray's own list short and the id free. Best effort: the metadata tells runs that are
     /// left behind from later ones.
-    pub(super) async fn forget(&self, run: Run) {
+    pub(super) async fn forget(&self, run: &Run) {
         sleep(DELETE_AFTER).await;
         let Ok(_turn) = self.chores.acquire().await else { return };
         let id = SubmissionId::of(&run.job, run.attempt);
-        if let Ok(Found::Ours(details)) = self.find(&run).await
+        if let Ok(Found::Ours(details)) = self.runs.find(run).await
             && status::is_over(&details)
             && let Err(error) = self.client.delete(id.as_str()).await
         {

@@ -53,12 +53,12 @@ enum Fate {
 impl Lane {
     async fn sweep(&self) -> Result<(), RayError> {
         let listed = self.client.jobs().await?.jobs.into_iter();
-        let over = listed.filter(status::is_over).filter_map(|job| self.identify(job)).collect();
+        let over = listed.filter(status::is_over).filter_map(|job| self.runs.identify(job)).collect();
         let (gone, uncopied) = self.choose(self.judge(over).await).await;
         if !gone.is_empty() {
             tracing::info!(cluster = %self.cluster, runs = gone.len(), "deleting runs that ended long ago");
         }
-        join_all(gone.into_iter().map(|run| self.forget(run))).await;
+        join_all(gone.iter().map(|run| self.forget(run))).await;
         // The next sweep finds the copies.
         join_all(uncopied.iter().map(|(run, details)| self.copy_log(run, details))).await;
         Ok(())

@@ -131,7 +131,7 @@ impl Lane {
                 match answer {
                     Ok(details) => {
                         answered = true;
-                        seen.extend(details.and_then(|details| self.identify(details)));
+                        seen.extend(details.and_then(|details| self.runs.identify(details)));
                     }
                     Err(error) => failed = Some(error),
                 }
@@ -149,7 +149,7 @@ impl Lane {
         let (listed, complete) = match self.client.jobs().await {
             Ok(all) => {
                 let complete = all.is_complete();
-                (all.jobs.into_iter().filter_map(|details| self.identify(details)).collect(), complete)
+                (all.jobs.into_iter().filter_map(|details| self.runs.identify(details)).collect(), complete)
             }
             Err(error) => {
                 tracing::debug!(cluster = %self.cluster, %error, "cannot list its jobs");
@@ -164,11 +164,6 @@ impl Lane {
         let (found, all) = self.ask_each(missing).await?;
         seen.extend(found);
         Ok((seen, all))
-    }
-
-    pub(super) fn identify(&self, details: JobDetails) -> Option<(Run, JobDetails)> {
-        let owner = self.owner_of(&details)?;
-        Some((Run { job: owner.job, attempt: owner.attempt, life: Some(owner.life) }, details))
     }
 }
 
@@ -203,8 +198,10 @@ impl Copies {
             };
             if is_due {
                 self.taken.insert(run.clone(), now);
-                let lane = Arc::clone(lane);
-                self.under_way.spawn(async move { lane.copy_log(&run, &details).await });
+                if lane.logs.request(&run, details) {
+                    let lane = Arc::clone(lane);
+                    self.under_way.spawn(async move { while lane.renew_copy(&run).await {} });
+                }
             }
         }
     }

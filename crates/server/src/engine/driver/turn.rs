@@ -229,8 +229,9 @@ impl Turn {
                     self.take_report(*input, seen);
                 }
             }
-            Command::Lane(Word::Logs(copy)) => {
-                if self.core.job(&copy.job).is_some() {
+            Command::Lane(Word::Logs { run, copy }) => {
+                // The job may be forgotten, and its id may be that of another job by now.
+                if self.core.job(&run.job).is_some_and(|job| run.is_of(job)) {
                     self.outbox.changes.push(Change::Logs(*copy));
                     self.outbox.must_sync = true;
                 }

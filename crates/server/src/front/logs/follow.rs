@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use multicluster_ray::LogTail;
-use multicluster_types::{JobId, SubmissionId};
+use multicluster_types::JobId;
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep, timeout},
@@ -128,7 +128,7 @@ impl Follower {
 
     /// Passes on the cluster's stream until it closes, breaks, or the attempt is over.
     async fn relay(&mut self, run: &Run) -> Result<(), Ended> {
-        let Some(client) = self.plane.lanes.client(&run.cluster) else { return Ok(()) };
+        let Some(runs) = self.plane.lanes.runs(&run.cluster) else { return Ok(()) };
         // A follower that has to wait misses nothing: Ray's tail begins at the first byte, and once
         // the attempt is over its log is read in one piece.
         let Some(_place) = self.plane.bounds.tail(&run.cluster) else {
@@ -141,8 +141,7 @@ impl Follower {
             }
             return Ok(());
         };
-        let id = SubmissionId::of(&self.job, run.attempt);
-        let mut tail: LogTail = match client.tail(id.as_str()).await {
+        let mut tail: LogTail = match runs.tail(&run.of(&self.job)).await {
             Ok(Some(tail)) => tail,
             Ok(None) => return Ok(()),
             Err(error) => {

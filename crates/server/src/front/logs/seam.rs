@@ -54,7 +54,7 @@ impl Sent {
                 {
                     return Rest::Continues(after);
                 }
-                // Another log: its id was used again. Passing it on is better than nothing.
+                // The log differs from the part that was passed on. Passing it on is better than nothing.
             }
             None if self.bytes == 0 => return Rest::AfterGap(text),
             None => {}

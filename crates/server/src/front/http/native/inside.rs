@@ -4,9 +4,9 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use multicluster_api as api;
-use multicluster_core::Explanation;
+use multicluster_core::{Explanation, record::JobRecord};
 use multicluster_ray::{NodeFacts, Pending};
-use multicluster_types::{Dimension, EntrypointResources, Quantity, Resources, State, SubmissionId};
+use multicluster_types::{Dimension, EntrypointResources, Quantity, Resources, State};
 use tokio::{sync::Semaphore, time::timeout};
 
 use crate::front::plane::Plane;
@@ -32,11 +32,12 @@ pub(super) async fn waiting(plane: &Plane, why: &Explanation) -> Vec<api::Inside
 }
 
 async fn ask(plane: &Plane, why: &Explanation) -> Option<Vec<api::InsideWork>> {
-    let (cluster, attempt) = (why.cluster.as_ref()?, why.attempt?);
-    let client = plane.lanes.client(cluster)?;
-    let run = SubmissionId::of(&why.job, attempt);
+    let cluster = why.cluster.as_ref()?;
+    let (runs, client) = (plane.lanes.runs(cluster)?, plane.lanes.client(cluster)?);
+    let job = why.job.clone();
+    let run = plane.driver.read(move |core| core.job(&job).map(JobRecord::run)).await.ok()??;
     // Before the driver has called `ray.init()` there is no such id, and no work waits.
-    let driver = client.job(run.as_str()).await.ok()??.job_id?;
+    let driver = runs.ours(&run).await.ok()??.job_id?;
     let mut pending = client.pending(&driver).await.ok()?;
     pending.retain(|one| why.at.0.saturating_sub(one.since) >= YOUNG);
     if pending.is_empty() {

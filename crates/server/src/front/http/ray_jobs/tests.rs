@@ -4,6 +4,7 @@
 mod api;
 mod files;
 mod following;
+mod strangers;
 
 use std::time::Duration;
 
