@@ -136,8 +136,9 @@ class ClientConnection(Connection):
         detail = f": {_first_line(cause)}" if cause is not None and self._why is None else ""
         return ClusterConnectionError(
             f"the connection to cluster {self.name!r} at {self.address} {ended}{detail}",
-            hint="its objects and actors are gone for this program; submit the work again: "
-            "the next submission reconnects. Other clusters are not affected",
+            hint="its objects and actors are gone for this program, but tasks and detached actors "
+            "may still run there: check before you submit work that must not run twice. The next "
+            "submission reconnects. Other clusters are not affected",
             cluster=self.name,
         )
 
