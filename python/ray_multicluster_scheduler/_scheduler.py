@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from . import _env, _policies
+from . import _env, _forks, _policies
 from ._context import JobContext, current_context
 from ._jobs.jobs import JobInfo, Jobs
 from ._keywords import also_as
@@ -55,6 +55,7 @@ class Scheduler:
         self._work: Work | None = None
         self._tasks = Known("task")
         self._actors = Known("actor")
+        _forks.belongs_here(self)
 
     # -- jobs
 
@@ -414,6 +415,12 @@ class Scheduler:
 
     # -- inside
 
+    def after_fork(self) -> None:
+        """For the same control plane, with no tasks, actors, jobs or connections."""
+        self._lock = threading.Lock()
+        self._jobs = self._work = None
+        self._tasks, self._actors = Known("task"), Known("actor")
+
     def _on_jobs(self) -> Jobs:
         if self._jobs is None:
             self._jobs = Jobs(self.plane)
@@ -489,9 +496,9 @@ _current_lock = threading.RLock()
 
 
 def _after_fork() -> None:
-    """A child has none of its parent's threads, and may not use its connections."""
-    global _current, _current_lock
-    _current, _current_lock = None, threading.RLock()
+    """The child's scheduler is its parent's, which has let go of all that the parent had."""
+    global _current_lock
+    _current_lock = threading.RLock()
 
 
 os.register_at_fork(after_in_child=_after_fork)

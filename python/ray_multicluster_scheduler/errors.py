@@ -51,6 +51,10 @@ __all__ = [
 class SchedulerError(Exception):
     """The base of every error of this package."""
 
+    #: The task or actor, or some of a batch, had been sent to a cluster when this happened, and was
+    #: not sent elsewhere. Check the cluster before you submit it again.
+    may_have_started = False
+
     def __init__(
         self,
         message: str,
@@ -154,9 +158,6 @@ class JobTimeoutError(SchedulerError, TimeoutError):
 
 class ClusterConnectionError(SchedulerError, ConnectionError):
     """A cluster cannot be reached, or was lost."""
-
-    #: The task or actor had been sent when the connection was lost, so it was not sent elsewhere.
-    may_have_started = False
 
 
 class VersionMismatchError(ClusterConnectionError):

@@ -144,9 +144,25 @@ def test_of_a_batch_nothing_is_sent_twice(plane: MadeUpPlane, pool: Pool, work: 
     plane.grants.clear()
     plane.grants.extend(["mac", None, None, None, "centos"])
     pool.clusters["mac"].passes = 2
-    with pytest.raises(ClusterConnectionError, match="may have started on cluster mac"):
+    with pytest.raises(
+        ClusterConnectionError, match="2 of 4 calls may have started on cluster mac"
+    ):
         work.tasks(lambda: None, [((), {})] * 4, wishes())
     assert (pool.clusters["mac"].sent, pool.clusters["centos"].sent) == (2, 0)
+
+
+def test_a_batch_that_was_partly_sent_says_so_whatever_ends_it(
+    plane: MadeUpPlane, pool: Pool, work: Work
+) -> None:
+    plane.grants.clear()
+    plane.grants.extend(["mac", "centos", None, None])
+    pool.unreachable.add("centos")
+    hurried = wishes(timeout=0.01)
+    with pytest.raises(ClusterConnectionError, match="2 of 4 calls may have started on") as caught:
+        work.tasks(lambda: None, [((), {})] * 4, hurried)
+    assert caught.value.may_have_started
+    assert "cluster mac," in str(caught.value)
+    assert pool.clusters["mac"].sent == 2
 
 
 def test_a_batch_of_which_nothing_was_sent_goes_elsewhere(

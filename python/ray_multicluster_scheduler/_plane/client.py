@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 import urllib3
 
-from .. import _env, errors
+from .. import _env, _forks, errors
 from . import proof
 from .wire import ErrorBody
 
@@ -79,8 +79,13 @@ class ControlPlane:
     def __init__(self, address: str, reattach: Callable[[], str] | None = None) -> None:
         self.address = address.rstrip("/")
         self._reattach = reattach
-        self._lock = threading.Lock()
         self._proof = proof.headers()
+        self.after_fork()
+        _forks.belongs_here(self)
+
+    def after_fork(self) -> None:
+        """A forked child does not use its parent's connections."""
+        self._lock = threading.Lock()
         # Each waiting request uses a connection, so many may be open at once.
         self._http = proof.connections(maxsize=128)
 

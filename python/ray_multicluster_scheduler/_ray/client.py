@@ -11,6 +11,7 @@ from typing import Any
 
 from ray.exceptions import RayError
 
+from .. import _forks
 from ..errors import ActorNameTakenError, ClusterConnectionError, TaskSubmissionError
 from . import internals
 from .connections import Connection
@@ -42,6 +43,20 @@ class ClientConnection(Connection):
         self._why: str | None = None
         self._stubs: OrderedDict[tuple[int, int], tuple[Any, Any, Any]] = OrderedDict()
         self._lock = threading.Lock()
+        #: This process was forked from the one that opened it.
+        self.is_parents = False
+        _forks.belongs_here(self)
+
+    def after_fork(self) -> None:
+        self.is_parents = self.is_closed = True
+        self._lock = threading.Lock()
+        self._why = "belongs to the process that this one was forked from"
+        self.ended, self.over = threading.Event(), threading.Event()
+        self.ended.set()
+        self.over.set()
+        worker = getattr(self, "worker", None)
+        if worker is not None:
+            internals.abandon(worker)
 
     def attach(self, worker: ClusterWorker) -> None:
         self.worker = worker
@@ -134,10 +149,18 @@ class ClientConnection(Connection):
         cause = error or internals.last_error(self.worker)
         ended = self._why or ("failed" if self.worker.is_connected() else "was lost")
         detail = f": {_first_line(cause)}" if cause is not None and self._why is None else ""
+        if self.is_parents:
+            return ClusterConnectionError(
+                f"the connection to cluster {self.name!r} at {self.address} {ended}",
+                hint="refs and handles work in their own process only: pass values on, and submit "
+                "work again here if needed",
+                cluster=self.name,
+            )
         return ClusterConnectionError(
             f"the connection to cluster {self.name!r} at {self.address} {ended}{detail}",
-            hint="its objects and actors are gone for this program; submit the work again: "
-            "the next submission reconnects. Other clusters are not affected",
+            hint="its objects and actors are gone for this program, but tasks and detached actors "
+            "may still run there: check before you submit work that must not run twice. The next "
+            "submission reconnects. Other clusters are not affected",
             cluster=self.name,
         )
 

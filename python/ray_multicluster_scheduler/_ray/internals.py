@@ -85,7 +85,9 @@ NAMES = (
     ("ray.util.client.dataclient", "DataClient._can_reconnect", "what we end is no error"),
     ("ray.util.client.logsclient", "LogstreamClient.log", "what the server on the head logs"),
     ("ray.util.client.common", "ClientObjectRef", "refs, known by their `_worker`"),
+    ("ray.util.client.common", "ClientObjectRef._wait_for_id", "never, in a forked child"),
     ("ray.util.client.common", "ClientActorRef", "an actor's id, with its `_worker`"),
+    ("ray.util.client.common", "ClientActorRef._wait_for_id", "likewise"),
     ("ray.util.client.common", "ClientActorHandle", "handles, by their `actor_ref`"),
     ("ray.util.client.common", "ClientRemoteFunc._ensure_ref", "uploads a function"),
     ("ray.util.client.common", "ClientActorClass._ensure_ref", "uploads a class"),
@@ -160,6 +162,7 @@ from ray.util.client.client_pickler import ClientPickler  # noqa: E402
 from ray.util.client.common import (  # noqa: E402
     ClientActorClass,
     ClientActorHandle,
+    ClientActorRef,
     ClientObjectRef,
     ClientRemoteFunc,
     ClientRemoteMethod,
@@ -176,6 +179,7 @@ __all__ = [
     "ClientAPI",
     "ClientActorClass",
     "ClientActorHandle",
+    "ClientActorRef",
     "ClientContext",
     "ClientObjectRef",
     "ClientPickler",
@@ -242,6 +246,25 @@ def abort(worker: Worker) -> None:
     channel = worker.channel
     if channel is not None:
         channel.close()
+
+
+def abandon(worker: Worker) -> None:
+    """For a connection of the parent process: refs and handles leave it alone from now on."""
+    worker._in_shutdown = True
+    worker.closed = True
+
+
+def before_waiting_for_ids(check: Callable[[Worker], None]) -> None:
+    """Calls `check` before a ref or handle waits for the id that Ray has not sent yet."""
+    for kind in (ClientObjectRef, ClientActorRef):
+        wait = kind._wait_for_id
+
+        def checked(self: Any, timeout: float | None = None, wait: Any = wait) -> Any:
+            if self._id_future is not None:
+                check(self._worker)
+            return wait(self, timeout)
+
+        kind._wait_for_id = checked
 
 
 def last_error(worker: Worker) -> Exception | None:

@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Callable
 import grpc
 import ray
 
-from ..errors import ClusterConnectionError, SchedulerError, VersionMismatchError
+from ..errors import (
+    ClusterConnectionError,
+    ConfigurationError,
+    SchedulerError,
+    VersionMismatchError,
+)
 from . import internals
 from .client import ClientConnection
 from .connections import ClusterAddress
@@ -49,7 +54,11 @@ SLOW = "ray client connection timeout"
 #: same one. So only one opens at a time there, but none waits for another longer than this.
 HOST_PATIENCE = 10.0
 
+#: The process that opened the first connection.
+_process: int | None = None
 _hosts: dict[str, threading.Lock] = {}
+# A lock that is held at a fork is never released in the child.
+os.register_at_fork(after_in_child=_hosts.clear)
 
 
 def open_connection(
@@ -60,6 +69,7 @@ def open_connection(
     namespace: str | None,
 ) -> ClientConnection:
     """A connection whose ids differ from those of all others in this program."""
+    _check_process()
     address = describe()
     check_versions(address.name, address.ray_version, address.python_version)
     install(owner)
@@ -94,6 +104,20 @@ def open_connection(
         hint="do several clusters share that host? give their heads different ports",
         cluster=address.name,
     )
+
+
+def _check_process() -> None:
+    """gRPC's threads do not exist in a forked child: a connection there would wait forever."""
+    global _process
+    if _process is None:
+        _process = os.getpid()
+    if _process != os.getpid():
+        raise ConfigurationError(
+            "this process was forked from one that had connected to Ray clusters, so it cannot "
+            "connect to any",
+            hint="start it with multiprocessing's `spawn` or `forkserver`, or submit tasks and "
+            "actors in the parent; jobs can be submitted here",
+        )
 
 
 def check_versions(cluster: str, ray_version: str | None, python_version: str | None) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Union, cast
 
 import ray
 
+from .. import _forks
 from .._context import chosen_cluster
 from ..errors import ClusterConnectionError
 from . import internals
@@ -28,10 +29,15 @@ class Router:
     """One per process, since there is one `ray`."""
 
     def __init__(self) -> None:
-        #: `worker`: of this thread's last call. `connecting`: the user's own ray.init() is running.
-        self.thread = threading.local()
         #: Functions and classes that Ray has asked about; freed with the last reference to them.
         self.converted: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+        self.after_fork()
+        _forks.belongs_here(self)
+
+    def after_fork(self) -> None:
+        """No cluster is connected."""
+        #: `worker`: of this thread's last call. `connecting`: the user's own ray.init() is running.
+        self.thread = threading.local()
         self._lock = threading.RLock()
         self._connections: list[ClientConnection] = []
         self._owners: weakref.WeakSet[Connections] = weakref.WeakSet()

@@ -7,12 +7,14 @@ Calls go to the cluster of their refs and handles; calls without any go to `Rout
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING, Any, Callable
 
 import ray
 from ray.experimental import internal_kv
 
+from .. import _forks
 from . import internals, mixed
 from .done import done
 from .router import ROUTER, native_is_up
@@ -38,6 +40,8 @@ def install(owner: Connections) -> None:
             ROUTER.adopt(own)
         stub.shutdown = _shutdown
         stub.disconnect = _keeping_client_mode(stub.disconnect)
+        _forks.belongs_here(context)
+        internals.before_waiting_for_ids(_refuse_of_parent)
         internals.change_native_arguments(ROUTER.for_native)
         internals.disable_auto_init()
         internals.enable_client_mode()
@@ -71,6 +75,11 @@ class RoutingContext(internals.ClientContext):
     @client_worker.setter
     def client_worker(self, worker: internals.Worker | None) -> None:
         self._own = worker
+
+    def after_fork(self) -> None:
+        """The parent's own connection is not the child's."""
+        self._own = None
+        internals.STUB.set_context(self)
 
     def connect(self, *args: Any, **kwargs: Any) -> Any:
         """The user's own connection, after ours: theirs is the default from now on."""
@@ -229,6 +238,21 @@ NATIVELY: dict[str, Callable[..., Any]] = {
         if name.startswith(("_internal_kv_", "_pin_runtime_env")) and callable(function)
     },
 }
+
+
+def _refuse_of_parent(worker: internals.Worker) -> None:
+    """In a forked child, an id that had not arrived at the fork never arrives."""
+    connection = getattr(worker, "connection", None)
+    if connection is not None and connection.is_parents:
+        raise connection.gone()
+
+
+def _renew_lock() -> None:
+    global _installing
+    _installing = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 def _natively(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

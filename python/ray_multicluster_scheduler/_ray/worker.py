@@ -119,7 +119,14 @@ class ClusterWorker(internals.Worker):
 
     def register_callback(self, ref: Any, callback: Callable[[Any], None]) -> None:
         """`await` and `.future()`."""
-        again.register(ref, callback, super().register_callback)
+        ask = super().register_callback
+
+        def ask_if_connected(ref: Any, tell: Callable[[Any], None]) -> None:
+            if not self.is_connected():
+                raise self.connection.gone()
+            ask(ref, tell)
+
+        again.register(ref, callback, ask_if_connected)
 
     def get_actor(self, name: str, namespace: str | None = None) -> internals.ClientActorHandle:
         with self.answering():

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import copy
 import logging
 import os
 import platform
 import threading
 import time
 import weakref
+from collections import Counter
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -44,6 +46,9 @@ T = TypeVar("T")
 #: A batch requests at most this many placements; its tasks share the granted ones. Enough to see
 #: how much room each cluster has relative to the others.
 MOST_PLACES = 16
+
+#: The beginning of a hint.
+CHECK_FIRST = "check that cluster before you submit it again (`ray list actors`, `ray list tasks`"
 
 
 class Work:
@@ -92,13 +97,15 @@ class Work:
         options, demand = options_of("task", function, wishes)
         here = self._inside(wishes)
         if here is not None:
-            sent = [here.submit_task(function, *call, options) for call in calls]
-            submitted = [(new_id("task"), ref) for ref in sent]
+            started = [here.submit_task(function, *call, options) for call in calls]
+            submitted = [(new_id("task"), ref) for ref in started]
             self._keep(None, here, submitted)
             return submitted
         deadline = _deadline(wishes)
         places = self._places(len(calls), demand, wishes, deadline)
         found: dict[int, tuple[str, Any]] = {}
+        #: How many calls were sent, by cluster.
+        sent: Counter[str] = Counter()
         for number, lease in enumerate(places):
             # Every placement gets the same number, and neighbours go to different ones.
             share = range(number, len(calls), len(places))
@@ -110,17 +117,20 @@ class Work:
                 try:
                     for n in share:
                         refs.append(connection.submit_task(function, *calls[n], options))
+                        sent[connection.name] += 1
                 except ClusterConnectionError as error:
                     error.may_have_started = bool(refs)
                     raise
 
             try:
                 _, lease, connection = self._hand_over(lease, deadline, hand_over)
-            except BaseException:
+            except BaseException as error:
                 for unused in places[number + 1 :]:
                     self._outside().leases.give_back(unused, "stopped")
                 # All or nothing: otherwise the caller would submit them again.
                 _cancel([*refs, *(ref for _, ref in found.values())])
+                if sent and isinstance(error, SchedulerError):
+                    raise _partly_sent(lease.id, error, sent, len(calls)) from error
                 raise
             submitted = [(new_id("task"), ref) for ref in refs]
             self._keep(lease, connection, submitted)
@@ -182,6 +192,8 @@ class Work:
             lease = self._outside().leases.obtain(request, deadline)
             return self._hand_over(lease, deadline, hand_over)
         except SchedulerError as error:
+            if error.may_have_started:
+                raise _unsure(id, error) from error
             error.job_id = error.job_id or id
             raise
 
@@ -217,11 +229,9 @@ class Work:
                 leases.give_back(lease, "stopped")
                 raise
             except ClusterConnectionError as error:
-                if error.may_have_started:
-                    leases.give_back(lease, "failed", type(error).__name__)
-                    raise _unsure(lease, error) from error
                 # One of its arguments may be on a lost cluster: another placement does not help.
-                if error.cluster != lease.cluster or self._closed or _is_over(deadline):
+                is_elsewhere = error.cluster != lease.cluster
+                if error.may_have_started or is_elsewhere or self._closed or _is_over(deadline):
                     leases.give_back(lease, "failed", type(error).__name__)
                     raise
                 log.warning(
@@ -395,17 +405,30 @@ def _refuse_requeue(call: str, wishes: Wishes) -> None:
         )
 
 
-def _unsure(lease: Lease, error: ClusterConnectionError) -> ClusterConnectionError:
-    unsure = ClusterConnectionError(
-        f"{lease.id} may have started on cluster {lease.cluster}, so it was not sent elsewhere: "
-        f"{error.message}",
-        hint="check that cluster before you submit it again (`ray list actors`, `ray list "
-        "tasks`, or ray.get_actor for one with a name)",
-        job_id=lease.id,
-        cluster=lease.cluster,
+def _unsure(id: str, error: SchedulerError) -> SchedulerError:
+    """The error of one task or actor that was sent, and whose start Ray did not confirm."""
+    told = copy.copy(error)
+    told.message = (
+        f"{id} may have started on cluster {error.cluster}, so it was not sent elsewhere: "
+        f"{error.message}"
     )
-    unsure.may_have_started = True
-    return unsure
+    told.hint = f"{CHECK_FIRST}, or ray.get_actor for one with a name)"
+    told.job_id = id
+    return told
+
+
+def _partly_sent(id: str, error: SchedulerError, sent: Counter[str], calls: int) -> SchedulerError:
+    """The error of a batch of which some calls were sent. A cancelled call may have run."""
+    told = copy.copy(error)
+    clusters = f"cluster{'s' if len(sent) > 1 else ''} {', '.join(sorted(sent))}"
+    told.message = (
+        f"{sum(sent.values())} of {calls} calls may have started on {clusters}, so none was sent "
+        f"elsewhere; the sent calls were cancelled as far as possible: {error.message}"
+    )
+    told.hint = f"{CHECK_FIRST})"
+    told.job_id = told.job_id or id
+    told.may_have_started = True
+    return told
 
 
 def _deadline(wishes: Wishes) -> float | None:
