@@ -215,7 +215,10 @@ impl Core {
         let missing = |key: &JobKey| {
             let job = &self.jobs[*key];
             job.live().is_some_and(|live| {
-                let expected = live.has_arrived() && live.lost_since().is_none() && job.touched_at < at;
+                // A list that was asked for before the latest news may not show it. Stops are repeated
+                // so often that every list is that old; they are no news.
+                let is_newer = job.touched_at < at || live.stopping();
+                let expected = live.has_arrived() && live.lost_since().is_none() && is_newer;
                 expected && job.question.is_none() && !seen.contains(&(&job.record().id, live.attempt))
             })
         };

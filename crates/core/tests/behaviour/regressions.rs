@@ -476,3 +476,17 @@ fn a_job_that_waits_to_be_started_does_not_hold_back_a_task_beside_it() {
     assert_eq!(env.reason(&job_id("waits"), "only"), Reason::Starting { jobs: 1, limit: 1, lowered: None });
     assert_eq!(env.place(&job_id("goes")), "only");
 }
+
+#[test]
+fn a_job_that_is_gone_while_it_is_being_stopped_is_asked_about() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    env.run(&job);
+    env.advance_s(60);
+    env.stop(&job).unwrap();
+    env.effects.clear();
+    // The head has restarted and does not report it. The list was asked for just before the stop.
+    env.send(env.watched("only", Some(Timestamp(env.now.0 - 1)), vec![]));
+    env.answer(&job, LookupOutcome::NotFound { incarnation: None });
+    assert_eq!(env.state(&job), State::Stopped);
+}

@@ -38,7 +38,7 @@ impl World {
     async fn new() -> Self {
         let file = "
 clusters: [{name: mac, head_address: '127.0.0.1:1', dashboard: 'http://127.0.0.1:1'}]
-scheduler: {poll_interval: 1h, snapshot_max_age: 1h, unhealthy_after: 1000000, retain_finished: 1}
+scheduler: {poll_interval: 1h, snapshot_max_age: 1h, unhealthy_after: 1000000}
 ";
         let mut opened = sqlite::open_temporary().unwrap();
         let commits = Arc::new(Mutex::new(Vec::new()));
@@ -100,7 +100,7 @@ async fn what_has_to_do_with_jobs_or_is_an_order_must_last_and_leases_need_not()
     assert!(!world.submit("task", Kind::Task).await);
     assert!(!world.submit("actor", Kind::Actor).await);
     assert!(!world.feed(release("task")).await);
-    assert!(!world.feed(release("actor")).await, "and forgets the other, of which one is kept");
+    assert!(!world.feed(release("actor")).await);
     assert!(world.submit("job", Kind::Job).await);
     assert!(world.feed(Input::Stop { job: JobId::new("job").unwrap() }).await);
     assert!(world.feed(Input::Delete { job: JobId::new("job").unwrap() }).await);

@@ -53,10 +53,22 @@ pub(super) async fn of_job(
     let (after, limit) = (after(&params)?.unwrap_or_default(), params.limit()?);
     let since = stored(&plane, &id).await?.submitted_at;
     let turn = plane.bounds.search(&caller).await?;
-    let look = move |store: &dyn Reader| store.events(Some(&BTreeSet::from([id])), after, limit);
+    let look = move |store: &dyn Reader| {
+        let (job, mut after) = (BTreeSet::from([id]), after);
+        loop {
+            let mut page = store.events(Some(&job), after, limit.max(PAGE))?;
+            let Some(last) = page.last().map(|event| event.seq) else { return Ok(page) };
+            // Leaves out the events of an earlier job with this id. A page with no others is not
+            // the end: clients would stop there, or ask for it again and again.
+            page.retain(|event| event.at >= since);
+            page.truncate(limit);
+            if !page.is_empty() {
+                return Ok(page);
+            }
+            after = last;
+        }
+    };
     let events = plane.search(turn, look).await?;
-    // Leaves out the events of an earlier job with this id.
-    let events: Vec<_> = events.into_iter().filter(|event| event.at >= since).collect();
     Ok(Json(api::EventList {
         last_seq: events.last().map_or(after, |event| event.seq),
         items: events.iter().filter_map(|event| serde_json::from_str(&event.body).ok()).collect(),

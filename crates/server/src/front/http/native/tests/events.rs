@@ -78,6 +78,32 @@ async fn a_stream_tells_what_happens_and_resumes_where_it_ended() {
 }
 
 #[tokio::test]
+async fn the_events_of_an_earlier_job_of_the_same_id_do_not_hide_those_of_the_present_one() {
+    let world = World::new().await;
+    world.queued(json!({"id": "a", "entrypoint": "x"})).await;
+    world.post("/v1/jobs/a/stop", json!({})).await.expect(202);
+    for _ in 0..3 {
+        world.post("/v1/jobs/a/rerun", json!({})).await.expect(202);
+        world.post("/v1/jobs/a/stop", json!({})).await.expect(202);
+    }
+    world.delete("/v1/jobs/a").await.expect(204);
+    tokio::time::sleep(Duration::from_millis(5)).await; // Lives differ by their time.
+    world.queued(json!({"id": "a", "entrypoint": "y"})).await;
+    world.post("/v1/jobs/a/stop", json!({})).await.expect(202);
+    let (mut after, mut states) = (0, Vec::new());
+    loop {
+        let page = world.get(&format!("/v1/jobs/a/events?limit=1&after={after}")).await.expect(200);
+        let items = page["items"].as_array().unwrap();
+        assert!(items.len() <= 1, "{items:?}");
+        let Some(event) = items.first() else { break };
+        states.push(event["state"].clone());
+        assert!(page["last_seq"].as_u64().unwrap() > after);
+        after = page["last_seq"].as_u64().unwrap();
+    }
+    assert_eq!(states, ["queued", "stopped"]);
+}
+
+#[tokio::test]
 async fn a_stream_of_some_jobs_tells_of_no_other() {
     let world = World::new().await;
     for id in ["a", "b", "c"] {
