@@ -49,6 +49,14 @@ pub enum Input {
     },
     /// A poll had no answer, or a malformed one.
     PollFailed { cluster: ClusterName, error: Message },
+    /// [`Effect::Submit`](crate::Effect::Submit) is under way, and its request is not sent yet: the
+    /// packages of the job are being pushed. The time for the request starts again.
+    Pushing {
+        run: Run,
+        /// Bytes that were pushed, of this many.
+        pushed: u64,
+        of: u64,
+    },
     /// [`Effect::Submit`](crate::Effect::Submit) came to an end.
     Dispatched {
         run: Run,
@@ -159,6 +167,7 @@ impl Input {
             | Input::Rerun { .. }
             | Input::Polled { .. }
             | Input::PollFailed { .. }
+            | Input::Pushing { .. }
             | Input::Dispatched { .. }
             | Input::LookedUp { .. }
             | Input::StopSent { .. }

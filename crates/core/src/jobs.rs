@@ -8,7 +8,7 @@ use multicluster_types::{
 use slab::Slab;
 
 use crate::{
-    LookupOutcome, Run,
+    LookupOutcome, Pushing, Run,
     index::Index,
     pool::ClusterKey,
     queue::{ClassKey, Rank},
@@ -35,6 +35,8 @@ pub(crate) struct Job {
     pub(crate) asks: u8,
     /// Fences lookups: no answer counts after other news moved the attempt on.
     pub(crate) question: Option<Question>,
+    /// While the packages of an attempt are being pushed, before it is sent.
+    pub(crate) pushing: Option<Pushing>,
 }
 
 /// A lookup that has no answer so far, and its repetitions.
@@ -100,7 +102,7 @@ impl Job {
         };
         let changed = live.apply(step, now)?;
         if self.record.state() != from {
-            self.question = None;
+            (self.question, self.pushing) = (None, None);
         }
         Ok(changed)
     }
@@ -170,7 +172,8 @@ impl Jobs {
         self.next_seq = self.next_seq.max(record.seq + 1);
         let id = record.id.clone();
         let touched_at = record.submitted_at;
-        let job = Job { record, class, on: None, due: None, touched_at, asks: 0, question: None };
+        let job =
+            Job { record, class, on: None, due: None, touched_at, asks: 0, question: None, pushing: None };
         let key = JobKey(u32::try_from(self.table.insert(job)).expect("fewer than 2^32 jobs fit in memory"));
         self.by_id.insert(id, key);
         self.file(key);

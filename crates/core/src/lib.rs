@@ -35,7 +35,7 @@ mod timers;
 
 pub use crate::core::{
     Core,
-    explain::{ClusterVerdict, Explanation, Unreachable, WhatIf},
+    explain::{ClusterVerdict, Explanation, Pushing, Unreachable, WhatIf},
     heads::{Head, QueueView},
     rebuild::Durable,
     registry::{Trial, Tried},

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use multicluster_types::{ClusterName, Incarnation, Span, State, Timestamp, Transition};
 
 use crate::{
-    Core, DispatchOutcome, LookupOutcome, Observation, Output, Refusal, Run, RunStatus,
+    Core, DispatchOutcome, LookupOutcome, Observation, Output, Pushing, Refusal, Run, RunStatus,
     jobs::JobKey,
     pool::ClusterKey,
     record::{AttemptOutcome, Live, Sent, Stage, Standing, Step},
@@ -20,6 +20,17 @@ use crate::{
 const CERTAIN_AFTER: u8 = 6;
 
 impl Core {
+    /// A submit request is not sent yet: the packages of the job are on their way, however long
+    /// that takes.
+    pub(super) fn handle_pushing(&mut self, run: &Run, pushed: u64, of: u64) {
+        let Some((key, live)) = self.live_job(run) else { return };
+        if live.state() == State::Dispatching {
+            let job = &mut self.jobs[key];
+            (job.touched_at, job.pushing) = (self.now, Some(Pushing { pushed, of }));
+            self.arm(key);
+        }
+    }
+
     /// A submit request came to an end.
     pub(super) fn handle_dispatched(
         &mut self,

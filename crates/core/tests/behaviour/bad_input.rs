@@ -44,6 +44,7 @@ fn about_job(job: &JobId, attempt: Attempt) -> Vec<(Input, Option<&'static str>)
         looked_up(LookupOutcome::Found(RunStatus::Succeeded)),
         looked_up(LookupOutcome::NotFound { incarnation: None }),
         looked_up(LookupOutcome::NoAnswer),
+        (Input::Pushing { run: run(), pushed: u64::MAX, of: 0 }, None),
         (Input::StopSent { run: run(), answered: true }, None),
         (Input::Heartbeat { job: job(), attempt }, Some("no_lease")),
         released(ReleaseOutcome::Succeeded),
@@ -508,6 +509,7 @@ fn news() -> impl Strategy<Value = Input> {
         }),
         (run(), any::<bool>()).prop_map(|(run, answered)| Input::StopSent { run, answered }),
         (cluster(), head(), moment, prop::collection::vec(seen, 0..3)).prop_map(
+        (run(), any::<u64>()).prop_map(|(run, of)| Input::Pushing { run, pushed: 1, of }),
             |(cluster, incarnation, complete_at, runs)| Input::Observed {
                 cluster,
                 incarnation,
