@@ -230,6 +230,9 @@ pub enum DispatchOutcome {
     Accepted,
     /// The cluster reports that this request can never work; no other cluster is tried.
     Refused(Message),
+    /// The cluster reports that it does not know a part of the request, as older versions of Ray
+    /// do not: it can never accept this job, and others may.
+    Unsupported(Message),
     /// The request certainly did not arrive (connection refused, no agent).
     Failed(Message),
     /// The request was never sent, for a reason of our own (the store). It says nothing about the

@@ -12,7 +12,7 @@ use crate::{
     index::Index,
     pool::ClusterKey,
     queue::{ClassKey, Rank},
-    record::{JobRecord, Live, Phase, Step},
+    record::{JobRecord, Live, Phase, Step, Unsuited},
     timers::Due,
 };
 
@@ -94,6 +94,11 @@ impl Job {
         self.record.troubles.as_ref().map_or(&[], |troubles| &troubles.avoid)
     }
 
+    /// Clusters that cannot accept the job.
+    pub(crate) fn unsuited(&self) -> &[Unsuited] {
+        self.record.troubles.as_ref().map_or(&[], |troubles| &troubles.unsuited)
+    }
+
     /// Changes the attempt, see [`Live::apply`]. News of the attempt's state cancels an open question.
     pub(crate) fn apply(&mut self, step: Step, now: Timestamp) -> Result<bool, ImpossibleTransition> {
         let from = self.record.state();
@@ -115,6 +120,16 @@ impl Job {
     /// Records why the job is not further than it is.
     pub(crate) fn note_error(&mut self, error: &Message) {
         self.record.troubles.get_or_insert_default().last_error = Some(error.clone());
+    }
+
+    /// A cluster cannot accept the job. The job does not wait for it, even if it prefers it.
+    pub(crate) fn note_unsuited(&mut self, unsuited: Unsuited) {
+        let troubles = self.record.troubles.get_or_insert_default();
+        if !troubles.avoid.contains(&unsuited.cluster) {
+            troubles.avoid.push(unsuited.cluster.clone());
+        }
+        troubles.unsuited.retain(|known| known.cluster != unsuited.cluster);
+        troubles.unsuited.push(unsuited);
     }
 
     /// An attempt never started there. Returns how many in a row did not.

@@ -67,6 +67,11 @@ pub enum Reason {
         /// The platform that the work asks for.
         wanted: Platform,
     },
+    /// Its Ray does not know a field of the request, and so cannot accept the work.
+    NotSupported {
+        /// The answer of its Ray.
+        error: Message,
+    },
     /// No node carries the labels that the work asks for.
     NoSuchNode {
         /// The selector of the work.
@@ -246,6 +251,9 @@ reasons! { |now, lang|
         "runs on {platform}, the work asks for {wanted}",
         "运行在 {platform} 上，任务要求 {wanted}",
         platform = shown(platform, lang);
+    NotSupported { error } => "not_supported",
+        "its Ray cannot accept the work: {error}",
+        "它的 Ray 无法接受此任务：{error}";
     NoSuchNode { labels } => "no_such_node",
         "no node matches {labels}",
         "没有节点匹配 {labels}";

@@ -57,7 +57,9 @@ impl Core {
                 self.end(key, Transition::Fail, Some(message), out);
             }
             // An earlier send may have arrived even though this one did not.
-            DispatchOutcome::Failed(message) | DispatchOutcome::NotSent(message)
+            DispatchOutcome::Failed(message)
+            | DispatchOutcome::NotSent(message)
+            | DispatchOutcome::Unsupported(message)
                 if live.may_have_arrived() =>
             {
                 self.mark_uncertain(key, &message, out);
@@ -65,6 +67,10 @@ impl Core {
             DispatchOutcome::Failed(message) => {
                 self.note_dispatch_of(key, false, out);
                 self.try_elsewhere(key, &message, out);
+            }
+            DispatchOutcome::Unsupported(message) => {
+                self.note_dispatch_of(key, true, out);
+                self.try_others(key, &message, out);
             }
             DispatchOutcome::NotSent(message) => {
                 if let Some(on) = self.jobs[key].on {
@@ -89,7 +95,10 @@ impl Core {
             DispatchOutcome::Unknown(_) => {
                 self.pool[on].slow_down(self.now, "a submission got no answer".into());
             }
-            DispatchOutcome::Accepted | DispatchOutcome::Refused(_) | DispatchOutcome::Taken(_) => {
+            DispatchOutcome::Accepted
+            | DispatchOutcome::Refused(_)
+            | DispatchOutcome::Unsupported(_)
+            | DispatchOutcome::Taken(_) => {
                 self.note_latency(on, took);
             }
             DispatchOutcome::NotSent(_) => {}

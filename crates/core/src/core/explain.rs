@@ -133,6 +133,7 @@ impl Core {
                 let kept = |c: &&Cluster| c.reserved.as_ref().is_some_and(|r| r.id == record.id);
                 explanation.kept_free = self.pool.iter().map(|(_, c)| c).find(kept).map(|c| c.name().clone());
                 let look = Look::new(self.view(), &record.work, job.rank(), job.avoid());
+                let look = look.without(job.unsuited());
                 explanation.clusters = self.verdicts_of(&look, self.pool.iter().map(|(_, c)| look.judge(c)));
             }
             Phase::Live(live) => {
@@ -259,7 +260,6 @@ impl Explanation {
         if let Some(attempt) = self.attempt.filter(|_| !self.state.is_terminal()) {
             text += &say!(lang, " (attempt {attempt})", "（第 {attempt} 次尝试）");
         }
-        if let Some(Unreachable { since, requeued_at }) = self.unreachable {
         if let Some(Pushing { pushed, of }) = self.pushing {
             let (pushed, of) = (tenths_of_a_mebibyte(pushed), tenths_of_a_mebibyte(of));
             text += &say!(
@@ -268,6 +268,7 @@ impl Explanation {
                 "，正在推送它的包：{pushed} / {of} MiB"
             );
         }
+        if let Some(Unreachable { since, requeued_at }) = self.unreachable {
             let time = lang.seconds(self.at.since(since).as_seconds());
             let fate = match requeued_at {
                 None => lang

@@ -411,6 +411,7 @@ fn dispatch() -> impl Strategy<Value = DispatchOutcome> {
         1 => message().prop_map(DispatchOutcome::Refused),
         2 => message().prop_map(DispatchOutcome::Failed),
         1 => message().prop_map(DispatchOutcome::NotSent),
+        1 => message().prop_map(DispatchOutcome::Unsupported),
         2 => message().prop_map(DispatchOutcome::Unknown),
     ]
 }
@@ -508,8 +509,8 @@ fn news() -> impl Strategy<Value = Input> {
             outcome
         }),
         (run(), any::<bool>()).prop_map(|(run, answered)| Input::StopSent { run, answered }),
-        (cluster(), head(), moment, prop::collection::vec(seen, 0..3)).prop_map(
         (run(), any::<u64>()).prop_map(|(run, of)| Input::Pushing { run, pushed: 1, of }),
+        (cluster(), head(), moment, prop::collection::vec(seen, 0..3)).prop_map(
             |(cluster, incarnation, complete_at, runs)| Input::Observed {
                 cluster,
                 incarnation,

@@ -16,3 +16,4 @@ mod prototype_failures;
 mod queues;
 mod regressions;
 mod rules;
+mod unsuited;

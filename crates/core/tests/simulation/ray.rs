@@ -33,6 +33,8 @@ pub struct FakeRay {
     /// How long its dashboard takes for an answer while it is overloaded.
     pub takes: Span,
     pub session: u32,
+    /// Its version does not know `entrypoint_memory`.
+    pub is_old: bool,
     pub jobs: BTreeMap<String, FakeJob>,
     /// The resources that placements of tasks and actors use.
     leases: BTreeMap<(JobId, Attempt), Piece>,
@@ -93,6 +95,7 @@ impl FakeRay {
             mode: Mode::Up,
             takes: Span::ZERO,
             session: 1,
+            is_old: head.is_none(),
             jobs: BTreeMap::new(),
             leases: BTreeMap::new(),
         }

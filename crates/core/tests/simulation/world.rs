@@ -368,6 +368,13 @@ impl World {
             Request::Submit { cluster, run, answer } => {
                 let Some(record) = self.oracle.store.jobs.get(&run.job) else { return };
                 let work = Arc::clone(&record.work);
+                if ray.is_old && !work.on_one_node().memory.is_zero() {
+                    let outcome = DispatchOutcome::Unsupported("unexpected 'entrypoint_memory'".into());
+                    if answer == Answer::Arrives {
+                        self.answer(Span(20), &Input::Dispatched { run, outcome, took: Span(20) });
+                    }
+                    return;
+                }
                 // The job starts all it needs inside, nothing, or some of each kind.
                 let mut inside = work.demand.clone();
                 inside.subtract(work.on_one_node());
@@ -576,7 +583,8 @@ impl World {
     /// A job that could go on, and has not ended.
     fn unfinished(&self) -> Option<(JobId, String)> {
         use ReasonKind::{
-            Infeasible, MissingTags, NoSuchNode, NodeTooSmall, OtherCluster, OtherPlatform, OtherVersions,
+            Infeasible, MissingTags, NoSuchNode, NodeTooSmall, NotSupported, OtherCluster, OtherPlatform,
+            OtherVersions,
         };
         let never = |c: &ClusterVerdict| match &c.verdict {
             Verdict::Rejected(reason) => matches!(
@@ -586,6 +594,7 @@ impl World {
                     | OtherCluster
                     | OtherVersions
                     | OtherPlatform
+                    | NotSupported
                     | NoSuchNode
                     | NodeTooSmall
             ),

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use multicluster_core::{DispatchOutcome, Input, Run};
-use multicluster_ray::{RayError, SubmitRequest};
+use multicluster_ray::{Kind, RayError, SubmitRequest};
 use multicluster_types::Message;
 use tokio::{
     sync::SemaphorePermit,
@@ -139,10 +139,14 @@ pub(super) fn not_done(error: &JoinError) -> DispatchOutcome {
 }
 
 /// A bad request is refused everywhere, so the job fails. A cluster that rejects us (token, proxy)
-/// does not make the request bad.
+/// or is too old for the request does not make the request bad.
 pub(super) fn refused_or_failed(error: &RayError) -> DispatchOutcome {
     let message = told(error);
-    if error.is_refusal() { DispatchOutcome::Refused(message) } else { DispatchOutcome::Failed(message) }
+    match error.kind {
+        Kind::Refused => DispatchOutcome::Refused(message),
+        Kind::Unsupported => DispatchOutcome::Unsupported(message),
+        _ => DispatchOutcome::Failed(message),
+    }
 }
 
 /// Redacted, because Ray repeats the request in its errors.
@@ -154,6 +158,7 @@ fn describe(outcome: &DispatchOutcome) -> (&'static str, Option<&Message>) {
     match outcome {
         DispatchOutcome::Accepted => ("accepted", None),
         DispatchOutcome::Refused(why) => ("refused", Some(why)),
+        DispatchOutcome::Unsupported(why) => ("unsupported", Some(why)),
         DispatchOutcome::Failed(why) => ("failed", Some(why)),
         DispatchOutcome::NotSent(why) => ("not_sent", Some(why)),
         DispatchOutcome::Unknown(why) => ("unknown", Some(why)),
