@@ -376,6 +376,7 @@ mod tests {
                 platform: Platform::default(),
                 wanted: Platform { os: None, arch: crate::PlatformName::new("arm64").ok() },
             },
+            ReasonKind::NotSupported => Reason::NotSupported { error: text("unexpected 'x'") },
             ReasonKind::NoSuchNode => Reason::NoSuchNode { labels: text("gpu=A100") },
             ReasonKind::NodeTooSmall => {
                 Reason::NodeTooSmall { resource: resource.clone(), demand: amount(6), largest: amount(4) }
@@ -448,6 +449,9 @@ mod tests {
         other_platform
           runs on an unknown platform, the work asks for arm64
           运行在 未知平台 上，任务要求 arm64
+        not_supported
+          its Ray cannot accept the work: unexpected 'x'
+          它的 Ray 无法接受此任务：unexpected 'x'
         no_such_node
           no node matches gpu=A100
           没有节点匹配 gpu=A100
