@@ -259,6 +259,7 @@ export const en = {
   'is.missing_tags': 'missing tags',
   'is.other_versions': 'different versions',
   'is.other_platform': 'different platform',
+  'is.not_supported': 'Ray too old',
   'is.no_such_node': 'no node with the labels',
   'is.infeasible': 'too small',
   'is.node_too_small': 'nodes too small',

@@ -251,6 +251,7 @@ export const zh: Record<keyof typeof en, string> = {
   'is.missing_tags': '缺少标签',
   'is.other_versions': '版本不同',
   'is.other_platform': '平台不同',
+  'is.not_supported': 'Ray 版本过旧',
   'is.no_such_node': '没有带这些标签的节点',
   'is.infeasible': '容量不足',
   'is.node_too_small': '单节点容量不足',

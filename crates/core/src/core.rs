@@ -141,6 +141,10 @@ impl Core {
             Input::PollFailed { cluster, error } => {
                 self.handle_poll_failed(&cluster, error, out).map(|()| None)
             }
+            Input::Pushing { run, pushed, of } => {
+                self.handle_pushing(&run, pushed, of);
+                Ok(None)
+            }
             Input::Dispatched { run, outcome, took } => {
                 self.handle_dispatched(&run, outcome, took, out);
                 Ok(None)

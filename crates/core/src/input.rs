@@ -49,6 +49,14 @@ pub enum Input {
     },
     /// A poll had no answer, or a malformed one.
     PollFailed { cluster: ClusterName, error: Message },
+    /// [`Effect::Submit`](crate::Effect::Submit) is under way, and its request is not sent yet: the
+    /// packages of the job are being pushed. The time for the request starts again.
+    Pushing {
+        run: Run,
+        /// Bytes that were pushed, of this many.
+        pushed: u64,
+        of: u64,
+    },
     /// [`Effect::Submit`](crate::Effect::Submit) came to an end.
     Dispatched {
         run: Run,
@@ -159,6 +167,7 @@ impl Input {
             | Input::Rerun { .. }
             | Input::Polled { .. }
             | Input::PollFailed { .. }
+            | Input::Pushing { .. }
             | Input::Dispatched { .. }
             | Input::LookedUp { .. }
             | Input::StopSent { .. }
@@ -223,6 +232,9 @@ pub enum DispatchOutcome {
     Accepted,
     /// The cluster reports that this request can never work; no other cluster is tried.
     Refused(Message),
+    /// The cluster reports that it does not know a part of the request, as older versions of Ray
+    /// do not: it can never accept this job, and others may.
+    Unsupported(Message),
     /// The request certainly did not arrive (connection refused, no agent).
     Failed(Message),
     /// The request was never sent, for a reason of our own (the store). It says nothing about the

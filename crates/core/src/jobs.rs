@@ -8,12 +8,12 @@ use multicluster_types::{
 use slab::Slab;
 
 use crate::{
-    LookupOutcome, Run,
+    LookupOutcome, Pushing, Run,
     index::Index,
     payloads::Payloads,
     pool::ClusterKey,
     queue::{ClassKey, Rank},
-    record::{JobRecord, Live, Phase, Step},
+    record::{JobRecord, Live, Phase, Step, Unsuited},
     timers::Due,
 };
 
@@ -36,6 +36,8 @@ pub(crate) struct Job {
     pub(crate) asks: u8,
     /// Fences lookups: no answer counts after other news moved the attempt on.
     pub(crate) question: Option<Question>,
+    /// While the packages of an attempt are being pushed, before it is sent.
+    pub(crate) pushing: Option<Pushing>,
 }
 
 /// A lookup that has no answer so far, and its repetitions.
@@ -93,6 +95,11 @@ impl Job {
         self.record.troubles.as_ref().map_or(&[], |troubles| &troubles.avoid)
     }
 
+    /// Clusters that cannot accept the job.
+    pub(crate) fn unsuited(&self) -> &[Unsuited] {
+        self.record.troubles.as_ref().map_or(&[], |troubles| &troubles.unsuited)
+    }
+
     /// Changes the attempt, see [`Live::apply`]. News of the attempt's state cancels an open question.
     pub(crate) fn apply(&mut self, step: Step, now: Timestamp) -> Result<bool, ImpossibleTransition> {
         let from = self.record.state();
@@ -101,7 +108,7 @@ impl Job {
         };
         let changed = live.apply(step, now)?;
         if self.record.state() != from {
-            self.question = None;
+            (self.question, self.pushing) = (None, None);
         }
         Ok(changed)
     }
@@ -114,6 +121,16 @@ impl Job {
     /// Records why the job is not further than it is.
     pub(crate) fn note_error(&mut self, error: &Message) {
         self.record.troubles.get_or_insert_default().last_error = Some(error.clone());
+    }
+
+    /// A cluster cannot accept the job. The job does not wait for it, even if it prefers it.
+    pub(crate) fn note_unsuited(&mut self, unsuited: Unsuited) {
+        let troubles = self.record.troubles.get_or_insert_default();
+        if !troubles.avoid.contains(&unsuited.cluster) {
+            troubles.avoid.push(unsuited.cluster.clone());
+        }
+        troubles.unsuited.retain(|known| known.cluster != unsuited.cluster);
+        troubles.unsuited.push(unsuited);
     }
 
     /// An attempt never started there. Returns how many in a row did not.
@@ -187,7 +204,8 @@ impl Jobs {
         self.next_seq = self.next_seq.max(record.seq + 1);
         let id = record.id.clone();
         let touched_at = record.submitted_at;
-        let job = Job { record, class, on: None, due: None, touched_at, asks: 0, question: None };
+        let job =
+            Job { record, class, on: None, due: None, touched_at, asks: 0, question: None, pushing: None };
         let key = JobKey(u32::try_from(self.table.insert(job)).expect("fewer than 2^32 jobs fit in memory"));
         self.by_id.insert(id, key);
         self.file(key);

@@ -36,7 +36,7 @@ mod timers;
 
 pub use crate::core::{
     Core,
-    explain::{ClusterVerdict, Explanation, ForeignUse, Unreachable, WhatIf},
+    explain::{ClusterVerdict, Explanation, ForeignUse, Pushing, Unreachable, WhatIf},
     heads::{Head, QueueView},
     rebuild::Durable,
     registry::{Trial, Tried},

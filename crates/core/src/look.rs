@@ -13,6 +13,7 @@ use crate::{
     policy::{Facts, Moment, Policies},
     pool::{Cluster, ClusterKey, Health, Pool, TagBits, infeasible},
     queue::Rank,
+    record::Unsuited,
 };
 
 /// The context that every look needs.
@@ -33,6 +34,7 @@ pub(crate) struct Look<'a> {
     work: &'a Work,
     rank: Rank,
     avoid: &'a [ClusterName],
+    unsuited: &'a [Unsuited],
     aim: Aim<'a>,
     placement_tags: TagBits,
     tags_wanted: u32,
@@ -68,9 +70,15 @@ impl<'a> Look<'a> {
     pub(crate) fn new(view: View<'a>, work: &'a Work, rank: Rank, avoid: &'a [ClusterName]) -> Self {
         let placement_tags = view.pool.placement_tags(&work.tags);
         let tags_wanted = placement_tags.count();
-        let mut look = Self { view, work, rank, avoid, aim: Aim::Anywhere, placement_tags, tags_wanted };
+        let (aim, unsuited) = (Aim::Anywhere, &[][..]);
+        let mut look = Self { view, work, rank, avoid, unsuited, aim, placement_tags, tags_wanted };
         look.aim = look.aim();
         look
+    }
+
+    /// The same, without these clusters. They are in `avoid`, too.
+    pub(crate) fn without(self, unsuited: &'a [Unsuited]) -> Self {
+        Self { unsuited, ..self }
     }
 
     /// The work waits for a preferred cluster that is merely busy. It does not wait for one that is down,
@@ -189,6 +197,7 @@ impl<'a> Look<'a> {
         };
         no!(self.other_versions(snapshot));
         no!(self.other_platform(cluster));
+        no!(self.not_supported(cluster));
         let passed = Passed { snapshot, missing_tags };
         // A demand that fits now is feasible; only a demand that does not fit is examined further.
         let short = cluster.first_short(snapshot, self.work);
@@ -245,6 +254,7 @@ impl<'a> Look<'a> {
             .or_else(|| self.missing_tags(cluster))
             .or_else(|| self.other_versions(cluster.snapshot()?))
             .or_else(|| self.other_platform(cluster))
+            .or_else(|| self.not_supported(cluster))
             .or_else(|| infeasible(cluster.snapshot()?, self.work))
     }
 
@@ -318,6 +328,14 @@ impl<'a> Look<'a> {
         let (wanted, platform) = (self.work.platform.as_deref()?, &cluster.platform);
         (!platform.serves(wanted))
             .then(|| Reason::OtherPlatform { platform: platform.clone(), wanted: wanted.clone() })
+    }
+
+    /// A cluster whose Ray refused this work may run another version by now.
+    #[inline]
+    fn not_supported(&self, cluster: &Cluster) -> Option<Reason> {
+        let known = self.unsuited.iter().find(|unsuited| unsuited.cluster == *cluster.name())?;
+        let is_same = cluster.snapshot().is_none_or(|snapshot| known.ray.as_str() == snapshot.ray_version);
+        is_same.then(|| Reason::NotSupported { error: known.error.clone() })
     }
 
     #[inline]

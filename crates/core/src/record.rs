@@ -47,8 +47,22 @@ pub struct Troubles {
     pub run_failures: u32,
     /// Where dispatches failed since the last one that worked: other clusters go first.
     pub avoid: Vec<ClusterName>,
+    /// Clusters that cannot accept the job.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unsuited: Vec<Unsuited>,
     /// The latest error.
     pub last_error: Option<Message>,
+}
+
+/// A cluster whose Ray does not know a field of the job's request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unsuited {
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// Its Ray version at that time: another version may accept the job.
+    pub ray: Message,
+    /// Its answer.
+    pub error: Message,
 }
 
 /// The phase of a job, with the details that matter there.

@@ -46,6 +46,10 @@ impl Answer {
                 // The run may be our own, sent a moment ago: it must be looked up first.
                 make(Class::OutcomeUnknown, Kind::AlreadyExists)
             }
+            400 if call == Call::Submit && raw.contains("unexpected keyword argument") => {
+                make(Class::Permanent, Kind::Unsupported)
+                    .hint("the Ray of this cluster is too old for a field of the job: use other clusters, or leave it out")
+            }
             _ if raw.contains("No available agent") => make(Class::Transient, Kind::NoAgent)
                 .hint("the cluster is starting or overloaded; it takes jobs once a node's agent has registered"),
             _ if call == Call::Delete && raw.contains("non-terminal state") => {
@@ -173,7 +177,10 @@ mod tests {
         assert!(duplicate.is_already_exists() && duplicate.may_have_arrived());
         let no_agent = error(Call::Submit, 500, "No available agent to submit job, please try again later.");
         assert_eq!((no_agent.class, no_agent.kind), (Class::Transient, Kind::NoAgent));
-        let refused = error(Call::Submit, 400, UNKNOWN_KEY);
+        let unsupported = error(Call::Submit, 400, UNKNOWN_KEY);
+        assert_eq!((unsupported.class, unsupported.kind), (Class::Permanent, Kind::Unsupported));
+        assert!(!unsupported.is_refusal() && unsupported.hint.is_some(), "other versions may know the field");
+        let refused = error(Call::Submit, 400, "ValueError: runtime_env must be a dict");
         assert!(refused.is_refusal() && refused.class == Class::Permanent);
         for status in [500, 502, 503, 504] {
             assert_eq!(error(Call::Submit, status, "").class, Class::OutcomeUnknown, "{status}");

@@ -249,6 +249,7 @@ impl RayClient {
     /// See [`RayError`]; also if larger than [`MAX_PACKAGE_BYTES`].
     pub async fn put_package(&self, name: &str, body: impl Into<PackageBody>) -> Result<(), RayError> {
         let (t, body) = (&self.transport, body.into());
+        let sent = Arc::clone(&body.sent);
         let url = self.package_url(Call::PutPackage, name)?;
         if body.len > MAX_PACKAGE_BYTES {
             let message = format!("{} bytes, Ray takes at most {MAX_PACKAGE_BYTES}", body.len);
@@ -260,7 +261,7 @@ impl RayClient {
         let request =
             t.order(Method::PUT, url).header(header::CONTENT_LENGTH, body.len).body(body.into_body());
         let mut nothing = End::new(1);
-        let answer = t.ask_into(Call::PutPackage, request, t.timeouts.upload, &mut nothing).await?;
+        let answer = t.upload(Call::PutPackage, request, &sent, &mut nothing).await?;
         answer.into_body(Call::PutPackage).map(|_| ()).map_err(|e| t.own(e))
     }
 

@@ -83,7 +83,8 @@ pub struct Timeouts {
     pub connect: Duration,
     /// One whole call, from sending to the last byte of the answer.
     pub call: Duration,
-    /// One whole upload of a package.
+    /// How long the upload of a package may stand still: nothing is sent, and no answer comes. A
+    /// large package over a slow link takes minutes.
     pub upload: Duration,
     /// One whole download of a log. Ray reads all of it before it answers.
     pub logs: Duration,

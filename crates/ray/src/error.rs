@@ -33,6 +33,8 @@ pub enum Kind {
     /// The request itself was refused (400, 413, 422, or by ourselves before sending): every
     /// cluster like this one would refuse it.
     Refused,
+    /// This Ray does not know a field of the request (400): other versions may accept it.
+    Unsupported,
     /// 401 or 403.
     Denied,
     /// The address answers, but not as Ray does (other 3xx, 4xx): the cluster's description is

@@ -3,19 +3,31 @@
 use std::{
     fmt, io,
     pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll},
 };
 
 use bytes::Bytes;
-use futures_util::{Stream, stream::BoxStream};
+use futures_util::{
+    Stream, StreamExt, TryStreamExt,
+    stream::{self, BoxStream},
+};
 use reqwest::Body;
 
 /// The largest package that Ray accepts over REST.
 pub const MAX_PACKAGE_BYTES: u64 = 100 << 20;
 
+/// Content in memory is sent in pieces of this size, so that progress shows.
+const PIECE: usize = 256 << 10;
+
 /// The content of a package: in memory, or as a stream.
 pub struct PackageBody {
     pub(crate) len: u64,
+    /// How many bytes were sent.
+    pub(crate) sent: Arc<AtomicU64>,
     content: Content,
 }
 
@@ -27,7 +39,13 @@ enum Content {
 impl PackageBody {
     /// Content as a stream, e.g. from a file: exactly `len` bytes.
     pub fn stream(len: u64, pieces: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Self {
-        Self { len, content: Content::Stream(Box::pin(pieces)) }
+        Self { len, sent: Arc::default(), content: Content::Stream(Box::pin(pieces)) }
+    }
+
+    /// Adds the bytes that were sent to this number, while they are being sent.
+    #[must_use]
+    pub fn counted(self, sent: Arc<AtomicU64>) -> Self {
+        Self { sent, ..self }
     }
 
     /// The length in bytes.
@@ -43,16 +61,20 @@ impl PackageBody {
     }
 
     pub(crate) fn into_body(self) -> Body {
-        match self.content {
-            Content::Whole(bytes) => Body::from(bytes),
-            Content::Stream(pieces) => Body::wrap_stream(Exactly { left: self.len, pieces }),
-        }
+        let pieces = match self.content {
+            Content::Whole(bytes) => pieces_of(bytes).boxed(),
+            Content::Stream(pieces) => Exactly { left: self.len, pieces }.boxed(),
+        };
+        let sent = self.sent;
+        Body::wrap_stream(pieces.inspect_ok(move |piece| {
+            sent.fetch_add(piece.len() as u64, Ordering::Relaxed);
+        }))
     }
 }
 
 impl From<Bytes> for PackageBody {
     fn from(bytes: Bytes) -> Self {
-        Self { len: bytes.len() as u64, content: Content::Whole(bytes) }
+        Self { len: bytes.len() as u64, sent: Arc::default(), content: Content::Whole(bytes) }
     }
 }
 
@@ -60,6 +82,13 @@ impl From<Vec<u8>> for PackageBody {
     fn from(bytes: Vec<u8>) -> Self {
         Bytes::from(bytes).into()
     }
+}
+
+fn pieces_of(mut bytes: Bytes) -> impl Stream<Item = io::Result<Bytes>> {
+    stream::iter(std::iter::from_fn(move || {
+        let piece = bytes.split_to(bytes.len().min(PIECE));
+        (!piece.is_empty()).then_some(Ok(piece))
+    }))
 }
 
 impl fmt::Debug for PackageBody {

@@ -1,6 +1,10 @@
 //! Sending a request and reading its answer, within bounds of time and size.
 
-use std::time::Duration;
+use std::{
+    pin::pin,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use reqwest::{Method, RequestBuilder, Response, Url, header};
 use serde::de::DeserializeOwned;
@@ -92,20 +96,47 @@ impl Transport {
         limit: Duration,
         sink: &mut impl Sink,
     ) -> Result<Answer, RayError> {
-        let exchange = async {
-            let mut response = self.open(call, request).await?;
-            let mut answer = head(&response);
-            if answer.is_success() {
-                while let Some(piece) = response.chunk().await.map_err(|e| sent(call, e))? {
-                    sink.take(&piece)?;
-                }
-            } else {
-                answer.body = some_of(call, &mut response).await?;
-            }
-            Ok(answer)
-        };
+        let exchange = self.exchange(call, request, sink);
         let result = timeout(limit, exchange).await.unwrap_or_else(|_| Err(too_late(call, limit)));
         result.map_err(|error| self.own(error))
+    }
+
+    /// Sends a large request. It may take long, but must not stand still: `moved` counts its bytes.
+    pub(crate) async fn upload(
+        &self,
+        call: Call,
+        request: RequestBuilder,
+        moved: &AtomicU64,
+        sink: &mut impl Sink,
+    ) -> Result<Answer, RayError> {
+        let limit = self.timeouts.upload;
+        let mut exchange = pin!(self.exchange(call, request, sink));
+        loop {
+            let before = moved.load(Ordering::Relaxed);
+            match timeout(limit, &mut exchange).await {
+                Ok(result) => return result.map_err(|error| self.own(error)),
+                Err(_) if moved.load(Ordering::Relaxed) > before => {}
+                Err(_) => return Err(self.own(too_late(call, limit))),
+            }
+        }
+    }
+
+    async fn exchange(
+        &self,
+        call: Call,
+        request: RequestBuilder,
+        sink: &mut impl Sink,
+    ) -> Result<Answer, RayError> {
+        let mut response = self.open(call, request).await?;
+        let mut answer = head(&response);
+        if answer.is_success() {
+            while let Some(piece) = response.chunk().await.map_err(|e| sent(call, e))? {
+                sink.take(&piece)?;
+            }
+        } else {
+            answer.body = some_of(call, &mut response).await?;
+        }
+        Ok(answer)
     }
 
     /// Sends a request and returns once the head of the answer has arrived. The caller limits the time.

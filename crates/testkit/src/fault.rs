@@ -53,6 +53,9 @@ pub enum Fault {
     HangAfter,
     /// Answered properly, this much later.
     Slow(Duration),
+    /// Carried out and answered properly, but the body of the request arrives at this many bytes a
+    /// second.
+    Throttle(u64),
     /// Not carried out; answered with this status and body (as JSON if it looks like JSON).
     Status(u16, String),
     /// Carried out, but answered with this status and body.

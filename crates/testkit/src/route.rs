@@ -116,7 +116,8 @@ async fn act(
         return tail::open(cluster, id, request, fault).await;
     }
     let path = request.uri().path().to_owned();
-    let body = match read(request.into_body(), cluster.max_body).await {
+    let rate = if let Some(Fault::Throttle(rate)) = fault { Some(*rate) } else { None };
+    let body = match read(request.into_body(), cluster.max_body, rate).await {
         Ok(body) => body,
         Err(refusal) => return refusal,
     };
@@ -271,13 +272,16 @@ fn from_browser(headers: &HeaderMap) -> bool {
 }
 
 /// Reads a body. A body that is too large is also read to its end, so that the sender gets the refusal.
-async fn read(body: Body, limit: usize) -> Result<Bytes, Response> {
+async fn read(body: Body, limit: usize, bytes_a_second: Option<u64>) -> Result<Bytes, Response> {
     let mut chunks = body.into_data_stream();
     let (mut kept, mut size) = (Vec::new(), 0);
     while let Some(chunk) = chunks.next().await {
         // The sender is gone, so the answer reaches no one.
         let Ok(chunk) = chunk else { return Err(in_trouble()) };
         size += chunk.len();
+        if let Some(rate) = bytes_a_second {
+            tokio::time::sleep(Duration::from_micros(chunk.len() as u64 * 1_000_000 / rate)).await;
+        }
         if size <= limit {
             kept.extend_from_slice(&chunk);
         } else {

@@ -67,6 +67,11 @@ pub enum Reason {
         /// The platform that the work asks for.
         wanted: Platform,
     },
+    /// Its Ray does not know a field of the request, and so cannot accept the work.
+    NotSupported {
+        /// The answer of its Ray.
+        error: Message,
+    },
     /// No node carries the labels that the work asks for.
     NoSuchNode {
         /// The selector of the work.
@@ -246,6 +251,9 @@ reasons! { |now, lang|
         "runs on {platform}, the work asks for {wanted}",
         "运行在 {platform} 上，任务要求 {wanted}",
         platform = shown(platform, lang);
+    NotSupported { error } => "not_supported",
+        "its Ray cannot accept the work: {error}",
+        "它的 Ray 无法接受此任务：{error}";
     NoSuchNode { labels } => "no_such_node",
         "no node matches {labels}",
         "没有节点匹配 {labels}";
@@ -368,6 +376,7 @@ mod tests {
                 platform: Platform::default(),
                 wanted: Platform { os: None, arch: crate::PlatformName::new("arm64").ok() },
             },
+            ReasonKind::NotSupported => Reason::NotSupported { error: text("unexpected 'x'") },
             ReasonKind::NoSuchNode => Reason::NoSuchNode { labels: text("gpu=A100") },
             ReasonKind::NodeTooSmall => {
                 Reason::NodeTooSmall { resource: resource.clone(), demand: amount(6), largest: amount(4) }
@@ -440,6 +449,9 @@ mod tests {
         other_platform
           runs on an unknown platform, the work asks for arm64
           运行在 未知平台 上，任务要求 arm64
+        not_supported
+          its Ray cannot accept the work: unexpected 'x'
+          它的 Ray 无法接受此任务：unexpected 'x'
         no_such_node
           no node matches gpu=A100
           没有节点匹配 gpu=A100

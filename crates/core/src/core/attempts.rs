@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use multicluster_types::{ClusterName, Incarnation, Span, State, Timestamp, Transition};
 
 use crate::{
-    Core, DispatchOutcome, LookupOutcome, Observation, Output, Refusal, Run, RunStatus,
+    Core, DispatchOutcome, LookupOutcome, Observation, Output, Pushing, Refusal, Run, RunStatus,
     jobs::JobKey,
     pool::ClusterKey,
     record::{AttemptOutcome, Live, Sent, Stage, Standing, Step},
@@ -20,6 +20,17 @@ use crate::{
 const CERTAIN_AFTER: u8 = 6;
 
 impl Core {
+    /// A submit request is not sent yet: the packages of the job are on their way, however long
+    /// that takes.
+    pub(super) fn handle_pushing(&mut self, run: &Run, pushed: u64, of: u64) {
+        let Some((key, live)) = self.live_job(run) else { return };
+        if live.state() == State::Dispatching {
+            let job = &mut self.jobs[key];
+            (job.touched_at, job.pushing) = (self.now, Some(Pushing { pushed, of }));
+            self.arm(key);
+        }
+    }
+
     /// A submit request came to an end.
     pub(super) fn handle_dispatched(
         &mut self,
@@ -46,7 +57,9 @@ impl Core {
                 self.end(key, Transition::Fail, Some(message), out);
             }
             // An earlier send may have arrived even though this one did not.
-            DispatchOutcome::Failed(message) | DispatchOutcome::NotSent(message)
+            DispatchOutcome::Failed(message)
+            | DispatchOutcome::NotSent(message)
+            | DispatchOutcome::Unsupported(message)
                 if live.may_have_arrived() =>
             {
                 self.mark_uncertain(key, &message, out);
@@ -54,6 +67,10 @@ impl Core {
             DispatchOutcome::Failed(message) => {
                 self.note_dispatch_of(key, false, out);
                 self.try_elsewhere(key, &message, out);
+            }
+            DispatchOutcome::Unsupported(message) => {
+                self.note_dispatch_of(key, true, out);
+                self.try_others(key, &message, out);
             }
             DispatchOutcome::NotSent(message) => {
                 if let Some(on) = self.jobs[key].on {
@@ -78,7 +95,10 @@ impl Core {
             DispatchOutcome::Unknown(_) => {
                 self.pool[on].slow_down(self.now, "a submission got no answer".into());
             }
-            DispatchOutcome::Accepted | DispatchOutcome::Refused(_) | DispatchOutcome::Taken(_) => {
+            DispatchOutcome::Accepted
+            | DispatchOutcome::Refused(_)
+            | DispatchOutcome::Unsupported(_)
+            | DispatchOutcome::Taken(_) => {
                 self.note_latency(on, took);
             }
             DispatchOutcome::NotSent(_) => {}

@@ -174,8 +174,9 @@ impl Core {
     ) -> Option<(JobKey, ClusterKey)> {
         let class = &self.queue[class];
         let (_, &job) = class.ready().first_key_value()?;
-        let cluster = Look::new(self.view(), &class.work, rank, self.jobs[job].avoid()).choose(verdicts)?;
-        Some((job, cluster))
+        let (work, known) = (&class.work, &self.jobs[job]);
+        let look = Look::new(self.view(), work, rank, known.avoid()).without(known.unsuited());
+        Some((job, look.choose(verdicts)?))
     }
 
     /// Phase 5, assume: reserve, note the submission, make the intent durable. False if the job

@@ -46,6 +46,8 @@ pub struct Explanation {
     /// Where the job is, or was when it ended.
     pub cluster: Option<ClusterName>,
     pub attempt: Option<Attempt>,
+    /// Set while the packages of the job are being pushed to its cluster.
+    pub pushing: Option<Pushing>,
     /// Set if the job's cluster does not answer.
     pub unreachable: Option<Unreachable>,
     /// Is the job being stopped?
@@ -62,6 +64,15 @@ pub struct ForeignUse {
     pub cluster: ClusterName,
     pub resource: Dimension,
     pub used: Quantity,
+}
+
+/// How far the packages of a job are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Pushing {
+    /// Bytes that the cluster was sent.
+    pub pushed: u64,
+    /// Bytes in total.
+    pub of: u64,
 }
 
 /// The prospects of a job whose cluster does not answer.
@@ -119,6 +130,7 @@ impl Core {
             foreign: None,
             cluster: None,
             attempt: (record.attempts > 0).then_some(Attempt(record.attempts)),
+            pushing: job.pushing,
             unreachable: None,
             stopping: false,
             message: None,
@@ -140,6 +152,7 @@ impl Core {
                     });
                 }
                 let look = Look::new(self.view(), &record.work, job.rank(), job.avoid());
+                let look = look.without(job.unsuited());
                 explanation.clusters = self.verdicts_of(&look, self.pool.iter().map(|(_, c)| look.judge(c)));
             }
             Phase::Live(live) => {
@@ -274,6 +287,14 @@ impl Explanation {
         if let Some(attempt) = self.attempt.filter(|_| !self.state.is_terminal()) {
             text += &say!(lang, " (attempt {attempt})", "（第 {attempt} 次尝试）");
         }
+        if let Some(Pushing { pushed, of }) = self.pushing {
+            let (pushed, of) = (tenths_of_a_mebibyte(pushed), tenths_of_a_mebibyte(of));
+            text += &say!(
+                lang,
+                ", pushing its packages: {pushed} of {of} MiB",
+                "，正在推送它的包：{pushed} / {of} MiB"
+            );
+        }
         if let Some(Unreachable { since, requeued_at }) = self.unreachable {
             let time = lang.seconds(self.at.since(since).as_seconds());
             let fate = match requeued_at {
@@ -302,4 +323,9 @@ impl Explanation {
         }
         text
     }
+}
+
+fn tenths_of_a_mebibyte(bytes: u64) -> String {
+    let tenths = bytes.saturating_mul(10) >> 20;
+    format!("{}.{}", tenths / 10, tenths % 10)
 }

@@ -122,7 +122,8 @@ impl Core {
                 if let Some(on) = on {
                     self.pool[on].enter(key, &job.record().work, live.running_at(), &self.settings);
                 }
-                (job.on, job.touched_at, job.asks, job.question) = (on, self.now, 0, None);
+                (job.on, job.touched_at, job.asks) = (on, self.now, 0);
+                (job.question, job.pushing) = (None, None);
                 self.arm(key);
             }
             Phase::Ended(_) => {}

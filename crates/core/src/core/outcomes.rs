@@ -6,7 +6,8 @@ use super::backoff;
 use crate::{
     Core, Output, Write,
     jobs::JobKey,
-    record::{AttemptOutcome, AttemptRecord, Ended, Live, Phase},
+    look::Look,
+    record::{AttemptOutcome, AttemptRecord, Ended, Live, Phase, Unsuited},
 };
 
 impl Core {
@@ -26,6 +27,27 @@ impl Core {
             self.end(key, Transition::Fail, Some(message.into()), out);
         } else {
             self.wait_again(key, message, failures, out);
+        }
+    }
+
+    /// The cluster can never accept this job. The job goes to others, or fails if there are none.
+    pub(super) fn try_others(&mut self, key: JobKey, message: &Message, out: &mut Output) {
+        let Some(live) = self.jobs[key].live() else { return };
+        let (cluster, stopping) = (live.cluster.clone(), live.stopping());
+        self.close_attempt(key, AttemptOutcome::NotStarted, Some(message), out);
+        if stopping {
+            return self.end(key, Transition::Stop, Some("stopped before it started".into()), out);
+        }
+        let snapshot = self.pool.find(&cluster).and_then(|on| self.pool[on].snapshot());
+        let ray = snapshot.map_or("", |snapshot| snapshot.ray_version.as_str()).into();
+        self.jobs[key].note_unsuited(Unsuited { cluster, ray, error: message.clone() });
+        let job = &self.jobs[key];
+        let look = Look::new(self.view(), &job.record().work, job.rank(), job.avoid());
+        let look = look.without(job.unsuited());
+        if self.pool.iter().all(|(_, cluster)| look.never(cluster).is_some()) {
+            self.end(key, Transition::Fail, Some(message.clone()), out);
+        } else {
+            self.wait_again(key, message, 1, out);
         }
     }
 

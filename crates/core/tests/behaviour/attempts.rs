@@ -196,6 +196,27 @@ fn a_submit_that_nobody_reports_on_is_looked_up_after_dispatch_timeout() {
     assert_eq!(env.state(&job), State::Pending);
 }
 
+/// A large package over a slow link takes longer than `dispatch_timeout`.
+#[test]
+fn a_submit_whose_packages_are_being_pushed_is_not_lost_and_says_how_far_they_are() {
+    let mut env = TestEnv::only();
+    let job = env.submit(a_job());
+    for step in 1..=10 {
+        env.advance_s(50);
+        env.send(Input::Pushing { run: env.run_of(&job, 1), pushed: (step * 10) << 20, of: 100 << 20 });
+        assert_eq!(env.state(&job), State::Dispatching, "step {step}");
+    }
+    let why = env.core.explain(&job).unwrap().summary(multicluster_types::Lang::En);
+    assert!(why.contains("pushing its packages: 100.0 of 100.0 MiB"), "{why}");
+    env.advance_s(59);
+    assert_eq!(env.state(&job), State::Dispatching);
+    env.advance_s(1);
+    assert_eq!(env.state(&job), State::Unknown, "the request itself has its usual time");
+    let before = env.core.durable();
+    env.send(Input::Pushing { run: env.run_of(&job, 1), pushed: 1, of: 2 });
+    assert_eq!((env.core.durable(), env.state(&job)), (before, State::Unknown));
+}
+
 // ---- stale news
 
 #[test]

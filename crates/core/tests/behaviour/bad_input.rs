@@ -44,6 +44,7 @@ fn about_job(job: &JobId, attempt: Attempt) -> Vec<(Input, Option<&'static str>)
         looked_up(LookupOutcome::Found(RunStatus::Succeeded)),
         looked_up(LookupOutcome::NotFound { incarnation: None }),
         looked_up(LookupOutcome::NoAnswer),
+        (Input::Pushing { run: run(), pushed: u64::MAX, of: 0 }, None),
         (Input::StopSent { run: run(), answered: true }, None),
         (Input::Heartbeat { job: job(), attempt }, Some("no_lease")),
         released(ReleaseOutcome::Succeeded),
@@ -410,6 +411,7 @@ fn dispatch() -> impl Strategy<Value = DispatchOutcome> {
         1 => message().prop_map(DispatchOutcome::Refused),
         2 => message().prop_map(DispatchOutcome::Failed),
         1 => message().prop_map(DispatchOutcome::NotSent),
+        1 => message().prop_map(DispatchOutcome::Unsupported),
         2 => message().prop_map(DispatchOutcome::Unknown),
     ]
 }
@@ -507,6 +509,7 @@ fn news() -> impl Strategy<Value = Input> {
             outcome
         }),
         (run(), any::<bool>()).prop_map(|(run, answered)| Input::StopSent { run, answered }),
+        (run(), any::<u64>()).prop_map(|(run, of)| Input::Pushing { run, pushed: 1, of }),
         (cluster(), head(), moment, prop::collection::vec(seen, 0..3)).prop_map(
             |(cluster, incarnation, complete_at, runs)| Input::Observed {
                 cluster,

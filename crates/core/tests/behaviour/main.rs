@@ -17,3 +17,4 @@ mod prototype_failures;
 mod queues;
 mod regressions;
 mod rules;
+mod unsuited;

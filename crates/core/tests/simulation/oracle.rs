@@ -371,10 +371,11 @@ impl Oracle {
             [cluster],
             "one is chosen: the one it goes to"
         );
+        assert!(!is_unsuited(record, cluster), "{job} was dispatched to {cluster}, which cannot accept it");
         if let Err(why) = self.may_take(work, cluster, now, settings) {
             panic!("{job} was dispatched to {cluster}, but {why}");
         }
-        self.check_order(record, now);
+        self.check_order(record, cluster, now);
         // The rest of a batch shares the slot of its first job.
         let interval = self.store.clusters[cluster].spec.limits.interval(settings);
         let shared = self.clock.get(cluster).is_some_and(|(last, _)| now.since(*last) < interval);
@@ -387,8 +388,9 @@ impl Oracle {
     }
 
     /// Priority, then first in, first out, among work that is equal otherwise.
-    fn check_order(&self, record: &JobRecord, now: Timestamp) {
-        for other in self.store.jobs.values().filter(|other| is_ready(other, now)) {
+    fn check_order(&self, record: &JobRecord, cluster: &ClusterName, now: Timestamp) {
+        let could_go = |other: &&JobRecord| is_ready(other, now) && !is_unsuited(other, cluster);
+        for other in self.store.jobs.values().filter(could_go) {
             let same = Work { priority: record.work.priority, ..(*other.work).clone() } == *record.work;
             let rank = |r: &JobRecord| (std::cmp::Reverse(r.work.priority), r.seq);
             assert!(
@@ -590,7 +592,8 @@ impl Oracle {
             for name in self.store.clusters.keys() {
                 let preferred_away = wanted.is_some_and(|wanted| wanted != name);
                 let reserved = reserved.get(name).is_some_and(|job| *job != record.id);
-                if !preferred_away && !reserved && self.may_take(&record.work, name, now, settings).is_ok() {
+                let no_place = preferred_away || reserved || is_unsuited(record, name);
+                if !no_place && self.may_take(&record.work, name, now, settings).is_ok() {
                     panic!("{} waits although {name} is free for it", record.id);
                 }
             }
@@ -603,6 +606,11 @@ fn is_on_shelf_of(record: &JobRecord, other: &JobRecord) -> bool {
     let is_job = |record: &JobRecord| record.work.kind == Kind::Job;
     let ended = matches!(other.phase, Phase::Ended(_));
     ended && other.work.owner == record.work.owner && is_job(other) == is_job(record)
+}
+
+/// Has this cluster said that it cannot accept the job? Here, no cluster changes its version.
+fn is_unsuited(record: &JobRecord, cluster: &ClusterName) -> bool {
+    record.troubles.iter().flat_map(|troubles| &troubles.unsuited).any(|known| known.cluster == *cluster)
 }
 
 /// In a queue, and not backing off.

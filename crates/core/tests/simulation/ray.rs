@@ -35,6 +35,8 @@ pub struct FakeRay {
     pub session: u32,
     /// Does its head report its session? Older Ray versions do not.
     reports_session: bool,
+    /// Its version does not know `entrypoint_memory`.
+    pub is_old: bool,
     pub jobs: BTreeMap<String, FakeJob>,
     /// The resources that placements of tasks and actors use.
     leases: BTreeMap<(JobId, Attempt), Piece>,
@@ -98,6 +100,7 @@ impl FakeRay {
             takes: Span::ZERO,
             session: 1,
             reports_session,
+            is_old: head.is_none(),
             jobs: BTreeMap::new(),
             leases: BTreeMap::new(),
         }

@@ -48,6 +48,8 @@ enum Event {
     ToCore { life: u32, lane: Option<Lane>, input: Box<Input> },
     /// Reaches a cluster, unless its head has restarted since.
     ToRay { session: u32, lane: Lane, request: Request },
+    /// The packages of a job are being pushed, in this many more steps: then its request is sent.
+    Push { life: u32, cluster: ClusterName, run: Run, steps: u32 },
     /// The driver polls, and lists the runs.
     Poll { cluster: ClusterName },
     /// The caller of a placement asks whether it is granted.
@@ -357,10 +359,32 @@ impl World {
                     self.later(after, submit(Answer::IsLost));
                 }
             }
+            // Up to six minutes: longer than any `dispatch_timeout`.
+            Mode::Up if chance(&mut self.rng, 5) => {
+                let (steps, life) = (self.rng.random_range(0..70), self.life);
+                let (cluster, run) = (cluster.clone(), run.clone());
+                self.later(Span::seconds(1), Event::Push { life, cluster, run, steps });
+            }
             Mode::Up => {
                 let after = Span(self.rng.random_range(1..50));
                 self.later(after, submit(Answer::Arrives));
             }
+        }
+    }
+
+    /// Pushes for five seconds. Nothing is sent that the core does not expect any more.
+    fn push(&mut self, cluster: ClusterName, run: Run, steps: u32) {
+        self.tell(Input::Pushing { run: run.clone(), pushed: 1, of: 2 });
+        let live = self.core.job(&run.job).filter(|_| self.core.is_latest(&run)).and_then(JobRecord::live);
+        let wanted = live.is_some_and(|live| live.state() == State::Dispatching && !live.stopping());
+        if !wanted {
+            let outcome = DispatchOutcome::NotSent("not wanted any more".into());
+            self.answer(Span(1), &Input::Dispatched { run, outcome, took: Span::ZERO });
+        } else if steps == 0 {
+            self.send_submit(&cluster, &run);
+        } else {
+            let life = self.life;
+            self.later(Span::seconds(5), Event::Push { life, cluster, run, steps: steps - 1 });
         }
     }
 
@@ -372,6 +396,8 @@ impl World {
                 }
             }
             Event::ToRay { session, lane, request } => self.reach(session, lane, request),
+            Event::Push { life, .. } if life != self.life => {}
+            Event::Push { cluster, run, steps, .. } => self.push(cluster, run, steps),
             Event::Poll { cluster } => self.poll(cluster),
             Event::Caller { job } => self.wait_for(&job),
             Event::Holder { cluster, job, attempt, ends_at } => self.hold(cluster, job, attempt, ends_at),
@@ -392,6 +418,13 @@ impl World {
             Request::Submit { cluster, run, answer } => {
                 let Some(record) = self.oracle.store.jobs.get(&run.job) else { return };
                 let work = Arc::clone(&record.work);
+                if ray.is_old && !work.on_one_node().memory.is_zero() {
+                    let outcome = DispatchOutcome::Unsupported("unexpected 'entrypoint_memory'".into());
+                    if answer == Answer::Arrives {
+                        self.answer(Span(20), &Input::Dispatched { run, outcome, took: Span(20) });
+                    }
+                    return;
+                }
                 // The job starts all it needs inside, nothing, or some of each kind.
                 let mut inside = work.demand.clone();
                 inside.subtract(work.on_one_node());
@@ -605,7 +638,8 @@ impl World {
     /// A job that could go on, and has not ended.
     fn unfinished(&self) -> Option<(JobId, String)> {
         use ReasonKind::{
-            Infeasible, MissingTags, NoSuchNode, NodeTooSmall, OtherCluster, OtherPlatform, OtherVersions,
+            Infeasible, MissingTags, NoSuchNode, NodeTooSmall, NotSupported, OtherCluster, OtherPlatform,
+            OtherVersions,
         };
         let never = |c: &ClusterVerdict| match &c.verdict {
             Verdict::Rejected(reason) => matches!(
@@ -615,6 +649,7 @@ impl World {
                     | OtherCluster
                     | OtherVersions
                     | OtherPlatform
+                    | NotSupported
                     | NoSuchNode
                     | NodeTooSmall
             ),

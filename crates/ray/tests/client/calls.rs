@@ -1,6 +1,12 @@
 //! Every call, against a fake that answers as Ray does.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
@@ -124,6 +130,31 @@ async fn packages_are_asked_for_and_uploaded() {
     let pieces = stream::iter([Ok(Bytes::from_static(b"ab")), Ok(Bytes::from_static(b"cde"))]);
     ray.put_package("s.zip", PackageBody::stream(5, pieces)).await.unwrap();
     assert_eq!(fake.packages()["s.zip"], &b"abcde"[..]);
+}
+
+/// A link of 1 MB/s, and a limit of half a second.
+#[tokio::test]
+async fn an_upload_may_take_long_but_not_stand_still() {
+    let (fake, _) = fake().await;
+    let limits = Timeouts { upload: Duration::from_millis(500), ..Timeouts::default() };
+    let ray = RayClient::new(&Endpoint::new(fake.url()), limits).unwrap();
+    let content = Bytes::from(vec![7; 2_000_000]);
+    // The sockets between the two take some megabytes at once.
+    let slices: Vec<_> = content.chunks(100_000).map(Bytes::copy_from_slice).collect();
+    let paced = |pause: u64| {
+        let slices = stream::iter(slices.clone()).then(move |slice| async move {
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+            Ok(slice)
+        });
+        PackageBody::stream(2_000_000, slices)
+    };
+    let sent = Arc::new(AtomicU64::new(0));
+    ray.put_package("slow.zip", paced(100).counted(Arc::clone(&sent))).await.unwrap();
+    assert_eq!((&fake.packages()["slow.zip"], sent.load(Ordering::Relaxed)), (&content, 2_000_000));
+    let error = ray.put_package("stuck.zip", paced(2_000)).await.unwrap_err();
+    assert_eq!((error.kind, error.class), (Kind::Timeout, Class::Transient), "{error}");
+    ray.put_package("whole.zip", content.clone()).await.unwrap();
+    assert_eq!(fake.packages()["whole.zip"], content);
 }
 
 #[tokio::test]

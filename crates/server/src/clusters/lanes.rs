@@ -5,6 +5,7 @@ mod dispatch;
 mod errands;
 mod lane;
 mod logs;
+mod packages;
 mod poll;
 mod runs;
 mod status;
@@ -14,7 +15,7 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use multicluster_core::{Core, Effect, Input, Run};
@@ -73,6 +74,8 @@ pub(crate) struct Means {
     pub(crate) homes: Arc<[Arc<str>]>,
     /// A submission that is not sent by then is not sent at all: the core has moved on.
     pub(crate) leave_by: Instant,
+    /// The time to send it, from the effect or from the last [`Input::Pushing`].
+    pub(crate) time_to_send: Duration,
 }
 
 /// Shared by all lanes.

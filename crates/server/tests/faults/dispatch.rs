@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use multicluster_testkit::{Endpoint, FakeRay, Fault};
-use multicluster_types::State;
+use multicluster_types::{ClusterName, Preference, State};
 
 use crate::world::*;
 
@@ -100,6 +100,29 @@ async fn a_request_that_can_never_work_fails_at_once_and_says_why() {
     assert_eq!(record.attempts, 1);
     let multicluster_core::record::Phase::Ended(ended) = record.phase else { panic!() };
     assert!(ended.message.unwrap().to_string().contains("must be a dict"));
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_too_old_for_a_job_is_left_out_and_others_run_it() {
+    let (old, new) = (quick("old").await, quick("new").await);
+    let world = World::over(&[&old, &new]).await;
+    let told = "Traceback (most recent call last):\n  File \"utils.py\", line 1, in parse_and_validate_request\nTypeError: JobSubmitRequest.__init__() got an unexpected keyword argument 'entrypoint_label_selector'";
+    old.fault(Endpoint::Submit, Fault::Status(400, told.into()));
+    let mut prefers = runs("echo elsewhere");
+    let cluster = ClusterName::new("old").unwrap();
+    prefers.submission.work.preference = Some(Preference { cluster, required: false });
+    let job = world.submit(prefers).await;
+    world.wait_for(&job, State::Succeeded).await;
+    let tried = (old.request_count(Endpoint::Submit), all_runs(&[&old, &new])[job.as_str()]);
+    assert_eq!(tried, (1, 1), "it is not sent there twice");
+
+    let nowhere = world.submit(runs("echo nowhere").on("old")).await;
+    world.wait_for(&nowhere, State::Failed).await;
+    let record = world.record(&nowhere).await.unwrap();
+    assert_eq!(record.attempts, 1);
+    let multicluster_core::record::Phase::Ended(ended) = record.phase else { panic!() };
+    let message = ended.message.unwrap().to_string();
+    assert!(message.contains("'entrypoint_label_selector'") && message.contains("hint"), "{message}");
 }
 
 #[tokio::test]

@@ -3,10 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use multicluster_core::{DispatchOutcome, Input, Run};
-use multicluster_ray::{RayError, SubmitRequest};
-use multicluster_store::StoreError;
+use multicluster_ray::{Kind, RayError, SubmitRequest};
 use multicluster_types::Message;
 use tokio::{
+    sync::SemaphorePermit,
     task::JoinError,
     time::{Instant, timeout_at},
 };
@@ -47,18 +47,21 @@ impl Lane {
 
     /// `took`: how long the dashboard took for the request itself.
     async fn send(&self, run: &Run, means: &Means, took: &mut Duration) -> Result<(), DispatchOutcome> {
-        let Means { homes, leave_by } = means;
-        let leave_by = *leave_by;
-        let late = || {
-            DispatchOutcome::Failed(format!("cluster {} is too busy to accept the job", self.cluster).into())
-        };
-        let turn = timeout_at(leave_by, self.dispatches.acquire()).await;
-        let _turn = turn.map_err(|_| late())?;
-        let resolved = timeout_at(leave_by, self.resolve(run, homes)).await;
+        let mut leave_by = means.leave_by;
+        let turn = self.turn(leave_by).await?;
+        let resolved = timeout_at(leave_by, self.resolve(run, &means.homes)).await;
         let resolved = resolved.map_err(|_| DispatchOutcome::NotSent("the store is too busy".into()))??;
-        // Nothing was sent so far. If the packages take longer than this, nothing will be.
-        let pushed = timeout_at(leave_by, self.push_packages(&resolved)).await;
-        pushed.map_err(|_| late())??;
+        let missing = timeout_at(leave_by, self.missing(&resolved.packages)).await;
+        let slow = || format!("cluster {} did not say in time which packages it has", self.cluster);
+        let missing = missing.map_err(|_| DispatchOutcome::Failed(slow().into()))??;
+        let _turn = if missing.is_empty() {
+            turn
+        } else {
+            // Jobs without packages do not wait for those with large ones.
+            drop(turn);
+            leave_by = self.push(run, &missing, means).await?;
+            self.turn(leave_by).await?
+        };
         let request = SubmitRequest {
             runtime_env: resolved.runtime_env,
             metadata: resolved.metadata,
@@ -66,7 +69,7 @@ impl Lane {
         }
         .reserving(&resolved.reserve);
         if Instant::now() > leave_by {
-            return Err(late());
+            return Err(self.late());
         }
         let sent = Instant::now();
         let answer = self.client.submit(&request).await;
@@ -78,6 +81,17 @@ impl Lane {
             Err(error) if error.may_have_arrived() => Err(DispatchOutcome::Unknown(told(&error))),
             Err(error) => Err(refused_or_failed(&error)),
         }
+    }
+
+    async fn turn(&self, leave_by: Instant) -> Result<SemaphorePermit<'_>, DispatchOutcome> {
+        let turn = timeout_at(leave_by, self.dispatches.acquire()).await;
+        turn.ok().and_then(Result::ok).ok_or_else(|| self.late())
+    }
+
+    /// Nothing was sent. That is no failure of the cluster: its requests that fail are reported.
+    fn late(&self) -> DispatchOutcome {
+        let why = format!("there was no time to send the job to cluster {}", self.cluster);
+        DispatchOutcome::NotSent(why.into())
     }
 
     /// The id exists on the cluster: is it ours, from an earlier request, or another submitter's?
@@ -114,67 +128,25 @@ impl Lane {
         resolve::resolve(&context, &payload)
             .map_err(|error| DispatchOutcome::Refused(error.to_string().into()))
     }
-
-    /// Ray drops packages that no job uses, so each package is checked at each dispatch. The check
-    /// also makes Ray keep the package for the next ten minutes.
-    async fn push_packages(&self, resolved: &Resolved) -> Result<(), DispatchOutcome> {
-        for package in &resolved.packages {
-            if self.has(&package.name).await? {
-                continue;
-            }
-            // One package at a time: a batch of jobs needs the same hundred megabytes once, not
-            // eight times.
-            let _turn = self.pushing.lock().await;
-            if !self.has(&package.name).await? {
-                let content = self.content(&package.sha256).await?;
-                let pushed = self.client.put_package(&package.name, content).await;
-                pushed.map_err(|error| refused_or_failed(&error))?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn has(&self, package: &str) -> Result<bool, DispatchOutcome> {
-        self.client.has_package(package).await.map_err(|error| refused_or_failed(&error))
-    }
-
-    async fn content(&self, sha256: &str) -> Result<bytes::Bytes, DispatchOutcome> {
-        if sha256 == sdk::package().sha256 {
-            return Ok(bytes::Bytes::from_static(sdk::CONTENT));
-        }
-        let packages = Arc::clone(&self.shared.packages);
-        let sha = sha256.to_owned();
-        let content = tokio::task::spawn_blocking(move || {
-            let Some(path) = packages.content(&sha)? else { return Ok(None) };
-            std::fs::read(&path).map(Some).map_err(|error| StoreError::Io { path, error })
-        });
-        match content.await {
-            Ok(Ok(Some(bytes))) => Ok(bytes.into()),
-            Ok(Ok(None)) => {
-                let lost =
-                    format!("a package this job needs, {sha256}, is no longer stored; submit the job again");
-                Err(DispatchOutcome::Refused(lost.into()))
-            }
-            // A problem of our own store, which may pass: no reason to fail a job.
-            Ok(Err::<_, StoreError>(error)) => Err(DispatchOutcome::NotSent(error.to_string().into())),
-            Err(error) => Err(not_done(&error)),
-        }
-    }
 }
 
 /// Nothing was sent: either a bug, which must not look like a restart, or the control plane is
 /// stopping.
-fn not_done(error: &JoinError) -> DispatchOutcome {
+pub(super) fn not_done(error: &JoinError) -> DispatchOutcome {
     let bug = "internal error: reading the store panicked; see the log of the control plane";
     let why = if error.is_panic() { bug } else { "the control plane is stopping" };
     DispatchOutcome::NotSent(why.into())
 }
 
 /// A bad request is refused everywhere, so the job fails. A cluster that rejects us (token, proxy)
-/// does not make the request bad.
-fn refused_or_failed(error: &RayError) -> DispatchOutcome {
+/// or is too old for the request does not make the request bad.
+pub(super) fn refused_or_failed(error: &RayError) -> DispatchOutcome {
     let message = told(error);
-    if error.is_refusal() { DispatchOutcome::Refused(message) } else { DispatchOutcome::Failed(message) }
+    match error.kind {
+        Kind::Refused => DispatchOutcome::Refused(message),
+        Kind::Unsupported => DispatchOutcome::Unsupported(message),
+        _ => DispatchOutcome::Failed(message),
+    }
 }
 
 /// Redacted, because Ray repeats the request in its errors.
@@ -186,6 +158,7 @@ fn describe(outcome: &DispatchOutcome) -> (&'static str, Option<&Message>) {
     match outcome {
         DispatchOutcome::Accepted => ("accepted", None),
         DispatchOutcome::Refused(why) => ("refused", Some(why)),
+        DispatchOutcome::Unsupported(why) => ("unsupported", Some(why)),
         DispatchOutcome::Failed(why) => ("failed", Some(why)),
         DispatchOutcome::NotSent(why) => ("not_sent", Some(why)),
         DispatchOutcome::Unknown(why) => ("unknown", Some(why)),

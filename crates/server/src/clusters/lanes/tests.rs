@@ -1,7 +1,5 @@
 //! Lanes without an engine, on virtual time where a test takes an hour.
 
-use std::time::Duration;
-
 use multicluster_core::LookupOutcome;
 use multicluster_store::sqlite;
 use multicluster_testkit::{Endpoint, FakeOptions, FakeRay, Fault};
@@ -74,7 +72,7 @@ async fn errands_to_a_cluster_that_hangs_do_not_pile_up_and_all_are_done_in_the_
     let lanes = lane_to(&fake, Arc::clone(&notes) as Arc<dyn Engine>);
     let cluster = ClusterName::new("hung").unwrap();
     let perform = |effect| {
-        let means = Means { homes: Arc::default(), leave_by: Instant::now() };
+        let means = Means { homes: Arc::default(), leave_by: Instant::now(), time_to_send: Duration::ZERO };
         lanes.perform(effect, means);
     };
     fake.fault(Endpoint::Job, Fault::Hang);

@@ -347,8 +347,8 @@ impl Turn {
 
     fn means(&self) -> Means {
         let timeout = Duration::from_millis(self.core.settings().dispatch_timeout.0);
-        let leave_by = Instant::now() + timeout.saturating_sub(REPORT_MARGIN.min(timeout / 2));
-        Means { homes: Arc::clone(&self.homes), leave_by }
+        let time_to_send = timeout.saturating_sub(REPORT_MARGIN.min(timeout / 2));
+        Means { homes: Arc::clone(&self.homes), leave_by: Instant::now() + time_to_send, time_to_send }
     }
 
     /// A lane for this cluster; a new one if it is to be reached in another way.

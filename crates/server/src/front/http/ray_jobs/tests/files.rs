@@ -1,6 +1,7 @@
 //! Packages.
 
 use bytes::Bytes;
+use multicluster_testkit::{Endpoint as At, Fault};
 use serde_json::json;
 
 use super::*;
@@ -20,6 +21,34 @@ async fn a_package_is_kept_and_pushed_to_the_cluster_that_wins() {
     stage.wait_for("j", JobStatus::Succeeded).await;
     assert!(fake.packages().values().any(|pushed| *pushed == content), "{:?}", fake.packages().keys());
     assert_eq!(stage.shown("j").await["runtime_env"]["working_dir"], format!("gcs://{NAME}"));
+}
+
+/// The link has 1 MB/s, so the push takes five times as long as a request may take to leave.
+#[tokio::test]
+async fn a_package_that_takes_longer_than_a_dispatch_is_pushed_once_and_delays_nobody() {
+    let fake = a_fake("mac").await;
+    let stage = Stage::with(&[&fake], &[("dispatch_timeout", "2s"), ("breaker_failures", "1")]).await;
+    stage.ray.put_package(NAME, Bytes::from(vec![7; 5_000_000])).await.unwrap();
+    fake.fault(At::PackagePut, Fault::Throttle(1_000_000));
+    let submit = async |id: &str| {
+        let body = json!({"entrypoint": "true", "submission_id": id, "runtime_env": {"working_dir": format!("gcs://{NAME}")}});
+        assert_eq!(stage.post(body.to_string()).await.0, 200);
+    };
+    submit("large").await;
+    stage.until("a push", async || fake.request_count(At::PackagePut) > 0).await;
+    submit("unwanted").await;
+    stage.submit("small", "true").await;
+    stage.wait_for("small", JobStatus::Succeeded).await;
+    let stop = multicluster_core::Input::Stop { job: an_id("unwanted") };
+    stage.plane.driver.act(stop).await.unwrap();
+    stage.wait_for("unwanted", JobStatus::Stopped).await;
+    assert_eq!(stage.details("large").await.status, JobStatus::Pending);
+    let told = async || stage.get("/v1/jobs/large/explain").await.1.contains("pushing its packages: ");
+    stage.until("why tells how far the push is", told).await;
+    stage.wait_for("large", JobStatus::Succeeded).await;
+    assert_eq!((fake.request_count(At::PackagePut), fake.runs("large"), fake.runs("unwanted")), (1, 1, 0));
+    let attempts = stage.plane.driver.read(|core| core.job(&an_id("large")).unwrap().attempts).await;
+    assert_eq!(attempts.unwrap(), 1);
 }
 
 #[tokio::test]

@@ -79,7 +79,7 @@ async fn a_log_that_ray_cannot_serve_is_read_from_its_file() {
 async fn a_job_that_is_run_again_elsewhere_is_followed_there() {
     let (a, b) = (a_fake("a").await, a_fake("b").await);
     let stage = Stage::over(&[&a, &b]).await;
-    let body = json!({"entrypoint": "echo try; sleep 0.3; exit 1", "submission_id": "j",
+    let body = json!({"entrypoint": "echo try; sleep 1.5; exit 1", "submission_id": "j",
                       "metadata": {"multicluster.max_retries": "1"}});
     assert_eq!(stage.post(body.to_string()).await.0, 200);
     let all = read_all(tail(&stage, "j").await).await.unwrap();
