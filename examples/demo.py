@@ -6,6 +6,7 @@ All started processes are ended, even after Ctrl-C.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -97,7 +98,10 @@ def submit_with_ray(address: str) -> None:
     command = ["ray", "job", "submit", "--metadata-json", '{"multicluster.tags": "macos"}']
     command += ["--", "printenv", "CLUSTER_FLAVOUR"]
     print(f"  {DIM}$ RAY_ADDRESS={address} {shlex.join(command)}{PLAIN}", flush=True)
-    env = {**os.environ, "RAY_ADDRESS": address}
+    # The control plane that the SDK started accepts only its user's own token.
+    (token,) = HOME.glob(".ray_scheduler/planes/*/own-token")
+    headers = json.dumps({"Authorization": f"Bearer {token.read_text().strip()}"})
+    env = {**os.environ, "RAY_ADDRESS": address, "RAY_JOB_HEADERS": headers}
     done = subprocess.run(command, env=env, text=True, capture_output=True, timeout=120)
     if done.returncode != 0:
         print(done.stdout, done.stderr)

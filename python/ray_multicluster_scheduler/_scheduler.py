@@ -18,6 +18,7 @@ from ._jobs.jobs import JobInfo, Jobs
 from ._keywords import also_as
 from ._plane.attach import attach, wanted, warn_of_settings_not_in_force
 from ._plane.client import ControlPlane, segment
+from ._plane.own_folders import OwnFolders
 from ._policies import Policy, PolicyTrial
 from ._settings import ACTOR_READY_TIMEOUT, settings
 from ._work.known import Entry, Known
@@ -48,6 +49,7 @@ class Scheduler:
         self._plane: ControlPlane | None = attach(config_file_path)
         self._context: JobContext | None = current_context()
         self._asked_for = (wanted(config_file_path), self._context)
+        self._own_folders = OwnFolders(config_file_path)
         #: How many `with` are open: a library may have its own within the program's.
         self._entered = 0
         self._lock = threading.Lock()
@@ -423,7 +425,7 @@ class Scheduler:
 
     def _on_jobs(self) -> Jobs:
         if self._jobs is None:
-            self._jobs = Jobs(self.plane)
+            self._jobs = Jobs(self.plane, self._own_folders)
         return self._jobs
 
     def _on_work(self) -> Work:
@@ -444,6 +446,8 @@ class Scheduler:
 
         found: ClusterConnection = self.plane.get(f"/v1/clusters/{segment(cluster)}/connection")
         runtime_env = dict(found.get("runtime_env") or {})
+        # Ray uploads the files that it names.
+        self._own_folders.check(cluster, runtime_env)
         # So that work submitted by a task or an actor stays on its cluster.
         inherited = {_env.CURRENT_CLUSTER: cluster}
         plane_address = found.get("plane_address")

@@ -7,12 +7,14 @@ import logging
 import os
 import signal
 import stat
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import requests
 
 from ray_multicluster_scheduler import _settings
 from ray_multicluster_scheduler._plane import local
@@ -108,6 +110,61 @@ def test_it_has_a_folder_of_its_own_and_nothing_of_the_program(user: User) -> No
     assert os.readlink(f"/proc/{pid}/cwd") == "/"
     assert os.readlink(f"/proc/{pid}/fd/0") == "/dev/null"
     assert os.readlink(f"/proc/{pid}/fd/1") == str(folder / "plane.log")
+
+
+def test_other_users_of_the_machine_get_nothing(user: User) -> None:
+    plane = attached(user.config())
+    (pid,) = user.planes()
+    for path in ("/v1/clusters/pool/connection", "/v1/clusters", "/v1/jobs", "/api/jobs/"):
+        assert requests.get(plane.address + path, timeout=10).status_code == 401, path
+    put = requests.put(plane.address + "/v1/clusters/pool", json={}, timeout=10)
+    assert put.status_code == 401
+    token = user.state(pid) / "own-token"
+    assert stat.S_IMODE(token.stat().st_mode) == 0o600
+    secret = token.read_text().strip()
+    assert secret not in (user.state(pid) / "plane.log").read_text()
+    assert secret not in Path(f"/proc/{pid}/cmdline").read_text()
+
+
+def test_commands_of_the_same_user_find_its_token(user: User) -> None:
+    file = user.config()
+    attached(file)
+    for more in ({}, {"RAY_MULTICLUSTER_TOKEN": "of-another-control-plane"}):
+        done = subprocess.run(
+            [binary(), "clusters", "--output", "json"],
+            env={**user.environment, **more},
+            cwd=file.parent,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        assert '"pool"' in done.stdout
+
+
+def test_its_token_is_kept_over_a_restart_and_replaced_once_revoked(user: User) -> None:
+    plane = attached(user.config())
+    (pid,) = user.planes()
+    folder = user.state(pid)
+    first = (folder / "own-token").read_text()
+    job = queue_a_job(plane)
+    os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: not user.planes(), "it is gone")
+    assert state_of(plane, job) == "queued"
+    assert (folder / "own-token").read_text() == first
+    (pid,) = user.planes()
+    os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: not user.planes(), "it is gone")
+    (folder / "tokens.json").unlink()
+    assert state_of(plane, job) == "queued", "the program got the new token, too"
+    assert (folder / "own-token").read_text() != first
+
+
+def test_a_folder_of_another_user_is_not_used(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = user.config()
+    attached(file)
+    monkeypatch.setattr(os, "getuid", lambda: 4711)
+    with pytest.raises(ControlPlaneError, match="belongs to another user"):
+        attach(file)
 
 
 def test_it_outlives_the_program_and_keeps_its_jobs(user: User) -> None:

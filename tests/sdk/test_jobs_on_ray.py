@@ -103,7 +103,9 @@ def test_what_a_job_submits_stays_on_its_cluster(
 @contextlib.contextmanager
 def script(plane: Plane, home: Path, *jobs: str) -> Iterator[subprocess.Popen[str]]:
     home.mkdir()
-    running = program.start("submits_and_waits", plane, home, *jobs)
+    # Their own configuration: folders of clusters are uploaded only if it names them.
+    own = str(plane.config)
+    running = program.start("submits_and_waits", plane, home, *jobs, CLUSTER_CONFIG_FILE=own)
     try:
         yield running
     finally:

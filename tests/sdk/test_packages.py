@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import pytest
 from ray._private.runtime_env import packaging
@@ -20,6 +20,7 @@ from ray_multicluster_scheduler._jobs import archive, ignores, runtime_env
 from ray_multicluster_scheduler._jobs.jobs import Jobs
 from ray_multicluster_scheduler._jobs.packages import Packages
 from ray_multicluster_scheduler._plane.client import ControlPlane
+from ray_multicluster_scheduler._plane.own_folders import OwnFolders
 from support.fake_plane import FakePlane
 from support.plane import REPOSITORY
 
@@ -294,8 +295,57 @@ def test_what_cannot_be_meant_is_refused_here(env: Any, said: str, packages: Pac
     assert refused.value.hint
 
 
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[Any]], None]:
+    """Writes this user's own configuration."""
+    file = tmp_path / "cluster.yaml"
+    monkeypatch.setenv("CLUSTER_CONFIG_FILE", str(file))
+
+    def write(clusters: list[Any]) -> None:
+        file.write_text(json.dumps({"clusters": clusters}))
+
+    return write
+
+
+def test_a_control_plane_cannot_choose_what_leaves_this_machine(
+    tmp_path: Path,
+    fake: FakePlane,
+    own: Callable[[list[Any]], None],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tree = lay_out(tmp_path / "tree", {"a": "1"})
+    secret = lay_out(tmp_path / "secret", {"__init__.py": "token"})
+    fake.clusters = [
+        {"name": "mac", "runtime_env": {"working_dir": f"{tree}/", "py_modules": [str(secret)]}},
+        {"name": "centos", "runtime_env": {"working_dir": str(tree)}},
+    ]
+    own([{"name": "mac", "runtime_env": {"working_dir": str(tree)}}, {"name": "centos"}])
+    job = Jobs(ControlPlane(fake.address)).submit("true")
+    assert set(fake.jobs[job]["sent"]["packages"]) == {f"{tree}/"}, "named for mac, and for mac"
+    assert f"cluster mac names {secret}" in caplog.text
+    assert f"cluster centos names {tree}" in caplog.text
+
+
+def test_tasks_and_actors_upload_nothing_else_either(
+    tmp_path: Path, own: Callable[[list[Any]], None]
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("token")
+    own([{"name": "mac", "runtime_env": {"pip": "/elsewhere"}}])
+    for env in (
+        {"working_dir": str(tmp_path)},
+        {"py_modules": [str(secret)]},
+        {"pip": str(secret)},
+    ):
+        with pytest.raises(errors.ConfigurationError, match="cluster mac names") as refused:
+            OwnFolders().check("mac", env)
+        assert "your own cluster.yaml" in str(refused.value)
+    own([{"name": "mac", "runtime_env": {"pip": str(secret)}}])
+    OwnFolders().check("mac", {"pip": str(secret), "working_dir": "/of/the/cluster"})
+
+
 def test_folders_that_a_clusters_runtime_env_names_go_along(
-    tmp_path: Path, fake: FakePlane
+    tmp_path: Path, fake: FakePlane, own: Callable[[list[Any]], None]
 ) -> None:
     tree = lay_out(tmp_path / "tree", {"a": "1", "skip": ""})
     library = lay_out(tmp_path / "mine", {"__init__.py": ""})
@@ -304,6 +354,7 @@ def test_folders_that_a_clusters_runtime_env_names_go_along(
         {"name": "mac", "runtime_env": {"working_dir": "/nowhere", "py_modules": [str(library)]}},
         {"name": "bare"},
     ]
+    own(fake.clusters)
     job = Jobs(ControlPlane(fake.address)).submit("true")
     sent = fake.jobs[job]["sent"]["packages"]
     assert set(sent) == {str(tree), str(library)}
@@ -312,13 +363,17 @@ def test_folders_that_a_clusters_runtime_env_names_go_along(
 
 
 def test_a_clusters_folder_that_cannot_be_packed_holds_back_no_job(
-    tmp_path: Path, fake: FakePlane, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
+    fake: FakePlane,
+    own: Callable[[list[Any]], None],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     tree = lay_out(tmp_path / "tree", {"a": "1"})
     fake.clusters = [
         {"name": "mac", "runtime_env": {"working_dir": str(tree), "excludes": "not a list"}},
         {"name": "centos", "runtime_env": {"working_dir": str(tree)}},
     ]
+    own(fake.clusters)
     job = Jobs(ControlPlane(fake.address)).submit("true")
     assert set(fake.jobs[job]["sent"]["packages"]) == {str(tree)}
     assert "the runtime_env of cluster mac: excludes is" in caplog.text

@@ -19,6 +19,8 @@ use rustix::process::{Pid, test_kill_process};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+use crate::commands::serve::OWN_TOKEN;
+
 const USUAL: &str = "http://127.0.0.1:8700";
 
 /// The address of a control plane, and why it was chosen.
@@ -30,12 +32,14 @@ pub(crate) struct Address {
     /// The address was given, or belongs to this user. At any other address, an unknown program
     /// may answer, and gets no token.
     pub(crate) is_known: bool,
+    /// The token that this control plane keeps for its user, in its state directory.
+    pub(crate) own_token: Option<String>,
 }
 
 impl Address {
     pub(crate) fn given(url: &str) -> Self {
         let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
-        Self { url, why: format!("from --address or {ADDRESS}"), is_known: true }
+        Self { url, why: format!("from --address or {ADDRESS}"), is_known: true, own_token: None }
     }
 
     /// No address was given.
@@ -58,7 +62,7 @@ impl Address {
 
     fn of(own: Notice) -> Self {
         let why = format!("found in its state directory, for {}", own.config.display());
-        Self { url: own.address, why, is_known: true }
+        Self { url: own.address, why, is_known: true, own_token: own.token }
     }
 
     /// The default, if there is no better one.
@@ -74,7 +78,7 @@ impl Address {
                 format!("the default: neither --address nor {ADDRESS} is set, and no cluster.yaml was found")
             }
         };
-        Self { url: USUAL.to_owned(), why, is_known: false }
+        Self { url: USUAL.to_owned(), why, is_known: false, own_token: None }
     }
 }
 
@@ -84,6 +88,9 @@ struct Notice {
     address: String,
     pid: i32,
     config: PathBuf,
+    /// From the file beside it.
+    #[serde(skip)]
+    token: Option<String>,
 }
 
 /// `ray-multicluster serve` for this configuration; any, if there is no configuration.
@@ -95,7 +102,9 @@ fn served_by_hand(folder: &Path, config: Option<&Path>) -> Option<Notice> {
 /// The control plane that uses this state directory. A killed one leaves its notice behind.
 fn running(folder: &Path) -> Option<Notice> {
     let notice: Notice = serde_json::from_slice(&fs::read(folder.join("plane.json")).ok()?).ok()?;
-    test_kill_process(Pid::from_raw(notice.pid)?).is_ok().then_some(notice)
+    test_kill_process(Pid::from_raw(notice.pid)?).ok()?;
+    let token = fs::read_to_string(folder.join(OWN_TOKEN)).ok();
+    Some(Notice { token, ..notice })
 }
 
 /// The file under one name, as the SDK names it: links of folders resolved, its own kept.

@@ -65,7 +65,8 @@ impl Client {
             return Err(bad("it does not begin with http:// or https://"));
         }
         let keeps_token = !address.is_known && proof::has_token();
-        let mut headers = if keeps_token { header::HeaderMap::new() } else { proof::headers()? };
+        let mut headers =
+            if keeps_token { header::HeaderMap::new() } else { proof::headers(address.own_token)? };
         headers.insert(header::ACCEPT_LANGUAGE, header::HeaderValue::from_static(lang.as_str()));
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("ray-multicluster/", env!("CARGO_PKG_VERSION")))

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from .._plane.client import TIMEOUT, ControlPlane, segment
+from .._plane.own_folders import OwnFolders
 from .._work import resources
 from ..errors import ConfigurationError, SchedulerError
 from . import following, interrupts, runtime_env, submission, waiting
@@ -23,11 +24,13 @@ PAGE = 1000
 class Jobs:
     """The jobs of one control plane. Safe to use from any thread."""
 
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: ControlPlane, own: OwnFolders | None = None) -> None:
         self._plane = plane
         self._packages = Packages(plane)
         self._own_package = OwnPackage(self._packages)
-        self._of_clusters = runtime_env.OfClusters(plane, self._packages)
+        self._of_clusters = runtime_env.OfClusters(
+            plane, self._packages, OwnFolders() if own is None else own
+        )
         self._lock = threading.Lock()
         self._submitted: dict[str, None] = {}
         #: The process that submits through this: a forked one starts with no jobs of its own.

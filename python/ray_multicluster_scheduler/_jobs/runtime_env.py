@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from .._plane.client import ControlPlane
+from .._plane.own_folders import OwnFolders, absolute, is_here
 from ..errors import ConfigurationError
 from . import own_package
 from .packages import Packages
@@ -65,12 +66,13 @@ class OfClusters:
     """Folders of this machine that a cluster's own runtime_env names, as packages.
 
     The control plane knows the paths and we have the files. The cluster for the job is not chosen
-    yet, so the folders of all candidates are uploaded.
+    yet, so the folders of all candidates are uploaded, if this user's configuration names them too.
     """
 
-    def __init__(self, plane: ControlPlane, packages: Packages) -> None:
+    def __init__(self, plane: ControlPlane, packages: Packages, own: OwnFolders) -> None:
         self._plane = plane
         self._packages = packages
+        self._own = own
         self._clusters: tuple[float, list[tuple[str, Any]]] | None = None
 
     def packages(self, of_job: Mapping[str, Any], only: str | None = None) -> dict[str, str]:
@@ -86,7 +88,8 @@ class OfClusters:
         problems: list[ConfigurationError] = []
         for cluster, env in clusters:
             try:
-                found.update(self._of_cluster(env, is_whole=of_job.get("working_dir") is None))
+                is_whole = of_job.get("working_dir") is None
+                found.update(self._of_cluster(cluster, env, is_whole=is_whole))
             except ConfigurationError as error:
                 problems.append(error)
                 # The job may run on another cluster; on this one it would fail with an error.
@@ -95,14 +98,19 @@ class OfClusters:
             raise problems[0]
         return found
 
-    def _of_cluster(self, env: Mapping[str, Any], *, is_whole: bool) -> dict[str, str]:
+    def _of_cluster(
+        self, cluster: str, env: Mapping[str, Any], *, is_whole: bool
+    ) -> dict[str, str]:
+        def may_go(path: Any) -> bool:
+            return is_here(path) and self._own.allow(cluster, path)
+
         found: dict[str, str] = {}
         excludes = _excludes(env)
         folder, modules = env.get("working_dir"), env.get("py_modules")
-        if is_whole and _is_here(folder):
-            found[str(folder)] = self._packages.working_dir(_absolute(str(folder)), excludes)
-        for module in filter(_is_here, modules if isinstance(modules, list) else []):
-            found[module] = self._packages.py_module(_absolute(module), excludes)
+        if is_whole and may_go(folder):
+            found[str(folder)] = self._packages.working_dir(absolute(str(folder)), excludes)
+        for module in filter(may_go, modules if isinstance(modules, list) else []):
+            found[module] = self._packages.py_module(absolute(module), excludes)
         return found
 
     def _runtime_envs(self) -> list[tuple[str, Any]]:
@@ -118,7 +126,7 @@ class OfClusters:
 
 def _working_dir(given: Any, excludes: list[str], packages: Packages) -> str:
     path = _path("working_dir", given)
-    return packages.working_dir(path, excludes) if _is_here(path) else path
+    return packages.working_dir(path, excludes) if is_here(path) else path
 
 
 def _module(given: Any, excludes: list[str], packages: Packages) -> str:
@@ -131,7 +139,7 @@ def _module(given: Any, excludes: list[str], packages: Packages) -> str:
             )
         given = folders[0] if folders else given.__file__
     path = _path("py_modules", given)
-    return packages.py_module(path, excludes) if _is_here(path) else path
+    return packages.py_module(path, excludes) if is_here(path) else path
 
 
 def _path(field: str, given: Any) -> str:
@@ -141,7 +149,7 @@ def _path(field: str, given: Any) -> str:
     text = os.fspath(given)
     if not isinstance(text, str) or "://" in text:
         return str(text)
-    path = _absolute(text)
+    path = absolute(text)
     # An absolute path may be one on the clusters; a relative one means this machine.
     if not os.path.exists(path) and not os.path.isabs(os.path.expanduser(text)):
         raise ConfigurationError(
@@ -149,14 +157,6 @@ def _path(field: str, given: Any) -> str:
             hint=f"it stands for {path}; a path on the clusters must be absolute",
         )
     return path
-
-
-def _is_here(path: Any) -> bool:
-    return isinstance(path, str) and "://" not in path and os.path.exists(_absolute(path))
-
-
-def _absolute(path: str) -> str:
-    return os.path.abspath(os.path.expanduser(path))
 
 
 def _excludes(env: Mapping[str, Any]) -> list[str]:

@@ -38,7 +38,8 @@ def attach(config_file_path: str | os.PathLike[str] | None = None) -> ControlPla
         from . import local
 
         file = config.find(config_file_path)
-        plane = ControlPlane(local.address(file), reattach=lambda: local.address(file))
+        address, own_token = local.attach(file)
+        plane = ControlPlane(address, lambda: local.attach(file), own_token)
     warn_of_settings_not_in_force(plane)
     return plane
 

@@ -72,14 +72,20 @@ Body = Union[None, dict[str, Any], list[Any], bytes, BinaryIO]
 class ControlPlane:
     """Safe to use from any thread.
 
-    `reattach` returns the address again when nothing answers: a control plane that this user's
-    programs share exits when it is idle, and a newer version may replace it.
+    `reattach` returns the address and the token again when nothing answers: a control plane that
+    this user's programs share exits when it is idle, and a newer version may replace it.
+    `own_token` is the token that it keeps for its user.
     """
 
-    def __init__(self, address: str, reattach: Callable[[], str] | None = None) -> None:
+    def __init__(
+        self,
+        address: str,
+        reattach: Callable[[], tuple[str, str | None]] | None = None,
+        own_token: str | None = None,
+    ) -> None:
         self.address = address.rstrip("/")
         self._reattach = reattach
-        self._proof = proof.headers()
+        self._proof = proof.headers(own_token)
         self.after_fork()
         _forks.belongs_here(self)
 
@@ -140,11 +146,11 @@ class ControlPlane:
         """
         given = {key: value for key, value in (query or {}).items() if value is not None}
         target = path + ("?" + urlencode(given, doseq=True) if given else "")
-        sent = {"Accept": "application/json", **self._proof, **(headers or {})}
+        others = {"Accept": "application/json", **(headers or {})}
         data: bytes | BinaryIO | None
         if isinstance(body, (dict, list)):
             data = jsons.dumps(body).encode()
-            sent["Content-Type"] = "application/json"
+            others["Content-Type"] = "application/json"
         else:
             data = body
 
@@ -159,7 +165,7 @@ class ControlPlane:
                     method,
                     address + target,
                     body=data,
-                    headers=sent,
+                    headers={**others, **self._proof},
                     preload_content=not stream,
                     redirect=False,
                     timeout=urllib3.Timeout(connect=min(timeout, 10.0), read=timeout),
@@ -205,7 +211,9 @@ class ControlPlane:
         with self._lock:
             # Another thread may have reattached meanwhile.
             if self.address == failed and self._reattach is not None:
-                self.address = self._reattach().rstrip("/")
+                address, own_token = self._reattach()
+                self._proof = proof.headers(own_token)
+                self.address = address.rstrip("/")
 
     def _refusal(self, answer: urllib3.BaseHTTPResponse) -> errors.SchedulerError:
         text = answer.data.decode("utf-8", "replace")

@@ -2,6 +2,7 @@
 
     ~/.ray_scheduler/planes/<hash>/    one folder for each configuration
         plane.json                     where it is; written by the control plane while it serves
+        own-token                      the token of this user's programs; it accepts no others
         plane.log, plane.log.1         what it said, and what it said before
         start.lock                     held by the program that starts or replaces it
         state.db, packages/, …         its own: docs/operating.md
@@ -24,7 +25,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .. import _env, _settings
@@ -33,6 +34,8 @@ from ..errors import ConfigurationError, ControlPlaneError, SchedulerError
 from . import binary, config
 from .probe import who_answers
 
+#: The program's name for the file, in a state directory.
+OWN_TOKEN = "own-token"
 IDLE = "10m"
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 20.0
@@ -41,9 +44,12 @@ ANSWER_TIMEOUT = 5.0
 LOG_LIMIT = 1 << 20
 
 
-def address(file: Path) -> str:
-    """The control plane's address for this configuration; starts or updates it if necessary."""
-    return LocalPlane(file).attach().address
+def attach(file: Path) -> tuple[str, str | None]:
+    """Address and own token of the control plane for this configuration; starts or updates it if
+    necessary.
+    """
+    found = LocalPlane(file).attach()
+    return found.address, found.own_token
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,8 @@ class Running:
     pid: int
     version: str
     config: Path
+    #: What it keeps for this user; without it, the control plane may need no token.
+    own_token: str | None = field(default=None, repr=False, compare=False)
 
 
 class LocalPlane:
@@ -69,6 +77,7 @@ class LocalPlane:
         served = self._served_by_hand()
         if served is not None:
             return served
+        self._check_folder()
         found = running(self.folder)
         if found is None or self._is_outdated(found):
             found = self._start_or_replace()
@@ -112,11 +121,21 @@ class LocalPlane:
             root.parent.mkdir(parents=True, exist_ok=True)
             for folder in (root, self.folder):
                 folder.mkdir(mode=0o700, exist_ok=True)
+            self.folder.chmod(0o700)
         except OSError as error:
             raise ControlPlaneError(
                 f"cannot make {self.folder} for the control plane's state: {error.strerror}",
                 hint=f"set {_env.PLANES_DIR} to a folder on a local disk that you may write to",
             ) from error
+
+    def _check_folder(self) -> None:
+        """A folder of another user could hold a control plane and a token of theirs."""
+        with contextlib.suppress(OSError):
+            if self.folder.stat().st_uid != os.getuid():
+                raise ControlPlaneError(
+                    f"{self.folder}, for your control plane, belongs to another user",
+                    hint=f"set {_env.PLANES_DIR} to a folder that is yours alone",
+                )
 
     @contextlib.contextmanager
     def _starting(self) -> Iterator[None]:
@@ -173,6 +192,8 @@ class LocalPlane:
                 self.log.replace(self.log.with_name("plane.log.1"))
         command = [str(program), "serve", "--config", str(self.file)]
         command += ["--listen", "127.0.0.1:0", "--state-dir", str(self.folder)]
+        # Other users of this machine can reach its address.
+        command += ["--own-token"]
         command += ["--exit-when-idle", os.environ.get(_env.EXIT_WHEN_IDLE) or IDLE]
         others = {k: v for k, v in os.environ.items() if not k.startswith(_settings.PREFIX)}
         with self.log.open("ab") as log:
@@ -238,16 +259,27 @@ def running(folder: Path, only_for: Path | None = None) -> Running | None:
     try:
         said = json.loads((folder / "plane.json").read_bytes())
         found = Running(
-            str(said["address"]), int(said["pid"]), str(said["version"]), Path(said["config"])
+            str(said["address"]),
+            int(said["pid"]),
+            str(said["version"]),
+            Path(said["config"]),
+            _own_token(folder),
         )
         if only_for is not None and config.identity(found.config) != only_for:
             return None
         # A killed control plane leaves its plane.json; another program may have the port by now.
         os.kill(found.pid, 0)
-        answer = who_answers(found.address, ANSWER_TIMEOUT)
+        answer = who_answers(found.address, ANSWER_TIMEOUT, found.own_token)
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return found if answer["version"] == found.version else None
+
+
+def _own_token(folder: Path) -> str | None:
+    try:
+        return (folder / OWN_TOKEN).read_text().strip() or None
+    except FileNotFoundError:
+        return None
 
 
 def _root() -> Path:

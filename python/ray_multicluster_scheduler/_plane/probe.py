@@ -14,7 +14,7 @@ from . import proof
 from .wire import Version
 
 
-def who_answers(address: str, timeout: float = 10.0) -> Version:
+def who_answers(address: str, timeout: float = 10.0, own_token: str | None = None) -> Version:
     """``/v1/version`` of a control plane.
 
     OSError: nothing answers there. ValueError: another program does. AccessError: it requires a
@@ -25,7 +25,7 @@ def who_answers(address: str, timeout: float = 10.0) -> Version:
         answer = http.request(
             "GET",
             address + "/v1/version",
-            headers=proof.headers(),
+            headers=proof.headers(own_token),
             timeout=timeout,
             redirect=False,
         )

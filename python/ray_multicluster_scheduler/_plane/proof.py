@@ -11,9 +11,11 @@ from .. import _env
 from ..errors import ConfigurationError
 
 
-def headers() -> dict[str, str]:
-    """Sent with every request."""
-    token = os.environ.get(_env.TOKEN, "").strip()
+def headers(own: str | None = None) -> dict[str, str]:
+    """Sent with every request. `own` is the token that the control plane keeps for its user; the
+    one in the environment may be for another control plane.
+    """
+    token = own or os.environ.get(_env.TOKEN, "").strip()
     if not all("!" <= letter <= "~" for letter in token):
         # Without the token: errors end up in logs.
         raise ConfigurationError(

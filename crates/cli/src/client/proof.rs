@@ -1,4 +1,4 @@
-//! The token and the trusted authorities, from the environment.
+//! The token and the trusted authorities: from the environment, or from this user's control plane.
 
 use std::fmt;
 
@@ -10,9 +10,10 @@ use reqwest::{
 
 use crate::exit::{Exit, Failure};
 
-/// Sent with every request.
-pub(super) fn headers() -> Result<HeaderMap, Failure> {
-    let Some(token) = env(TOKEN) else { return Ok(HeaderMap::new()) };
+/// Sent with every request. A token of the control plane itself comes first: the one in the
+/// environment may be for another.
+pub(super) fn headers(own: Option<String>) -> Result<HeaderMap, Failure> {
+    let Some(token) = own.or_else(|| env(TOKEN)) else { return Ok(HeaderMap::new()) };
     let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
         .map_err(|_| Failure::new(Exit::BadInput, format!("{TOKEN} is not a valid token")))?;
     value.set_sensitive(true);

@@ -6,11 +6,13 @@ use std::{
 };
 
 use anyhow::Context;
-use multicluster_server::{LogFormat, Options, Span, TlsFiles};
-use multicluster_types::env_vars;
+use multicluster_server::{LogFormat, Options, Span, TlsFiles, Tokens};
+use multicluster_types::{Owner, env_vars};
 
 /// The file of tokens in a state directory.
 pub(super) const TOKENS: &str = "tokens.json";
+/// The token of the user who runs the control plane, in a state directory.
+pub(crate) const OWN_TOKEN: &str = "own-token";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -38,6 +40,10 @@ pub(crate) struct Args {
     /// [default: tokens.json in the state directory; without tokens anyone has full access].
     #[arg(long, value_name = "FILE", env = env_vars::TOKENS)]
     tokens: Option<PathBuf>,
+    /// Require tokens, and keep one for you in the file own-token in the state directory, where
+    /// the SDK and the commands of this program find it.
+    #[arg(long)]
+    own_token: bool,
     /// Listen on an address that other machines can reach, without any protection.
     #[arg(long)]
     insecure: bool,
@@ -57,19 +63,32 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let state_dir = state_dir(args.state_dir)?;
     let config = find_config(args.config.as_deref())?;
     let tls = args.tls_cert.zip(args.tls_key).map(|(cert, key)| TlsFiles { cert, key });
+    let needs_tokens = args.own_token || args.tokens.is_some();
+    let tokens = args.tokens.unwrap_or_else(|| state_dir.join(TOKENS));
+    if args.own_token {
+        Tokens::own(&tokens, &state_dir.join(OWN_TOKEN), this_user())?;
+    }
     let options = Options {
         config,
         listen: args.listen,
         names: args.names,
         tls,
-        needs_tokens: args.tokens.is_some(),
-        tokens: args.tokens.unwrap_or_else(|| state_dir.join(TOKENS)),
+        needs_tokens,
+        tokens,
         state_dir,
         insecure: args.insecure,
         exit_when_idle: args.exit_when_idle,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(multicluster_server::serve(options))
+}
+
+/// The owner of this user's work: their name, or their number if the name is not known.
+fn this_user() -> Owner {
+    let named = ["USER", "LOGNAME"].into_iter().filter_map(|name| std::env::var(name).ok());
+    let number = format!("uid-{}", rustix::process::getuid().as_raw());
+    let mut owners = named.filter_map(|name| Owner::new(&name).ok());
+    owners.next().unwrap_or_else(|| Owner::new(&number).expect("letters, a hyphen and digits"))
 }
 
 /// The given directory, or the default of this user.

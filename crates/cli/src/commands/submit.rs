@@ -2,6 +2,7 @@
 
 mod ignores;
 pub(crate) mod job;
+mod own_folders;
 mod package;
 mod runtime_env;
 mod wait;

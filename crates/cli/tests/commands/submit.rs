@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader},
+    path::Path,
     process::{Command, Stdio},
 };
 
@@ -227,6 +228,31 @@ fn a_working_dir_is_packed_by_rays_rules_and_uploaded_once() {
     assert!(world.centos.packages().contains_key(&name));
     let told = world.fails(2, &["submit", "--working-dir", "none", "--", "x"]);
     assert!(told.contains("working_dir none") && told.contains("must be absolute"), "{told}");
+}
+
+#[test]
+fn a_control_plane_cannot_choose_what_leaves_this_machine() {
+    let world = World::new();
+    let (own, folder) = (world.dir.join("cluster.yaml"), world.dir.join("library"));
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("secret.py"), "").unwrap();
+    let before = fs::read_to_string(&own).unwrap();
+    let named = format!("tags: [linux, x86_64], runtime_env: {{working_dir: '{}'}}", folder.display());
+    fs::write(&own, before.replace("tags: [linux, x86_64]", &named)).unwrap();
+    world.until(&["clusters"], |clusters| clusters["items"][0]["runtime_env"]["working_dir"].is_string());
+    // Another user's configuration: the folder is on their machine, and they did not name it.
+    let other = world.dir.join("other.yaml");
+    fs::write(&other, before).unwrap();
+    let submit = |id: &str, config: &Path| {
+        let words = ["submit", "--no-wait", "--submission-id", id, "--cluster", "centos", "--", "forever"];
+        Done::of(world.command(&words).env("CLUSTER_CONFIG_FILE", config))
+    };
+    let refused = submit("one", &other);
+    assert!(refused.err.contains("your own cluster.yaml does not name it"), "{}", refused.err);
+    let packed = submit("two", &own);
+    assert_eq!((packed.code, packed.err.contains("does not name it")), (Some(0), false), "{}", packed.err);
+    world.until(&["job", "two"], |job| job["state"] == "running");
+    assert_eq!(world.centos.packages().len(), 1);
 }
 
 #[test]

@@ -10,7 +10,10 @@ use multicluster_api::{Cluster, ClusterList, JobRequest};
 use multicluster_types::RuntimeEnv;
 use serde_json::Value;
 
-use super::package::{self, Package};
+use super::{
+    own_folders::OwnFolders,
+    package::{self, Package},
+};
 use crate::{
     client::Client,
     exit::{Exit, Failure},
@@ -69,13 +72,18 @@ pub(super) async fn bring_along(job: &mut JobRequest, client: &Client) -> Result
     Ok(())
 }
 
-/// Local folders that a cluster's own runtime_env names. The cluster for the job is not chosen
-/// yet, so the folders of all candidates are uploaded, as by the SDK.
+/// Local folders that a cluster's own runtime_env names, and this user's configuration too. The
+/// cluster for the job is not chosen yet, so the folders of all candidates are uploaded, as by the
+/// SDK.
 async fn of_clusters(job: &mut JobRequest, client: &Client) -> Result<(), Failure> {
     let clusters = client.get::<ClusterList>(&["v1", "clusters"], &[]).await?.value.items;
-    for Cluster { runtime_env: env, .. } in &clusters {
+    let own = OwnFolders::find();
+    for Cluster { name, runtime_env: env, .. } in &clusters {
         let excludes = excludes(env).unwrap_or_default();
-        let here = |given: &str| local("", given).ok().flatten().filter(|path| path.is_dir());
+        let here = |given: &str| {
+            let path = local("", given).ok().flatten().filter(|path| path.is_dir());
+            path.filter(|path| own.allow(name.as_str(), path))
+        };
         let folder = env.get("working_dir").and_then(Value::as_str);
         // A job with its own working_dir does not use that of the cluster.
         if let Some(given) = folder.filter(|_| !job.runtime_env.contains_key("working_dir"))
@@ -104,7 +112,7 @@ fn excludes(env: &RuntimeEnv) -> Result<Vec<String>, Failure> {
 }
 
 /// The absolute path of a local file; `None` for a URI, or a path on the clusters.
-fn local(field: &str, given: &str) -> Result<Option<PathBuf>, Failure> {
+pub(super) fn local(field: &str, given: &str) -> Result<Option<PathBuf>, Failure> {
     if given.contains("://") {
         return Ok(None);
     }
@@ -131,7 +139,7 @@ fn read(file: &Path, what: &str) -> Result<String, Failure> {
     })
 }
 
-fn yaml(file: &Path, text: &str) -> Result<Value, Failure> {
+pub(super) fn yaml(file: &Path, text: &str) -> Result<Value, Failure> {
     serde_saphyr::from_str(text)
         .map_err(|error| Failure::new(Exit::BadInput, format!("{}: {error}", file.display())))
 }

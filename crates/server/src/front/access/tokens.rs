@@ -146,6 +146,26 @@ impl Tokens {
         Ok((secret, token))
     }
 
+    /// Makes sure that `file` has a valid token for everything, and that only this user can read it.
+    ///
+    /// # Errors
+    /// When one of the files cannot be read or written.
+    pub fn own(path: &Path, file: &Path, owner: Owner) -> anyhow::Result<()> {
+        let all = Self::read(path).with_context(|| format!("cannot use {}", path.display()))?;
+        let kept = match fs::read_to_string(file) {
+            Ok(kept) => kept,
+            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(error).with_context(|| format!("cannot read {}", file.display())),
+        };
+        let hash = Sha256::of(kept.trim());
+        if all.iter().any(|token| token.sha256 == hash && token.lives_at(wall())) {
+            return Ok(());
+        }
+        // Unlimited, as without tokens: the user shares it with no one.
+        let (secret, _) = Self::create(path, owner, Role::Admin, None, Some(Rate::UNLIMITED))?;
+        replace(file, format!("{secret}\n").as_bytes())
+    }
+
     /// Revokes a token; false if there is none with this id.
     ///
     /// # Errors
@@ -183,19 +203,23 @@ impl Tokens {
         self.tokens.into_iter().map(|token| (token.sha256.clone(), Arc::new(token))).collect()
     }
 
-    /// Writes all or nothing: a reader never sees half a file.
     fn write(&self, path: &Path) -> anyhow::Result<()> {
-        let beside = path.with_extension(format!("{}.new", uuid::Uuid::new_v4().simple()));
-        let written = || -> std::io::Result<()> {
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
-            file.write_all(&serde_json::to_vec_pretty(self)?)?;
-            file.sync_all()?;
-            give_to_the_owner_of(folder(path), &file)?;
-            fs::rename(&beside, path)?;
-            File::open(folder(path))?.sync_all()
-        };
-        written().with_context(|| format!("cannot write {}", path.display()))
+        replace(path, &serde_json::to_vec_pretty(self)?)
     }
+}
+
+/// Writes all or nothing: a reader never sees half a file.
+fn replace(path: &Path, content: &[u8]) -> anyhow::Result<()> {
+    let beside = path.with_extension(format!("{}.new", uuid::Uuid::new_v4().simple()));
+    let written = || -> std::io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        give_to_the_owner_of(folder(path), &file)?;
+        fs::rename(&beside, path)?;
+        File::open(folder(path))?.sync_all()
+    };
+    written().with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// A lock on the file: two changes at the same time would undo each other.
@@ -281,6 +305,24 @@ mod tests {
             fs::write(&path, broken).unwrap();
             assert!(Tokens::read(&path).is_err(), "{broken}");
         }
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn an_own_token_is_kept_while_it_is_valid_and_replaced_otherwise() {
+        let dir = std::env::temp_dir().join(format!("own-token-{}", std::process::id()));
+        let (path, file) = (dir.join("tokens.json"), dir.join("own-token"));
+        let made = || {
+            Tokens::own(&path, &file, Owner::new("zorro").unwrap()).unwrap();
+            fs::read_to_string(&file).unwrap()
+        };
+        let first = made();
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!((made(), Tokens::read(&path).unwrap().len()), (first.clone(), 1));
+        let token = Tokens::read(&path).unwrap().tokens.remove(0);
+        assert_eq!((&token.sha256, token.role), (&Sha256::of(first.trim()), Role::Admin));
+        assert!(Tokens::revoke(&path, &token.id).unwrap());
+        assert_ne!(made(), first);
         fs::remove_dir_all(dir).unwrap();
     }
 }
