@@ -162,7 +162,8 @@ impl Tokens {
             return Ok(());
         }
         // Unlimited, as without tokens: the user shares it with no one.
-        let (secret, _) = Self::create(path, owner, Role::Admin, None, Some(Rate::UNLIMITED))?;
+        let limits = Limits { submit_rate: Some(Rate::UNLIMITED), ..Limits::default() };
+        let (secret, _) = Self::create(path, owner, Role::Admin, limits)?;
         replace(file, format!("{secret}\n").as_bytes())
     }
 
