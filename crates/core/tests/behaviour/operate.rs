@@ -454,8 +454,8 @@ fn ended_jobs_are_forgotten_by_count_and_by_age() {
 
 fn retaining(count: &str) -> TestEnv {
     let mut env = TestEnv::with(|s| {
-        s.set("submission_interval", "0").unwrap();
-        s.set("retain_finished", count).unwrap();
+        s.set("submission_interval", "0").expect("a known setting");
+        s.set("retain_finished", count).expect("a known setting");
     });
     env.cluster(a_cluster("only"));
     env

@@ -267,7 +267,7 @@ fn a_stop_of_an_orphan_is_sent_again_when_its_cluster_is_reached_in_another_way(
     env.effects.clear();
     env.bring_back("mac");
     let stop = Effect::Stop { run: env.run_of(&job, 1), cluster: cluster_name("mac") };
-    assert_eq!(env.take_effects(1), [stop.clone()]);
+    assert_eq!(env.take_effects(1), std::slice::from_ref(&stop));
     env.poll("mac");
     env.assert_quiet(); // The stop is under way.
     // The lane is replaced, and with it the report on the stop is lost.

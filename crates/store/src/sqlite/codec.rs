@@ -172,7 +172,7 @@ mod tests {
                 seq: n as u64,
                 work: works[n * n % (n / 10 + 1)].clone(),
                 content: n.is_multiple_of(2).then(|| ContentHash::of(["x"])),
-                bytes: n as u32,
+                bytes: u32::try_from(n).unwrap(),
                 parent: n.is_multiple_of(5).then(|| JobId::new("parent").unwrap()),
                 submitted_at: Timestamp(7),
                 attempts: 2,
