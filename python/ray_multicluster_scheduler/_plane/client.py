@@ -45,6 +45,7 @@ BY_CODE: dict[str, type[errors.SchedulerError]] = {
     "forbidden": errors.AccessError,
     "host_not_allowed": errors.AccessError,
     "origin_not_allowed": errors.AccessError,
+    "priority_too_high": errors.AccessError,
     "unknown_job": errors.UnknownJobError,
     "queue_full": errors.QueueFullError,
     "rate_limited": errors.RateLimitedError,

@@ -81,7 +81,7 @@ async fn every_code_can_be_met_and_comes_with_a_hint() {
     // one entry of a list, a bug, a broken disk, overload (see `limits`).
     let missed: Vec<_> =
         codes::ALL.iter().map(|code| code.word).filter(|code| !met.contains(*code)).collect();
-    let tokens = ["no_token", "bad_token", "forbidden"];
+    let tokens = ["no_token", "bad_token", "forbidden", "priority_too_high"];
     let others = [
         "no_lease",
         "rate_limited",
