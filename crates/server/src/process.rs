@@ -40,7 +40,7 @@ use crate::{
     clock::Clock,
     clusters::lanes::{Lanes, Shared},
     engine::{
-        driver::{self, Command, Driver, Parts, RESERVE, Running},
+        driver::{self, Command, Driver, Parts, Running},
         events::Events,
         samples::Samples,
     },
@@ -199,7 +199,6 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     let mut started = start(config, opened, Some(options.config.clone()))?;
     started.plane.access = access;
     let plane = started.plane.clone();
-    plane.driver.disk.keep_reserve(options.state_dir.clone(), RESERVE);
     let jobs = counted(plane.driver.read(Core::job_count).await?, "job");
     let _watch = reload::watch(&options.config, plane.reloader.clone());
     let signal = stop_signal();

@@ -24,7 +24,7 @@ use tokio::sync::{
     oneshot,
 };
 
-pub(crate) use disk::{Disk, RESERVE};
+pub(crate) use disk::Disk;
 pub(crate) use outbox::Outbox;
 #[cfg(test)]
 #[cfg(target_os = "linux")]
@@ -97,17 +97,6 @@ pub enum Failure {
         /// For how long.
         seconds: u64,
     },
-    /// The rest of the disk is kept free, so that the control plane can go on and restart.
-    #[error(
-        "the disk of the state directory has {} MiB left; {} MiB are reserved for the control plane itself\n  \
-         hint: nothing was accepted; free up disk space, then try again", free >> 20, reserve >> 20
-    )]
-    DiskFull {
-        /// Bytes that are free.
-        free: u64,
-        /// Bytes that stay free.
-        reserve: u64,
-    },
     /// A thread of ours panicked. Asking again would meet the same bug.
     #[error("the request ran into a bug")]
     Bug,
@@ -122,7 +111,6 @@ impl From<Failure> for Problem {
             Failure::Refused(refusal) => refusal.into(),
             Failure::Store(error) => error.into(),
             Failure::CannotWrite { .. } => Problem::told(codes::CANNOT_WRITE, &failure),
-            Failure::DiskFull { .. } => Problem::told(codes::STORE_FULL, &failure),
             Failure::Stopping => Problem::told(codes::STOPPING, &failure),
             Failure::Overloaded => Problem::told(codes::OVERLOADED, &failure),
             Failure::Bug => Problem::told(codes::INTERNAL, &failure),

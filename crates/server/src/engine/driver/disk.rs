@@ -1,8 +1,7 @@
 //! The state of the disk, as the writer finds it.
 
 use std::{
-    path::PathBuf,
-    sync::{Arc, OnceLock},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -16,16 +15,7 @@ use super::Failure;
 /// A store that fails for a while is not fatal: the writer tries again. New work is refused at once
 /// in the meantime, with the reason, instead of being kept waiting.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Disk(Arc<Inner>);
-
-#[derive(Debug, Default)]
-struct Inner {
-    trouble: Mutex<Option<Trouble>>,
-    reserve: OnceLock<(PathBuf, u64)>,
-}
-
-/// Bytes of the disk that new work does not get: enough to end jobs, to forget them and to restart.
-pub(crate) const RESERVE: u64 = 256 << 20;
+pub(crate) struct Disk(Arc<Mutex<Option<Trouble>>>);
 
 #[derive(Debug)]
 struct Trouble {
@@ -34,24 +24,17 @@ struct Trouble {
 }
 
 impl Disk {
-    /// Keeps this many bytes free on the disk of this folder.
-    pub(crate) fn keep_reserve(&self, folder: PathBuf, bytes: u64) {
-        drop(self.0.reserve.set((folder, bytes)));
-    }
-
-    /// Checks whether new work can be stored.
+    /// Checks whether the store can be written.
     ///
     /// # Errors
-    /// [`Failure::CannotWrite`] while commits fail, [`Failure::DiskFull`] before they would.
+    /// [`Failure::CannotWrite`] while it cannot.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        if let Some(Trouble { since, error }) = &*self.trouble() {
-            return Err(Failure::CannotWrite { error: error.clone(), seconds: since.elapsed().as_secs() });
+        match &*self.trouble() {
+            None => Ok(()),
+            Some(Trouble { since, error }) => {
+                Err(Failure::CannotWrite { error: error.clone(), seconds: since.elapsed().as_secs() })
+            }
         }
-        let Some((folder, reserve)) = self.0.reserve.get() else { return Ok(()) };
-        // A disk that cannot say how full it is does not stop work: commits will tell.
-        let Ok(disk) = rustix::fs::statvfs(folder) else { return Ok(()) };
-        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-        if free < *reserve { Err(Failure::DiskFull { free, reserve: *reserve }) } else { Ok(()) }
     }
 
     /// A commit failed. Returns for how long commits have been failing.
@@ -69,7 +52,7 @@ impl Disk {
 
     fn trouble(&self) -> MutexGuard<'_, Option<Trouble>> {
         // Nothing can panic while this lock is held.
-        self.0.trouble.lock()
+        self.0.lock()
     }
 }
 
@@ -91,7 +74,6 @@ mod tests {
     use crate::{
         engine::driver::{Driver, NewJob},
         front::{http, plane::Plane},
-        problem::Problem,
         process::start,
     };
 
@@ -128,26 +110,6 @@ mod tests {
         let page = router.call(asked).await.unwrap().into_body();
         let page = axum::body::to_bytes(page, usize::MAX).await.unwrap();
         String::from_utf8_lossy(&page).contains("\nmulticluster_store_writable 1.0\n")
-    }
-
-    #[tokio::test]
-    async fn new_work_leaves_a_reserve_of_the_disk_free() {
-        let file = "clusters: [{name: mac, head_address: '127.0.0.1:1', dashboard: 'http://127.0.0.1:1'}]";
-        let config = multicluster_config::parse(file, "test", []).unwrap();
-        let started = start(config, sqlite::open_temporary().unwrap(), None).unwrap();
-        let driver = &started.plane.driver;
-        submit(driver, "before").await.unwrap();
-        driver.disk.keep_reserve(std::env::temp_dir(), u64::MAX);
-        let refused = submit(driver, "refused").await.unwrap_err();
-        let text = refused.to_string();
-        assert!(
-            text.starts_with("the disk of the state directory has ") && text.contains(" MiB left; "),
-            "{text}"
-        );
-        assert_eq!(Problem::from(refused).code, "store_full");
-        let stop = Input::Stop { job: JobId::new("before").unwrap() };
-        driver.act(stop).await.expect("what was accepted goes on");
-        started.stop().await.unwrap();
     }
 
     #[tokio::test]
