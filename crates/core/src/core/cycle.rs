@@ -15,7 +15,7 @@ use multicluster_types::{
 
 use crate::{
     Core, Effect, Output, Write,
-    jobs::JobKey,
+    jobs::{Job, JobKey},
     look::{Look, View},
     pool::{ClusterKey, Reservation},
     queue::{ClassKey, Rank},
@@ -100,7 +100,7 @@ impl Core {
                 continue;
             }
             looks += 1;
-            match self.filter_and_score(class, rank, &mut verdicts) {
+            match self.filter_and_score(class, &mut verdicts) {
                 Some((job, cluster)) => {
                     if !self.assume(job, cluster, &verdicts, out) {
                         continue;
@@ -165,18 +165,15 @@ impl Core {
         }
     }
 
+    /// A look at the pool for one job, with all that is known of the job.
+    pub(super) fn look_of<'a>(&'a self, job: &'a Job) -> Look<'a> {
+        Look::new(self.view(), &job.record().work, job.rank(), job.avoid()).without(job.unsuited())
+    }
+
     /// Phase 3, filter, and phase 4, score, ties broken by round robin.
-    fn filter_and_score(
-        &self,
-        class: ClassKey,
-        rank: Rank,
-        verdicts: &mut Vec<Verdict>,
-    ) -> Option<(JobKey, ClusterKey)> {
-        let class = &self.queue[class];
-        let (_, &job) = class.ready().first_key_value()?;
-        let (work, known) = (&class.work, &self.jobs[job]);
-        let look = Look::new(self.view(), work, rank, known.avoid()).without(known.unsuited());
-        Some((job, look.choose(verdicts)?))
+    fn filter_and_score(&self, class: ClassKey, verdicts: &mut Vec<Verdict>) -> Option<(JobKey, ClusterKey)> {
+        let (_, &job) = self.queue[class].ready().first_key_value()?;
+        Some((job, self.look_of(&self.jobs[job]).choose(verdicts)?))
     }
 
     /// Phase 5, assume: reserve, note the submission, make the intent durable. False if the job

@@ -151,8 +151,7 @@ impl Core {
                         Some(ForeignUse { cluster: cluster.name().clone(), resource, used })
                     });
                 }
-                let look = Look::new(self.view(), &record.work, job.rank(), job.avoid());
-                let look = look.without(job.unsuited());
+                let look = self.look_of(job);
                 explanation.clusters = self.verdicts_of(&look, self.pool.iter().map(|(_, c)| look.judge(c)));
             }
             Phase::Live(live) => {

@@ -6,7 +6,6 @@ use super::backoff;
 use crate::{
     Core, Output, Write,
     jobs::JobKey,
-    look::Look,
     record::{AttemptOutcome, AttemptRecord, Ended, Live, Phase, Unsuited},
 };
 
@@ -42,8 +41,7 @@ impl Core {
         let ray = snapshot.map_or("", |snapshot| snapshot.ray_version.as_str()).into();
         self.jobs[key].note_unsuited(Unsuited { cluster, ray, error: message.clone() });
         let job = &self.jobs[key];
-        let look = Look::new(self.view(), &job.record().work, job.rank(), job.avoid());
-        let look = look.without(job.unsuited());
+        let look = self.look_of(job);
         if self.pool.iter().all(|(_, cluster)| look.never(cluster).is_some()) {
             self.end(key, Transition::Fail, Some(message.clone()), out);
         } else {
@@ -60,7 +58,7 @@ impl Core {
         }
     }
 
-    /// The cluster lost the attempt for good. Idempotent work runs again; other work fails,
+    /// The cluster lost the attempt and will not find it again. Idempotent work is requeued; other work fails,
     /// because it may have run.
     pub(super) fn lose(&mut self, key: JobKey, message: &Message, out: &mut Output) {
         self.close_attempt(key, AttemptOutcome::Lost, Some(message), out);
@@ -92,7 +90,7 @@ impl Core {
         let _ = self.move_to(key, Transition::Requeue, next, out);
     }
 
-    /// Ends a job for good.
+    /// Ends a job.
     pub(super) fn end(
         &mut self,
         key: JobKey,

@@ -12,6 +12,7 @@ mod heads;
 mod needs;
 mod nodes;
 mod operate;
+mod placements;
 mod policies;
 mod prototype_failures;
 mod queues;

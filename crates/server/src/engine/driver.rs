@@ -63,7 +63,7 @@ pub(crate) enum Command {
     Stop,
 }
 
-/// New work, checked: what the core is told of it, and what it runs, which the core never sees.
+/// New, checked work: the core's part, and the payload, which the core never sees.
 #[derive(Debug, Clone)]
 pub struct NewJob {
     /// As the core takes it.

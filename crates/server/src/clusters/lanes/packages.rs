@@ -22,7 +22,7 @@ use super::{
 };
 use crate::clusters::{resolve::PushedPackage, sdk};
 
-/// How often the core is told how far the packages are; more often if it expects the request sooner.
+/// How often the lane reports its progress to the core; more often if the core expects the request sooner.
 const REPORT_EVERY: Duration = Duration::from_secs(5);
 
 /// How far the packages of one job are, in bytes.
@@ -51,7 +51,7 @@ impl Lane {
     }
 
     /// Pushes these packages, however long that takes, and returns by when the job must be sent.
-    /// Meanwhile the core is told that nothing was sent, and the push ends if the job is stopped.
+    /// Meanwhile the lane reports that nothing was sent, and the push ends if the job is stopped.
     pub(super) async fn push(
         &self,
         run: &Run,

@@ -1,5 +1,5 @@
 //! Deletes runs of ours on one cluster that ended long enough ago, if `clean_up_after` is set: Ray
-//! keeps every job for good, and reads them all for each list.
+//! never forgets a job, and reads them all for each list.
 //!
 //! Each sweep reads the cluster's list, so nothing has to be remembered, and runs that a crash left
 //! behind are found as well.

@@ -7,7 +7,7 @@ use multicluster_types::{Attempt, JobId, Timestamp};
 
 use super::*;
 
-/// An engine that only writes down what it is told.
+/// An engine that only records reports.
 #[derive(Default)]
 struct Notes {
     /// Which runs were stopped, as the cluster answered.

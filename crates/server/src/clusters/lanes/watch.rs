@@ -105,7 +105,7 @@ impl Lane {
         } else {
             self.list(expected).await?
         };
-        // Ray lists ended jobs for good. Only the expected ones among them are news.
+        // Ray never drops ended jobs from its list. Only the expected ones among them are news.
         let is_expected = |run: &Run| expected.iter().any(|e| e.run == *run);
         let seen: Vec<_> =
             seen.into_iter().filter(|(run, details)| !status::is_over(details) || is_expected(run)).collect();
