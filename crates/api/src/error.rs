@@ -131,7 +131,7 @@ codes! {
         "try again in a moment";
     STOPPING = "stopping", 503, "The control plane is stopping.",
         "try again in a moment";
-    CANNOT_WRITE = "cannot_write", 503, "The state directory is not writable, so nothing new is accepted.",
+    CANNOT_WRITE = "cannot_write", 503, "The state directory is not writable, or its disk is nearly full: nothing new is accepted.",
         "free space on its disk, or repair it, and try again";
     STORE_FULL = "store_full", 507, "No space on the disk, or none for another package.",
         "delete ended jobs, or free space on the disk";

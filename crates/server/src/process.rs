@@ -29,7 +29,6 @@ use multicluster_types::Span;
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
-    sync::mpsc,
 };
 
 pub use logging::{LogFormat, start_logging};
@@ -40,7 +39,7 @@ use crate::{
     clock::Clock,
     clusters::lanes::{Lanes, Shared},
     engine::{
-        driver::{self, Command, Driver, Parts, Running},
+        driver::{self, Driver, Inbox, Parts, Running},
         events::Events,
         samples::Samples,
     },
@@ -91,8 +90,8 @@ pub struct Started {
 /// # Errors
 /// When the state cannot be read, or a policy cannot be used.
 pub fn start(config: Config, opened: Opened, config_path: Option<PathBuf>) -> anyhow::Result<Started> {
-    let Assembled { plane, parts, commands, inputs } = assemble(config, opened, config_path)?;
-    let running = driver::start(parts, commands, inputs)?;
+    let Assembled { plane, parts, inbox, inputs } = assemble(config, opened, config_path)?;
+    let running = driver::start(parts, inbox, inputs)?;
     Ok(Started { plane, running })
 }
 
@@ -100,7 +99,7 @@ pub fn start(config: Config, opened: Opened, config_path: Option<PathBuf>) -> an
 pub(crate) struct Assembled {
     pub(crate) plane: Plane,
     pub(crate) parts: Parts,
-    pub(crate) commands: mpsc::Receiver<Command>,
+    pub(crate) inbox: Inbox,
     /// The first inputs of the driver.
     pub(crate) inputs: Vec<Input>,
 }
@@ -115,7 +114,7 @@ pub(crate) fn assemble(
     let clock = Clock::new();
     let core = Core::rebuild(clock.now(), config.settings.clone(), loaded.durable)?;
     let (metrics, events) = (Metrics::default(), Events::new());
-    let (driver, commands) = Driver::new(metrics.clone());
+    let (driver, inbox) = Driver::new(metrics.clone());
     let bounds = Bounds::new(descriptors::connections(), &config.settings, metrics.clone());
     let id: Arc<str> = loaded.plane.into();
     let lanes = Lanes::new(Shared {
@@ -153,7 +152,7 @@ pub(crate) fn assemble(
     };
     let configured = Input::Reload { settings: Box::new(config.settings), clusters: config.clusters };
     plane.samples.keep_taking(plane.driver.clone(), plane.metrics.clone(), clock);
-    Ok(Assembled { plane, parts, commands, inputs: vec![configured] })
+    Ok(Assembled { plane, parts, inbox, inputs: vec![configured] })
 }
 
 impl Started {
@@ -199,6 +198,7 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     let mut started = start(config, opened, Some(options.config.clone()))?;
     started.plane.access = access;
     let plane = started.plane.clone();
+    plane.driver.disk.keep_reserve(&options.state_dir);
     let jobs = counted(plane.driver.read(Core::job_count).await?, "job");
     let _watch = reload::watch(&options.config, plane.reloader.clone());
     let signal = stop_signal();

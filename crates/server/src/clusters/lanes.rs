@@ -35,10 +35,8 @@ use crate::{clock::Clock, metrics::Metrics};
 
 /// The engine, as lanes see it. `None`: the engine has stopped.
 pub(crate) trait Engine: Send + Sync {
-    /// Sends the engine a message, which does not get lost.
+    /// Sends the engine a message, which does not get lost, after those sent before.
     fn tell(&self, word: Word) -> BoxFuture<'_, Option<()>>;
-    /// Looks at the core between two inputs. Keep the look short: everything else waits.
-    fn see(&self, look: Box<dyn FnOnce(&Core) + Send>) -> BoxFuture<'_, Option<()>>;
 }
 
 /// A message from a lane to the engine.
@@ -53,6 +51,9 @@ pub(crate) enum Word {
     },
     /// A copy of the log of this run, to be stored.
     Logs { run: Run, copy: Box<LogCopy> },
+    /// Looks at the core, when it has taken all that was told before. Keep the look short:
+    /// everything else waits.
+    Look(Box<dyn FnOnce(&Core) + Send>),
 }
 
 /// A cluster was added, changed or removed.
@@ -93,7 +94,7 @@ impl Shared {
     /// Looks at the core; `None` once the engine has stopped.
     async fn see<T: Send + 'static>(&self, look: impl FnOnce(&Core) -> T + Send + 'static) -> Option<T> {
         let (reply, answer) = oneshot::channel();
-        self.engine.see(Box::new(move |core| drop(reply.send(look(core))))).await?;
+        self.engine.tell(Word::Look(Box::new(move |core| drop(reply.send(look(core)))))).await?;
         answer.await.ok()
     }
 }

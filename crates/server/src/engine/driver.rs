@@ -4,6 +4,9 @@
 //! hands what came out to the *writer*. The writer makes it durable, and only then are
 //! callers answered, clusters asked and watchers told. While the writer waits for the
 //! disk the driver goes on: whatever it produced meanwhile shares the next transaction.
+//!
+//! Two ways lead to the driver: commands, which keep their order, and looks, which change nothing.
+//! Looks have a queue of their own, so that a flood of submissions on a slow disk hides nothing.
 
 mod disk;
 mod outbox;
@@ -46,19 +49,27 @@ const HELD_UP: Duration = Duration::from_secs(5);
 /// Talks to the driver, from anywhere.
 #[derive(Clone)]
 pub struct Driver {
-    inbox: mpsc::Sender<Command>,
+    commands: mpsc::Sender<Command>,
+    looks: mpsc::Sender<Look>,
     metrics: Metrics,
     pub(crate) disk: Disk,
 }
 
+/// What has arrived for the driver.
+pub(crate) struct Inbox {
+    commands: mpsc::Receiver<Command>,
+    looks: mpsc::Receiver<Look>,
+}
+
+/// Looks at the core, which may be ahead of the disk.
+pub(crate) type Look = Box<dyn FnOnce(&Core) + Send>;
+
 /// What the driver is asked to do.
-pub(crate) enum Command {
+enum Command {
     /// Do this between two other things, and answer when what came of it is durable.
     Do(Box<dyn FnOnce(&mut Turn) -> Answer + Send>),
     /// A lane says something.
     Lane(Word),
-    /// Look at the core, which may be ahead of the disk.
-    Read(Box<dyn FnOnce(&Core) + Send>),
     /// Commit what there is, and end.
     Stop,
 }
@@ -97,6 +108,17 @@ pub enum Failure {
         /// For how long.
         seconds: u64,
     },
+    /// The rest of the disk is kept for work that was accepted before.
+    #[error(
+        "the disk of the state directory has {} MiB free; the last {} MiB are kept for jobs that were \
+         accepted before\n  hint: nothing was accepted; free up disk space, then try again", free >> 20, reserve >> 20
+    )]
+    DiskFull {
+        /// Bytes that are free.
+        free: u64,
+        /// Bytes that stay free.
+        reserve: u64,
+    },
     /// A thread of ours panicked. Asking again would meet the same bug.
     #[error("the request ran into a bug")]
     Bug,
@@ -110,7 +132,9 @@ impl From<Failure> for Problem {
         match failure {
             Failure::Refused(refusal) => refusal.into(),
             Failure::Store(error) => error.into(),
-            Failure::CannotWrite { .. } => Problem::told(codes::CANNOT_WRITE, &failure),
+            Failure::CannotWrite { .. } | Failure::DiskFull { .. } => {
+                Problem::told(codes::CANNOT_WRITE, &failure)
+            }
             Failure::Stopping => Problem::told(codes::STOPPING, &failure),
             Failure::Overloaded => Problem::told(codes::OVERLOADED, &failure),
             Failure::Bug => Problem::told(codes::INTERNAL, &failure),
@@ -119,9 +143,10 @@ impl From<Failure> for Problem {
 }
 
 impl Driver {
-    pub(crate) fn new(metrics: Metrics) -> (Self, mpsc::Receiver<Command>) {
-        let (inbox, commands) = mpsc::channel(INBOX);
-        (Self { inbox, metrics, disk: Disk::default() }, commands)
+    pub(crate) fn new(metrics: Metrics) -> (Self, Inbox) {
+        let ((to_do, commands), (to_see, looks)) = (mpsc::channel(INBOX), mpsc::channel(INBOX));
+        let driver = Self { commands: to_do, looks: to_see, metrics, disk: Disk::default() };
+        (driver, Inbox { commands, looks })
     }
 
     /// Feeds the core and waits until what came of it is durable.
@@ -136,7 +161,7 @@ impl Driver {
     /// Accepts one job: durable when this returns.
     ///
     /// # Errors
-    /// The core's refusal, [`Failure::CannotWrite`], or [`Failure::Stopping`].
+    /// The core's refusal, [`Failure::CannotWrite`], [`Failure::DiskFull`], or [`Failure::Stopping`].
     pub async fn submit(&self, job: NewJob) -> Result<Accepted, Failure> {
         self.disk.check()?;
         Ok(self.turn(move |turn| turn.submit(job)).await??)
@@ -145,7 +170,7 @@ impl Driver {
     /// Accepts many at once: one transaction, one cycle, one answer for each in order.
     ///
     /// # Errors
-    /// [`Failure::CannotWrite`] or [`Failure::Stopping`].
+    /// [`Failure::CannotWrite`], [`Failure::DiskFull`] or [`Failure::Stopping`].
     pub async fn submit_batch(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Accepted, Refusal>>, Failure> {
         self.disk.check()?;
         self.turn(move |turn| turn.submit_batch(jobs)).await
@@ -164,7 +189,7 @@ impl Driver {
             // The caller may have gone.
             Box::new(move || drop(reply.send(done)))
         };
-        self.ask(Command::Do(Box::new(act))).await?;
+        self.send_in_time(&self.commands, Command::Do(Box::new(act))).await?;
         answer.await.map_err(|_| Failure::Stopping)
     }
 
@@ -177,8 +202,8 @@ impl Driver {
         &self,
         look: impl FnOnce(&Core) -> T + Send + 'static,
     ) -> Result<T, Failure> {
-        let (command, answer) = Command::looking(look);
-        self.ask(command).await?;
+        let (look, answer) = answered(look);
+        self.send_in_time(&self.looks, look).await?;
         answer.await.map_err(|_| Failure::Stopping)
     }
 
@@ -191,29 +216,30 @@ impl Driver {
         &self,
         look: impl FnOnce(&Core) -> T + Send + 'static,
     ) -> Result<T, Failure> {
-        let (command, answer) = Command::looking(look);
-        self.send(command).await.ok_or(Failure::Stopping)?;
+        let (look, answer) = answered(look);
+        self.looks.send(look).await.map_err(|_| Failure::Stopping)?;
         answer.await.map_err(|_| Failure::Stopping)
     }
 
     /// Ends the driver once all that arrived before is durable.
     pub(crate) async fn stop(&self) {
-        self.send(Command::Stop).await;
+        // The driver may have ended.
+        drop(self.commands.send(Command::Stop).await);
     }
 
     #[cfg(test)]
-    pub(crate) fn is_full(&self) -> bool {
-        self.inbox.capacity() == 0
+    pub(crate) fn has_room_for_commands(&self) -> bool {
+        self.commands.capacity() > 0
     }
 
-    /// Waits for as long as it takes. `None`: the driver has ended.
-    async fn send(&self, command: Command) -> Option<()> {
-        self.inbox.send(command).await.ok()
+    #[cfg(test)]
+    pub(crate) fn has_room_for_looks(&self) -> bool {
+        self.looks.capacity() > 0
     }
 
     /// For callers: they would rather be told to come back than wait for ever.
-    async fn ask(&self, command: Command) -> Result<(), Failure> {
-        self.inbox.send_timeout(command, HELD_UP).await.map_err(|error| match error {
+    async fn send_in_time<T>(&self, way: &mpsc::Sender<T>, what: T) -> Result<(), Failure> {
+        way.send_timeout(what, HELD_UP).await.map_err(|error| match error {
             SendTimeoutError::Timeout(_) => {
                 self.metrics.shed(Shed::Overload);
                 Failure::Overloaded
@@ -225,22 +251,16 @@ impl Driver {
 
 impl Engine for Driver {
     fn tell(&self, word: Word) -> BoxFuture<'_, Option<()>> {
-        Box::pin(self.send(Command::Lane(word)))
-    }
-
-    fn see(&self, look: Box<dyn FnOnce(&Core) + Send>) -> BoxFuture<'_, Option<()>> {
-        Box::pin(self.send(Command::Read(look)))
+        Box::pin(async { self.commands.send(Command::Lane(word)).await.ok() })
     }
 }
 
-impl Command {
-    /// Looks at the core; and where the answer comes.
-    fn looking<T: Send + 'static>(
-        look: impl FnOnce(&Core) -> T + Send + 'static,
-    ) -> (Self, oneshot::Receiver<T>) {
-        let (reply, answer) = oneshot::channel();
-        (Command::Read(Box::new(move |core| drop(reply.send(look(core))))), answer)
-    }
+/// The same look, and where its answer comes.
+pub(crate) fn answered<T: Send + 'static>(
+    look: impl FnOnce(&Core) -> T + Send + 'static,
+) -> (Look, oneshot::Receiver<T>) {
+    let (reply, answer) = oneshot::channel();
+    (Box::new(move |core| drop(reply.send(look(core)))), answer)
 }
 
 impl NewJob {

@@ -85,7 +85,7 @@ metrics! {
     CHANGES = Counter "multicluster_cluster_changes" {"cluster", "change"} "What happened to a cluster.";
     POLLS = Histogram "multicluster_poll" [Seconds] {"cluster", "outcome"} "Polls of clusters: how long they took, and whether they were answered or failed.";
 
-    WRITABLE = Gauge "multicluster_store_writable" {} "1 if the state directory is writable. 0: new work is refused (cannot_write), and after 30 s the process exits.";
+    WRITABLE = Gauge "multicluster_store_writable" {} "1 if new work can be stored. 0: it is refused (cannot_write); if commits fail, the process exits after 30 s.";
     COMMITS = Histogram "multicluster_store_commit" [Seconds] {} "How long it took to make one transaction durable.";
     COMMIT_CHANGES = Histogram "multicluster_store_commit_changes" {} "Changes in one transaction.";
 

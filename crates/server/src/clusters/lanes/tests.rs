@@ -18,20 +18,15 @@ struct Notes {
 
 impl Engine for Notes {
     fn tell(&self, word: Word) -> BoxFuture<'_, Option<()>> {
-        if let Word::Report { input, .. } = word {
-            match *input {
-                Input::StopSent { run, answered: true } => *self.stopped.lock().entry(run).or_default() += 1,
-                Input::LookedUp { run, question, outcome: LookupOutcome::NotFound { .. } } => {
-                    self.answered.lock().insert(run, question);
-                }
-                _ => {}
+        let Word::Report { input, .. } = word else { return Box::pin(async { None }) };
+        match *input {
+            Input::StopSent { run, answered: true } => *self.stopped.lock().entry(run).or_default() += 1,
+            Input::LookedUp { run, question, outcome: LookupOutcome::NotFound { .. } } => {
+                self.answered.lock().insert(run, question);
             }
+            _ => {}
         }
         Box::pin(async { Some(()) })
-    }
-
-    fn see(&self, _look: Box<dyn FnOnce(&Core) + Send>) -> BoxFuture<'_, Option<()>> {
-        Box::pin(async { None })
     }
 }
 

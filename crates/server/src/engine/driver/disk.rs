@@ -1,7 +1,8 @@
-//! The state of the disk, as the writer finds it.
+//! The state of the disk: whether commits succeed, and how much room is left.
 
 use std::{
-    sync::Arc,
+    path::Path,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -10,30 +11,73 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::Failure;
 
-/// Whether decisions can be made durable. Cheap to clone.
+/// Bytes of the disk that new work does not get, so that jobs can end, be forgotten and be there
+/// after a restart.
+const RESERVE: u64 = 256 << 20;
+/// One in so many bytes of a small disk.
+const OF_A_SMALL_DISK: u64 = 20;
+
+/// Whether new work can be made durable. Cheap to clone.
 ///
 /// A store that fails for a while is not fatal: the writer tries again. New work is refused at once
 /// in the meantime, with the reason, instead of being kept waiting.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Disk(Arc<Mutex<Option<Trouble>>>);
+#[derive(Clone, Default)]
+pub(crate) struct Disk(Arc<Inner>);
 
-#[derive(Debug)]
+#[derive(Default)]
+struct Inner {
+    trouble: Mutex<Option<Trouble>>,
+    /// Not set: the store is in memory.
+    space: OnceLock<Measure>,
+}
+
+type Measure = Box<dyn Fn() -> Option<Space> + Send + Sync>;
+
 struct Trouble {
     since: Instant,
     error: String,
 }
 
+/// Of a whole disk, in bytes.
+#[derive(Debug, Clone, Copy)]
+struct Space {
+    free: u64,
+    total: u64,
+}
+
+impl Space {
+    /// `None`: the disk does not tell. Commits will.
+    fn on_disk_of(folder: &Path) -> Option<Self> {
+        let disk = rustix::fs::statvfs(folder).ok()?;
+        let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+        Some(Self { free: bytes(disk.f_bavail), total: bytes(disk.f_blocks) })
+    }
+
+    fn reserve(self) -> u64 {
+        RESERVE.min(self.total / OF_A_SMALL_DISK)
+    }
+}
+
 impl Disk {
-    /// Checks whether the store can be written.
+    /// Keeps a reserve free on the disk of this folder.
+    pub(crate) fn keep_reserve(&self, folder: &Path) {
+        let folder = folder.to_owned();
+        drop(self.0.space.set(Box::new(move || Space::on_disk_of(&folder))));
+    }
+
+    /// Checks whether new work can be stored.
     ///
     /// # Errors
-    /// [`Failure::CannotWrite`] while it cannot.
+    /// [`Failure::CannotWrite`] while commits fail, [`Failure::DiskFull`] before they do.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        match &*self.trouble() {
-            None => Ok(()),
-            Some(Trouble { since, error }) => {
-                Err(Failure::CannotWrite { error: error.clone(), seconds: since.elapsed().as_secs() })
+        if let Some(Trouble { since, error }) = &*self.trouble() {
+            return Err(Failure::CannotWrite { error: error.clone(), seconds: since.elapsed().as_secs() });
+        }
+        match self.0.space.get().and_then(|measure| measure()) {
+            Some(space) if space.free < space.reserve() => {
+                Err(Failure::DiskFull { free: space.free, reserve: space.reserve() })
             }
+            _ => Ok(()),
         }
     }
 
@@ -52,14 +96,14 @@ impl Disk {
 
     fn trouble(&self) -> MutexGuard<'_, Option<Trouble>> {
         // Nothing can panic while this lock is held.
-        self.0.lock()
+        self.0.trouble.lock()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::{
-        sync::atomic::{AtomicBool, Ordering},
+        sync::atomic::{AtomicBool, AtomicU64, Ordering},
         time::Duration,
     };
 
@@ -74,6 +118,7 @@ mod tests {
     use crate::{
         engine::driver::{Driver, NewJob},
         front::{http, plane::Plane},
+        problem::Problem,
         process::start,
     };
 
@@ -112,13 +157,54 @@ mod tests {
         String::from_utf8_lossy(&page).contains("\nmulticluster_store_writable 1.0\n")
     }
 
+    const ONE_CLUSTER: &str =
+        "clusters: [{name: mac, head_address: '127.0.0.1:1', dashboard: 'http://127.0.0.1:1'}]";
+
+    #[tokio::test]
+    async fn before_the_disk_is_full_new_work_is_refused_and_accepted_work_goes_on() {
+        let config = multicluster_config::parse(ONE_CLUSTER, "test", []).unwrap();
+        let started = start(config, sqlite::open_temporary().unwrap(), None).unwrap();
+        let driver = &started.plane.driver;
+        let free = Arc::new(AtomicU64::new(13 << 20));
+        let measured = Arc::clone(&free);
+        let measure = move || Some(Space { free: measured.load(Ordering::Relaxed), total: 256 << 20 });
+        driver.disk.0.space.set(Box::new(measure)).ok().unwrap();
+        submit(driver, "before").await.unwrap();
+
+        free.store(12 << 20, Ordering::Relaxed);
+        let refused = submit(driver, "refused").await.unwrap_err();
+        assert!(
+            refused.to_string().starts_with(
+                "the disk of the state directory has 12 MiB free; the last 12 MiB are kept for jobs"
+            ),
+            "{refused}"
+        );
+        assert_eq!(Problem::from(refused).code, "cannot_write");
+        assert!(!is_writable(&started.plane).await);
+        let stop = Input::Stop { job: JobId::new("before").unwrap() };
+        driver.act(stop).await.expect("accepted work goes on");
+
+        free.store(1 << 40, Ordering::Relaxed);
+        submit(driver, "refused").await.expect("there is room again");
+        started.stop().await.unwrap();
+    }
+
+    #[test]
+    fn a_large_disk_keeps_256_mib_and_a_small_one_a_twentieth() {
+        let reserve = |total| Space { free: 0, total }.reserve();
+        assert_eq!([reserve(1 << 40), reserve(128 << 20), reserve(0)], [256 << 20, (128 << 20) / 20, 0]);
+        let here = Space::on_disk_of(&std::env::temp_dir()).expect("this disk tells");
+        assert!(0 < here.total && here.free <= here.total, "{here:?}");
+        assert!(Space::on_disk_of(Path::new("/no/such/folder")).is_none());
+    }
+
     #[tokio::test]
     async fn while_it_is_full_new_work_is_turned_away_and_those_who_look_are_answered() {
-        let file = "clusters: [{name: mac, head_address: '127.0.0.1:1', dashboard: 'http://127.0.0.1:1'}]";
         let mut opened = sqlite::open_temporary().unwrap();
         let full = Arc::new(AtomicBool::new(false));
         opened.store = Box::new(Filling(opened.store, Arc::clone(&full)));
-        let started = start(multicluster_config::parse(file, "test", []).unwrap(), opened, None).unwrap();
+        let started =
+            start(multicluster_config::parse(ONE_CLUSTER, "test", []).unwrap(), opened, None).unwrap();
         let driver = &started.plane.driver;
         submit(driver, "before").await.unwrap();
         assert!(is_writable(&started.plane).await);

@@ -1,8 +1,11 @@
-//! Which commits are synced to disk.
+//! Which commits are synced to disk, and who waits for it.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex, mpsc},
+    time::Duration,
+};
 
-use multicluster_core::{Input, ReleaseOutcome};
+use multicluster_core::{Core, Input, ReleaseOutcome};
 use multicluster_store::{Change, Loaded, Store, StoreError, sqlite};
 use multicluster_types::{
     Attempt, ClusterName, JobId, Kind, Load, Payload, Platform, Resources, Snapshot, Span, Work,
@@ -107,4 +110,55 @@ async fn what_has_to_do_with_jobs_or_is_an_order_must_last_and_leases_need_not()
     assert!(world.feed(Input::Cordon { cluster: mac(), note: "why".into(), drain: false }).await);
     assert!(!world.submit("waits", Kind::Task).await);
     assert!(world.feed(Input::Uncordon { cluster: mac() }).await);
+}
+
+/// A store that takes as long as the test wants.
+struct Slow(Box<dyn Store>, mpsc::Receiver<()>);
+
+impl Store for Slow {
+    fn load(&mut self) -> Result<Loaded, StoreError> {
+        self.0.load()
+    }
+
+    fn commit(&mut self, changes: &[Change]) -> Result<(), StoreError> {
+        // Returns at once when the sender is gone.
+        drop(self.1.recv());
+        self.0.commit(changes)
+    }
+
+    fn commit_lightly(&mut self, changes: &[Change]) -> Result<(), StoreError> {
+        self.commit(changes)
+    }
+}
+
+#[tokio::test]
+async fn a_flood_of_submits_on_a_slow_disk_keeps_nobody_from_looking() {
+    let file = "clusters: [{name: mac, head_address: '127.0.0.1:1', dashboard: 'http://127.0.0.1:1'}]";
+    let mut opened = sqlite::open_temporary().unwrap();
+    let (disk_works, disk) = mpsc::channel();
+    opened.store = Box::new(Slow(opened.store, disk));
+    let started = start(multicluster_config::parse(file, "test", []).unwrap(), opened, None).unwrap();
+    let driver = &started.plane.driver;
+    let submit = |number: usize| {
+        let payload = Payload { entrypoint: "x".into(), ..Payload::default() };
+        let id = Some(JobId::new(format!("j{number}")).unwrap());
+        let (driver, job) = (driver.clone(), NewJob::job(id, Work::new(Kind::Job), payload, None));
+        tokio::spawn(async move { driver.submit(job).await })
+    };
+    // More than the driver takes on while the disk stands still.
+    let crowd: Vec<_> = (0..12_000).map(submit).collect();
+    let full = async {
+        while driver.has_room_for_commands() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), full).await.expect("no more submits are taken");
+    for _ in 0..100 {
+        let looked = tokio::time::timeout(Duration::from_secs(4), driver.read(Core::job_count)).await;
+        assert!(looked.expect("an answer in time").expect("an answer") > 0);
+    }
+    drop(disk_works);
+    let answers = futures_util::future::join_all(crowd).await;
+    assert!(answers.into_iter().any(|answer| answer.unwrap().is_ok()), "the disk works again");
+    started.stop().await.unwrap();
 }

@@ -7,7 +7,7 @@ use multicluster_store::{Change, Seen, StoreError};
 use multicluster_types::{ClusterName, ClusterSpec, GroupId, Kind, Payload, Span, Timestamp};
 use tokio::{sync::mpsc, time::Instant};
 
-use super::{Command, Disk, NewJob, Outbox, writer::Writer};
+use super::{Command, Disk, Inbox, Look, NewJob, Outbox, writer::Writer};
 use crate::{
     clock::{Clock, span},
     clusters::{
@@ -57,17 +57,13 @@ impl Running {
 }
 
 /// Starts both threads. `inputs` are fed before anything else: the configuration.
-pub(crate) fn start(
-    parts: Parts,
-    commands: mpsc::Receiver<Command>,
-    inputs: Vec<Input>,
-) -> std::io::Result<Running> {
+pub(crate) fn start(parts: Parts, inbox: Inbox, inputs: Vec<Input>) -> std::io::Result<Running> {
     let (mut turn, writer, outboxes) = parts.assemble();
     let runtime = tokio::runtime::Handle::current();
     let writer = thread::Builder::new().name("writer".into()).spawn(move || writer.run(outboxes))?;
     let driver = thread::Builder::new().name("driver".into()).spawn(move || {
         turn.begin(inputs);
-        runtime.block_on(turn.run(commands));
+        runtime.block_on(turn.run(inbox));
     })?;
     Ok(Running { driver, writer })
 }
@@ -75,7 +71,7 @@ pub(crate) fn start(
 /// The same on the thread of the runtime: virtual time must not pass while they work.
 #[cfg(test)]
 #[cfg(target_os = "linux")]
-pub(crate) fn start_here(parts: Parts, commands: mpsc::Receiver<Command>, inputs: Vec<Input>) {
+pub(crate) fn start_here(parts: Parts, inbox: Inbox, inputs: Vec<Input>) {
     let (mut turn, mut writer, mut outboxes) = parts.assemble();
     tokio::spawn(async move {
         while let Some(first) = outboxes.recv().await {
@@ -83,7 +79,7 @@ pub(crate) fn start_here(parts: Parts, commands: mpsc::Receiver<Command>, inputs
         }
     });
     turn.begin(inputs);
-    tokio::spawn(turn.run(commands));
+    tokio::spawn(turn.run(inbox));
 }
 
 impl Parts {
@@ -142,8 +138,9 @@ impl Turn {
         }
     }
 
-    async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
-        let mut inbox = Vec::with_capacity(INPUTS);
+    async fn run(mut self, inbox: Inbox) {
+        let Inbox { mut commands, mut looks } = inbox;
+        let (mut to_do, mut to_see) = (Vec::with_capacity(INPUTS), Vec::<Look>::with_capacity(INPUTS));
         loop {
             // Here and not where the wait ends: those who only look must not keep time from
             // passing.
@@ -151,21 +148,21 @@ impl Turn {
                 self.feed(Input::Tick);
             }
             let expected = self.clock.now();
-            if !self.outbox.is_empty() && self.hand_on(&mut commands, &mut inbox).await.is_err() {
+            if !self.outbox.is_empty() && self.hand_on(&mut looks).await.is_err() {
                 return;
             }
             // At least as often as it takes to tell a pause that somebody's lease did not outlast.
             let wakeup = self.until_wakeup().min(Duration::from_millis(self.patience().0 / 2));
             let expected = expected + span(wakeup);
-            // Unless something came while the disk was slow.
-            if inbox.is_empty() {
-                let received = tokio::time::timeout(wakeup, commands.recv_many(&mut inbox, INPUTS)).await;
-                if received == Ok(0) {
-                    return;
-                }
+            // In random order if both have something: neither keeps the other out.
+            tokio::select! {
+                received = commands.recv_many(&mut to_do, INPUTS) => if received == 0 { return },
+                _ = looks.recv_many(&mut to_see, INPUTS) => {}
+                () = tokio::time::sleep(wakeup) => {}
             }
             self.notice_stall(expected);
-            for command in inbox.drain(..) {
+            to_see.drain(..).for_each(|look| look(&self.core));
+            for command in to_do.drain(..) {
                 if matches!(command, Command::Stop) {
                     let last = std::mem::take(&mut self.outbox);
                     drop(self.to_writer.send(last).await);
@@ -177,20 +174,13 @@ impl Turn {
     }
 
     /// Gives what came out to the writer, as soon as that can take it. While it waits for a disk
-    /// that is slow or full, those who only look are answered, and the others keep their order.
-    async fn hand_on(
-        &mut self,
-        commands: &mut mpsc::Receiver<Command>,
-        inbox: &mut Vec<Command>,
-    ) -> Result<(), mpsc::error::SendError<()>> {
+    /// that is slow or full, those who only look are answered, and the others wait in their order.
+    async fn hand_on(&mut self, looks: &mut mpsc::Receiver<Look>) -> Result<(), mpsc::error::SendError<()>> {
         let permit = loop {
             tokio::select! {
                 biased;
                 permit = self.to_writer.reserve() => break permit?,
-                Some(command) = commands.recv(), if inbox.len() < INPUTS => match command {
-                    Command::Read(look) => look(&self.core),
-                    other => inbox.push(other),
-                },
+                Some(look) = looks.recv() => look(&self.core),
             }
         };
         permit.send(std::mem::take(&mut self.outbox));
@@ -236,7 +226,7 @@ impl Turn {
                     self.outbox.must_sync = true;
                 }
             }
-            Command::Read(look) => look(&self.core),
+            Command::Lane(Word::Look(look)) => look(&self.core),
             Command::Stop => {}
         }
     }

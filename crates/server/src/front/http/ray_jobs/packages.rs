@@ -15,7 +15,7 @@ use multicluster_types::is_package_name;
 use super::Sorry;
 use crate::{
     engine::off_thread::off_thread,
-    front::{access::Caller, bounds::Bounds, plane::Plane},
+    front::{access::Caller, plane::Plane},
     metrics::Shed,
     problem::Problem,
 };
@@ -55,13 +55,13 @@ pub(super) async fn upload(
     let _place = plane.bounds.upload(&caller)?;
     let (packages, room) = (Arc::clone(&plane.packages), plane.bounds.room(&caller));
     let upload = off_thread(move || packages.begin(&room)).await?;
-    let upload = receive(&plane.bounds, upload.map_err(Problem::from)?, body.into_data_stream()).await?;
+    let upload = receive(&plane, upload.map_err(Problem::from)?, body.into_data_stream()).await?;
     let kept = caller.package(&name);
     off_thread(move || upload.finish(&kept)).await?.map(drop).map_err(sorry)
 }
 
 async fn receive(
-    bounds: &Bounds,
+    plane: &Plane,
     mut upload: Box<dyn Upload>,
     mut body: BodyDataStream,
 ) -> Result<Box<dyn Upload>, Sorry> {
@@ -77,12 +77,14 @@ async fn receive(
         let is_last = piece.is_none();
         waiting.extend_from_slice(&piece.unwrap_or_default());
         if waiting.len() >= PIECE || (is_last && !waiting.is_empty()) {
+            // Uploads leave the reserve of the disk alone, too.
+            plane.driver.disk.check()?;
             let bytes = std::mem::take(&mut waiting);
             upload = off_thread(move || upload.write(&bytes).map(|()| upload))
                 .await?
                 .inspect_err(|error| {
                     if matches!(error, StoreError::Crowded { .. }) {
-                        bounds.count(Shed::Uploads);
+                        plane.bounds.count(Shed::Uploads);
                     }
                 })
                 .map_err(sorry)?;

@@ -260,7 +260,7 @@ async fn there_are_so_many_followers_and_so_many_who_wait() {
     assert!(shed(&guarded.world, "long_polls").await >= 2.0);
 }
 
-/// The driver is blocked, and its inbox is full.
+/// The driver is blocked, and as many looks wait as may.
 #[tokio::test]
 async fn whoever_cannot_be_heard_is_sent_away_in_time_and_heard_again_later() {
     let world = World::new().await;
@@ -272,7 +272,7 @@ async fn whoever_cannot_be_heard_is_sent_away_in_time_and_heard_again_later() {
         tokio::spawn(async move { driver.read(|_| ()).await })
     };
     let crowd: Vec<_> = (0..6000).map(ask).collect();
-    while !world.plane().driver.is_full() {
+    while world.plane().driver.has_room_for_looks() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let began = std::time::Instant::now();
@@ -285,7 +285,7 @@ async fn whoever_cannot_be_heard_is_sent_away_in_time_and_heard_again_later() {
     assert!(blocking.await.unwrap().unwrap());
     let answers = join_all(crowd).await;
     let heard = answers.iter().filter(|answer| answer.as_ref().unwrap().is_ok()).count();
-    // All that were in the inbox; a few of them came from the lanes.
+    // All that were in line.
     assert!((4000..6000).contains(&heard), "{heard}");
     world.get("/v1/queue").await.expect(200);
     assert!(shed(&world, "overload").await > 1.0);
