@@ -202,14 +202,19 @@ fn lifecycle_jobs_per_s(scale: &Scale) -> f64 {
     let mut core = pool(10, |_| 0.0, |_| 1000.0);
     let mut finished = 0;
     let started = Instant::now();
-    for start in (0..scale.jobs).step_by(5_000) {
+    for (wave, start) in (1..).zip((0..scale.jobs).step_by(5_000)) {
+        // Long enough after the last wave for its jobs to be forgotten.
+        let now = START + Span(Span::minutes(6).0 * wave);
+        for n in 0..10 {
+            let _ = core.handle(now, polled(now, n, 0.0, 1000.0));
+        }
         let batch = (start..start + 5_000)
             .map(|n| submission(&format!("job-{n:07}"), a_job(1.0, &["linux"])))
             .collect();
-        let mut out = core.handle(START, Input::Together(batch));
+        let mut out = core.handle(now, Input::Together(batch));
         while !out.effects.is_empty() {
             finished += out.effects.iter().filter(|effect| matches!(effect, Effect::Submit { .. })).count();
-            out = live_through(&mut core, out.effects);
+            out = live_through(&mut core, now, out.effects);
         }
     }
     let elapsed = started.elapsed();
@@ -218,7 +223,7 @@ fn lifecycle_jobs_per_s(scale: &Scale) -> f64 {
 }
 
 /// Accepted, seen running, seen succeeded. Returns what was dispatched meanwhile.
-fn live_through(core: &mut Core, effects: Vec<Effect>) -> Output {
+fn live_through(core: &mut Core, now: Timestamp, effects: Vec<Effect>) -> Output {
     let mut next = Output::default();
     let mut by_cluster: BTreeMap<ClusterName, Vec<Observation>> = BTreeMap::new();
     for effect in effects {
@@ -230,7 +235,7 @@ fn live_through(core: &mut Core, effects: Vec<Effect>) -> Output {
         };
         let outcome = DispatchOutcome::Accepted;
         let accepted = Input::Dispatched { run: run.clone(), outcome, took: Span::ZERO };
-        next.effects.extend(core.handle(START, accepted).effects);
+        next.effects.extend(core.handle(now, accepted).effects);
         by_cluster.entry(cluster).or_default().push(Observation { run, status: RunStatus::Running });
     }
     for status in [RunStatus::Running, RunStatus::Succeeded] {
@@ -238,7 +243,7 @@ fn live_through(core: &mut Core, effects: Vec<Effect>) -> Output {
             let runs = runs.iter().map(|run| Observation { status: status.clone(), ..run.clone() }).collect();
             let incarnation = Some(Incarnation::new("session_1").unwrap());
             let seen = Input::Observed { cluster: cluster.clone(), incarnation, complete_at: None, runs };
-            next.effects.extend(core.handle(START, seen).effects);
+            next.effects.extend(core.handle(now, seen).effects);
         }
     }
     next

@@ -9,10 +9,8 @@ use crate::{Packages, Reader, Store};
 pub struct Options {
     /// How many events are kept.
     pub events: u64,
-    /// How many decisions of one job are kept.
+    /// How many decisions of one job are kept, for as long as the job.
     pub decisions_per_job: usize,
-    /// How many decisions of all jobs together are kept.
-    pub decisions: u64,
     /// The largest package, in bytes. Ray's own limit is 100 MiB.
     pub max_package: u64,
     /// All packages together, in bytes.
@@ -32,7 +30,6 @@ impl Default for Options {
         Self {
             events: 100_000,
             decisions_per_job: 20,
-            decisions: 100_000,
             max_package: 100 << 20,
             max_packages: 10 << 30,
             package_grace: Duration::from_secs(600),

@@ -105,10 +105,6 @@ impl<'c> Statements<'c> {
         )
     }
 
-    pub(super) fn prune_decisions(&mut self, up_to: i64) -> Result<()> {
-        self.run("DELETE FROM decisions WHERE number <= ?1", params![up_to])
-    }
-
     pub(super) fn log(&mut self, job: i64, copy: &crate::LogCopy) -> Result<()> {
         self.run(
             "INSERT OR REPLACE INTO logs (job, attempt, cluster, taken_at, truncated, text)

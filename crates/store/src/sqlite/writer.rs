@@ -206,15 +206,11 @@ impl<'b> Writing<'_, 'b> {
             self.sql.attempt(job, attempt.live.attempt.0, json(self.buffer, attempt)?)?;
             self.sql.former_cluster_of(job, attempt.live.cluster.as_str())?;
         }
-        let first = self.counters.next_decision;
         let keep = i64::try_from(self.options.decisions_per_job).unwrap_or(i64::MAX);
         for (job, decision) in batch.decisions() {
             let Some(job) = numbers[job] else { continue };
             self.sql.decision(self.counters.next_decision, job, json(self.buffer, decision)?, keep)?;
             self.counters.next_decision += 1;
-        }
-        if self.counters.next_decision > first {
-            self.sql.prune_decisions(self.counters.next_decision - 1 - int(self.options.decisions))?;
         }
         for (job, copy) in batch.logs() {
             let Some(job) = numbers[job] else { continue };

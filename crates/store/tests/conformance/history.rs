@@ -47,17 +47,6 @@ fn only_the_last_decisions_of_a_job_are_kept() {
 }
 
 #[test]
-fn only_the_last_decisions_of_all_are_kept() {
-    let mut store = TestStore::new(Options { decisions: 10, ..Options::default() });
-    for number in 1..=25u32 {
-        let name = format!("j{number}");
-        store.commit([job(queued(&name, u64::from(number))), decision(&name, number)]);
-    }
-    let kept = store.reader().decisions(None, None, 100).unwrap().items;
-    assert_eq!(kept.iter().map(|d| d.attempt.0).collect::<Vec<_>>(), (16..=25).rev().collect::<Vec<_>>());
-}
-
-#[test]
 fn a_log_copy_replaces_the_earlier_one() {
     let mut store = TestStore::new(Options::default());
     store.commit([job(queued("a", 1)), Change::Logs(a_log("a", 1, "first"))]);
