@@ -43,6 +43,7 @@ from ._jobs.info import JobInfo
 from ._jobs.interrupts import graceful_shutdown_on_keyboard_interrupt
 from ._plane.wire import Cluster
 from ._policies import Policy, PolicyTrial, TriedWork
+from ._ray.address import get_job_submission_client_cluster_info  # noqa: F401 (for Ray)
 from ._scheduler import (
     Scheduler,
     Submission,

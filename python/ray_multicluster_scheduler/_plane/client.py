@@ -75,7 +75,7 @@ class ControlPlane:
 
     `reattach` returns the address and the token again when nothing answers: a control plane that
     this user's programs share exits when it is idle, and a newer version may replace it.
-    `own_token` is the token that it keeps for its user.
+    `own_token` is the token that it keeps for its user; `headers` carry it.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class ControlPlane:
     ) -> None:
         self.address = address.rstrip("/")
         self._reattach = reattach
-        self._proof = proof.headers(own_token)
+        self.headers = proof.headers(own_token)
         self.after_fork()
         _forks.belongs_here(self)
 
@@ -166,7 +166,7 @@ class ControlPlane:
                     method,
                     address + target,
                     body=data,
-                    headers={**others, **self._proof},
+                    headers={**others, **self.headers},
                     preload_content=not stream,
                     redirect=False,
                     timeout=urllib3.Timeout(connect=min(timeout, 10.0), read=timeout),
@@ -213,7 +213,7 @@ class ControlPlane:
             # Another thread may have reattached meanwhile.
             if self.address == failed and self._reattach is not None:
                 address, own_token = self._reattach()
-                self._proof = proof.headers(own_token)
+                self.headers = proof.headers(own_token)
                 self.address = address.rstrip("/")
 
     def _refusal(self, answer: urllib3.BaseHTTPResponse) -> errors.SchedulerError:

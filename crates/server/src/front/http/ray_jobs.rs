@@ -9,6 +9,7 @@
 //! - `logs` logs, at once or followed · `packages` uploaded files · `version`
 
 mod details;
+mod hints;
 mod jobs;
 mod logs;
 mod packages;

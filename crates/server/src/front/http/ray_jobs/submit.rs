@@ -13,7 +13,7 @@ use multicluster_core::{Duplicate, Refusal};
 use multicluster_types::RuntimeEnv;
 use serde_json::{Map, Value, json};
 
-use super::Sorry;
+use super::{Sorry, hints};
 use crate::{
     engine::driver::Failure,
     front::{
@@ -53,14 +53,16 @@ pub(super) async fn submit(
     Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Result<Response, Sorry> {
+    let in_headers = hints::of_headers(request.headers()).map_err(Sorry::bad_request)?;
     let body = body::read(request, MAX_BODY).await.map_err(|problem| match problem.status {
         status @ StatusCode::PAYLOAD_TOO_LARGE => {
             Sorry::new(status, format!("Maximum request body size {MAX_BODY} exceeded."))
         }
         _ => problem.into(),
     })?;
-    let request = parse(&body).map_err(Sorry::bad_request)?;
+    let mut request = parse(&body).map_err(Sorry::bad_request)?;
     drop(body);
+    hints::gather(&mut request, in_headers).map_err(Sorry::bad_request)?;
     let given = request.id.clone();
     // As in Ray; `multicluster.dedup` says otherwise.
     let job = submission::check(request, Dedup::ById, &plane, &caller).await?;
