@@ -14,16 +14,18 @@ from support.ray_cluster import RayCluster, clean_environment
 
 from .tasks import PLAIN, Side, beside
 
-ACTOR = """
+ACTOR_CALLS = """
 class A:
     def echo(self, n):
         return n
+actor = start(A)
+def actor_call(n):
+    return ray.get(actor.echo.remote(n))
 """
 
-PLAIN_ACTOR = """
-actor = ray.remote(A).remote()
-def one(n):
-    return ray.get(actor.echo.remote(n))
+PLAIN_START = """
+def start(cls):
+    return ray.remote(cls).remote()
 """
 
 ROUTED = """
@@ -38,12 +40,8 @@ def one(n):
     return ray.get(centos.submit_task(f, (n,), {}, {"num_cpus": 1}))
 def many(n):
     return ray.get([centos.submit_task(f, (i,), {}, {"num_cpus": 1}) for i in range(n)])
-"""
-
-ROUTED_ACTOR = """
-actor = centos.submit_actor(A, (), {}, {"num_cpus": 0})
-def one(n):
-    return ray.get(actor.echo.remote(n))
+def start(cls):
+    return centos.submit_actor(cls, (), {}, {"num_cpus": 0})
 """
 
 
@@ -55,20 +53,17 @@ def measure(
     sides: list[Side] = []
     try:
         # One after the other: heads on one host must not start server processes at once.
-        sides.append(Side(PLAIN, env, f"ray://{centos.head_address}"))
-        sides.append(Side(ROUTED, env, *addresses))
-        sides.append(Side(PLAIN + ACTOR + PLAIN_ACTOR, env, f"ray://{centos.head_address}"))
-        sides.append(Side(ROUTED + ACTOR + ROUTED_ACTOR, env, *addresses))
-        tasks, actors = sides[:2], sides[2:]
+        plain = PLAIN + PLAIN_START + ACTOR_CALLS
+        sides.append(Side(plain, env, f"ray://{centos.head_address}"))
+        sides.append(Side(ROUTED + ACTOR_CALLS, env, *addresses))
         for number in range(rounds):
-            for pair in (tasks, actors):
-                for side in pair if number % 2 else pair[::-1]:
-                    if pair is tasks:
-                        side.warm_up()
-                    side.measure("one", calls)
+            for side in sides if number % 2 else sides[::-1]:
+                side.warm_up()
+                side.measure("one", calls)
+                side.measure("actor_call", calls)
     finally:
         for side in sides:
             side.close()
-    pairs = {"task": tasks, "actor_call": actors}
-    each = {what: [side.times["one"] for side in pair] for what, pair in pairs.items()}
-    return {"rounds": rounds, **{what: beside(*times) for what, times in each.items()}}
+    kinds = {"task": "one", "actor_call": "actor_call"}
+    figures = {kind: beside(*(side.times[what] for side in sides)) for kind, what in kinds.items()}
+    return {"rounds": rounds, **figures}
