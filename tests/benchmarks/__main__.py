@@ -86,8 +86,8 @@ def on_ray(wanted: list[str]) -> None:
     with on_two_clusters() as (centos, mac, plane, home):
         parts: dict[str, Callable[[], dict[str, Any]]] = {
             "job_start": lambda: job_start.measure(centos.dashboard, plane.address, rounds=15),
-            "tasks": lambda: tasks.measure(centos, plane, home, rounds=8),
-            "routing": lambda: routing.measure(centos, mac, home, rounds=8),
+            "tasks": lambda: tasks.measure(centos, plane, home, rounds=5),
+            "routing": lambda: routing.measure(centos, mac, home, rounds=5),
         }
         for name in wanted:
             print(f"  {name} …", flush=True)
