@@ -48,7 +48,6 @@ impl World {
         let of_a_day = |kept: u64| (kept * seconds / A_DAY).max(1);
         let options = multicluster_store::Options {
             events: of_a_day(100_000),
-            decisions: of_a_day(100_000),
             ..multicluster_store::Options::default()
         };
         let state = folder();
@@ -56,8 +55,8 @@ impl World {
         let config =
             multicluster_config::parse(&file(&fakes, of_a_day(10_000), of_a_day(AN_HOUR)), "soak", [])
                 .unwrap();
-        let Assembled { plane, parts, commands, inputs } = assemble(config, opened, None).unwrap();
-        driver::start_here(parts, commands, inputs);
+        let Assembled { plane, parts, inbox, inputs } = assemble(config, opened, None).unwrap();
+        driver::start_here(parts, inbox, inputs);
         let router = http::router(plane.clone(), "127.0.0.1:8700".parse().unwrap(), &[]);
         Arc::new(Self { router, plane, fakes, state })
     }

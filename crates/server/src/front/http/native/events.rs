@@ -15,13 +15,14 @@ use axum::{
 };
 use futures_util::{Stream, StreamExt, stream};
 use multicluster_api::{self as api, codes};
-use multicluster_core::{Core, Refusal};
+use multicluster_core::Core;
 use multicluster_store::{Reader, StoredEvent};
 use multicluster_types::JobId;
 use tokio::sync::broadcast::{self, error::RecvError};
 
 use super::{
     request::{Job, Params},
+    wait::stored,
 };
 use crate::{
     engine::events,
@@ -50,10 +51,7 @@ pub(super) async fn of_job(
 ) -> Result<Json<api::EventList>, Problem> {
     let params = Params::of(&uri, &["after", "limit"])?;
     let (after, limit) = (after(&params)?.unwrap_or_default(), params.limit()?);
-    // From the core: a moment in the future, of a clock that was corrected, is corrected there.
-    let asked = id.clone();
-    let since = plane.driver.read(move |core| core.job(&asked).map(|job| job.submitted_at)).await?;
-    let since = since.ok_or_else(|| Refusal::UnknownJob { job: id.clone() })?;
+    let since = stored(&plane, &id).await?.submitted_at;
     let turn = plane.bounds.search(&caller).await?;
     let look = move |store: &dyn Reader| {
         let (job, mut after) = (BTreeSet::from([id]), after);

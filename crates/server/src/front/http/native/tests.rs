@@ -24,7 +24,6 @@ use axum::{
     http::{HeaderMap, HeaderValue, Request, StatusCode, header},
 };
 use multicluster_core::Input;
-use multicluster_store::{Opened, sqlite};
 use multicluster_types::{ClusterName, Incarnation, Load, Platform, Resources, Snapshot, Span};
 use serde_json::Value;
 use tower::Service;
@@ -77,21 +76,17 @@ impl World {
 
     /// With these additional settings.
     pub(super) async fn with(settings: &str) -> Self {
-        Self::start(settings, sqlite::open_temporary().unwrap(), None).await
+        Self::start(settings, None).await
     }
 
     /// A reload reads this file.
     pub(super) async fn of_file(file: &Path) -> Self {
-        Self::start("", sqlite::open_temporary().unwrap(), Some(file)).await
+        Self::start("", Some(file)).await
     }
 
-    /// With the state that an earlier control plane left.
-    pub(super) async fn of_state(opened: Opened) -> Self {
-        Self::start("", opened, None).await
-    }
-
-    async fn start(settings: &str, opened: Opened, file: Option<&Path>) -> Self {
+    async fn start(settings: &str, file: Option<&Path>) -> Self {
         let config = multicluster_config::parse(&format!("{CLUSTERS}{settings}"), "test", []).unwrap();
+        let opened = multicluster_store::sqlite::open_temporary().unwrap();
         let started = crate::process::start(config, opened, file.map(Path::to_owned)).unwrap();
         let router = http::router(started.plane.clone(), "127.0.0.1:8700".parse().unwrap(), &[]);
         // Once this is durable, the configuration is in force and watchers have its events.

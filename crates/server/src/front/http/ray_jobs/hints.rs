@@ -50,9 +50,8 @@ mod tests {
 
     fn gathered(body: Value, headers: &[(&'static str, &'static str)]) -> JobRequest {
         let mut request: JobRequest = serde_json::from_value(body).unwrap();
-        let headers = headers.iter().map(|(name, value)| {
-            (name.parse().unwrap(), HeaderValue::from_static(value))
-        });
+        let headers =
+            headers.iter().map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)));
         gather(&mut request, of_headers(&headers.collect()).unwrap()).unwrap();
         request
     }
@@ -64,12 +63,15 @@ mod tests {
             "metadata": {"multicluster.priority": "5"},
             "runtime_env": {"env_vars": {"multicluster.priority": "4", "multicluster.tags": "linux", "A": "b"}},
         });
-        let request = gathered(body, &[
-            ("X-Multicluster-Priority", "3"),
-            ("x-multicluster-tags", "macos"),
-            ("X-Multicluster-Preferred-Cluster", "mac"),
-            ("X-Other", "y"),
-        ]);
+        let request = gathered(
+            body,
+            &[
+                ("X-Multicluster-Priority", "3"),
+                ("x-multicluster-tags", "macos"),
+                ("X-Multicluster-Preferred-Cluster", "mac"),
+                ("X-Other", "y"),
+            ],
+        );
         let hints = [
             ("multicluster.preferred_cluster", "mac"),
             ("multicluster.priority", "5"),

@@ -2,14 +2,10 @@ use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream};
 use futures_util::StreamExt;
-use multicluster_core::{Core, Input};
-use multicluster_store::{Change, sqlite};
-use multicluster_types::{JobId, Kind, Payload, Span, Work};
 use serde_json::{Value, json};
 use tower::Service;
 
-use super::{CLUSTERS, World, request};
-use crate::{clock::wall, engine::driver::NewJob};
+use super::{World, request};
 
 /// Reads a stream of events as a client would.
 struct Client {
@@ -105,26 +101,6 @@ async fn the_events_of_an_earlier_job_of_the_same_id_do_not_hide_those_of_the_pr
         after = page["last_seq"].as_u64().unwrap();
     }
     assert_eq!(states, ["queued", "stopped"]);
-}
-
-#[tokio::test]
-async fn a_job_of_a_clock_that_was_ahead_shows_its_events_since_the_clock_was_corrected() {
-    let mut opened = sqlite::open_temporary().unwrap();
-    let config = multicluster_config::parse(CLUSTERS, "test", []).unwrap();
-    let (ahead, mut core) = (wall() + Span::minutes(180), Core::new(config.settings.clone()).unwrap());
-    let reload = Input::Reload { settings: Box::new(config.settings), clusters: config.clusters };
-    let payload = Payload { entrypoint: "x".into(), ..Payload::default() };
-    let job = NewJob::job(Some(JobId::new("a").unwrap()), Work::new(Kind::Job), payload.clone(), None);
-    let outputs = [reload, Input::Submit(job.submission)].map(|input| core.handle(ahead, input));
-    let mut changes: Vec<_> =
-        outputs.into_iter().flat_map(|output| output.writes).map(Change::Core).collect();
-    changes.push(Change::Payload { job: JobId::new("a").unwrap(), payload: payload.into() });
-    opened.store.commit(&changes).unwrap();
-
-    let world = World::of_state(opened).await;
-    world.post("/v1/jobs/a/stop", json!({})).await.expect(202);
-    let events = world.get("/v1/jobs/a/events").await.expect(200);
-    assert_eq!(events["items"][0]["state"], "stopped", "{events}");
 }
 
 #[tokio::test]
