@@ -26,15 +26,9 @@ fn judge(
     short: fn(Dimension, Quantity, Quantity) -> Reason,
 ) -> Option<Reason> {
     let asks = work.labels.is_some() || snapshot.nodes > 1 && !work.on_one_node().is_empty();
-    if asks && !snapshot.shapes.is_empty() { judge_each(snapshot, work, has, short) } else { None }
-}
-
-fn judge_each(
-    snapshot: &Snapshot,
-    work: &Work,
-    has: fn(&NodeShape) -> &Resources,
-    short: fn(Dimension, Quantity, Quantity) -> Reason,
-) -> Option<Reason> {
+    if !asks || snapshot.shapes.is_empty() {
+        return None;
+    }
     let labels = work.labels.as_deref();
     let matches = |node: &&NodeShape| labels.is_none_or(|labels| labels.matches(&node.labels));
     let nodes: Vec<_> = snapshot.shapes.iter().filter(matches).map(has).collect();

@@ -254,10 +254,7 @@ impl Policies {
     /// decides alone.
     #[inline]
     pub(crate) fn score(&self, work: &Work, facts: &Facts<'_>) -> f32 {
-        let mut sum = 0.0;
-        for score in &self.scores {
-            sum += score.share * score.value(work, facts);
-        }
+        let sum: f64 = self.scores.iter().map(|s| s.share * s.value(work, facts)).sum();
         #[expect(
             clippy::cast_possible_truncation,
             reason = "0..1; single precision tells scores apart well enough"
