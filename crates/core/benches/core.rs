@@ -70,12 +70,16 @@ const QUICK: Scale = Scale { jobs: 20_000, placed: 2_000, rounds: 1, round: Dura
 fn main() {
     let is_bench = std::env::args().any(|arg| arg == "--bench");
     let scale = if is_bench { FULL } else { QUICK };
-    // `cargo bench -- decisions` runs only that part, for profiling.
+    // `cargo bench -- decisions` and `-- lives` run only that part, for profiling.
     let only = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
-    if only.as_deref() == Some("decisions") {
-        return [10, 1000]
-            .into_iter()
-            .for_each(|n| println!("{n} clusters: {:.0} decisions/s", decisions_per_s(&scale, n)));
+    match only.as_deref() {
+        Some("decisions") => {
+            return [10, 1000]
+                .into_iter()
+                .for_each(|n| println!("{n} clusters: {:.0} decisions/s", decisions_per_s(&scale, n)));
+        }
+        Some("lives") => return println!("{:.0} lives/s", lifecycle_jobs_per_s(&scale)),
+        _ => {}
     }
     let mut report = BTreeMap::new();
 
