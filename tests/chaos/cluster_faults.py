@@ -98,8 +98,11 @@ class HeadKilled(Fault):
         self.cluster.kill()
 
     def heal(self) -> None:
-        self.cluster.restart()
+        self.restart()
         self.stage.watcher.head_replaced(self.cluster.name)
+
+    def restart(self) -> None:
+        self.cluster.restart()
 
     def affected(self) -> tuple[str, ...]:
         return (self.cluster.name,)
@@ -125,7 +128,7 @@ class OldHeadKilled(HeadKilled):
 
     def inject(self) -> None:
         self.stage.proxies["old"].mood = Mood.JOBS_UNANSWERED
-        self.submit_there("unanswered", 3)
+        self.unanswered = self.submit_there("unanswered", 3)
         super().inject()
 
     def heal(self) -> None:
@@ -133,30 +136,29 @@ class OldHeadKilled(HeadKilled):
         self.stage.proxies["old"].mood = Mood.KIND
 
 
-class StrangersRun(HeadKilled):
-    """On the new head somebody else runs something under the ids of our jobs."""
-
-    held = (1, 2)
+class StrangersRun(OldHeadKilled):
+    """On the new head somebody else runs something under the ids of our jobs: of jobs that were
+    seen running, and of jobs whose submitter never got an answer."""
 
     def __init__(self, stage: Stage) -> None:
-        super().__init__(stage, stage.fakes["steady"])
+        super().__init__(stage)
         self.name = "Ray head: a new one, with strangers' runs under the ids of our jobs"
 
     def inject(self) -> None:
         self._ours = self.submit_there("ours", 2)
+        for job in self._ours:
+            wait_until(lambda job=job: self.shown(job)["state"] == "running", "it is seen running")
         super().inject()
 
-    def heal(self) -> None:
-        fake = self.stage.fakes["steady"]
-        fake.restart()
+    def restart(self) -> None:
+        super().restart()
         text = unique_id("strange")
         self.stage.history.stranger(text)
-        for job in self._ours:
-            fake.submit(job.id, f"echo {text}; sleep 2; exit 0")
-        self.stage.watcher.head_replaced(fake.name)
+        for job in self._ours + self.unanswered:
+            self.stage.fakes["old"].submit(job.id, f"echo {text}; sleep 2; exit 0")
 
     def after(self) -> None:
-        for job in self._ours:
+        for job in self._ours + self.unanswered:
             self.wait_for_end(job, "its end is known")
             self.stage.watcher.look_at(job.id)
             self.stage.watcher.read_log(job.id)
