@@ -55,9 +55,10 @@ ray-test: build fakes ## Only the tests on two real Ray clusters, the console's 
 fakes:
 	$(CARGO) build -p multicluster-testkit --example fake_ray
 
-chaos: build fakes ## Break everything under 1,000 jobs for ten minutes; writes the table in docs/reliability.md
+chaos: build fakes ## Break everything under 1,000 jobs for ten minutes; writes the tables in docs/reliability.md
 	CHAOS_JOBS=$${CHAOS_JOBS:-1000} CHAOS_ROUNDS=$${CHAOS_ROUNDS:-3} CHAOS_REPORT=docs/reliability.md \
-	  E2E_PATIENCE=$${E2E_PATIENCE:-2} scripts/python-env pytest tests/chaos -s
+	  E2E_PATIENCE=$${E2E_PATIENCE:-2} scripts/python-env pytest tests/chaos tests/history -s
+	E2E_PATIENCE=$${E2E_PATIENCE:-2} PYTHONPATH=tests:python scripts/python-env python -m chaos.classes docs/reliability.md
 
 lint: ## Check formatting and lints
 	$(CARGO) fmt --all --check

@@ -6,6 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
+import requests
+
 from support import ports
 from support.plane import REPOSITORY
 
@@ -25,10 +27,10 @@ class Fake:
     Its runs are in the ledger, which outlives it.
     """
 
-    def __init__(self, name: str, ledger: Path) -> None:
+    def __init__(self, name: str, ledger: Path, *options: str) -> None:
         self.name = name
-        self._ledger = ledger
         self._port = ports.a_port()
+        self._options = ["--name", name, "--ledger", str(ledger), *options]
         self._process: subprocess.Popen[str] | None = None
         self.start()
 
@@ -37,16 +39,25 @@ class Fake:
         return f"http://127.0.0.1:{self._port}"
 
     def start(self) -> None:
-        command = [str(binary()), "--port", str(self._port), "--cpus", "64"]
-        command += ["--ledger", str(self._ledger), "--until-stdin-closes"]
+        command = [str(binary()), "--port", str(self._port), "--cpus", "64", *self._options]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [*command, "--until-stdin-closes"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert self._process.stdout is not None
         assert self._process.stdout.readline().startswith("http"), "the fake says where it is"
+
+    restart = start
 
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def submit(self, submission_id: str, entrypoint: str) -> None:
+        """As somebody else, beside the control plane."""
+        body = {"submission_id": submission_id, "entrypoint": entrypoint}
+        requests.post(f"{self.dashboard}/api/jobs/", json=body, timeout=10).raise_for_status()

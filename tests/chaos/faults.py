@@ -1,5 +1,6 @@
-"""The faults. Each has a name, how long it is held, how it is caused and undone, and the clusters
-that must accept work again afterwards.
+"""The faults of the control plane, its disk and its clock; those of clusters are in
+`cluster_faults.py`. Each has a name, how long it is held, how it is caused and undone, and the
+clusters that must accept work again afterwards.
 
 `inject` returns when the fault is in effect. If the control plane should report it, `inject` or
 `after` waits for the report and fails without it.
@@ -7,16 +8,16 @@ that must accept work again afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import errno
+import threading
+from typing import Any
 
-from support.ray_cluster import RayCluster
+from history.record import Job
+from support.jobs import ENDED, unique_id
 from support.waiting import wait_until
 
 from .disk import Disk
-from .fakes import Fake
-from .proxy import Mood
 from .stage import Stage
-from .witness import Witness
 
 EVERYWHERE = ("steady", "shaky")
 
@@ -48,6 +49,22 @@ class Fault:
     def affected(self) -> tuple[str, ...]:
         return EVERYWHERE
 
+    def job(self, name: str, body: str = "sleep 0.1", **request: Any) -> Job:
+        """A job of the fault's own, not submitted yet. Of fakes, if nothing else is said."""
+        request = {"tags": ["fake"], **request}
+        return self.stage.history.job(unique_id(f"chaos-{name}"), body, **request)
+
+    def submit(self, name: str, body: str = "sleep 0.1", **request: Any) -> Job:
+        job = self.job(name, body, **request)
+        self.stage.client.submit(job)
+        return job
+
+    def shown(self, job: Job) -> dict[str, Any]:
+        return self.stage.plane.native_job(job.id)
+
+    def wait_for_end(self, job: Job, what: str) -> None:
+        wait_until(lambda: self.shown(job)["ray_status"] in ENDED, f"{self.name}: {what}", 60)
+
 
 class PlaneKilled(Fault):
     name = "control plane: kill -9"
@@ -58,7 +75,20 @@ class PlaneKilled(Fault):
             pass
 
 
-class OnDisk(Fault):
+class NotWritable(Fault):
+    allows_kill = False
+
+    def after(self) -> None:
+        wait_until(lambda: self.stage.readiness() == "ok", "/readyz is ok again", timeout=30)
+
+    def wait_for_refusal(self, before: int) -> str:
+        """What it says when it cannot start."""
+        refusals = self.stage.keeper.refusals
+        wait_until(lambda: len(refusals) > before, "it says that it cannot start", timeout=30)
+        return refusals[-1]
+
+
+class OnDisk(NotWritable):
     """Faults that need a disk of their own."""
 
     def why_not(self) -> str:
@@ -69,13 +99,9 @@ class OnDisk(Fault):
         assert self.stage.disk is not None, self.stage.no_disk
         return self.stage.disk
 
-    def after(self) -> None:
-        wait_until(lambda: self.stage.readiness() == "ok", "/readyz is ok again", timeout=30)
-
 
 class TornLog(OnDisk):
     name = "control plane: kill -9, and a torn end of its log"
-    allows_kill = False
 
     def inject(self) -> None:
         with self.stage.keeper.killed():
@@ -85,74 +111,70 @@ class TornLog(OnDisk):
 class FullDisk(OnDisk):
     name = "disk: full"
     held = (3, 8)
-    allows_kill = False
-
-    def __init__(self, stage: Stage, submit_large: Callable[[], None]) -> None:
-        super().__init__(stage)
-        self.submit_large = submit_large
 
     def inject(self) -> None:
-        """The database log has free room within itself, which large jobs use up."""
         self.disk.fill()
 
         def is_told() -> bool:
-            self.submit_large()
-            return "full" in self.stage.cannot_write()
+            said = self.stage.cannot_write()
+            if not said:
+                # The database log has free room within itself, which large jobs use up.
+                self._submit_large()
+            return bool(said)
 
         wait_until(is_told, "/readyz says that the disk is full", timeout=30, every=0.5)
 
     def heal(self) -> None:
         self.disk.make_room()
 
-
-class LongFullDisk(FullDisk):
-    """The control plane gives up after 30 s, exits with an error, and is started again until there
-    is room."""
-
-    name = "disk: full until it gives up"
-
-    def inject(self) -> None:
-        super().inject()
-        last_words = "what was answered is kept: database: database or disk is full"
-        wait_until(lambda: last_words in self.stage.plane.output(), "it gives up", timeout=60)
-        refusals = self.stage.keeper.refusals
-        before = len(refusals)
-        wait_until(lambda: len(refusals) > before, "it says that it cannot start", timeout=30)
-        assert "No space left on device" in refusals[-1], refusals[-1]
+    def _submit_large(self) -> None:
+        """In parallel: on a full disk it is repeated until there is room."""
+        padding = {"env_vars": {"PADDING": "x" * 256 * 1024}}
+        job = self.job("large", runtime_env=padding)
+        threading.Thread(target=self.stage.client.submit, args=(job,), daemon=True).start()
 
 
-class ReadOnlyDisk(OnDisk):
+class FailingWrites(NotWritable):
     """As ext4 does when the disk fails: open files cannot be written any more."""
 
     name = "disk: read-only under it"
     held = (3, 8)
-    allows_kill = False
-
-    def why_not(self) -> str:
-        return ""
+    error, told = errno.EROFS, "disk I/O error"
 
     def inject(self) -> None:
-        self.stage.shim.make_read_only()
-        wait_until(
-            lambda: "disk I/O error" in self.stage.cannot_write(), "/readyz says so", timeout=30
-        )
+        self.stage.shim.fail_writes(self.error)
+        wait_until(lambda: self.told in self.stage.cannot_write(), "/readyz says so", timeout=30)
 
     def heal(self) -> None:
-        self.stage.shim.make_writable()
+        self.stage.shim.fail_writes(0)
+
+
+class LongFailingWrites(FailingWrites):
+    """The control plane gives up after 30 s, exits with an error, and is started again until there
+    is room."""
+
+    name = "disk: full until it gives up"
+    error, told = errno.ENOSPC, "database or disk is full"
+
+    def inject(self) -> None:
+        super().inject()
+        before = len(self.stage.keeper.refusals)
+        last_words = f"everything that was answered is kept: database: {self.told}"
+        wait_until(lambda: last_words in self.stage.plane.output(), "it gives up", timeout=60)
+        said = self.wait_for_refusal(before)
+        assert "cannot use the state directory" in said, said
 
 
 class ReadOnlyStart(OnDisk):
     name = "disk: read-only at a start"
     held = (2, 4)
-    allows_kill = False
 
     def inject(self) -> None:
-        self._refusals = len(self.stage.keeper.refusals)
+        before = len(self.stage.keeper.refusals)
         with self.stage.keeper.killed():
             self.disk.remount("ro")
-        refusals = self.stage.keeper.refusals
-        wait_until(lambda: len(refusals) > self._refusals, "it says that it cannot start", 30)
-        assert "Read-only file system" in refusals[-1], refusals[-1]
+        said = self.wait_for_refusal(before)
+        assert "Read-only file system" in said, said
 
     def heal(self) -> None:
         with self.stage.keeper.killed():
@@ -176,75 +198,38 @@ class ClockJumps(Fault):
         self.stage.shim.set_clock(0)
 
 
-class Network(Fault):
-    """Both dashboards behind a proxy, the fake one and the real one."""
+class ClockCorrected(Fault):
+    """Stored moments lie in the future then, and no job may wait for them."""
 
-    held = (6, 10)
-
-    def __init__(self, stage: Stage, mood: Mood) -> None:
-        super().__init__(stage)
-        self.mood = mood
-        self.name = {
-            Mood.DELAYS: "network: answers and requests delayed, some past every patience",
-            Mood.DROPS: "network: requests and answers lost",
-            Mood.TRUNCATES: "network: answers cut off",
-            Mood.DUPLICATES: "network: every request sent twice",
-        }[mood]
+    name = "clock: 3 h ahead, kill -9, and right again at the next start"
+    held = (2, 5)
 
     def inject(self) -> None:
-        for proxy in self.stage.proxies.values():
-            proxy.mood = self.mood
+        self.stage.shim.set_clock(3)
 
     def heal(self) -> None:
-        for proxy in self.stage.proxies.values():
-            proxy.mood = Mood.KIND
-
-    def affected(self) -> tuple[str, ...]:
-        return ("shaky", "mac")
+        with self.stage.keeper.killed():
+            self.stage.shim.set_clock(0)
 
 
-class HeadKilled(Fault):
-    """SIGKILL to every process on it, and a new head without memory."""
+class BurstOfTasks(Fault):
+    """More tasks than ended work is remembered, and the clock far ahead, so that all of it is old
+    enough to be forgotten: no job is."""
 
-    held = (3, 5)
-
-    def __init__(self, stage: Stage, cluster: RayCluster | Fake, witness: Witness) -> None:
-        super().__init__(stage)
-        self.cluster = cluster
-        self.witness = witness
-        kind = "a fake" if isinstance(cluster, Fake) else "a real"
-        self.name = f"Ray head ({kind} one): kill -9, and a new one"
+    name = "one owner: more short tasks than are remembered"
 
     def inject(self) -> None:
-        self.witness.head_killed(self.cluster.name)
-        self.cluster.kill()
+        self.stage.shim.set_clock(3)
+        plane, name = self.stage.plane, unique_id("burst")
+        ids = [f"{name}-{n}" for n in range(self.stage.retained + 50)]
+        for part in (ids[n : n + 500] for n in range(0, len(ids), 500)):
+            wanted = {"kind": "task", "demand": {"CPU": 0.01}, "tags": ["fake"]}
+            tasks = {"placements": [{"id": task, **wanted} for task in part]}
+            plane.post("/v1/placements/batch?wait=10s", tasks)
+            # Without an attempt: granted or not.
+            ends = [{"id": task, "outcome": "succeeded"} for task in part]
+            plane.post("/v1/placements/release", {"leases": ends})
+        self.stage.watcher.look(everything=True)
 
     def heal(self) -> None:
-        if isinstance(self.cluster, Fake):
-            self.cluster.start()
-        else:
-            self.cluster.restart()
-        self.witness.head_replaced(self.cluster.name)
-
-    def affected(self) -> tuple[str, ...]:
-        return (self.cluster.name,)
-
-
-class HeadFrozen(Fault):
-    """SIGSTOP: connections are accepted, but never answered."""
-
-    name = "Ray head (a real one): SIGSTOP for a while"
-    held = (8, 12)
-
-    def __init__(self, stage: Stage, cluster: RayCluster) -> None:
-        super().__init__(stage)
-        self.cluster = cluster
-
-    def inject(self) -> None:
-        self.cluster.freeze()
-
-    def heal(self) -> None:
-        self.cluster.thaw()
-
-    def affected(self) -> tuple[str, ...]:
-        return (self.cluster.name,)
+        self.stage.shim.set_clock(0)

@@ -1,7 +1,7 @@
 """A proxy in front of one dashboard, like networks and load balancers on a bad day.
 
-One request per connection, so that every request is treated by the mood of its moment. In each mood
-most requests suffer and some do not: a cluster that never answers is another fault.
+One request per connection, so that every request is treated by the mood of its moment. In most
+moods most requests suffer and some do not: a cluster that never answers is another fault.
 """
 
 from __future__ import annotations
@@ -25,7 +25,15 @@ class Mood(enum.Enum):
     DROPS = "drops"
     TRUNCATES = "truncates"
     DUPLICATES = "duplicates"
+    #: Requests below /api/jobs/ wait until the mood changes. Others are answered.
+    JOBS_HANG = "jobs hang"
+    #: Requests below /api/jobs/ are carried out, but never answered. Others are answered.
+    JOBS_UNANSWERED = "jobs unanswered"
+    #: Bodies of requests arrive at 1 MB/s.
+    SLOW_LINK = "slow link"
 
+
+SLOW = 1_000_000
 
 # Longer than the control plane waits for an answer (10 s): abandoned requests still arrive.
 TOO_LATE = 12.0
@@ -66,7 +74,7 @@ class Proxy:
         assert task is not None, "a coroutine runs in a task"
         self._serving.add(task)
         try:
-            request = await _read_request(reader)
+            request = await self._read_request(reader)
             if request:
                 await self._pass_on(request, writer)
         except (OSError, asyncio.IncompleteReadError):
@@ -77,6 +85,10 @@ class Proxy:
             self._serving.discard(task)
 
     async def _pass_on(self, request: bytes, writer: asyncio.StreamWriter) -> None:
+        is_job = b"/api/jobs/" in request.partition(b"\r\n")[0]
+        if is_job and self.mood in (Mood.JOBS_HANG, Mood.JOBS_UNANSWERED):
+            await self._spoil_job(request, writer, self.mood)
+            return
         mood = self.mood if self._dice.random() < 0.7 else Mood.KIND
         if mood is Mood.DROPS and self._dice.random() < 0.5:
             self.done["request lost"] += 1
@@ -105,6 +117,43 @@ class Proxy:
         with contextlib.suppress(OSError):
             await writer.drain()
 
+    async def _spoil_job(self, request: bytes, writer: asyncio.StreamWriter, mood: Mood) -> None:
+        self.done["held back" if mood is Mood.JOBS_HANG else "answer lost"] += 1
+        while self.mood is Mood.JOBS_HANG:
+            await asyncio.sleep(0.1)
+        # By now its client may have stopped waiting.
+        answer = await self._ask(request)
+        if mood is Mood.JOBS_UNANSWERED:
+            _reset(writer)
+            return
+        writer.write(answer)
+        with contextlib.suppress(OSError):
+            await writer.drain()
+
+    async def _read_request(self, reader: asyncio.StreamReader) -> bytes:
+        """Head and body, with `Connection: close` in place of its own such header."""
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.IncompleteReadError:
+            return b""
+        lines = head[:-4].split(b"\r\n")
+        parts = [line.partition(b":") for line in lines[1:]]
+        headers = {name.strip().lower(): value.strip() for name, _, value in parts}
+        assert b"transfer-encoding" not in headers, "a body of unknown length is not for this proxy"
+        body = await self._read_body(reader, int(headers.get(b"content-length", b"0")))
+        kept = [line for line in lines if not line.lower().startswith(b"connection:")]
+        return b"\r\n".join([*kept, b"Connection: close", b"", b""]) + body
+
+    async def _read_body(self, reader: asyncio.StreamReader, length: int) -> bytes:
+        if self.mood is not Mood.SLOW_LINK:
+            return await reader.readexactly(length)
+        body = b""
+        while len(body) < length:
+            body += await reader.readexactly(min(1 << 16, length - len(body)))
+            await asyncio.sleep((1 << 16) / SLOW)
+        self.done["slow"] += 1
+        return body
+
     async def _ask(self, request: bytes) -> bytes:
         reader, writer = await asyncio.open_connection(*self._backend)
         try:
@@ -113,21 +162,6 @@ class Proxy:
             return await reader.read(-1)
         finally:
             writer.close()
-
-
-async def _read_request(reader: asyncio.StreamReader) -> bytes:
-    """Head and body, with `Connection: close` in place of its own such header."""
-    try:
-        head = await reader.readuntil(b"\r\n\r\n")
-    except asyncio.IncompleteReadError:
-        return b""
-    lines = head[:-4].split(b"\r\n")
-    parts = [line.partition(b":") for line in lines[1:]]
-    headers = {name.strip().lower(): value.strip() for name, _, value in parts}
-    assert b"transfer-encoding" not in headers, "a body of unknown length is not for this proxy"
-    body = await reader.readexactly(int(headers.get(b"content-length", b"0")))
-    kept = [line for line in lines if not line.lower().startswith(b"connection:")]
-    return b"\r\n".join([*kept, b"Connection: close", b"", b""]) + body
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:

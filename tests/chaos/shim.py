@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import errno
 import mmap
 import struct
 import subprocess
@@ -32,11 +31,9 @@ class Shim:
         """The wall clock is off by this much from now on, also in processes started later."""
         self._tell(0, round(off_by_hours * 3600))
 
-    def make_read_only(self) -> None:
-        self._tell(1, errno.EROFS)
-
-    def make_writable(self) -> None:
-        self._tell(1, 0)
+    def fail_writes(self, error: int) -> None:
+        """Writes to files get this error (see `errno`) from now on; 0: none."""
+        self._tell(1, error)
 
     def _tell(self, place: int, number: int) -> None:
         # One aligned word: a concurrent reader sees the old or the new value.

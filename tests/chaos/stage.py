@@ -9,6 +9,9 @@ from pathlib import Path
 
 import requests
 
+from history.client import Client
+from history.record import History
+from history.watch import Watcher
 from support.plane import Plane
 from support.pool import Pool
 from support.ray_cluster import Clusters
@@ -22,24 +25,35 @@ from .shim import Shim
 # Small enough to be filled quickly, large enough for a thousand jobs.
 DISK = 128 * MIB
 
-# So that a cluster whose circuit opened is tried again within the measured time.
-SCHEDULER = {"breaker_cooldown": "5s"}
+# A field of submit requests that the Ray of `old` does not know.
+UNKNOWN_FIELD = "entrypoint_memory"
+
+# What `/readyz` says if the state cannot be written.
+CANNOT_WRITE = ("the state directory has not been writable for", "the disk of the state directory")
 
 
 class Stage:
-    """`centos` real and `steady` fake are reached directly, `mac` and `shaky` through a proxy."""
+    """`centos` real and `steady` fake are reached directly, `mac` real, `shaky` and `old` fake
+    through a proxy. `old` has an old Ray, which reports no session."""
 
-    def __init__(self, directory: Path, clusters: Clusters, seed: int) -> None:
+    def __init__(self, directory: Path, clusters: Clusters, seed: int, retained: int) -> None:
         self.dice = random.Random(seed)
         self.clusters = clusters
-        self.ledger = directory / "ledger"
-        self.fakes = {name: Fake(name, self.ledger) for name in ("steady", "shaky")}
+        #: So many ended jobs are remembered, and as many tasks.
+        self.retained = retained
+        self.history = History(directory / "ledger", clusters.values())
+        ledger = self.history.ledger
+        self.fakes = {name: Fake(name, ledger) for name in ("steady", "shaky")}
+        self.fakes["old"] = Fake("old", ledger, "--no-session", "--unknown-field", UNKNOWN_FIELD)
         self.proxies = {
             "mac": Proxy(clusters["mac"].dashboard, seed + 1),
             "shaky": Proxy(self.fakes["shaky"].dashboard, seed + 2),
+            "old": Proxy(self.fakes["old"].dashboard, seed + 3),
         }
         self.shim = Shim(directory)
         self.plane = Plane(directory / "plane", self._pool(), self.shim.env)
+        self.client = Client(self.plane, self.history)
+        self.watcher = Watcher(self.plane, self.history, seed)
         self.disk: Disk | None = None
         self.no_disk = ""
         try:
@@ -50,20 +64,23 @@ class Stage:
         self.keeper = Keeper(self.plane)
 
     def _pool(self) -> Pool:
-        pool = Pool(list(self.clusters.values()), SCHEDULER)
+        # A cluster whose circuit opened is tried again within the measured time.
+        scheduler = {"breaker_cooldown": "5s", "retain_finished": self.retained}
+        pool = Pool(list(self.clusters.values()), scheduler)
         for entry in pool.clusters:
             entry["tags"] = ["real"]
-        pool["mac"]["dashboard"] = self.proxies["mac"].url
-        at = {"steady": self.fakes["steady"].dashboard, "shaky": self.proxies["shaky"].url}
-        for name, dashboard in at.items():
-            entry = {"name": name, "head_address": "127.0.0.1:1", "dashboard": dashboard}
+        for name, fake in self.fakes.items():
+            entry = {"name": name, "head_address": "127.0.0.1:1", "dashboard": fake.dashboard}
             pool.clusters.append({**entry, "tags": ["fake"]})
+        for name, proxy in self.proxies.items():
+            pool[name]["dashboard"] = proxy.url
         return pool
 
     def start(self) -> None:
         self.plane.start()
         self.plane.wait_healthy()
         self.keeper.start()
+        self.watcher.start()
 
     def readiness(self) -> str:
         """The answer of /readyz; empty if there is none."""
@@ -74,14 +91,11 @@ class Stage:
     def cannot_write(self) -> str:
         """The same, if the problem is that the state cannot be written."""
         said = self.readiness()
-        return (
-            said
-            if said.startswith("not ready: the state directory has not been writable for")
-            else ""
-        )
+        return said if said.removeprefix("not ready: ").startswith(CANNOT_WRITE) else ""
 
     def close(self) -> None:
         if self.keeper.is_alive():
+            self.watcher.stop()
             self.keeper.close()
         self.plane.close()
         for fake in self.fakes.values():
@@ -93,8 +107,8 @@ class Stage:
 
 
 @contextlib.contextmanager
-def staged(directory: Path, clusters: Clusters, seed: int) -> Iterator[Stage]:
-    stage = Stage(directory, clusters, seed)
+def staged(directory: Path, clusters: Clusters, seed: int, retained: int) -> Iterator[Stage]:
+    stage = Stage(directory, clusters, seed, retained)
     try:
         yield stage
     finally:

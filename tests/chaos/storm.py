@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
 from dataclasses import dataclass, field
 
-from support.jobs import ENDED
-from support.waiting import wait_until
+from history.record import Job, now
 
-from .faults import (
-    ClockJumps,
-    Fault,
-    FullDisk,
+from .cluster_faults import (
     HeadFrozen,
     HeadKilled,
-    LongFullDisk,
     Network,
+    OldHeadKilled,
+    OldRay,
+    SlowLink,
+    StrangersRun,
+)
+from .faults import (
+    BurstOfTasks,
+    ClockCorrected,
+    ClockJumps,
+    FailingWrites,
+    Fault,
+    FullDisk,
+    LongFailingWrites,
     PlaneKilled,
-    ReadOnlyDisk,
     ReadOnlyStart,
     TornLog,
 )
 from .proxy import Mood
 from .stage import Stage
-from .witness import Witness
-from .workload import Clients, Job, Ledger
 
 
 @dataclass
@@ -42,18 +46,12 @@ class Strike:
 
 
 class Storm:
-    def __init__(
-        self, stage: Stage, clients: Clients, witness: Witness, ledger: Ledger, seed: int
-    ) -> None:
+    def __init__(self, stage: Stage, seed: int) -> None:
         self.stage = stage
-        self.clients = clients
-        self.witness = witness
-        self.ledger = ledger
         self.dice = random.Random(seed)
         self.strikes: list[Strike] = []
         #: Faults that this machine does not allow, and why.
         self.not_tried: dict[str, str] = {}
-        self._extras = 0
 
     def rage(self, rounds: int) -> None:
         """Every fault once per round, in a new order each time; the slow ones once in total, and
@@ -65,29 +63,39 @@ class Storm:
             self.dice.shuffle(todo)
             plan += todo
         for done, fault in enumerate(plan):
-            self.clients.release(parts=len(plan) - done)
+            self.stage.client.release(parts=len(plan) - done)
             self._strike(fault, patience=1.0 if thorough else 0.6)
 
     def _faults(self, with_slow_ones: bool) -> list[Fault]:
-        stage, witness = self.stage, self.witness
+        stage = self.stage
         centos, mac = stage.clusters["centos"], stage.clusters["mac"]
         quick: list[Fault] = [
             PlaneKilled(stage),
             TornLog(stage),
-            FullDisk(stage, self._submit_large),
-            ReadOnlyDisk(stage),
+            FullDisk(stage),
+            FailingWrites(stage),
             ReadOnlyStart(stage),
             ClockJumps(stage, 3),
             ClockJumps(stage, -2),
-            *(Network(stage, mood) for mood in Mood if mood is not Mood.KIND),
-            HeadKilled(stage, stage.fakes["steady"], witness),
+            ClockCorrected(stage),
+            Network(stage, Mood.DELAYS, "answers and requests delayed, some past every patience"),
+            Network(stage, Mood.DROPS, "requests and answers lost"),
+            Network(stage, Mood.TRUNCATES, "answers cut off"),
+            Network(stage, Mood.DUPLICATES, "every request sent twice"),
+            Network(stage, Mood.JOBS_HANG, "/api/jobs hangs while polls are answered", "shaky"),
+            StrangersRun(stage),
+            OldHeadKilled(stage),
+            OldRay(stage),
+            BurstOfTasks(stage),
             HeadFrozen(stage, mac),
         ]
         slow: list[Fault] = [
-            HeadKilled(stage, centos, witness),
-            HeadKilled(stage, mac, witness),
+            HeadKilled(stage, stage.fakes["steady"]),
+            HeadKilled(stage, centos),
+            HeadKilled(stage, mac),
             HeadFrozen(stage, centos),
-            LongFullDisk(stage, self._submit_large),
+            LongFailingWrites(stage),
+            SlowLink(stage),
         ]
         return quick + slow if with_slow_ones else quick
 
@@ -96,46 +104,27 @@ class Storm:
         if why_not:
             self.not_tried[fault.name] = why_not
             return
-        strike = Strike(fault.name, set(self.witness.in_flight()))
+        history = self.stage.history
+        strike = Strike(fault.name, set(history.in_flight()))
         self.strikes.append(strike)
-        began = time.monotonic()
+        began = now()
         fault.inject()
         held = self.dice.uniform(*fault.held) * patience
         if fault.allows_kill and self.dice.random() < 0.4:
             # Two at once: after its own crash, the control plane must remember what it was doing.
             time.sleep(held * self.dice.random())
-            self.strikes.append(Strike(PlaneKilled.name, set(self.witness.in_flight())))
+            self.strikes.append(Strike(PlaneKilled.name, set(history.in_flight())))
             PlaneKilled(self.stage).inject()
-        time.sleep(max(0.0, began + held - time.monotonic()))
+        time.sleep(max(0.0, began + held - now()))
         fault.heal()
-        healed = time.monotonic()
+        healed = now()
         fault.after()
-        strike.jobs.update(self.witness.accepted_since(began))
-        for probe in [self._submit_probe(cluster) for cluster in fault.affected()]:
-            self._wait_for(probe, f"{fault.name}: a job runs again on {probe.cluster}")
-        strike.recovered = time.monotonic() - healed
+        strike.jobs.update(history.accepted_since(began))
+        for cluster, probe in [(name, self._probe(fault, name)) for name in fault.affected()]:
+            fault.wait_for_end(probe, f"a job runs again on {cluster}")
+        strike.recovered = now() - healed
         print(f"{fault.name}: held {healed - began:.1f} s, recovered in {strike.recovered:.1f} s")
 
-    def _submit_probe(self, cluster: str) -> Job:
-        job = self._extra("probe", "real" if cluster in self.stage.clusters else "fake")
-        job.cluster = cluster
-        self.clients.submit(job)
-        return job
-
-    def _submit_large(self) -> None:
-        """In parallel: on a full disk it is repeated until there is room."""
-        job = self._extra("large", "fake")
-        job.padding = 256 * 1024
-        threading.Thread(target=self.clients.submit, args=(job,), daemon=True).start()
-
-    def _extra(self, what: str, tag: str) -> Job:
-        self._extras += 1
-        job_id = f"chaos-{what}-{self._extras}"
-        job = Job(job_id, self.ledger.entrypoint(job_id, 0.1, 0), "SUCCEEDED", [tag])
-        self.witness.add(job)
-        return job
-
-    def _wait_for(self, job: Job, what: str) -> None:
-        wait_until(
-            lambda: self.stage.plane.native_job(job.id)["ray_status"] in ENDED, what, timeout=60
-        )
+    def _probe(self, fault: Fault, cluster: str) -> Job:
+        tag = "real" if cluster in self.stage.clusters else "fake"
+        return fault.submit("probe", tags=[tag], preferred_cluster=cluster, required=True)

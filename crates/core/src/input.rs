@@ -258,7 +258,11 @@ pub enum LookupOutcome {
         incarnation: Option<Incarnation>,
     },
     /// The cluster has a run of this id that does not belong to this attempt.
-    Taken(Message),
+    Taken {
+        message: Message,
+        /// The incarnation of the head that answered.
+        incarnation: Option<Incarnation>,
+    },
     /// There was no answer.
     NoAnswer,
 }

@@ -54,7 +54,7 @@ impl Question {
     pub(crate) fn counts(self, number: u32, outcome: &LookupOutcome) -> bool {
         match outcome {
             LookupOutcome::Found(_) => (self.first..=self.latest).contains(&number),
-            LookupOutcome::NotFound { .. } | LookupOutcome::Taken(_) | LookupOutcome::NoAnswer => {
+            LookupOutcome::NotFound { .. } | LookupOutcome::Taken { .. } | LookupOutcome::NoAnswer => {
                 number == self.latest
             }
         }

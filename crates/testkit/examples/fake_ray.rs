@@ -15,7 +15,8 @@ use multicluster_testkit::{FakeFleet, FakeOptions, FakeRay};
 
 const USAGE: &str =
     "usage: fake_ray [--clusters N] [--port P] [--cpus N] [--gpus N] [--memory GIB] [--token T]
-                [--ray-version V] [--runs-for SECONDS] [--ledger FILE] [--like-ray] [--until-stdin-closes]";
+                [--name NAME] [--ray-version V] [--no-session] [--unknown-field FIELD] [--runs-for SECONDS]
+                [--ledger FILE] [--like-ray] [--until-stdin-closes]";
 
 fn main() -> ExitCode {
     let args = match Args::parse(std::env::args().skip(1)) {
@@ -37,7 +38,7 @@ async fn serve(args: Args) {
         announce(&fleet.base_url());
         wait(args.until_stdin_closes).await;
     } else {
-        let fake = FakeRay::start(args.options("ray".into()).port(args.port)).await;
+        let fake = FakeRay::start(args.options(args.name.clone().unwrap_or("ray".into())).port(args.port)).await;
         announce(&fake.url());
         wait(args.until_stdin_closes).await;
     }
@@ -70,7 +71,10 @@ struct Args {
     gpus: Option<f64>,
     memory: Option<f64>,
     token: Option<String>,
+    name: Option<String>,
     ray_version: Option<String>,
+    no_session: bool,
+    unknown_fields: Vec<String>,
     runs_for: Option<f64>,
     ledger: Option<std::path::PathBuf>,
     like_ray: bool,
@@ -88,6 +92,9 @@ impl Args {
                 "--gpus" => args.gpus = Some(value(&flag, words.next())?),
                 "--memory" => args.memory = Some(value(&flag, words.next())?),
                 "--token" => args.token = Some(value(&flag, words.next())?),
+                "--name" => args.name = Some(value(&flag, words.next())?),
+                "--no-session" => args.no_session = true,
+                "--unknown-field" => args.unknown_fields.push(value(&flag, words.next())?),
                 "--ray-version" => args.ray_version = Some(value(&flag, words.next())?),
                 "--runs-for" => args.runs_for = Some(value(&flag, words.next())?),
                 "--ledger" => args.ledger = Some(value(&flag, words.next())?),
@@ -119,6 +126,8 @@ impl Args {
         if let Some(seconds) = self.runs_for {
             options = options.runs_for(std::time::Duration::from_secs_f64(seconds));
         }
+        options.reports_session = !self.no_session;
+        options.unknown_fields = self.unknown_fields.clone();
         options.token = self.token.clone();
         options.ledger = self.ledger.clone();
         options

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
@@ -123,7 +123,7 @@ impl State {
         }
         let driver = self.jobs[id].plan.driver.then(|| self.new_driver(self.nodes[node].ip.clone()));
         *self.runs.entry(id.to_owned()).or_default() += 1;
-        self.write_down(id);
+        self.write_down("begin", id);
         let killed_after = self.options.stopped_pending_runs_for;
         let job = self.jobs.get_mut(id).expect("live jobs exist");
         let place = &mut self.nodes[node];
@@ -141,9 +141,15 @@ impl State {
     }
 
     /// In one write to the end of the file: several fakes may share it.
-    fn write_down(&self, id: &str) {
+    pub(crate) fn write_down(&self, what: &str, id: &str) {
         let Some(path) = &self.options.ledger else { return };
-        let line = format!("{} {id}\n", self.options.name);
+        let job = &self.jobs[id];
+        if !job.request.entrypoint.contains(&*path.to_string_lossy()) {
+            return;
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970");
+        let code = job.exit_code.map(|code| format!(" {code}")).unwrap_or_default();
+        let line = format!("{what} {} {id} {:.3}{code}\n", self.options.name, now.as_secs_f64());
         let file = OpenOptions::new().create(true).append(true).open(path);
         file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the ledger can be written");
     }
@@ -161,6 +167,9 @@ impl State {
                 "Job entrypoint command failed with exit code {code}, last available logs (truncated to 20,000 chars):\n"
             );
             job.failure = Some(Failure { error_type: COMMAND_ERROR, message });
+        }
+        if job.exit_code.is_some() {
+            self.write_down("end", id);
         }
         self.settle(at, id);
     }

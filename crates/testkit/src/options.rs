@@ -62,9 +62,12 @@ pub struct FakeOptions {
     pub max_body: usize,
     /// Autoscaler v2: `/api/cluster_status` has only nulls.
     pub autoscaler_v2: bool,
-    /// Every run is recorded in this file when it starts, one line: the cluster and the
-    /// submission id. For tests in which the fake itself is killed.
+    /// Jobs whose entrypoint names this file are recorded in it: `sent`, `begin` and `end`, each
+    /// with the cluster, the submission id and the time in seconds, and the end with the exit code.
+    /// For tests in which the fake itself is killed.
     pub ledger: Option<PathBuf>,
+    /// Fields of a submit request that this Ray is too old for: 400.
+    pub unknown_fields: Vec<String>,
     pub(crate) rule: Option<Rule>,
 }
 
@@ -95,6 +98,7 @@ impl FakeOptions {
             max_body: 100 * 1024 * 1024,
             autoscaler_v2: false,
             ledger: None,
+            unknown_fields: Vec::new(),
             rule: None,
         }
     }

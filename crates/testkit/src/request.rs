@@ -44,14 +44,16 @@ const KEYS: [&str; 10] = [
 ];
 
 impl Request {
-    pub(crate) fn parse(json: &Value) -> Result<Self, Refused> {
+    /// `unknown`: fields that later versions of Ray know.
+    pub(crate) fn parse(json: &Value, unknown: &[String]) -> Result<Self, Refused> {
         let Value::Object(given) = json else { return Err(Refused::NotAnObject) };
         let given: BTreeMap<&str, &Value> = given
             .iter()
             .filter(|(_, value)| !value.is_null())
             .map(|(key, value)| (key.as_str(), value))
             .collect();
-        if let Some(key) = given.keys().find(|key| !KEYS.contains(key)) {
+        let is_unknown = |key: &&&str| !KEYS.contains(key) || unknown.iter().any(|name| name == **key);
+        if let Some(key) = given.keys().find(is_unknown) {
             return refuse(format!("JobSubmitRequest.__init__() got an unexpected keyword argument '{key}'"));
         }
         let Some(entrypoint) = given.get("entrypoint") else {
@@ -198,7 +200,7 @@ mod tests {
 
     #[track_caller]
     fn refused(json: &Value, words: &str) {
-        assert_eq!(Request::parse(json).unwrap_err(), Refused::TypeError(words.into()));
+        assert_eq!(Request::parse(json, &[]).unwrap_err(), Refused::TypeError(words.into()));
     }
 
     #[test]
@@ -220,15 +222,15 @@ mod tests {
             &json!({"entrypoint": "a", "runtime_env": "x"}),
             "runtime_env must be a dict, got <class 'str'>",
         );
-        assert_eq!(Request::parse(&json!([])).unwrap_err(), Refused::NotAnObject);
+        assert_eq!(Request::parse(&json!([]), &[]).unwrap_err(), Refused::NotAnObject);
     }
 
     #[test]
     fn nulls_are_as_if_not_given_and_a_given_zero_is_a_demand() {
         let nulls = json!({"entrypoint": "a", "foo": null, "entrypoint_num_cpus": null, "job_id": "old"});
-        let request = Request::parse(&nulls).unwrap();
+        let request = Request::parse(&nulls, &[]).unwrap();
         assert_eq!((request.id.as_deref(), request.demand), (Some("old"), None));
-        let zero = Request::parse(&json!({"entrypoint": "a", "entrypoint_num_cpus": 0})).unwrap();
+        let zero = Request::parse(&json!({"entrypoint": "a", "entrypoint_num_cpus": 0}), &[]).unwrap();
         assert!(zero.demand.is_some());
     }
 }

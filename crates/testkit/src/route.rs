@@ -169,7 +169,7 @@ async fn act(
 
 fn submit(state: &mut State, now: tokio::time::Instant, body: &Bytes) -> Response {
     let Ok(json) = serde_json::from_slice::<Value>(body) else { return in_trouble() };
-    let request = match Submit::parse(&json) {
+    let request = match Submit::parse(&json, &state.options.unknown_fields) {
         Ok(request) => request,
         Err(Refused::NotAnObject) => return in_trouble(),
         Err(Refused::TypeError(words)) => {

@@ -100,7 +100,8 @@ impl State {
         static HEADS: AtomicU64 = AtomicU64::new(1000);
         let head = HEADS.fetch_add(1, Ordering::Relaxed);
         self.session_name = format!("session_{date}_{:06}_{head}", ms % 1000 * 1000);
-        let seed = format!("{}/{}", self.options.name, self.incarnation);
+        // Another process under the same name is another head as well.
+        let seed = format!("{}/{}", self.options.name, self.session_name);
         let specs = self.options.nodes.iter().cloned().enumerate();
         self.nodes = specs.map(|(index, spec)| Node::new(spec, index, &seed)).collect();
         self.next_launch = now;
@@ -142,6 +143,7 @@ impl State {
         self.quiet_until = self.quiet_until.map(|until| until.min(first));
         self.jobs.insert(id.clone(), job);
         self.live.push(id.clone());
+        self.write_down("sent", &id);
         Ok(id)
     }
 

@@ -60,6 +60,7 @@ impl Core {
             DispatchOutcome::Failed(message)
             | DispatchOutcome::NotSent(message)
             | DispatchOutcome::Unsupported(message)
+            | DispatchOutcome::Taken(message)
                 if live.may_have_arrived() =>
             {
                 self.mark_uncertain(key, &message, out);
@@ -125,9 +126,16 @@ impl Core {
                 self.apply_status(key, &status, out);
             }
             LookupOutcome::NoAnswer => self.arm(key),
-            // Only a request that never arrived can find its id in use.
-            LookupOutcome::Taken(message) if !live.has_arrived() => self.try_elsewhere(key, &message, out),
-            LookupOutcome::Taken(message) => self.lose(key, &message, out),
+            // On the head that it was sent to, only a request that never arrived finds its id in
+            // use. On another head it may have been taken after the job had run.
+            LookupOutcome::Taken { message, incarnation }
+                if !live.has_arrived() && same_head(&live, incarnation.as_ref()) == Some(true) =>
+            {
+                self.try_elsewhere(key, &message, out);
+            }
+            LookupOutcome::Taken { incarnation, .. } => {
+                self.handle_not_found(key, &live, incarnation.as_ref(), out);
+            }
             LookupOutcome::NotFound { incarnation } => {
                 self.handle_not_found(key, &live, incarnation.as_ref(), out)
             }
@@ -142,8 +150,7 @@ impl Core {
         incarnation: Option<&Incarnation>,
         out: &mut Output,
     ) {
-        let lives = live.incarnation.as_ref().zip(incarnation);
-        let same_head = lives.map(|(then, now)| then == now);
+        let same_head = same_head(live, incarnation);
         if !live.has_arrived() && same_head == Some(true) {
             return self.handle_never_arrived(key, live, out);
         }
@@ -298,4 +305,10 @@ impl Core {
         let key = self.find_live(run).filter(|key| self.jobs[*key].is_job())?;
         Some((key, self.jobs[key].live()?.clone()))
     }
+}
+
+/// Whether an answer comes from the head that the attempt was sent to; `None` if that is unknown.
+fn same_head(live: &Live, incarnation: Option<&Incarnation>) -> Option<bool> {
+    let lives = live.incarnation.as_ref().zip(incarnation);
+    lives.map(|(then, now)| then == now)
 }

@@ -549,14 +549,15 @@ fn what_never_started_is_tried_elsewhere() {
 
 #[test]
 fn an_id_in_use_by_somebody_else_is_tried_again_under_the_next_one() {
-    // Even after a send without an answer: the id was taken, so the attempt cannot be there.
+    // Even after a send without an answer: the id was taken on the same head, so the attempt
+    // cannot be there.
     for uncertain_before in [false, true] {
         let mut env = TestEnv::only();
         env.set("submission_interval", "0s");
         let job = env.submit(a_job());
         if uncertain_before {
             env.dispatched(&job, DispatchOutcome::Unknown("timed out".into()));
-            env.answer(&job, LookupOutcome::Taken("in use".into()));
+            env.answer(&job, env.taken("only"));
         } else {
             env.dispatched(&job, DispatchOutcome::Taken("in use".into()));
         }
@@ -567,6 +568,9 @@ fn an_id_in_use_by_somebody_else_is_tried_again_under_the_next_one() {
     }
 }
 
+const RESTARTED: &str =
+    "failed on only: cluster only restarted and no longer knows this job; it may or may not have finished";
+
 #[test]
 fn a_run_that_was_seen_and_whose_id_is_now_somebody_elses_is_lost() {
     let mut env = TestEnv::only();
@@ -574,8 +578,38 @@ fn a_run_that_was_seen_and_whose_id_is_now_somebody_elses_is_lost() {
     env.run(&job);
     env.lose("only");
     env.bring_back("only");
-    env.answer(&job, LookupOutcome::Taken("in use".into()));
-    assert_eq!(env.state(&job), State::Failed, "it may have run: it is not run again");
+    env.fake("only").session = Some("session_2".into());
+    env.answer(&job, env.taken("only"));
+    assert_eq!(env.summary(&job), RESTARTED, "it may have run: it is not run again");
+}
+
+#[test]
+fn a_send_without_an_answer_whose_id_is_somebody_elses_on_a_new_head_may_have_run() {
+    let mut env = TestEnv::pair();
+    env.uses("centos", &[("CPU", 4.0)]);
+    let job = uncertain(&mut env, a_job());
+    assert_eq!(env.place(&job), "mac");
+    env.fake("mac").session = Some("session_2".into());
+    env.answer(&job, env.taken("mac"));
+    env.effects.clear();
+    env.advance_s(60);
+    env.assert_quiet();
+    assert_eq!(env.summary(&job), RESTARTED.replace("only", "mac"));
+}
+
+#[test]
+fn a_second_send_whose_id_is_somebody_elses_is_looked_up_first() {
+    let mut env = TestEnv::only();
+    let job = uncertain(&mut env, a_job());
+    env.answer(&job, env.not_found("only"));
+    // The first request arrives after all, the head restarts, and somebody else is faster.
+    env.fake("only").session = Some("session_2".into());
+    env.effects.clear();
+    env.dispatched(&job, DispatchOutcome::Taken("in use".into()));
+    assert_eq!(env.state(&job), State::Unknown);
+    env.advance_s(10);
+    env.answer(&job, env.taken("only"));
+    assert_eq!(env.summary(&job), RESTARTED);
 }
 
 #[test]

@@ -614,6 +614,12 @@ impl TestEnv {
         LookupOutcome::NotFound { incarnation: self.fakes[&cluster_name(cluster)].incarnation() }
     }
 
+    /// Somebody else's run has the id of the attempt.
+    pub fn taken(&self, cluster: &str) -> LookupOutcome {
+        let incarnation = self.fakes[&cluster_name(cluster)].incarnation();
+        LookupOutcome::Taken { message: "in use".into(), incarnation }
+    }
+
     pub fn state(&self, job: &JobId) -> State {
         self.core.job(job).unwrap_or_else(|| panic!("{job} is forgotten")).state()
     }

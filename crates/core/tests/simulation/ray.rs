@@ -1,7 +1,7 @@
 //! A fake Ray cluster that behaves like the real ones in the facts file: it refuses a second submission
 //! of an id, ignores a stop while a job is pending, and forgets everything when its head restarts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use multicluster_core::{Run, RunStatus};
 use multicluster_types::{
@@ -38,6 +38,8 @@ pub struct FakeRay {
     /// Its version does not know `entrypoint_memory`.
     pub is_old: bool,
     pub jobs: BTreeMap<String, FakeJob>,
+    /// Ids of ours that somebody else's runs have.
+    strangers: BTreeSet<String>,
     /// The resources that placements of tasks and actors use.
     leases: BTreeMap<(JobId, Attempt), Piece>,
 }
@@ -102,6 +104,7 @@ impl FakeRay {
             reports_session,
             is_old: head.is_none(),
             jobs: BTreeMap::new(),
+            strangers: BTreeSet::new(),
             leases: BTreeMap::new(),
         }
     }
@@ -110,8 +113,10 @@ impl FakeRay {
         self.reports_session.then(|| Incarnation::new(format!("session_{}", self.session)).unwrap())
     }
 
-    /// A new head: everything from before is gone.
+    /// A new head: everything from before is gone, and somebody else's runs have some of the ids.
     pub fn restart(&mut self) -> Vec<(JobId, Attempt)> {
+        let is_reused = |id: &&String| id.bytes().map(u32::from).sum::<u32>() % 4 == 0;
+        self.strangers = self.jobs.keys().filter(is_reused).cloned().collect();
         self.session += 1;
         self.mode = Mode::Up;
         let killed = self.jobs.values().filter(|job| job.status == RunStatus::Running);
@@ -129,6 +134,11 @@ impl FakeRay {
         }
         self.jobs.insert(id, job);
         true
+    }
+
+    /// Does somebody else's run have the id of this attempt?
+    pub fn is_taken(&self, run: &Run) -> bool {
+        self.strangers.contains(SubmissionId::of(&run.job, run.attempt).as_str())
     }
 
     pub fn find(&self, run: &Run) -> Option<&FakeJob> {

@@ -425,6 +425,13 @@ impl World {
                     }
                     return;
                 }
+                if ray.is_taken(&run) {
+                    let outcome = DispatchOutcome::Taken("in use".into());
+                    if answer == Answer::Arrives {
+                        self.answer(Span(20), &Input::Dispatched { run, outcome, took: Span(20) });
+                    }
+                    return;
+                }
                 // The job starts all it needs inside, nothing, or some of each kind.
                 let mut inside = work.demand.clone();
                 inside.subtract(work.on_one_node());
@@ -454,6 +461,9 @@ impl World {
             }
             Request::Lookup { run, question, .. } => {
                 let outcome = match ray.find(&run) {
+                    _ if ray.is_taken(&run) => {
+                        LookupOutcome::Taken { message: "in use".into(), incarnation: ray.incarnation() }
+                    }
                     Some(found) => LookupOutcome::Found(found.status.clone()),
                     None => LookupOutcome::NotFound { incarnation: ray.incarnation() },
                 };

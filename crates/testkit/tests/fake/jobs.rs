@@ -38,21 +38,38 @@ async fn a_job_is_pending_then_running_then_succeeded() {
 }
 
 #[tokio::test]
-async fn what_ran_is_in_the_ledger_once_per_run() {
+async fn jobs_that_name_the_ledger_are_in_it_once_per_run() {
     let ledger = std::env::temp_dir().join(format!("fake-ray-ledger-{}", std::process::id()));
     let mut options = FakeOptions::new("a");
     options.ledger = Some(ledger.clone());
     let fake = FakeRay::start(options).await;
+    let entrypoint = format!("echo begin >> {}; exit 3", ledger.display());
     for _ in 0..2 {
-        submit(&fake, "j", "true").await;
+        submit(&fake, "j", &entrypoint).await;
     }
-    fake.wait_for("j", JobStatus::Succeeded, SOON).await;
+    submit(&fake, "stranger", "true").await;
+    fake.wait_for("j", JobStatus::Failed, SOON).await;
     fake.restart();
+    submit(&fake, "j", "forever").await;
+    fake.wait_for("j", JobStatus::Running, SOON).await;
+    let text = std::fs::read_to_string(&ledger).unwrap();
+    std::fs::remove_file(ledger).unwrap();
+    let words: Vec<Vec<&str>> = text.lines().map(|line| line.split(' ').collect()).collect();
+    let lines: Vec<_> = words.iter().map(|line| [&line[..3], &line[4..]].concat().join(" ")).collect();
+    assert_eq!(lines, ["sent a j", "begin a j", "end a j 3"]);
+    assert!(words.iter().all(|line| line[3].parse::<f64>().unwrap() > 1.7e9), "{text}");
+}
+
+#[tokio::test]
+async fn an_older_ray_refuses_fields_that_it_does_not_know() {
+    let mut options = FakeOptions::new("old");
+    options.unknown_fields = vec!["entrypoint_memory".into()];
+    let fake = FakeRay::start(options).await;
+    let body = json!({"entrypoint": "true", "submission_id": "j", "entrypoint_memory": 1});
+    let told = "got an unexpected keyword argument 'entrypoint_memory'";
+    post(&fake, "/api/jobs/", &body).await.assert(400, told);
     submit(&fake, "j", "true").await;
     fake.wait_for("j", JobStatus::Succeeded, SOON).await;
-    let lines = std::fs::read_to_string(&ledger).unwrap();
-    std::fs::remove_file(ledger).unwrap();
-    assert_eq!(lines, "a j\na j\n");
 }
 
 #[tokio::test]

@@ -177,11 +177,14 @@ impl Lane {
             Found::Ours(details) => {
                 return Ok((LookupOutcome::Found(status::of(&details)), Some(status::seen(&details))));
             }
-            Found::SomebodyElses => LookupOutcome::Taken(status::taken(&self.cluster, run)),
+            // The incarnation is read after the answer: if the head node restarted before it, both
+            // the answer and this incarnation are those of the new head.
+            Found::SomebodyElses => LookupOutcome::Taken {
+                message: status::taken(&self.cluster, run),
+                incarnation: self.client.incarnation().await?,
+            },
             // The request is under way and may arrive in a moment.
             Found::Nothing if self.is_sending(run) => LookupOutcome::NoAnswer,
-            // Read after the answer: if the head node restarted before it, both the answer and this
-            // incarnation are those of the new head.
             Found::Nothing => LookupOutcome::NotFound { incarnation: self.client.incarnation().await? },
         };
         Ok((outcome, None))
