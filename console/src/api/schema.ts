@@ -110,7 +110,7 @@ export type ClusterVerdict = {
   cluster: string;
   details?: Record<string, unknown>;
   parts?: Array<PolicyScore>;
-  reason?: 'cordoned' | 'draining' | 'never_seen' | 'unhealthy' | 'no_nodes' | 'breaker_open' | 'breaker_probing' | 'other_cluster' | 'missing_tags' | 'other_versions' | 'other_platform' | 'not_supported' | 'no_such_node' | 'infeasible' | 'node_too_small' | 'policy' | 'policy_failed' | 'over_threshold' | 'too_soon' | 'at_limit' | 'head_full' | 'starting' | 'no_room' | 'no_room_on_node' | 'reserved';
+  reason?: 'cordoned' | 'draining' | 'never_seen' | 'unhealthy' | 'unauthorized' | 'no_nodes' | 'breaker_open' | 'breaker_probing' | 'other_cluster' | 'missing_tags' | 'other_versions' | 'other_platform' | 'not_supported' | 'no_such_node' | 'infeasible' | 'node_too_small' | 'policy' | 'policy_failed' | 'over_threshold' | 'too_soon' | 'at_limit' | 'head_full' | 'starting' | 'no_room' | 'no_room_on_node' | 'reserved';
   score?: number;
   text: string;
   verdict: 'chosen' | 'eligible' | 'rejected';
@@ -171,7 +171,7 @@ export type Granted = {
 export type Health = {
   error?: string;
   since_at?: number;
-  state: 'healthy' | 'unhealthy' | 'never_seen';
+  state: 'healthy' | 'unhealthy' | 'unauthorized' | 'never_seen';
 };
 
 export type History = {
