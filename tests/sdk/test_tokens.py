@@ -163,7 +163,7 @@ def test_a_refused_token_is_named_and_a_better_one_is_used_at_once(
     refused = f"token_file {file} was refused: Forbidden: Invalid authentication token (HTTP 403)"
     assert health(plane, "mac")["error"] == refused
     waiting = plane.post("/v1/jobs", {**body, "entrypoint": "true", "required": True})["id"]
-    why = plane.get(f"/v1/jobs/{waiting}/why")
+    why = plane.get(f"/v1/jobs/{waiting}/explain")
     assert f"unauthorized: {refused}" in json.dumps(why)
     for command in (["clusters"], ["status"], ["clusters", "check", "mac"]):
         assert "unauthorized" in cli(plane, *command) or "does not let us in" in cli(plane, *command)
