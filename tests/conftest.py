@@ -20,8 +20,8 @@ collect_ignore = (
     ["test_openapi_fuzz.py", "test_ray_api_fuzz.py"] if sys.version_info < (3, 11) else []
 )
 
-# Before anything imports Ray: a token file in the developer's home must have no effect. The token of a
-# cluster is shown by what connects to it, whatever is set here.
+# Before anything imports Ray: a token file in the developer's home must have no effect. What
+# connects to a cluster with a token shows that token, whatever is set here.
 for name in [name for name in os.environ if name.startswith(("RAY_A", "SCHEDULER_"))]:
     del os.environ[name]
 os.environ["RAY_AUTH_MODE"] = "disabled"

@@ -166,7 +166,9 @@ def test_a_refused_token_is_named_and_a_better_one_is_used_at_once(
     why = plane.get(f"/v1/jobs/{waiting}/explain")
     assert f"unauthorized: {refused}" in json.dumps(why)
     for command in (["clusters"], ["status"], ["clusters", "check", "mac"]):
-        assert "unauthorized" in cli(plane, *command) or "does not let us in" in cli(plane, *command)
+        assert "unauthorized" in cli(plane, *command) or "does not let us in" in cli(
+            plane, *command
+        )
     assert f"unauthorized: token_file {file} was refused" in cli(plane, "status")
     # A program that wants to connect gets what there is, and no more.
     shown = plane.get("/v1/clusters/mac/connection")["token"]
@@ -182,9 +184,7 @@ def test_a_refused_token_is_named_and_a_better_one_is_used_at_once(
     assert mac.token not in plane.output()
 
 
-def test_a_command_prints_the_token(
-    make_plane: MakePlane, mac: RayCluster, tmp_path: Path
-) -> None:
+def test_a_command_prints_the_token(make_plane: MakePlane, mac: RayCluster, tmp_path: Path) -> None:
     locked = tmp_path / "locked"
     locked.write_text("#!/bin/sh\necho 'error: You must be logged in' >&2\nexit 1 # hunter2\n")
     locked.chmod(0o700)

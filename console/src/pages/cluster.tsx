@@ -6,7 +6,7 @@ import type { Cluster, Event, Job, Page } from '../api/types';
 import { duration, number, part, percent, resources } from '../format';
 import { t, word } from '../i18n';
 import { link } from '../router';
-import { now, untilNext } from '../store/clock';
+import { untilNext } from '../store/clock';
 import { clusters, history } from '../store/pool';
 import { Resource, useOwn, useResource } from '../store/resource';
 import { condition, ConditionBadge, healthNote, StateBadge, Tags } from '../ui/badges';

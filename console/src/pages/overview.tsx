@@ -4,7 +4,7 @@ import type { Cluster, Decision, History, Series, ClusterVerdict } from '../api/
 import { duration, number } from '../format';
 import { t, word } from '../i18n';
 import { link } from '../router';
-import { now, untilNext } from '../store/clock';
+import { untilNext } from '../store/clock';
 import { clusters, decisions, history, pool, queues } from '../store/pool';
 import { useResource } from '../store/resource';
 import { condition, ConditionBadge, healthNote, Tags } from '../ui/badges';

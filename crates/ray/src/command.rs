@@ -214,7 +214,8 @@ pub(crate) mod tests {
         let at = |seconds| Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
         assert_eq!(expires(&jwt(r#"{"sub":"ray","exp":1794935177}"#)), at(1_794_935_177));
         assert_eq!(expires(&jwt(r#"{"exp":12.0}"#)), at(12));
-        for none in ["opaque", "a.b", "a.b.c", "a.!.c", &jwt("{}"), &jwt(r#"{"exp":-1}"#), &jwt(r#"{"exp":1e99}"#)]
+        for none in
+            ["opaque", "a.b", "a.b.c", "a.!.c", &jwt("{}"), &jwt(r#"{"exp":-1}"#), &jwt(r#"{"exp":1e99}"#)]
         {
             assert_eq!(expires(none), None, "{none}");
         }

@@ -160,8 +160,7 @@ impl Credentials {
 
     /// `refused`: the cluster does not accept the latest.
     async fn read(&self, reading: &mut Reading, refused: bool) -> Result<Arc<Proof>, String> {
-        let mut proof =
-            Proof { headers: HeaderMap::new(), token: None, texts: Vec::new(), look_again: None };
+        let mut proof = Proof { headers: HeaderMap::new(), token: None, texts: Vec::new(), look_again: None };
         for (name, value) in &self.headers {
             let read = match value {
                 Credential::Given(secret) => as_header(secret.expose()).unwrap_or_default().to_owned(),
@@ -232,12 +231,7 @@ impl Proof {
 
 impl Reading {
     /// The token of the command: its last output, or a new one.
-    async fn token_of(
-        &mut self,
-        words: &[Arc<str>],
-        name: &str,
-        refused: bool,
-    ) -> Result<Output, String> {
+    async fn token_of(&mut self, words: &[Arc<str>], name: &str, refused: bool) -> Result<Output, String> {
         let now = Instant::now();
         let ran_lately = self.ran_at.is_some_and(|at| now < at + COMMAND_PAUSE);
         let renew = refused || self.command.as_ref().is_none_or(|output| output.renew_at <= now);

@@ -207,9 +207,8 @@ impl Transport {
 
     /// From now on no message contains this.
     fn learn(&self, proof: &Arc<Proof>) {
-        let is_known = |known: &Known| {
-            known.proofs[0].as_ref().is_some_and(|last| last.headers == proof.headers)
-        };
+        let is_known =
+            |known: &Known| known.proofs[0].as_ref().is_some_and(|last| last.headers == proof.headers);
         if is_known(&self.secrets.read()) {
             return;
         }

@@ -19,7 +19,10 @@ use multicluster_types::{Credential, Quantity, Timestamp};
 
 fn client() -> RayClient {
     let dashboard = std::env::var("RAY_DASHBOARD").expect("RAY_DASHBOARD names a running head");
-    let endpoint = Endpoint { token: std::env::var("RAY_TOKEN").ok().map(Credential::given), ..Endpoint::new(dashboard) };
+    let endpoint = Endpoint {
+        token: std::env::var("RAY_TOKEN").ok().map(Credential::given),
+        ..Endpoint::new(dashboard)
+    };
     RayClient::new(&endpoint, Timeouts::default()).unwrap()
 }
 

@@ -202,7 +202,8 @@ fn command(words: &[&str], outside: &Outside) -> Result<Credential, Refused> {
     else {
         return refused("there is no program to run");
     };
-    if words.len() > MAX_WORDS || words.iter().any(|word| word.len() > MAX_WORD_BYTES || word.contains('\0')) {
+    if words.len() > MAX_WORDS || words.iter().any(|word| word.len() > MAX_WORD_BYTES || word.contains('\0'))
+    {
         return refused("the command is too long, or has a character that no command can have");
     }
     if arguments.is_empty() && program.contains(' ') && !program.contains('/') {

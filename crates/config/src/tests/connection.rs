@@ -128,7 +128,8 @@ fn a_token_may_come_from_a_command() {
         let file = folder.write("cluster.yaml", centos(&format!("    token_command: {words}\n")));
         crate::load(&file, super::NO_ENV).unwrap()
     };
-    let command = |words: &[&str]| Credential::Command { command: words.iter().map(|w| (*w).into()).collect() };
+    let command =
+        |words: &[&str]| Credential::Command { command: words.iter().map(|w| (*w).into()).collect() };
     let config = load("[kubectl, create, token, ray, --duration=1h, 7]");
     let words = ["kubectl", "create", "token", "ray", "--duration=1h", "7"];
     assert_eq!(token(&config), Some(&command(&words)));

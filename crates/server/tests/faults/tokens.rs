@@ -102,7 +102,8 @@ async fn a_token_that_is_refused_is_named_and_the_jobs_wait_for_a_better_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_provides_the_token_and_its_failure_is_told() {
     let fake = FakeRay::start(quick_options("safe").token("right-token")).await;
-    let command = |words: &[&str]| Credential::Command { command: words.iter().map(|w| Arc::from(*w)).collect() };
+    let command =
+        |words: &[&str]| Credential::Command { command: words.iter().map(|w| Arc::from(*w)).collect() };
     let world = over(&fake, command(&["/bin/echo", "right-token"])).await;
     let job = world.submit(runs("true")).await;
     world.wait_for(&job, State::Succeeded).await;

@@ -271,9 +271,13 @@ mod tests {
         assert_eq!(problem.code, "bad_cluster");
         assert!(problem.message.contains("dashbord"), "{problem}");
         assert!(!problem.to_string().contains("s3cret"), "{problem}");
-        for bad in
-            [json!({}), json!({"name": "a/b"}), json!({"name": ["x"]}), json!({"token_file": "/etc/passwd"}), json!({"token_command": ["/bin/id"]})]
-        {
+        for bad in [
+            json!({}),
+            json!({"name": "a/b"}),
+            json!({"name": ["x"]}),
+            json!({"token_file": "/etc/passwd"}),
+            json!({"token_command": ["/bin/id"]}),
+        ] {
             assert!(read(bad).unwrap_err().hint.is_some());
         }
     }

@@ -85,7 +85,9 @@ pub(super) fn to_connect(view: &ClusterView, token: Option<String>) -> api::Clus
 
 fn health(health: &HealthState) -> api::Health {
     let (since_at, error) = match health {
-        HealthState::Unhealthy { since, error } | HealthState::Unauthorized { since, error } => (Some(since.0), Some(error.to_string())),
+        HealthState::Unhealthy { since, error } | HealthState::Unauthorized { since, error } => {
+            (Some(since.0), Some(error.to_string()))
+        }
         HealthState::NeverSeen | HealthState::Healthy => (None, None),
     };
     api::Health { state: health.kind(), since_at, error }
