@@ -53,7 +53,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
                 let why = cluster.health.error.as_deref().unwrap_or("no fresh facts in time");
                 let why = words::first_line(why, 300);
                 match cluster.health.state {
-                    HealthKind::Unauthorized => format!("{} does not let us in: {why}", cluster.name),
+                    HealthKind::Unauthorized => format!("{} is unauthorized: {why}", cluster.name),
                     _ => format!("{} does not answer: {why}", cluster.name),
                 }
             });
