@@ -6,7 +6,6 @@ All started processes are ended, even after Ctrl-C.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -36,7 +35,6 @@ os.environ.update(
     PYTHONDONTWRITEBYTECODE="1",
     CLUSTER_CONFIG_FILE=str(SANDBOX / "cluster.yaml"),
     RAY_MULTICLUSTER_BIN=str(BINARY),
-    RAY_AUTH_MODE="disabled",
     NO_PROXY="127.0.0.1",
     no_proxy="127.0.0.1",
 )
@@ -95,14 +93,20 @@ def show_decisions(scheduler: Scheduler) -> None:
 
 
 def submit_with_ray(address: str) -> None:
-    command = ["ray", "job", "submit", "--metadata-json", '{"multicluster.tags": "macos"}']
-    command += ["--", "printenv", "CLUSTER_FLAVOUR"]
-    print(f"  {DIM}$ RAY_ADDRESS={address} {shlex.join(command)}{PLAIN}", flush=True)
     # The control plane that the SDK started accepts only its user's own token.
     (token,) = HOME.glob(".ray_scheduler/planes/*/own-token")
-    headers = json.dumps({"Authorization": f"Bearer {token.read_text().strip()}"})
-    env = {**os.environ, "RAY_ADDRESS": address, "RAY_JOB_HEADERS": headers}
-    done = subprocess.run(command, env=env, text=True, capture_output=True, timeout=120)
+    metadata = shlex.quote('{"multicluster.tags": "macos"}')
+    command = (
+        f"RAY_ADDRESS={address} RAY_AUTH_MODE=token "
+        f"RAY_AUTH_TOKEN_PATH={shlex.quote(str(token))} \\\n"
+        f"    ray job submit --metadata-json {metadata} -- printenv CLUSTER_FLAVOUR"
+    )
+    print(f"  {DIM}$ {command}{PLAIN}", flush=True)
+    # Exactly as printed, in a shell that has none of our own settings.
+    env = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    done = subprocess.run(
+        ["sh", "-c", command], env=env, text=True, capture_output=True, timeout=120
+    )
     if done.returncode != 0:
         print(done.stdout, done.stderr)
     done.check_returncode()

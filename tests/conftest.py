@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 import sys
 from collections.abc import Iterator
@@ -19,7 +20,8 @@ collect_ignore = (
     ["test_openapi_fuzz.py", "test_ray_api_fuzz.py"] if sys.version_info < (3, 11) else []
 )
 
-# Before anything imports Ray: a token file in the developer's home must have no effect.
+# Before anything imports Ray: a token file in the developer's home must have no effect. What
+# connects to a cluster with a token shows that token, whatever is set here.
 for name in [name for name in os.environ if name.startswith(("RAY_A", "SCHEDULER_"))]:
     del os.environ[name]
 os.environ["RAY_AUTH_MODE"] = "disabled"
@@ -52,12 +54,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def clusters() -> Iterator[Clusters]:
-    """`centos` and `mac`, shared by a worker's tests. A test repairs what it broke."""
+    """`centos` and `mac`, shared by a worker's tests. A test repairs what it broke.
+
+    mac wants a token, as clusters do that were started without a word about authentication and
+    with a token in their home. centos wants none, so that tests can compare plain Ray with us.
+    """
     ray_cluster.remove_abandoned()
     both: list[RayCluster] = []
     try:
         both.append(RayCluster("centos", resources={"linux_only": 4}))
-        both.append(RayCluster("mac", resources={"mac_only": 4}))
+        token = secrets.token_urlsafe(24)
+        both.append(RayCluster("mac", resources={"mac_only": 4}, token=token))
         with ThreadPoolExecutor() as threads:
             list(threads.map(RayCluster.start, both))
         yield {cluster.name: cluster for cluster in both}

@@ -91,6 +91,7 @@ def test_a_cluster_is_registered_and_removed_over_the_api(
     waits = submit(plane, "true", entrypoint_resources={"mac_only": 1})
     mac = clusters["mac"]
     body = {"name": "late", "head_address": mac.head_address, "dashboard": mac.dashboard}
+    body["token"] = mac.token
     answer = plane.request("POST", "/v1/clusters", json={**body, "tags": ["macos"]})
     assert answer.status_code == 201, answer.text
     assert answer.json()["source"] == "api"
@@ -139,6 +140,30 @@ def test_a_changed_file_is_put_into_force_and_a_broken_one_is_not(
         lambda: plane.request("GET", "/v1/clusters/mac").status_code == 404, "mac is gone", 60
     )
     assert clusters["mac"].is_usable(), "nothing was done to the cluster itself"
+
+
+def test_a_secret_of_jobs_is_read_again_when_its_file_changes(
+    make_plane: MakePlane, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("the first one")
+
+    def from_a_file(pool: Pool) -> None:
+        for cluster in pool.clusters:
+            cluster["runtime_env"]["env_vars"]["KEY"] = {"file": str(secret)}
+
+    plane = make_plane(from_a_file)
+    for text in ("the first one", "the second one"):
+        secret.write_text(text)
+
+        def in_force(text: str = text) -> bool:
+            given = plane.get("/v1/clusters/mac/connection")["runtime_env"]["env_vars"]
+            return given["KEY"] == text
+
+        wait_until(in_force, f"jobs get {text}", timeout=20)
+        job_id = submit(plane, "sh -c 'echo KEY is ${#KEY} long'", preferred_cluster="mac")
+        wait_state(plane, job_id, "succeeded")
+        assert f"KEY is {len(text)} long" in plane.get(f"/v1/jobs/{job_id}/logs")["text"]
 
 
 @pytest.mark.parametrize("verb", ["cordon", "uncordon", "drain", "check"])

@@ -43,7 +43,9 @@ def fake_cluster(name: str, *options: str) -> Iterator[SimpleNamespace]:
         assert process.stdin
         assert process.stdout
         dashboard = process.stdout.readline().strip()
-        yield SimpleNamespace(name=name, head_address="127.0.0.1:10001", dashboard=dashboard)
+        yield SimpleNamespace(
+            name=name, head_address="127.0.0.1:10001", dashboard=dashboard, token_file=None
+        )
         process.stdin.close()
 
 

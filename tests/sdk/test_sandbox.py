@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,14 +71,20 @@ def test_a_pool_that_leaves_no_process_behind(sandbox: Sandbox) -> None:
     # At the same place below the cluster's home as below the user's.
     assert variables["PYTHONPATH"] == f"{one['home']}/project/mine"
     assert (Path(one["home"]) / "project/mine/mine.py").read_text() == "print('mine')"
-    (node,) = requests.get(f"{one['dashboard']}/api/v0/nodes", timeout=20).json()["data"]["result"][
-        "result"
-    ]
+    # Only its user can use it, and the control plane of its user.
+    token_file = Path(entry["token_file"])
+    assert token_file.parent == directory
+    assert stat.S_IMODE(token_file.stat().st_mode) == 0o600
+    headers = {"Authorization": f"Bearer {token_file.read_text().strip()}"}
+    nodes = f"{one['dashboard']}/api/v0/nodes"
+    assert requests.get(nodes, timeout=20).status_code == 401
+    answer = requests.get(nodes, headers=headers, timeout=20).json()
+    (node,) = answer["data"]["result"]["result"]
     # It cannot be reached from the network.
     assert node["node_ip"] == "127.0.0.1"
     assert node["resources_total"]["CPU"] == 2
 
-    client = JobSubmissionClient(one["dashboard"])
+    client = JobSubmissionClient(one["dashboard"], headers=headers)
     job = client.submit_job(entrypoint=STUBBORN)
     wait_until(lambda: client.get_job_status(job) == "RUNNING", "the job runs", 90)
     mark = f"RAY_MULTICLUSTER_SANDBOX={one['temp_dir']}"
@@ -103,6 +110,7 @@ def test_a_pool_that_leaves_no_process_behind(sandbox: Sandbox) -> None:
     assert not Path(again["temp_dir"]).exists()
     assert not Path(one["temp_dir"]).exists()
     assert not (directory / "cluster.yaml").exists()
+    assert not token_file.exists()
     assert sandbox.clusters() == {}
 
 

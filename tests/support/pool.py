@@ -54,6 +54,7 @@ class Pool:
                 "name": cluster.name,
                 "head_address": cluster.head_address,
                 "dashboard": cluster.dashboard,
+                **({"token_file": str(cluster.token_file)} if cluster.token_file else {}),
                 **copy.deepcopy(STAND_INS.get(cluster.name, {})),
             }
             for cluster in clusters

@@ -58,7 +58,9 @@ class RayCluster:
         num_cpus: int = 4,
         resources: dict[str, float] | None = None,
         env: dict[str, str] | None = None,
+        token: str | None = None,
     ):
+        """With a token, Ray accepts no request without it."""
         self.name = name
         self.num_cpus = num_cpus
         self.resources = resources or {}
@@ -69,7 +71,14 @@ class RayCluster:
         self.home = self.directory / "home"
         self.home.mkdir()
         self._block = ports.a_block()
-        self.at = cluster.Cluster(name, num_cpus, self._block.first, self.directory)
+        self.token, self.token_file = token, None
+        if token is not None:
+            self.token_file = self.directory / "token"
+            self.token_file.write_text(token)
+            self.token_file.chmod(0o600)
+        self.at = cluster.Cluster(
+            name, num_cpus, self._block.first, self.directory, self.token_file
+        )
         self._incarnation = 0
 
     @property
@@ -85,6 +94,16 @@ class RayCluster:
     def gcs_address(self) -> str:
         """For drivers on this machine: what a job has in RAY_ADDRESS."""
         return self.at.gcs_address
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """For requests to Ray itself, past the control plane."""
+        return self.at.headers
+
+    @property
+    def authentication(self) -> dict[str, str]:
+        """For Ray's own programs that use it directly: variables of their environment."""
+        return self.at.authentication
 
     @property
     def pids(self) -> list[int]:
@@ -122,7 +141,12 @@ class RayCluster:
             # Its own session: Ctrl-C is for pytest, which then cleans up.
             done = subprocess.run(
                 [*self.launcher(), *command],
-                env={**env, **clean_environment(self.home), **self.env},
+                env={
+                    **env,
+                    **clean_environment(self.home),
+                    **self.authentication,
+                    **self.env,
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
@@ -178,20 +202,21 @@ class RayCluster:
         for job in self.get("/api/jobs/"):
             if job["submission_id"] and job["status"] in {"PENDING", "RUNNING"}:
                 url = f"{self.dashboard}/api/jobs/{job['submission_id']}/stop"
-                requests.post(url, timeout=20)
+                requests.post(url, headers=self.headers, timeout=20)
 
     def remove(self) -> None:
         self.kill()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def get(self, path: str, timeout: float = 20) -> Any:
-        answer = requests.get(self.dashboard + path, timeout=timeout)
+        answer = requests.get(self.dashboard + path, headers=self.headers, timeout=timeout)
         answer.raise_for_status()
         return answer.json()
 
     def job(self, submission_id: str) -> dict[str, Any] | None:
         """Ray's own view of a job; None if it does not know it."""
-        answer = requests.get(f"{self.dashboard}/api/jobs/{submission_id}", timeout=20)
+        url = f"{self.dashboard}/api/jobs/{submission_id}"
+        answer = requests.get(url, headers=self.headers, timeout=20)
         if answer.status_code == 404:
             return None
         answer.raise_for_status()

@@ -97,11 +97,12 @@ class RayProgram:
                 future.set_exception(RuntimeError("the program ended"))
 
 
-def facts(cluster: RayCluster) -> dict[str, str]:
+def facts(cluster: RayCluster) -> dict[str, str | None]:
     """The facts that the control plane would report about a cluster."""
     version = cluster.get("/api/version")
     return {
         "head_address": cluster.head_address,
+        "token": cluster.token,
         "ray_version": version["ray_version"],
         "incarnation": version["session_name"],
         "gcs_address": cluster.gcs_address,

@@ -110,7 +110,7 @@ export type ClusterVerdict = {
   cluster: string;
   details?: Record<string, unknown>;
   parts?: Array<PolicyScore>;
-  reason?: 'cordoned' | 'draining' | 'never_seen' | 'unhealthy' | 'no_nodes' | 'breaker_open' | 'breaker_probing' | 'other_cluster' | 'missing_tags' | 'other_versions' | 'other_platform' | 'not_supported' | 'no_such_node' | 'infeasible' | 'node_too_small' | 'policy' | 'policy_failed' | 'over_threshold' | 'too_soon' | 'at_limit' | 'head_full' | 'starting' | 'no_room' | 'no_room_on_node' | 'reserved';
+  reason?: 'cordoned' | 'draining' | 'never_seen' | 'unhealthy' | 'unauthorized' | 'no_nodes' | 'breaker_open' | 'breaker_probing' | 'other_cluster' | 'missing_tags' | 'other_versions' | 'other_platform' | 'not_supported' | 'no_such_node' | 'infeasible' | 'node_too_small' | 'policy' | 'policy_failed' | 'over_threshold' | 'too_soon' | 'at_limit' | 'head_full' | 'starting' | 'no_room' | 'no_room_on_node' | 'reserved';
   score?: number;
   text: string;
   verdict: 'chosen' | 'eligible' | 'rejected';
@@ -134,7 +134,7 @@ export type Decision = {
 export type Duplicate = 'same_id' | 'same_content';
 
 export type ErrorBody = {
-  code: 'bad_json' | 'bad_body' | 'bad_query' | 'bad_id' | 'bad_job' | 'bad_hint' | 'missing_package' | 'bad_cluster' | 'no_token' | 'bad_token' | 'forbidden' | 'priority_too_high' | 'host_not_allowed' | 'origin_not_allowed' | 'not_found' | 'unknown_job' | 'unknown_cluster' | 'unknown_policy' | 'method_not_allowed' | 'too_slow' | 'conflict' | 'wrong_state' | 'not_inside' | 'no_lease' | 'duplicate_cluster' | 'file_policy' | 'too_large' | 'bad_config' | 'bad_policy' | 'infeasible' | 'queue_full' | 'rate_limited' | 'internal' | 'store_failed' | 'no_clusters' | 'busy' | 'overloaded' | 'stopping' | 'cannot_write' | 'store_full';
+  code: 'bad_json' | 'bad_body' | 'bad_query' | 'bad_id' | 'bad_job' | 'bad_hint' | 'missing_package' | 'bad_cluster' | 'no_token' | 'bad_token' | 'forbidden' | 'priority_too_high' | 'host_not_allowed' | 'origin_not_allowed' | 'not_found' | 'unknown_job' | 'unknown_cluster' | 'unknown_policy' | 'method_not_allowed' | 'too_slow' | 'conflict' | 'wrong_state' | 'not_inside' | 'no_lease' | 'duplicate_cluster' | 'file_policy' | 'too_large' | 'bad_config' | 'bad_policy' | 'infeasible' | 'queue_full' | 'rate_limited' | 'internal' | 'store_failed' | 'cluster_token' | 'no_clusters' | 'busy' | 'overloaded' | 'stopping' | 'cannot_write' | 'store_full';
   hint?: string;
   message: string;
 };
@@ -171,7 +171,7 @@ export type Granted = {
 export type Health = {
   error?: string;
   since_at?: number;
-  state: 'healthy' | 'unhealthy' | 'never_seen';
+  state: 'healthy' | 'unhealthy' | 'unauthorized' | 'never_seen';
 };
 
 export type History = {

@@ -6,10 +6,10 @@ import type { Cluster, Event, Job, Page } from '../api/types';
 import { duration, number, part, percent, resources } from '../format';
 import { t, word } from '../i18n';
 import { link } from '../router';
-import { now, untilNext } from '../store/clock';
+import { untilNext } from '../store/clock';
 import { clusters, history } from '../store/pool';
 import { Resource, useOwn, useResource } from '../store/resource';
-import { condition, ConditionBadge, StateBadge, Tags } from '../ui/badges';
+import { condition, ConditionBadge, healthNote, StateBadge, Tags } from '../ui/badges';
 import { Chart } from '../ui/chart';
 import { confirm } from '../ui/dialog';
 import { attempt, Empty, Loading, Problem } from '../ui/feedback';
@@ -74,9 +74,7 @@ function Shown({ cluster }: { cluster: Cluster }) {
       )}
       {cluster.health.error && (
         <p class="message message-bad">
-          {cluster.health.since_at !== undefined &&
-            t('card.unhealthyFor', { time: duration(now.value - cluster.health.since_at) })}{' '}
-          {cluster.health.error}
+          {healthNote(cluster)}
         </p>
       )}
       <div class="split">

@@ -124,7 +124,7 @@ function row(event: Event) {
 
 function tone(change: string): string {
   if (['healthy', 'breaker_closed', 'uncordoned'].includes(change)) return 'good';
-  if (['unhealthy', 'breaker_opened', 'restarted'].includes(change)) return 'bad';
+  if (['unhealthy', 'unauthorized', 'breaker_opened', 'restarted'].includes(change)) return 'bad';
   if (['cordoned', 'drained', 'leaving', 'removed', 'breaker_half_open'].includes(change)) return 'warn';
   return 'idle';
 }

@@ -4,10 +4,10 @@ import type { Cluster, Decision, History, Series, ClusterVerdict } from '../api/
 import { duration, number } from '../format';
 import { t, word } from '../i18n';
 import { link } from '../router';
-import { now, untilNext } from '../store/clock';
+import { untilNext } from '../store/clock';
 import { clusters, decisions, history, pool, queues } from '../store/pool';
 import { useResource } from '../store/resource';
-import { condition, ConditionBadge, Tags } from '../ui/badges';
+import { condition, ConditionBadge, healthNote, Tags } from '../ui/badges';
 import { Bars, Sparkline } from '../ui/chart';
 import { Empty, Loading, Problem } from '../ui/feedback';
 import { Gauges } from '../ui/gauge';
@@ -109,11 +109,9 @@ function ClusterCard({ cluster }: { cluster: Cluster }) {
           <b class="num strong">{number(cluster.live)}</b> {t('card.running')}
         </span>
       </header>
-      {cluster.health.state === 'unhealthy' ? (
+      {cluster.health.error ? (
         <p class="card-note bad clamp" title={cluster.health.error}>
-          {cluster.health.since_at &&
-            t('card.unhealthyFor', { time: duration(now.value - cluster.health.since_at) })}{' '}
-          {cluster.health.error}
+          {healthNote(cluster)}
         </p>
       ) : (
         cluster.cordoned && <p class="card-note clamp">{cluster.cordoned}</p>

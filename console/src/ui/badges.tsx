@@ -1,7 +1,9 @@
 // States and conditions: shown by shape and word, never by colour alone.
 
 import type { Cluster, State } from '../api/types';
-import { word } from '../i18n';
+import { duration } from '../format';
+import { t, word } from '../i18n';
+import { now } from '../store/clock';
 
 const GLYPHS: Record<State, string> = {
   queued: 'M6 2.2a3.8 3.8 0 1 0 0 7.6 3.8 3.8 0 0 0 0-7.6z',
@@ -29,6 +31,7 @@ export function StateBadge({ state, stopping }: { state: State; stopping?: boole
 /** The condition of a cluster in one word: what keeps work from it comes first. */
 export function condition(cluster: Cluster): { name: string; tone: 'good' | 'warn' | 'bad' | 'idle' } {
   if (cluster.health.state === 'unhealthy') return { name: 'unhealthy', tone: 'bad' };
+  if (cluster.health.state === 'unauthorized') return { name: 'unauthorized', tone: 'bad' };
   if (cluster.health.state === 'never_seen') return { name: 'never_seen', tone: 'idle' };
   if (cluster.leaving) return { name: 'leaving', tone: 'warn' };
   if (cluster.draining) return { name: 'draining', tone: 'warn' };
@@ -45,6 +48,14 @@ export function ConditionBadge({ cluster }: { cluster: Cluster }) {
       {word('is', name)}
     </span>
   );
+}
+
+/** Why a cluster does not answer, or does not let the control plane in. */
+export function healthNote({ health }: Cluster): string {
+  const error = health.error ?? '';
+  if (health.state === 'unauthorized') return t('card.unauthorized', { error });
+  if (health.since_at === undefined) return error;
+  return `${t('card.unhealthyFor', { time: duration(now.value - health.since_at) })} ${error}`;
 }
 
 export function Tags({ tags }: { tags: string[] | undefined }) {

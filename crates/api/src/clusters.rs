@@ -162,10 +162,10 @@ pub struct ClusterConnection {
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
-    /// `never_seen` before its first answer.
+    /// `never_seen` before its first answer; `unauthorized` if it refuses the control plane's token.
     #[schema(schema_with = schema::health)]
     pub state: HealthKind,
-    /// Since when it has been unhealthy.
+    /// Since when it has been unhealthy or unauthorized.
     pub since_at: Option<u64>,
     /// The error of the last poll.
     pub error: Option<String>,
@@ -244,7 +244,7 @@ pub struct Pool {
     pub clusters: usize,
     /// How many answer and accept new jobs.
     pub available: usize,
-    /// Clusters by health: `healthy`, `unhealthy`, `never_seen`.
+    /// Clusters by health: `healthy`, `unhealthy`, `unauthorized`, `never_seen`.
     pub health: BTreeMap<String, usize>,
     /// Nodes that are alive.
     pub nodes: u32,

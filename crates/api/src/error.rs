@@ -123,6 +123,8 @@ codes! {
         "see the log of the control plane; please report it";
     STORE_FAILED = "store_failed", 500, "The state could not be read or written.",
         "see the log of the control plane; check the disk";
+    CLUSTER_TOKEN = "cluster_token", 502, "The control plane has no token for the cluster: its file cannot be read, or its command failed.",
+        "ask the operator of the control plane; ray-multicluster clusters shows the reason";
     NO_CLUSTERS = "no_clusters", 503, "No cluster is registered.",
         "add some to cluster.yaml, or register one";
     BUSY = "busy", 503, "Too many requests of this kind at once.",

@@ -39,7 +39,10 @@ pub(crate) fn source() -> Object {
 }
 
 pub(crate) fn health() -> Object {
-    words("`never_seen` before its first answer.", HealthKind::ALL.iter().map(|kind| kind.as_str()))
+    words(
+        "`never_seen` before its first answer; `unauthorized` if it refuses the control plane's token.",
+        HealthKind::ALL.iter().map(|kind| kind.as_str()),
+    )
 }
 
 pub(crate) fn circuit() -> Object {

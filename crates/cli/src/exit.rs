@@ -135,7 +135,7 @@ mod tests {
             let exit = Exit::of(code.status, code.word);
             let expected = match code.word {
                 "not_found" | "unknown_job" | "unknown_cluster" | "unknown_policy" => Exit::NotFound,
-                "too_slow" | "internal" | "store_failed" => Exit::Failed,
+                "too_slow" | "internal" | "store_failed" | "cluster_token" => Exit::Failed,
                 "bad_token" => Exit::Refused,
                 word if word.starts_with("bad_") => Exit::BadInput,
                 "missing_package" | "method_not_allowed" | "too_large" => Exit::BadInput,

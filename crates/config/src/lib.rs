@@ -31,7 +31,12 @@ mod yaml_error;
 #[cfg(test)]
 mod tests;
 
-use std::{fs::File, io::Read, path::Path};
+use std::{
+    cell::RefCell,
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+};
 
 use multicluster_types::{ClusterSpec, Settings};
 
@@ -53,6 +58,10 @@ pub struct Config {
     pub clusters: Vec<ClusterSpec>,
     /// Warnings for the operator.
     pub warnings: Vec<Diagnostic>,
+    /// Files whose content is part of this: variables of a `runtime_env` come from them. Read the
+    /// configuration again when one changes. Files of tokens and headers are not among them: who
+    /// uses those reads them again.
+    pub files: Vec<PathBuf>,
 }
 
 /// The largest file read. A pool of a hundred clusters needs about 50 KiB.
@@ -98,7 +107,7 @@ fn parse_in(
     if text.len() > MAX_FILE_BYTES {
         return Err(too_large(origin).into());
     }
-    let outside = Outside { env: env.into_iter().collect(), folder };
+    let outside = Outside { env: env.into_iter().collect(), folder, read: RefCell::default() };
     let mut report = Report::new(Source::new(origin, text));
     let mut settings = Settings::default();
     let mut clusters = Vec::new();
@@ -106,7 +115,8 @@ fn parse_in(
         read_file(&root, &outside, &mut settings, &mut clusters, &mut report);
     }
     env::apply(&outside.env, &mut settings, &mut report);
-    report.finish(|warnings| Config { settings, clusters, warnings })
+    let files = outside.read.into_inner();
+    report.finish(|warnings| Config { settings, clusters, warnings, files })
 }
 
 /// The keys of the file.

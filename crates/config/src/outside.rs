@@ -3,6 +3,7 @@
 //! No message contains their values.
 
 use std::{
+    cell::RefCell,
     collections::BTreeMap,
     fs::{self, File},
     io::{self, Read},
@@ -20,6 +21,8 @@ pub(crate) struct Outside<'a> {
     pub(crate) env: BTreeMap<String, String>,
     /// The configuration's own folder; `None` for text without a file.
     pub(crate) folder: Option<&'a Path>,
+    /// The files that variables of a `runtime_env` were read from.
+    pub(crate) read: RefCell<Vec<PathBuf>>,
 }
 
 /// The error, and the hint.
@@ -42,8 +45,8 @@ impl Outside<'_> {
             Value::Scalar(scalar) if scalar.kind != Kind::Null => return Some(Text::Written(scalar)),
             Value::Map(entries) => match entries.as_slice() {
                 [(key, Node { value: Value::Scalar(from), .. })] => match key.text.as_ref() {
-                    "env" => Some(self.variable(&from.text)),
-                    "file" => Some(self.file(&from.text)),
+                    "env" => Some(self.variable(&from.text).map(|secret| (secret, None))),
+                    "file" => Some(self.file(&from.text).map(|(secret, path)| (secret, Some(path)))),
                     _ => None,
                 },
                 _ => None,
@@ -52,7 +55,9 @@ impl Outside<'_> {
         };
         match found {
             // Editors end a file with a newline that is not part of the value.
-            Some(Ok(secret)) => Some(Text::Secret(secret.trim_end_matches(['\n', '\r']).to_owned())),
+            Some(Ok((secret, file))) => {
+                Some(Text::Secret { text: secret.trim_end_matches(['\n', '\r']).to_owned(), file })
+            }
             Some(Err((message, hint))) => {
                 report.error_at_key(name.at, format!("{}: {message}", plain(&name.text)), hint);
                 None
@@ -80,8 +85,8 @@ impl Outside<'_> {
         })
     }
 
-    /// The content of a file.
-    pub(crate) fn file(&self, text: &str) -> Result<String, Refused> {
+    /// The content of a file, and its absolute path.
+    pub(crate) fn file(&self, text: &str) -> Result<(String, PathBuf), Refused> {
         let Some(path) = self.path(text) else {
             return Err((
                 "this is not a path".to_owned(),
@@ -91,10 +96,25 @@ impl Outside<'_> {
         if self.folder.is_none() {
             return Err(not_here());
         }
-        read_bounded(&path).map_err(|error| {
+        let content = read_bounded(&path).map_err(|error| {
             let hint = "check the path and its permissions; a relative path begins at this file's folder";
             (format!("the file cannot be read: {error}"), hint.to_owned())
-        })
+        })?;
+        Ok((content, std::path::absolute(&path).unwrap_or(path)))
+    }
+
+    /// The program of a command: a name is looked up in `PATH` when it is run; anything with a `/`
+    /// is a path.
+    pub(crate) fn program(&self, text: &str) -> Result<String, Refused> {
+        if self.folder.is_none() {
+            let hint = "send the token itself, or describe the cluster in the file of the control plane";
+            return Err(("no commands are run from here".to_owned(), hint.to_owned()));
+        }
+        if !text.contains('/') {
+            return Ok(text.to_owned());
+        }
+        let path = self.path(text).unwrap_or_else(|| text.into());
+        Ok(std::path::absolute(&path).unwrap_or(path).to_string_lossy().into_owned())
     }
 
     /// A path as people write it: `~/…`, or relative to the configuration's folder.
@@ -114,14 +134,18 @@ impl Outside<'_> {
 /// The text of an entry, and whether it may be shown.
 pub(crate) enum Text<'n> {
     Written(&'n Scalar<'n>),
-    Secret(String),
+    Secret {
+        text: String,
+        /// The file that it was read from.
+        file: Option<PathBuf>,
+    },
 }
 
 impl Text<'_> {
     pub(crate) fn as_str(&self) -> &str {
         match self {
             Text::Written(scalar) => &scalar.text,
-            Text::Secret(text) => text,
+            Text::Secret { text, .. } => text,
         }
     }
 }

@@ -60,13 +60,14 @@ fn env_vars(
                 }
                 variables.insert(name.text.clone().into_owned(), Json::String(text));
             }
-            Some(Text::Secret(_)) if name.text == "home_dir" => report.error_at_key(
+            Some(Text::Secret { .. }) if name.text == "home_dir" => report.error_at_key(
                 name.at,
                 "home_dir is shown and used to translate paths: it cannot be read from elsewhere",
                 "write the path itself",
             ),
-            Some(Text::Secret(text)) => {
-                drop(secrets.insert(name.text.clone().into_owned(), Secret::new(text)))
+            Some(Text::Secret { text, file }) => {
+                outside.read.borrow_mut().extend(file);
+                drop(secrets.insert(name.text.clone().into_owned(), Secret::new(text)));
             }
             None => {}
         }

@@ -9,7 +9,8 @@ use std::ops::Range;
 use crate::diagnostic::Place;
 
 /// Keys whose values are never shown.
-pub(crate) const SECRET_KEYS: [&str; 5] = ["runtime_env", "env_vars", "token", "token_env", "headers"];
+pub(crate) const SECRET_KEYS: [&str; 6] =
+    ["runtime_env", "env_vars", "token", "token_env", "token_command", "headers"];
 
 /// The position of a value: line and column from 1, and its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -141,6 +141,9 @@ impl Core {
             Input::PollFailed { cluster, error } => {
                 self.handle_poll_failed(&cluster, error, out).map(|()| None)
             }
+            Input::Unauthorized { cluster, error } => {
+                self.handle_unauthorized(&cluster, error, out).map(|()| None)
+            }
             Input::Pushing { run, pushed, of } => {
                 self.handle_pushing(&run, pushed, of);
                 Ok(None)

@@ -49,6 +49,8 @@ pub enum Input {
     },
     /// A poll had no answer, or a malformed one.
     PollFailed { cluster: ClusterName, error: Message },
+    /// A poll was answered: the cluster refuses our token, or there is no token to show it.
+    Unauthorized { cluster: ClusterName, error: Message },
     /// [`Effect::Submit`](crate::Effect::Submit) is under way, and its request is not sent yet: the
     /// packages of the job are being pushed. The time for the request starts again.
     Pushing {
@@ -167,6 +169,7 @@ impl Input {
             | Input::Rerun { .. }
             | Input::Polled { .. }
             | Input::PollFailed { .. }
+            | Input::Unauthorized { .. }
             | Input::Pushing { .. }
             | Input::Dispatched { .. }
             | Input::LookedUp { .. }
@@ -237,6 +240,8 @@ pub enum DispatchOutcome {
     Unsupported(Message),
     /// The request certainly did not arrive (connection refused, no agent).
     Failed(Message),
+    /// The cluster refused our token, so it did not even look at the request.
+    Denied(Message),
     /// The request was never sent, for a reason of our own (the store). It says nothing about the
     /// cluster.
     NotSent(Message),

@@ -280,6 +280,9 @@ impl<'a> Look<'a> {
             Health::Unhealthy { since, error } => {
                 return Some(Reason::Unhealthy { since: *since, error: error.clone() });
             }
+            Health::Unauthorized { since, error } => {
+                return Some(Reason::Unauthorized { since: *since, error: error.clone() });
+            }
             Health::Healthy if cluster.snapshot().is_none_or(|s| s.nodes == 0) => {
                 return Some(Reason::NoNodes);
             }

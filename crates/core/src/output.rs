@@ -222,6 +222,8 @@ pub enum ClusterChange {
     Healthy,
     /// It has stopped answering.
     Unhealthy(Message),
+    /// It refuses our token.
+    Unauthorized(Message),
     /// Its head restarted: earlier runs are gone.
     Restarted,
     /// Too many dispatches failed.
@@ -246,6 +248,7 @@ impl ClusterChange {
             Self::Drained => ClusterChangeKind::Drained,
             Self::Healthy => ClusterChangeKind::Healthy,
             Self::Unhealthy(_) => ClusterChangeKind::Unhealthy,
+            Self::Unauthorized(_) => ClusterChangeKind::Unauthorized,
             Self::Restarted => ClusterChangeKind::Restarted,
             Self::BreakerOpened => ClusterChangeKind::BreakerOpened,
             Self::BreakerHalfOpen => ClusterChangeKind::BreakerHalfOpen,

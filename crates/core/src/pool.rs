@@ -58,6 +58,8 @@ pub(crate) struct Cluster {
     pub(crate) pacer: Pacer,
     /// Our live work on it.
     pub(crate) live: BTreeSet<JobKey>,
+    /// It refused our token when a job was sent to it, and has accepted no job since.
+    pub(crate) denied: bool,
     /// How many top-level jobs are on it.
     pub(crate) top_level_jobs: u32,
     /// How many jobs on it have their driver on the head node.
@@ -99,6 +101,7 @@ pub(crate) enum Health {
     NeverSeen,
     Healthy,
     Unhealthy { since: Timestamp, error: Message },
+    Unauthorized { since: Timestamp, error: Message },
 }
 
 /// The job that a cluster is kept free for.
@@ -126,6 +129,7 @@ impl Cluster {
             breaker: Breaker::default(),
             pacer: Pacer::default(),
             live: BTreeSet::new(),
+            denied: false,
             top_level_jobs: 0,
             drivers: 0,
             starting: BTreeSet::new(),

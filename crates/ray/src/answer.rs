@@ -19,6 +19,10 @@ impl Answer {
         (200..300).contains(&self.status)
     }
 
+    pub(crate) fn is_denied(&self) -> bool {
+        matches!(self.status, 401 | 403)
+    }
+
     /// Does this text come from Ray itself? A proxy without a backend also answers 404, and
     /// taking that for "no such job" would run the job twice.
     pub(crate) fn says_missing(&self, sentence: &str) -> bool {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::{
     driver_log::DriverLog,
     endpoint::{BuildError, Endpoint, Timeouts},
-    error::{Call, RayError},
+    error::{Call, Kind, RayError},
     facts::{self, Facts, Python},
     job::{JobDetails, JobList, SubmitRequest, check_id},
     logs::{End, Logs, Reader},
@@ -62,6 +62,15 @@ impl RayClient {
     #[must_use]
     pub fn address(&self) -> &str {
         self.transport.address()
+    }
+
+    /// The token that the next request would carry, for programs that connect to the cluster by
+    /// other means.
+    ///
+    /// # Errors
+    /// If there should be one, and there is none: its file cannot be read, or its command failed.
+    pub async fn token(&self) -> Result<Option<String>, RayError> {
+        Ok(self.transport.proof(Call::Version).await?.token.clone())
     }
 
     /// Asks the head for its versions.
@@ -248,7 +257,19 @@ impl RayClient {
     /// # Errors
     /// See [`RayError`]; also if larger than [`MAX_PACKAGE_BYTES`].
     pub async fn put_package(&self, name: &str, body: impl Into<PackageBody>) -> Result<(), RayError> {
-        let (t, body) = (&self.transport, body.into());
+        let body = body.into();
+        let again = body.again();
+        match (self.put_once(name, body).await, again) {
+            // There is another token by now.
+            (Err(error), Some(again)) if error.kind == Kind::Denied && error.is_transient() => {
+                self.put_once(name, again).await
+            }
+            (put, _) => put,
+        }
+    }
+
+    async fn put_once(&self, name: &str, body: PackageBody) -> Result<(), RayError> {
+        let t = &self.transport;
         let sent = Arc::clone(&body.sent);
         let url = self.package_url(Call::PutPackage, name)?;
         if body.len > MAX_PACKAGE_BYTES {

@@ -2,12 +2,8 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use multicluster_types::{ClusterSpec, REDACTED, refuse_header};
-use reqwest::{
-    Certificate, Client, Url,
-    header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue},
-    redirect, retry,
-};
+use multicluster_types::{ClusterSpec, Credential};
+use reqwest::{Certificate, Client, Url, redirect, retry};
 
 /// One Ray dashboard. Its `Debug` shows no secret.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -16,9 +12,9 @@ pub struct Endpoint {
     pub dashboard: String,
     /// The cluster's token, sent as `Authorization: Bearer …`. If `headers` has an
     /// `Authorization` of its own (for a proxy), the token goes to `X-Ray-Authorization`.
-    pub token: Option<String>,
+    pub token: Option<Credential>,
     /// Sent with every request.
-    pub headers: Vec<(String, String)>,
+    pub headers: Vec<(String, Credential)>,
     /// Certificates to trust, and no others: the system's are not used then.
     pub ca_pem: Option<Vec<u8>>,
     /// Accept any certificate. Anyone on the network path can then read the token.
@@ -40,8 +36,8 @@ impl Endpoint {
         };
         Ok(Self {
             dashboard: cluster.dashboard.to_string(),
-            token: connection.token.as_ref().map(|token| token.expose().to_owned()),
-            headers: connection.headers.iter().map(|(k, v)| (k.clone(), v.expose().to_owned())).collect(),
+            token: connection.token.clone(),
+            headers: connection.headers.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
             ca_pem: connection.ca_file.as_ref().map(read).transpose()?,
             insecure_tls: connection.insecure_tls,
             hidden: cluster.secret_vars.values().map(|secret| secret.expose().to_owned()).collect(),
@@ -56,8 +52,8 @@ impl Endpoint {
 
     /// The same with a token.
     #[must_use]
-    pub fn with_token(self, token: impl Into<String>) -> Self {
-        Self { token: Some(token.into()), ..self }
+    pub fn with_token(self, token: impl Into<Arc<str>>) -> Self {
+        Self { token: Some(Credential::given(token)), ..self }
     }
 }
 
@@ -68,7 +64,7 @@ impl fmt::Debug for Endpoint {
         let dashboard = parse_address(&self.dashboard).map_or("<not usable>".to_owned(), |url| show(&url));
         f.debug_struct("Endpoint")
             .field("dashboard", &dashboard)
-            .field("token", &self.token.as_ref().map(|_| REDACTED))
+            .field("token", &self.token)
             .field("headers", &names)
             .field("ca_pem", &self.ca_pem.as_ref().map(Vec::len))
             .field("insecure_tls", &self.insecure_tls)
@@ -186,7 +182,6 @@ impl Target {
 fn client(endpoint: &Endpoint, timeouts: &Timeouts, base: &Url, idle: usize) -> Result<Client, BuildError> {
     let builder = Client::builder()
         .user_agent(concat!("ray-multicluster/", env!("CARGO_PKG_VERSION")))
-        .default_headers(headers(endpoint)?)
         .redirect(redirect::Policy::none())
         .retry(retry::never())
         .referer(false)
@@ -235,34 +230,6 @@ fn parse_address(text: &str) -> Result<Url, BuildError> {
 
 fn show(url: &Url) -> String {
     url.as_str().trim_end_matches('/').to_owned()
-}
-
-fn headers(endpoint: &Endpoint) -> Result<HeaderMap, BuildError> {
-    let mut headers = HeaderMap::new();
-    for (name, value) in &endpoint.headers {
-        let error = |why| BuildError::Header { name: name.chars().take(60).collect(), why };
-        let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| error("not a header name"))?;
-        if let Some(why) = refuse_header(parsed.as_str(), value) {
-            return Err(error(why));
-        }
-        let mut value = HeaderValue::from_str(value).map_err(|_| error("its value is not plain text"))?;
-        value.set_sensitive(true);
-        headers.append(parsed, value);
-    }
-    if let Some(token) = &endpoint.token {
-        let token = token.trim();
-        let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| BuildError::Token)?;
-        if token.is_empty() {
-            return Err(BuildError::Token);
-        }
-        value.set_sensitive(true);
-        let taken = headers.contains_key(AUTHORIZATION);
-        headers.insert(
-            if taken { HeaderName::from_static("x-ray-authorization") } else { AUTHORIZATION },
-            value,
-        );
-    }
-    Ok(headers)
 }
 
 fn certificates(pem: &[u8]) -> Result<Vec<Certificate>, BuildError> {

@@ -35,8 +35,10 @@ pub enum Kind {
     Refused,
     /// This Ray does not know a field of the request (400): other versions may accept it.
     Unsupported,
-    /// 401 or 403.
+    /// 401 or 403, although the credentials were read again.
     Denied,
+    /// There is no token to send: its file cannot be read, or its command failed. Nothing was sent.
+    NoToken,
     /// The address answers, but not as Ray does (other 3xx, 4xx): the cluster's description is
     /// wrong, not the request.
     NotRay,
@@ -190,6 +192,17 @@ impl RayError {
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         self.kind == Kind::Refused
+    }
+
+    /// Why the cluster does not know us: what it refused, or why there is nothing to show it. One
+    /// line; `None` for any other failure.
+    #[must_use]
+    pub fn unauthorized(&self) -> Option<Message> {
+        match (self.kind, self.status) {
+            (Kind::Denied, Some(status)) => Some(format!("{} (HTTP {status})", self.message).into()),
+            (Kind::Denied | Kind::NoToken, _) => Some(self.message.clone()),
+            _ => None,
+        }
     }
 
     /// May the request have been carried out? If false, it certainly was not.

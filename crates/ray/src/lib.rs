@@ -7,7 +7,8 @@
 //! Every failure is a [`RayError`] that says whether asking again may help
 //! ([`Class::Transient`]), cannot help ([`Class::Permanent`]), or whether the request may have
 //! been carried out although no usable answer came ([`Class::OutcomeUnknown`]). The client never
-//! retries: only the caller knows whether a retry is safe.
+//! retries, because only the caller knows whether a retry is safe, with one exception: a request
+//! that was refused for its token is sent again if there is another token by then.
 //!
 //! All data from the other side is limited in size and time, and none of it is trusted.
 //!
@@ -27,6 +28,8 @@
 
 mod answer;
 mod client;
+mod command;
+mod credentials;
 mod driver_log;
 mod endpoint;
 mod error;

@@ -60,6 +60,14 @@ impl PackageBody {
         self.len == 0
     }
 
+    /// The same content once more, if it is in memory. Its progress does not show.
+    pub(crate) fn again(&self) -> Option<Self> {
+        match &self.content {
+            Content::Whole(bytes) => Some(bytes.clone().into()),
+            Content::Stream(_) => None,
+        }
+    }
+
     pub(crate) fn into_body(self) -> Body {
         let pieces = match self.content {
             Content::Whole(bytes) => pieces_of(bytes).boxed(),

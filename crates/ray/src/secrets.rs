@@ -7,21 +7,20 @@ use std::borrow::Cow;
 
 use multicluster_types::{CUT, Message, REDACTED};
 
-use crate::endpoint::Endpoint;
-
 /// Shorter secrets would match everywhere.
 const SHORTEST: usize = 6;
 
 pub(crate) struct Secrets(Vec<String>);
 
 impl Secrets {
-    pub(crate) fn of(endpoint: &Endpoint) -> Self {
-        let headers = endpoint.headers.iter().map(|(_, value)| value.as_str());
-        // Servers often repeat only a part of `Basic dXNlcg==` or `sid=…; x`.
-        let words = headers.clone().flat_map(|value| value.split([' ', '=', ';', ',']));
-        let whole = headers.chain(endpoint.token.as_deref());
-        let others = endpoint.hidden.iter().map(String::as_str);
-        let all = whole.chain(words).chain(others).map(str::trim).filter(|secret| secret.len() >= SHORTEST);
+    /// `split` are headers and tokens: servers often repeat only a part of `Basic dXNlcg==` or
+    /// `sid=…; x`. `whole` are other texts.
+    pub(crate) fn new<'a>(
+        split: impl Iterator<Item = &'a str> + Clone,
+        whole: impl Iterator<Item = &'a str>,
+    ) -> Self {
+        let words = split.clone().flat_map(|value| value.split([' ', '=', ';', ',']));
+        let all = split.chain(words).chain(whole).map(str::trim).filter(|secret| secret.len() >= SHORTEST);
         // Plain, and as escaped within JSON or by Python.
         let mut all: Vec<_> = all.flat_map(|secret| [secret.to_owned(), escaped(secret)]).collect();
         // The longest first: it may contain another.
@@ -97,12 +96,9 @@ mod tests {
     use super::*;
 
     fn hide(text: &str) -> String {
-        let endpoint = Endpoint {
-            headers: vec![("authorization".into(), "Basic dXNlcjpwdw==".into())],
-            hidden: vec!["hunter\"2\nhunter".into(), "hunter2".into(), "ab".into()],
-            ..Endpoint::new("http://h").with_token("t0ken-t0ken")
-        };
-        Secrets::of(&endpoint).hide(&text.into()).to_string()
+        let split = ["Basic dXNlcjpwdw==", "t0ken-t0ken"];
+        let whole = ["hunter\"2\nhunter", "hunter2", "ab"];
+        Secrets::new(split.into_iter(), whole.into_iter()).hide(&text.into()).to_string()
     }
 
     #[test]

@@ -18,7 +18,8 @@ use tokio_tungstenite::{
 };
 
 use crate::{
-    answer::printable,
+    answer::{Answer, printable},
+    credentials::Proof,
     error::{Call, Class, Kind, RayError},
     transport::{Transport, head, some_of, too_late},
 };
@@ -41,11 +42,19 @@ pub struct LogTail {
 impl LogTail {
     /// `None`: Ray knows no such job.
     pub(crate) async fn open(transport: &Arc<Transport>, id: &str) -> Result<Option<Self>, RayError> {
-        let limit = transport.timeouts.call;
-        let opened = tokio::time::timeout(limit, shake_hands(transport, id)).await;
-        let upgraded =
-            opened.unwrap_or_else(|_| Err(too_late(Call::Tail, limit))).map_err(|e| transport.own(e))?;
-        let Some(upgraded) = upgraded else { return Ok(None) };
+        let proof = transport.proof(Call::Tail).await?;
+        let upgraded = match open_once(transport, id, &proof).await? {
+            Opened::Denied(answer) => match transport.another(Call::Tail, &answer, &proof).await? {
+                Some(other) => open_once(transport, id, &other).await?,
+                None => Opened::Denied(answer),
+            },
+            opened => opened,
+        };
+        let upgraded = match upgraded {
+            Opened::Yes(upgraded) => upgraded,
+            Opened::NoSuchJob => return Ok(None),
+            Opened::Denied(answer) => return Err(transport.own(answer.into_error(Call::Tail))),
+        };
         let config = WebSocketConfig::default()
             .max_message_size(Some(LARGEST_MESSAGE))
             .max_frame_size(Some(LARGEST_MESSAGE));
@@ -62,11 +71,24 @@ impl LogTail {
     }
 }
 
+enum Opened {
+    Yes(Upgraded),
+    NoSuchJob,
+    Denied(Answer),
+}
+
+async fn open_once(transport: &Transport, id: &str, proof: &Proof) -> Result<Opened, RayError> {
+    let limit = transport.timeouts.call;
+    let opened = tokio::time::timeout(limit, shake_hands(transport, id, proof)).await;
+    opened.unwrap_or_else(|_| Err(too_late(Call::Tail, limit))).map_err(|e| transport.own(e))
+}
+
 /// Uses the same HTTP client as all other calls, so that token, TLS and timeouts are the same.
-async fn shake_hands(transport: &Transport, id: &str) -> Result<Option<Upgraded>, RayError> {
+async fn shake_hands(transport: &Transport, id: &str, proof: &Proof) -> Result<Opened, RayError> {
     let key = generate_key();
     let request = transport
         .get(transport.url(["api", "jobs", id, "logs", "tail"]))
+        .headers(proof.headers.clone())
         .header(header::CONNECTION, "Upgrade")
         .header(header::UPGRADE, "websocket")
         .header(header::SEC_WEBSOCKET_VERSION, "13")
@@ -78,15 +100,20 @@ async fn shake_hands(transport: &Transport, id: &str) -> Result<Option<Upgraded>
             return Err(RayError::bad_answer(Call::Tail, "no WebSocket there").status(answer.status));
         }
         answer.body = some_of(Call::Tail, &mut response).await?;
-        let missing = answer.says_missing(&format!("Job {id} does not exist"));
-        return if missing { Ok(None) } else { Err(answer.into_error(Call::Tail)) };
+        return if answer.says_missing(&format!("Job {id} does not exist")) {
+            Ok(Opened::NoSuchJob)
+        } else if answer.is_denied() {
+            Ok(Opened::Denied(answer))
+        } else {
+            Err(answer.into_error(Call::Tail))
+        };
     }
     let accept = response.headers().get(header::SEC_WEBSOCKET_ACCEPT).map(header::HeaderValue::as_bytes);
     if accept != Some(derive_accept_key(key.as_bytes()).as_bytes()) {
         return Err(RayError::bad_answer(Call::Tail, "the WebSocket handshake does not match"));
     }
     let upgraded = response.upgrade().await;
-    upgraded.map(Some).map_err(|error| broke(&error.to_string()))
+    upgraded.map(Opened::Yes).map_err(|error| broke(&error.to_string()))
 }
 
 impl Stream for LogTail {

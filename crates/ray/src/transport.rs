@@ -2,16 +2,22 @@
 
 use std::{
     pin::pin,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
+use multicluster_types::Message;
+use parking_lot::RwLock;
 use reqwest::{Method, RequestBuilder, Response, Url, header};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use crate::{
     answer::{Answer, printable},
+    credentials::{Credentials, Proof},
     endpoint::{BuildError, Endpoint, Target, Timeouts, root_cause},
     error::{Call, Class, Kind, RayError},
     job::JobDetails,
@@ -35,12 +41,30 @@ pub(crate) trait Sink {
 pub(crate) struct Transport {
     target: Target,
     pub(crate) timeouts: Timeouts,
+    credentials: Credentials,
+    hidden: Vec<String>,
+    secrets: RwLock<Known>,
+}
+
+/// What no message may contain, and the proofs that it was made of: the last two, because a cluster
+/// may still speak of the one before.
+#[derive(Debug)]
+struct Known {
+    proofs: [Option<Arc<Proof>>; 2],
     secrets: Secrets,
 }
 
 impl Transport {
     pub(crate) fn new(endpoint: &Endpoint, timeouts: Timeouts) -> Result<Self, BuildError> {
-        Ok(Self { target: Target::new(endpoint, &timeouts)?, timeouts, secrets: Secrets::of(endpoint) })
+        let hidden = endpoint.hidden.clone();
+        let secrets = Secrets::new(std::iter::empty(), hidden.iter().map(String::as_str));
+        Ok(Self {
+            target: Target::new(endpoint, &timeouts)?,
+            timeouts,
+            credentials: Credentials::new(endpoint)?,
+            secrets: RwLock::new(Known { proofs: [None, None], secrets }),
+            hidden,
+        })
     }
 
     pub(crate) fn address(&self) -> &str {
@@ -96,7 +120,28 @@ impl Transport {
         limit: Duration,
         sink: &mut impl Sink,
     ) -> Result<Answer, RayError> {
-        let exchange = self.exchange(call, request, sink);
+        // Not within the limit: a command for a token may take its time, and nothing is sent meanwhile.
+        let proof = self.proof(call).await?;
+        let again = request.try_clone();
+        let answer = self.ask_once(call, request, &proof, limit, sink).await?;
+        match again {
+            Some(again) if answer.is_denied() => match self.another(call, &answer, &proof).await? {
+                Some(other) => self.ask_once(call, again, &other, limit, sink).await,
+                None => Ok(answer),
+            },
+            _ => Ok(answer),
+        }
+    }
+
+    async fn ask_once(
+        &self,
+        call: Call,
+        request: RequestBuilder,
+        proof: &Proof,
+        limit: Duration,
+        sink: &mut impl Sink,
+    ) -> Result<Answer, RayError> {
+        let exchange = self.exchange(call, request.headers(proof.headers.clone()), sink);
         let result = timeout(limit, exchange).await.unwrap_or_else(|_| Err(too_late(call, limit)));
         result.map_err(|error| self.own(error))
     }
@@ -110,15 +155,68 @@ impl Transport {
         sink: &mut impl Sink,
     ) -> Result<Answer, RayError> {
         let limit = self.timeouts.upload;
-        let mut exchange = pin!(self.exchange(call, request, sink));
+        let proof = self.proof(call).await?;
+        let mut exchange = pin!(self.exchange(call, request.headers(proof.headers.clone()), sink));
         loop {
             let before = moved.load(Ordering::Relaxed);
             match timeout(limit, &mut exchange).await {
-                Ok(result) => return result.map_err(|error| self.own(error)),
+                Ok(result) => {
+                    let answer = result.map_err(|error| self.own(error))?;
+                    if answer.is_denied() && self.another(call, &answer, &proof).await?.is_some() {
+                        // It cannot be sent again from here, but it would be accepted now.
+                        let error = answer.into_error(call);
+                        return Err(self.own(RayError { class: Class::Transient, ..error }));
+                    }
+                    return Ok(answer);
+                }
                 Err(_) if moved.load(Ordering::Relaxed) > before => {}
                 Err(_) => return Err(self.own(too_late(call, limit))),
             }
         }
+    }
+
+    /// What the next request carries.
+    pub(crate) async fn proof(&self, call: Call) -> Result<Arc<Proof>, RayError> {
+        let proof = self.credentials.now().await.map_err(|why| {
+            let error = RayError::new(call, Class::Transient, Kind::NoToken, why);
+            self.own(error)
+        })?;
+        self.learn(&proof);
+        Ok(proof)
+    }
+
+    /// What to show instead of a proof that was refused; `None` if there is nothing else.
+    ///
+    /// # Errors
+    /// If it cannot be read again.
+    pub(crate) async fn another(
+        &self,
+        call: Call,
+        answer: &Answer,
+        refused: &Proof,
+    ) -> Result<Option<Arc<Proof>>, RayError> {
+        let other = self.credentials.instead_of(refused).await.map_err(|why| {
+            let message = format!("{} was refused, and there is no other: {why}", self.credentials.name());
+            self.own(RayError::new(call, Class::Permanent, Kind::Denied, message).status(answer.status))
+        })?;
+        if let Some(other) = &other {
+            self.learn(other);
+        }
+        Ok(other)
+    }
+
+    /// From now on no message contains this.
+    fn learn(&self, proof: &Arc<Proof>) {
+        let is_known =
+            |known: &Known| known.proofs[0].as_ref().is_some_and(|last| last.headers == proof.headers);
+        if is_known(&self.secrets.read()) {
+            return;
+        }
+        let mut known = self.secrets.write();
+        let proofs = [Some(Arc::clone(proof)), known.proofs[0].take()];
+        let texts = proofs.iter().flatten().flat_map(|proof| &proof.texts).map(String::as_str);
+        let secrets = Secrets::new(texts, self.hidden.iter().map(String::as_str));
+        *known = Known { proofs, secrets };
     }
 
     async fn exchange(
@@ -155,15 +253,23 @@ impl Transport {
         })
     }
 
-    /// Completes an error: adds the address, and removes secrets.
+    /// Completes an error: adds the address, says what was refused, and removes secrets.
     pub(crate) fn own(&self, error: RayError) -> RayError {
-        let error = error.at(&self.target.shown);
-        RayError { message: self.secrets.hide(&error.message), ..error }
+        let mut error = error.at(&self.target.shown);
+        let name = self.credentials.name();
+        if error.kind == Kind::Denied && !error.message.as_str().starts_with(&name) {
+            error.message = format!("{name} was refused: {}", error.message).into();
+        }
+        RayError { message: self.hide(&error.message), ..error }
     }
 
     /// Removes secrets from Ray's report about a job.
     pub(crate) fn own_job(&self, job: JobDetails) -> JobDetails {
-        JobDetails { message: job.message.map(|message| self.secrets.hide(&message)), ..job }
+        JobDetails { message: job.message.map(|message| self.hide(&message)), ..job }
+    }
+
+    fn hide(&self, message: &Message) -> Message {
+        self.secrets.read().secrets.hide(message)
     }
 }
 

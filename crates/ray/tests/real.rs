@@ -15,11 +15,14 @@ use futures_util::stream;
 use multicluster_ray::{
     Class, Endpoint, JobDetails, JobStatus, Kind, PackageBody, RayClient, SubmitRequest, Timeouts,
 };
-use multicluster_types::{Quantity, Timestamp};
+use multicluster_types::{Credential, Quantity, Timestamp};
 
 fn client() -> RayClient {
     let dashboard = std::env::var("RAY_DASHBOARD").expect("RAY_DASHBOARD names a running head");
-    let endpoint = Endpoint { token: std::env::var("RAY_TOKEN").ok(), ..Endpoint::new(dashboard) };
+    let endpoint = Endpoint {
+        token: std::env::var("RAY_TOKEN").ok().map(Credential::given),
+        ..Endpoint::new(dashboard)
+    };
     RayClient::new(&endpoint, Timeouts::default()).unwrap()
 }
 

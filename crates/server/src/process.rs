@@ -126,7 +126,7 @@ pub(crate) fn assemble(
         plane: Arc::clone(&id),
     });
     let plane = Plane {
-        reloader: Reloader::new(config_path, driver.clone(), bounds.clone()),
+        reloader: Reloader::new(config_path, config.files, driver.clone(), bounds.clone()),
         driver,
         lanes: lanes.clone(),
         events: events.clone(),

@@ -20,9 +20,9 @@ pub(crate) struct Cluster {
     down: AtomicBool,
     /// Changes when all connections must be cut.
     cut: watch::Sender<u64>,
+    token: Mutex<Option<String>>,
     // These never change, and are read without a lock.
     pub(crate) name: String,
-    pub(crate) token: Option<String>,
     pub(crate) max_body: usize,
     pub(crate) tail_poll: Duration,
     pub(crate) tail_linger: Duration,
@@ -32,7 +32,7 @@ impl Cluster {
     pub(crate) fn new(options: FakeOptions) -> Arc<Self> {
         Arc::new(Self {
             name: options.name.clone(),
-            token: options.token.clone(),
+            token: Mutex::new(options.token.clone()),
             max_body: options.max_body,
             tail_poll: options.tail_poll,
             tail_linger: options.tail_linger,
@@ -51,6 +51,11 @@ impl Cluster {
         let now = Instant::now();
         state.advance(now);
         (now, state)
+    }
+
+    /// The token that requests must carry.
+    pub(crate) fn token(&self) -> MutexGuard<'_, Option<String>> {
+        self.token.lock().expect(NO_PANIC)
     }
 
     pub(crate) fn faults(&self) -> MutexGuard<'_, Faults> {

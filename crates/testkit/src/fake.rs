@@ -68,6 +68,11 @@ impl FakeRay {
         self.cluster.faults().clear_all();
     }
 
+    /// From now on requests must carry this token. Jobs go on, and so do log tails that are open.
+    pub fn set_token(&self, token: &str) {
+        *self.cluster.token() = Some(token.to_owned());
+    }
+
     /// Unreachable: new connections are refused and existing ones reset. Jobs go on.
     ///
     /// In a fleet the listener is shared, so connections are accepted and reset at the first request.

@@ -155,7 +155,7 @@ async fn act(
             reply(StatusCode::OK, "application/text; charset=utf-8", "success")
         }
         Endpoint::Open => {
-            ok(&json!({"authentication_mode": if cluster.token.is_some() { "token" } else { "disabled" }}))
+            ok(&json!({"authentication_mode": if cluster.token().is_some() { "token" } else { "disabled" }}))
         }
         Endpoint::Job | Endpoint::Stop | Endpoint::Delete | Endpoint::Logs => {
             job(state, now, endpoint, id, browser)
@@ -247,7 +247,7 @@ fn log_file(state: &State, now: tokio::time::Instant, query: &str) -> Response {
 }
 
 fn refuse_stranger(cluster: &Cluster, headers: &HeaderMap) -> Option<Response> {
-    let token = cluster.token.as_ref()?;
+    let token = cluster.token().clone()?;
     let read = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let cookie = || {
         let cookies = read("cookie")?;
@@ -258,7 +258,7 @@ fn refuse_stranger(cluster: &Cluster, headers: &HeaderMap) -> Option<Response> {
     match read("authorization").or_else(|| read("x-ray-authorization")).or_else(cookie) {
         None => Some(text(StatusCode::UNAUTHORIZED, "Unauthorized: Missing authentication token")),
         // Exactly this spelling: Ray refuses `bearer`.
-        Some(given) if given.strip_prefix("Bearer ") == Some(token) => None,
+        Some(given) if given.strip_prefix("Bearer ") == Some(&*token) => None,
         Some(_) => Some(text(StatusCode::FORBIDDEN, "Forbidden: Invalid authentication token")),
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     settings::{ExecutionMode, JobLimit, Share},
 };
 
-pub use connection::{Connection, REDACTED, Secret, refuse_header};
+pub use connection::{Connection, Credential, REDACTED, Secret, as_header, as_token, refuse_header};
 
 /// A runtime_env as Ray accepts it, kept as it was written.
 pub type RuntimeEnv = serde_json::Map<String, serde_json::Value>;

@@ -24,7 +24,8 @@ mod words;
 mod work;
 
 pub use cluster::{
-    ClusterSpec, Connection, Limits, REDACTED, RuntimeEnv, Secret, SpecError, Weight, refuse_header,
+    ClusterSpec, Connection, Credential, Limits, REDACTED, RuntimeEnv, Secret, SpecError, Weight, as_header,
+    as_token, refuse_header,
 };
 pub use decision::{Decision, Verdict};
 pub use hex::hex;

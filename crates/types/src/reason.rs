@@ -30,6 +30,12 @@ pub enum Reason {
         /// The error of the last poll.
         error: Message,
     },
+    /// It answers, and refuses our token.
+    Unauthorized {
+        since: Timestamp,
+        /// What it refused, or why there is no token; never the token itself.
+        error: Message,
+    },
     /// The head answers but no node is alive.
     NoNodes,
     /// Too many dispatches in a row failed.
@@ -227,6 +233,10 @@ reasons! { |now, lang|
         "unhealthy for {time}: {error}",
         "已有 {time}无法连接：{error}",
         time = lang.seconds(now.since(*since).as_seconds());
+    Unauthorized { since, error } => "unauthorized",
+        "unauthorized: {error} (for {time})",
+        "未授权：{error}（已有 {time}）",
+        time = lang.seconds(now.since(*since).as_seconds());
     NoNodes {} => "no_nodes",
         "its head answers but no node is alive",
         "头节点有响应，但没有存活的节点";
@@ -356,6 +366,10 @@ mod tests {
             ReasonKind::Draining => Reason::Draining { note: text("disk") },
             ReasonKind::NeverSeen => Reason::NeverSeen,
             ReasonKind::Unhealthy => Reason::Unhealthy { since: Timestamp(80_000), error: text("refused") },
+            ReasonKind::Unauthorized => Reason::Unauthorized {
+                since: Timestamp(80_000),
+                error: text("token_file /etc/token was refused"),
+            },
             ReasonKind::NoNodes => Reason::NoNodes,
             ReasonKind::BreakerOpen => Reason::BreakerOpen { until: soon },
             ReasonKind::BreakerProbing => Reason::BreakerProbing,
@@ -428,6 +442,9 @@ mod tests {
         unhealthy
           unhealthy for 20 s: refused
           已有 20 秒无法连接：refused
+        unauthorized
+          unauthorized: token_file /etc/token was refused (for 20 s)
+          未授权：token_file /etc/token was refused（已有 20 秒）
         no_nodes
           its head answers but no node is alive
           头节点有响应，但没有存活的节点

@@ -42,6 +42,8 @@ words! {
         NeverSeen = "never_seen",
         Healthy = "healthy",
         Unhealthy = "unhealthy",
+        /// It answers, and refuses our token.
+        Unauthorized = "unauthorized",
     }
 }
 
@@ -91,6 +93,8 @@ words! {
         Drained = "drained",
         Healthy = "healthy",
         Unhealthy = "unhealthy",
+        /// It answers, and refuses our token.
+        Unauthorized = "unauthorized",
         /// Its head restarted: earlier runs are gone.
         Restarted = "restarted",
         BreakerOpened = "breaker_opened",

@@ -49,6 +49,7 @@ BY_CODE: dict[str, type[errors.SchedulerError]] = {
     "unknown_job": errors.UnknownJobError,
     "queue_full": errors.QueueFullError,
     "rate_limited": errors.RateLimitedError,
+    "cluster_token": errors.ClusterConnectionError,
     "no_clusters": errors.NoHealthyClusterError,
     "busy": errors.ControlPlaneError,
     "overloaded": errors.ControlPlaneError,

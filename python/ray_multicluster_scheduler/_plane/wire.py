@@ -123,7 +123,7 @@ class JobEvent(TypedDict):
 
 
 class Health(TypedDict):
-    #: ``healthy``, ``unhealthy``, or ``never_seen`` before the first answer.
+    #: ``healthy``, ``unhealthy``, ``unauthorized``, or ``never_seen`` before the first answer.
     state: str
     since_at: NotRequired[int | None]
     error: NotRequired[str | None]

@@ -51,6 +51,8 @@ class Cluster:
     first_port: int
     #: Set in the environment of everything that it starts, which identifies its processes.
     temp_dir: Path
+    #: Its token, which all requests must show; None: anyone on this machine may use it.
+    token_file: Path | None = None
 
     @property
     def dashboard(self) -> str:
@@ -104,10 +106,25 @@ class Cluster:
             f"--max-worker-port={first + SIZE - 2}",
         ]
 
+    @property
+    def authentication(self) -> dict[str, str]:
+        """Variables for Ray's own programs that use this cluster."""
+        if self.token_file is None:
+            return {"RAY_AUTH_MODE": "disabled"}
+        return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(self.token_file)}
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """For requests to its dashboard."""
+        if self.token_file is None:
+            return {}
+        return {"Authorization": f"Bearer {self.token_file.read_text().strip()}"}
+
     def environment(self, ray: Path, home: Path) -> dict[str, str]:
         """For `ray start` and all processes that it starts."""
         return {
             **clean_environment(home, ray.parent),
+            **self.authentication,
             # Everything on 127.0.0.1, as Ray itself does on macOS. Without this, `ray start` uses
             # the machine's address, and anyone on the network could run code here.
             "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
@@ -130,7 +147,8 @@ class Cluster:
 
     def get(self, path: str, timeout: float = 20.0) -> Any:
         """The answer of its dashboard."""
-        with _http.open(self.dashboard + path, timeout=timeout) as answer:
+        request = urllib.request.Request(self.dashboard + path, headers=self.headers)
+        with _http.open(request, timeout=timeout) as answer:
             return json.load(answer)
 
 

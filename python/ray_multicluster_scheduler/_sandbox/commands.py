@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import re
+import secrets
 import shlex
 import shutil
 import signal
@@ -63,12 +64,16 @@ def up(sandbox: Sandbox, options: Options) -> None:
                     _end(sandbox, old)
                 blocks.append(ports.claim(old.first_port if old else None))
                 temp_dir = Path(TEMP_PREFIX + uuid.uuid4().hex[:8])
-                before[name] = Cluster(name, options["cpus"], blocks[-1].first, temp_dir)
+                token = sandbox.token(name)
+                before[name] = Cluster(name, options["cpus"], blocks[-1].first, temp_dir, token)
         missing = [name for name in names if before[name] not in state.clusters]
         state.clusters = [before[name] for name in names]
         project = _link_project(sandbox, state, options["project"])
         # Before anything is started: whatever happens now, `down` knows where to look.
         sandbox.save(state)
+        for name in missing:
+            # Before the configuration that names the file: a control plane may be watching it.
+            write(sandbox.token(name), secrets.token_urlsafe(32) + "\n")
         write(sandbox.config, pool.yaml(sandbox, state, project))
         try:
             with _interruptible():
@@ -287,6 +292,7 @@ def _forget(sandbox: Sandbox, state: State) -> None:
     for link in state.links:
         projects.unlink(link, sandbox.directory)
     for cluster in state.clusters:
+        remove(sandbox.token(cluster.name))
         # Stays if it is not empty.
         with contextlib.suppress(OSError):
             sandbox.home(cluster.name).rmdir()
@@ -326,6 +332,7 @@ def _row(sandbox: Sandbox, cluster: Cluster) -> dict[str, Any]:
         "head_address": cluster.head_address,
         "home": str(sandbox.home(cluster.name)),
         "log": str(sandbox.log(cluster.name)),
+        "token_file": str(cluster.token_file) if cluster.token_file else None,
         "temp_dir": str(cluster.temp_dir),
     }
 

@@ -16,7 +16,7 @@ CLUSTER = """\
   - name: {name}
     head_address: {head_address}
     dashboard: {dashboard}
-    tags: [{tags}]
+{token}    tags: [{tags}]
     inject_sdk: true # jobs find the Python SDK, although it is not installed there
     runtime_env:
       env_vars:
@@ -38,6 +38,9 @@ def yaml(sandbox: Sandbox, state: State, project: Path | None) -> str:
             name=_quoted(cluster.name),
             head_address=cluster.head_address,
             dashboard=cluster.dashboard,
+            token=f"    token_file: {_quoted(str(cluster.token_file))}\n"
+            if cluster.token_file
+            else "",
             tags="macos, arm64" if cluster.name.startswith("mac") else "linux, x86_64",
             home=_quoted(str(home)),
             flavour=_quoted(f"stand-in for {cluster.name}"),

@@ -46,6 +46,10 @@ class Sandbox:
         """The file that names its first process."""
         return self.directory / f"{cluster}.pid"
 
+    def token(self, cluster: str) -> Path:
+        """The file with its token."""
+        return self.directory / f"{cluster}.token"
+
     def log(self, cluster: str) -> Path:
         """The output of `ray start`."""
         return self.directory / f"{cluster}.log"
@@ -67,7 +71,14 @@ class Sandbox:
             found = json.loads(self._file.read_bytes())
             return State(
                 clusters=[
-                    Cluster(one["name"], one["cpus"], one["first_port"], Path(one["temp_dir"]))
+                    Cluster(
+                        one["name"],
+                        one["cpus"],
+                        one["first_port"],
+                        Path(one["temp_dir"]),
+                        # Earlier versions started clusters without one.
+                        Path(one["token_file"]) if one.get("token_file") else None,
+                    )
                     for one in found["clusters"]
                 ],
                 project=Path(found["project"]) if found["project"] else None,

@@ -40,7 +40,14 @@ PATIENCE = 60.0
 #: Reasons why a cluster will never accept the work, as things are.
 NEVER = ("other_versions", "other_cluster", "missing_tags")
 #: Reasons why a cluster accepts no work at all.
-NOT_HEALTHY = ("never_seen", "unhealthy", "no_nodes", "breaker_open", "breaker_probing")
+NOT_HEALTHY = (
+    "never_seen",
+    "unhealthy",
+    "unauthorized",
+    "no_nodes",
+    "breaker_open",
+    "breaker_probing",
+)
 
 
 def new_id(kind: str) -> str:

@@ -17,7 +17,9 @@ KEPT: dict[str, Any] = {}
 
 def describe(name: str) -> ClusterAddress:
     known = CLUSTERS[name]
-    return ClusterAddress(name, known["head_address"], incarnation=known["incarnation"])
+    return ClusterAddress(
+        name, known["head_address"], token=known["token"], incarnation=known["incarnation"]
+    )
 
 
 CONNECTIONS = Connections(describe)

@@ -23,7 +23,9 @@ CLUSTERS = json.loads(os.environ["CLUSTERS"])
 
 def describe(name: str) -> ClusterAddress:
     known = CLUSTERS[name]
-    return ClusterAddress(name, known["head_address"], incarnation=known["incarnation"])
+    return ClusterAddress(
+        name, known["head_address"], token=known["token"], incarnation=known["incarnation"]
+    )
 
 
 CONNECTIONS = Connections(describe)

@@ -33,6 +33,7 @@ def describe(name: str) -> ClusterAddress:
     return ClusterAddress(
         name,
         known["head_address"],
+        token=known["token"],
         runtime_env={"env_vars": {"CLUSTER": name}},
         ray_version=known["ray_version"],
         incarnation=known["incarnation"],

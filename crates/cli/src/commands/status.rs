@@ -1,6 +1,7 @@
 //! `ray-multicluster status`: the pool at a glance.
 
 use multicluster_api::{Cluster, ClusterList, Pool, Queues};
+use multicluster_types::HealthKind;
 use serde_json::json;
 
 use super::Context;
@@ -127,9 +128,13 @@ fn details(cluster: &Cluster, now: u64) -> Vec<String> {
         lines.push(format!("{}: {note}", if cluster.draining { "draining" } else { "cordoned" }));
     }
     if let Some(error) = &cluster.health.error {
+        let error = words::first_line(error, 200);
         let since =
-            cluster.health.since_at.map_or(String::new(), |at| format!(" for {}", time::since(at, now)));
-        lines.push(format!("unhealthy{since}: {}", words::first_line(error, 200)));
+            cluster.health.since_at.map_or(String::new(), |at| format!("for {}", time::since(at, now)));
+        lines.push(match cluster.health.state {
+            HealthKind::Unauthorized => format!("unauthorized: {error} ({since})"),
+            _ => format!("unhealthy {since}: {error}"),
+        });
     }
     if let Some(job) = &cluster.reserved_for {
         lines.push(format!("kept free for {job}, which has waited too long"));

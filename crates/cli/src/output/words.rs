@@ -23,6 +23,7 @@ pub(crate) fn condition(cluster: &Cluster) -> (&'static str, Tone) {
     match (cluster.health.state, cluster.breaker.state) {
         (HealthKind::NeverSeen, _) => ("not seen", Tone::Busy),
         (HealthKind::Unhealthy, _) => ("unhealthy", Tone::Bad),
+        (HealthKind::Unauthorized, _) => ("unauthorized", Tone::Bad),
         _ if cluster.leaving => ("leaving", Tone::Busy),
         _ if cluster.draining => ("draining", Tone::Busy),
         _ if cluster.cordoned.is_some() => ("cordoned", Tone::Busy),

@@ -5,12 +5,12 @@
 //!
 //! [`SECRET_KEYS`]: crate::source::SECRET_KEYS
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-use multicluster_types::{Connection, Secret, refuse_header};
+use multicluster_types::{Connection, Credential, as_header, as_token, refuse_header};
 
 use crate::{
-    outside::Outside,
+    outside::{Outside, Refused, Text},
     report::{Report, plain},
     scalar,
     source::Mark,
@@ -18,8 +18,8 @@ use crate::{
 };
 
 /// The keys read here.
-pub(super) const NAMES: [&str; 6] =
-    ["token", "token_env", "token_file", "headers", "ca_file", "insecure_tls"];
+pub(super) const NAMES: [&str; 7] =
+    ["token", "token_env", "token_file", "token_command", "headers", "ca_file", "insecure_tls"];
 
 /// The values of a connection while its keys are read.
 #[derive(Default)]
@@ -32,9 +32,10 @@ pub(super) struct Keys {
     insecure_tls: Option<Mark>,
 }
 
-/// No token or header is longer; proxies refuse such requests anyway.
-const MAX_SECRET_BYTES: usize = 8192;
 const MAX_HEADERS: usize = 32;
+/// The words of a command, and the bytes of one.
+const MAX_WORDS: usize = 64;
+const MAX_WORD_BYTES: usize = 4096;
 
 impl Keys {
     pub(super) fn read(
@@ -45,7 +46,7 @@ impl Keys {
         report: &mut Report<'_>,
     ) {
         match key.text.as_ref() {
-            "token" | "token_env" | "token_file" => self.token(key, value, outside, report),
+            "token" | "token_env" | "token_file" | "token_command" => self.token(key, value, outside, report),
             "headers" => self.headers(key, value, outside, report),
             "ca_file" => {
                 const HINT: &str = "write the path of a PEM file";
@@ -80,28 +81,25 @@ impl Keys {
     }
 
     fn token(&mut self, key: &Key<'_>, value: &Node<'_>, outside: &Outside, report: &mut Report<'_>) {
-        const HINT: &str = "write the token alone, without `Bearer`; or name a variable with token_env";
         if let Some((first, name)) = &self.token {
             let message = format!("{} and {name} are both given", key.text);
-            return report.clash(key.at, *first, message, "keep one of token, token_env and token_file");
+            let hint = "keep one of token, token_env, token_file and token_command";
+            return report.clash(key.at, *first, message, hint);
         }
         self.token = Some((key.at, key.text.clone().into_owned()));
-        let Some(text) = scalar::text(key, value, HINT, report) else { return };
-        let token = match key.text.as_ref() {
-            "token" => Ok(text.to_owned()),
-            "token_env" => outside.variable(text),
-            _ => outside.file(text),
+        let found = if key.text == "token_command" {
+            let Some(words) = words(key, value, report) else { return };
+            command(&words, outside)
+        } else {
+            let Some(text) = scalar::text(key, value, TOKEN_HINT, report) else { return };
+            token(&key.text, text, outside)
         };
-        let refused = match token {
-            Ok(token) if is_token(token.trim()) => {
-                self.connection.token = Some(Secret::new(token.trim()));
-                return;
+        match found {
+            Ok(credential) => self.connection.token = Some(credential),
+            Err((message, hint)) => {
+                report.error_at_key(key.at, format!("{}: {message}", key.text), hint);
             }
-            Ok(_) => ("this is not a bearer token".to_owned(), HINT.to_owned()),
-            Err(refused) => refused,
-        };
-        let (message, hint) = refused;
-        report.error_at_key(key.at, format!("{}: {message}", key.text), hint);
+        }
     }
 
     fn headers(&mut self, key: &Key<'_>, node: &Node<'_>, outside: &Outside, report: &mut Report<'_>) {
@@ -130,13 +128,12 @@ impl Keys {
             }
             seen.insert(lower.clone(), name.at);
             let Some(text) = outside.text(name, value, HINT, report) else { continue };
-            let text = text.as_str();
-            if text.len() > MAX_SECRET_BYTES || !text.bytes().all(|b| matches!(b, b' '..=b'~')) {
+            let Some(value) = as_header(text.as_str()) else {
                 let message = format!("the value of the header {} cannot be sent", plain(&name.text));
                 report.error_at_key(name.at, message, "use printable ASCII characters, on one line");
                 continue;
-            }
-            if let Some(why) = refuse_header(&lower, text) {
+            };
+            if let Some(why) = refuse_header(&lower, value) {
                 let message = format!("the header {} cannot be set: {why}", plain(&name.text));
                 report.error_at_key(name.at, message, "remove it");
                 continue;
@@ -144,7 +141,11 @@ impl Keys {
             if lower == "authorization" {
                 self.authorization = Some(name.at);
             }
-            self.connection.headers.insert(lower, Secret::new(text));
+            let credential = match &text {
+                Text::Secret { file: Some(file), .. } => of_file(file),
+                _ => Credential::given(value),
+            };
+            self.connection.headers.insert(lower, credential);
         }
     }
 }
@@ -155,7 +156,60 @@ fn is_name(lower: &str) -> bool {
     !lower.is_empty() && lower.len() <= 128 && lower.bytes().all(fine)
 }
 
-/// Fits into one header: no spaces, no control characters.
-fn is_token(text: &str) -> bool {
-    !text.is_empty() && text.len() <= MAX_SECRET_BYTES && text.bytes().all(|b| b.is_ascii_graphic())
+const TOKEN_HINT: &str = "write the token alone, without `Bearer`; or name a variable with token_env";
+
+/// The token of `token`, `token_env` or `token_file`. The content of a file is only checked: it is
+/// read again when it is used.
+fn token(key: &str, text: &str, outside: &Outside) -> Result<Credential, Refused> {
+    let (found, file) = match key {
+        "token" => (text.to_owned(), None),
+        "token_env" => (outside.variable(text)?, None),
+        _ => outside.file(text).map(|(found, file)| (found, Some(file)))?,
+    };
+    let Some(token) = as_token(&found) else {
+        return Err(("this is not a bearer token".to_owned(), TOKEN_HINT.to_owned()));
+    };
+    Ok(file.map_or_else(|| Credential::given(token), |file| of_file(&file)))
+}
+
+fn of_file(file: &Path) -> Credential {
+    Credential::File { file: file.to_string_lossy().into() }
+}
+
+const COMMAND_HINT: &str = "write a program and its arguments as a list: [kubectl, create, token, ray]";
+
+/// The words of a command. No message repeats one: an argument may be a secret.
+fn words<'n>(key: &Key<'_>, node: &'n Node<'_>, report: &mut Report<'_>) -> Option<Vec<&'n str>> {
+    let Value::List(items) = &node.value else {
+        report.wrong_type(key, node, COMMAND_HINT);
+        return None;
+    };
+    let word = |item: &'n Node<'_>| match &item.value {
+        Value::Scalar(scalar) if !item.is_null() => Some(scalar.text.as_ref()),
+        _ => None,
+    };
+    let words: Option<Vec<&str>> = items.iter().map(word).collect();
+    if words.is_none() {
+        let message = format!("{}: every word of the command must be a text", key.text);
+        report.error_at_key(key.at, message, COMMAND_HINT);
+    }
+    words
+}
+
+fn command(words: &[&str], outside: &Outside) -> Result<Credential, Refused> {
+    let refused = |why: &str| Err((why.to_owned(), COMMAND_HINT.to_owned()));
+    let Some((program, arguments)) = words.split_first().filter(|(program, _)| !program.trim().is_empty())
+    else {
+        return refused("there is no program to run");
+    };
+    if words.len() > MAX_WORDS || words.iter().any(|word| word.len() > MAX_WORD_BYTES || word.contains('\0'))
+    {
+        return refused("the command is too long, or has a character that no command can have");
+    }
+    if arguments.is_empty() && program.contains(' ') && !program.contains('/') {
+        return refused("the command is one text, and no shell takes it apart");
+    }
+    let program: Arc<str> = outside.program(program)?.into();
+    let arguments = arguments.iter().map(|word| Arc::from(*word));
+    Ok(Credential::Command { command: std::iter::once(program).chain(arguments).collect() })
 }

@@ -62,8 +62,8 @@ pub(crate) const KEYS: &[ClusterKey] = &[
         example: "{conda: ts}",
         doc: "The base of every runtime_env on this cluster; a job's own is merged into it. \
               `env_vars.home_dir` is this cluster's home directory if `home_dir` is not given. \
-              A variable may be read from elsewhere: `NAME: {file: PATH}` or `NAME: {env: VARIABLE}`; \
-              it is then always redacted.",
+              A variable may be read from elsewhere: `NAME: {file: PATH}`, which is read again when the file \
+              changes, or `NAME: {env: VARIABLE}`; it is then always redacted.",
     },
     ClusterKey {
         name: "home_dir",
@@ -110,7 +110,18 @@ pub(crate) const KEYS: &[ClusterKey] = &[
         expected: "a path; relative ones begin at the folder of the file",
         default: Some("none"),
         example: "~/.ray/auth_token",
-        doc: "Where the token is, instead of `token`. Read together with the configuration.",
+        doc: "Where the token is, instead of `token`. Read again when the file changes, and when the cluster \
+              refuses the token: a token that is replaced in its file costs no job.",
+    },
+    ClusterKey {
+        name: "token_command",
+        expected: "a list: a program and its arguments",
+        default: Some("none"),
+        example: "[kubectl, create, token, ray]",
+        doc: "Prints the token, instead of `token`. Run without a shell, for at most 10 s. Its output is used until \
+              the token ends (the `exp` of a JWT; 5 minutes for any other token), and the command is run again \
+              when the cluster refuses it. A program with a `/` is a path, which begins at the folder of the \
+              file if it is relative; any other name is looked up in `PATH`.",
     },
     ClusterKey {
         name: "headers",
@@ -118,7 +129,7 @@ pub(crate) const KEYS: &[ClusterKey] = &[
         default: Some("{}"),
         example: "{X-Team: quant}",
         doc: "More headers for every request to the dashboard, for a proxy in front of it. Never shown. \
-              A value may be `{file: PATH}` or `{env: VARIABLE}`.",
+              A value may be `{file: PATH}`, which is read again like a `token_file`, or `{env: VARIABLE}`.",
     },
     ClusterKey {
         name: "ca_file",

@@ -1,5 +1,7 @@
 //! The connection of a cluster: what is accepted, refused, and never shown.
 
+use multicluster_types::Credential;
+
 use super::{Folder, centos, error, ok};
 use crate::{Config, ConfigError};
 
@@ -8,8 +10,12 @@ fn with_env(more: &str, env: &[(&str, &str)]) -> Result<Config, ConfigError> {
     crate::parse(&centos(more), "cluster.yaml", env)
 }
 
-fn token(config: &Config) -> Option<&str> {
-    config.clusters[0].connection.token.as_ref().map(multicluster_types::Secret::expose)
+fn token(config: &Config) -> Option<&Credential> {
+    config.clusters[0].connection.token.as_ref()
+}
+
+fn given(text: &str) -> Credential {
+    Credential::given(text)
 }
 
 #[test]
@@ -26,10 +32,10 @@ fn a_cluster_is_reached_as_its_keys_say() {
     let cluster = &config.clusters[0];
     assert_eq!((cluster.home(), cluster.inject_sdk), (Some("/home/zorro"), Some(true)));
     assert_eq!(cluster.plane_address.as_deref(), Some("http://10.0.0.1:8700"));
-    assert_eq!(token(&config), Some("abc.def"));
+    assert_eq!(token(&config), Some(&given("abc.def")));
     let headers: Vec<_> =
-        cluster.connection.headers.iter().map(|(name, value)| (name.as_str(), value.expose())).collect();
-    assert_eq!(headers, [("x-key", "12"), ("x-team", "quant")]);
+        cluster.connection.headers.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+    assert_eq!(headers, [("x-key", given("12")), ("x-team", given("quant"))]);
     assert_eq!(cluster.connection.ca_file.as_deref(), Some("/etc/ca.pem"));
     assert!(!cluster.connection.insecure_tls);
     assert!(!format!("{config:?}").contains("abc.def"), "not shown by Debug");
@@ -82,7 +88,7 @@ fn the_home_may_still_be_an_environment_variable() {
 #[test]
 fn a_token_may_come_from_a_variable() {
     let config = with_env("    token_env: CENTOS_TOKEN\n", &[("CENTOS_TOKEN", " t0ken\n")]).unwrap();
-    assert_eq!(token(&config), Some("t0ken"));
+    assert_eq!(token(&config), Some(&given("t0ken")));
     insta::assert_snapshot!(with_env("    token_env: CENTOS_TOKEN\n", &[("OTHER", "x")]).unwrap_err(), @"
     cluster.yaml:5:5: token_env: the environment variable CENTOS_TOKEN is not set
         5 |     token_env: …
@@ -99,12 +105,14 @@ fn a_token_may_come_from_a_file_beside_the_configuration() {
         crate::load(&folder.write("cluster.yaml", centos(more)), env.iter().cloned())
     };
     let config = load("    token_file: token\n    ca_file: ca.pem\n", &[]).unwrap();
-    assert_eq!(token(&config), Some("t0ken"));
+    let there = Credential::File { file: folder.0.join("token").display().to_string().into() };
+    assert_eq!(token(&config), Some(&there), "it is read again when it is used");
+    assert!(config.files.is_empty());
     let ca = folder.0.join("ca.pem").display().to_string();
     assert_eq!(config.clusters[0].connection.ca_file.as_deref(), Some(ca.as_str()));
 
     let home = [("HOME".to_owned(), folder.0.display().to_string())];
-    assert_eq!(token(&load("    token_file: ~/token\n", &home).unwrap()), Some("t0ken"));
+    assert_eq!(token(&load("    token_file: ~/token\n", &home).unwrap()), Some(&there));
 
     let error = load("    token_file: nowhere\n", &[]).unwrap_err().to_string();
     assert!(error.contains(":5:5: token_file: the file cannot be read: No such file"), "{error}");
@@ -114,10 +122,38 @@ fn a_token_may_come_from_a_file_beside_the_configuration() {
 }
 
 #[test]
+fn a_token_may_come_from_a_command() {
+    let folder = Folder::new("command");
+    let load = |words: &str| {
+        let file = folder.write("cluster.yaml", centos(&format!("    token_command: {words}\n")));
+        crate::load(&file, super::NO_ENV).unwrap()
+    };
+    let command =
+        |words: &[&str]| Credential::Command { command: words.iter().map(|w| (*w).into()).collect() };
+    let config = load("[kubectl, create, token, ray, --duration=1h, 7]");
+    let words = ["kubectl", "create", "token", "ray", "--duration=1h", "7"];
+    assert_eq!(token(&config), Some(&command(&words)));
+    assert_eq!(token(&load("[/opt/my tools/token]")), Some(&command(&["/opt/my tools/token"])));
+    let there = folder.0.join("bin/token").display().to_string();
+    assert_eq!(token(&load("[bin/token, x]")), Some(&command(&[&there, "x"])));
+}
+
+#[test]
+fn a_header_may_come_from_a_file() {
+    let folder = Folder::new("header");
+    let key = folder.write("key", "k-1\n");
+    let file = folder.write("cluster.yaml", centos("    headers: {X-Key: {file: key}}\n"));
+    let config = crate::load(&file, super::NO_ENV).unwrap();
+    let there = Credential::File { file: key.display().to_string().into() };
+    assert_eq!(config.clusters[0].connection.headers["x-key"], there);
+}
+
+#[test]
 fn mistakes_are_told() {
     const HEADERS: &str = "write a mapping of names to texts: {X-Team: quant}";
     const HOME: &str = "write an absolute path, such as /home/zorro";
     const TWO: &str = "remove one of the two";
+    const COMMAND: &str = "write a program and its arguments as a list: [kubectl, create, token, ray]";
     const TOKEN: &str = "write the token alone, without `Bearer`; or name a variable with token_env";
     for (more, message, hint) in [
         ("    home_dir: zorro", "5:15 home_dir \"zorro\" cannot be a home directory", HOME),
@@ -141,7 +177,30 @@ fn mistakes_are_told() {
         (
             "    token: a\n    token_file: b",
             "6:5 token_file and token are both given",
-            "keep one of token, token_env and token_file",
+            "keep one of token, token_env, token_file and token_command",
+        ),
+        (
+            "    token: a\n    token_command: [b]",
+            "6:5 token_command and token are both given",
+            "keep one of token, token_env, token_file and token_command",
+        ),
+        ("    token_command: kubectl", "5:20 token_command cannot be text", COMMAND),
+        ("    token_command: []", "5:5 token_command: there is no program to run", COMMAND),
+        ("    token_command: ['']", "5:5 token_command: there is no program to run", COMMAND),
+        (
+            "    token_command: [kubectl, [x]]",
+            "5:5 token_command: every word of the command must be a text",
+            COMMAND,
+        ),
+        (
+            "    token_command: [kubectl create token]",
+            "5:5 token_command: the command is one text, and no shell takes it apart",
+            COMMAND,
+        ),
+        (
+            "    token_command: [kubectl]",
+            "5:5 token_command: no commands are run from here",
+            "send the token itself, or describe the cluster in the file of the control plane",
         ),
         ("    headers: x", "5:14 headers cannot be text", HEADERS),
         ("    headers: {'a b': x}", "5:15 the header a… has a name that cannot be sent", HEADERS),
@@ -190,6 +249,9 @@ fn tokens_and_headers_are_never_shown() {
         "    token: {hunter+2: x}\n",
         "    token_env: hunter+2\n",
         "    token_env: abcdefhunter+2\n",
+        "    token_command: hunter+2\n",
+        "    token_command: [curl, -u, hunter+2]\n",
+        "    token_command: [curl, {hunter+2: x}]\n",
         "    headers: hunter+2\n",
         "    headers: {X-Key: [hunter+2]}\n",
         "    headers: {X-Key: 'hunter+2é'}\n",

@@ -1,5 +1,6 @@
 //! Values under `runtime_env` are never shown, however the file is broken.
 
+use multicluster_types::Credential;
 use proptest::prelude::*;
 
 use super::{Folder, centos, errors, ok};
@@ -56,7 +57,7 @@ fn a_forgotten_space_does_not_make_a_secret_a_key() {
     cluster.yaml:5:5: unknown key TOKEN… in a cluster
         5 |     TOKEN …
           |     ^^^^^^^
-      hint: known keys are name, head_address, dashboard, prefer, weight, tags, runtime_env, home_dir, inject_sdk, plane_address, token, token_env, token_file, headers, ca_file, insecure_tls, resource_threshold, submission_interval, execution_mode, max_running_jobs, driver_memory, head_memory_share
+      hint: known keys are name, head_address, dashboard, prefer, weight, tags, runtime_env, home_dir, inject_sdk, plane_address, token, token_env, token_file, token_command, headers, ca_file, insecure_tls, resource_threshold, submission_interval, execution_mode, max_running_jobs, driver_memory, head_memory_share
     ");
 }
 
@@ -138,7 +139,8 @@ fn variables_may_be_read_from_elsewhere() {
     let secrets: Vec<_> =
         cluster.secret_vars.iter().map(|(name, secret)| (name.as_str(), secret.expose())).collect();
     assert_eq!(secrets, [("API", "k-1"), ("DB", "hunter+2 ")]);
-    assert_eq!(cluster.connection.headers["x-key"].expose(), "k-1");
+    assert_eq!(cluster.connection.headers["x-key"], Credential::given("k-1"));
+    assert_eq!(config.files, [folder.0.join("db")], "the configuration is read again when it changes");
 
     let refused = crate::load(&file, super::NO_ENV).unwrap_err().to_string();
     assert!(refused.contains(":9:9: API: the environment variable API_KEY is not set"), "{refused}");

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use multicluster_types::{ClusterName, Incarnation, Span, State, Timestamp, Transition};
+use multicluster_types::{ClusterName, Incarnation, Message, Span, State, Timestamp, Transition};
 
 use crate::{
     Core, DispatchOutcome, LookupOutcome, Observation, Output, Pushing, Refusal, Run, RunStatus,
@@ -58,6 +58,7 @@ impl Core {
             }
             // An earlier send may have arrived even though this one did not.
             DispatchOutcome::Failed(message)
+            | DispatchOutcome::Denied(message)
             | DispatchOutcome::NotSent(message)
             | DispatchOutcome::Unsupported(message)
             | DispatchOutcome::Taken(message)
@@ -69,6 +70,7 @@ impl Core {
                 self.note_dispatch_of(key, false, out);
                 self.try_elsewhere(key, &message, out);
             }
+            DispatchOutcome::Denied(message) => self.handle_denied(key, &message, out),
             DispatchOutcome::Unsupported(message) => {
                 self.note_dispatch_of(key, true, out);
                 self.try_others(key, &message, out);
@@ -102,7 +104,28 @@ impl Core {
             | DispatchOutcome::Taken(_) => {
                 self.note_latency(on, took);
             }
-            DispatchOutcome::NotSent(_) => {}
+            DispatchOutcome::Denied(_) | DispatchOutcome::NotSent(_) => {}
+        }
+    }
+
+    /// The cluster refused our token. No work goes there until it answers a poll again. A token that
+    /// is being replaced must cost no job, so the job waits as if it had not been sent. If the
+    /// cluster answers polls and refuses jobs all the same, that is a failure like any other.
+    fn handle_denied(&mut self, key: JobKey, message: &Message, out: &mut Output) {
+        let Some(on) = self.jobs[key].on else { return };
+        let cluster = &mut self.pool[on];
+        let was_healthy = cluster.is_healthy();
+        let again = was_healthy && cluster.denied;
+        cluster.denied = true;
+        if was_healthy {
+            self.doubt(on, out);
+        }
+        if again {
+            self.note_dispatch_of(key, false, out);
+            self.try_elsewhere(key, message, out);
+        } else {
+            self.pool[on].breaker.not_sent(key);
+            self.try_later(key, message, out);
         }
     }
 

@@ -29,6 +29,17 @@ impl Core {
         }
     }
 
+    /// This attempt never started, and that is no fault of the job: it waits as if it had not been
+    /// sent.
+    pub(super) fn try_later(&mut self, key: JobKey, message: &Message, out: &mut Output) {
+        let stopping = self.jobs[key].live().is_some_and(Live::stopping);
+        self.close_attempt(key, AttemptOutcome::NotStarted, Some(message), out);
+        if stopping {
+            return self.end(key, Transition::Stop, Some("stopped before it started".into()), out);
+        }
+        self.wait_again(key, message, 1, out);
+    }
+
     /// The cluster can never accept this job. The job goes to others, or fails if there are none.
     pub(super) fn try_others(&mut self, key: JobKey, message: &Message, out: &mut Output) {
         let Some(live) = self.jobs[key].live() else { return };

@@ -84,26 +84,46 @@ impl Core {
         out: &mut Output,
     ) -> Result<(), Refusal> {
         let key = self.find_cluster(name)?;
+        self.pool[key].slow_down(self.now, format!("a poll failed: {error}").into());
+        self.note_failed_poll(key, Health::Unhealthy { since: self.now, error }, out);
+        Ok(())
+    }
+
+    /// A cluster answered a poll: it refuses our token. That does not mean that it has too much to do.
+    pub(super) fn handle_unauthorized(
+        &mut self,
+        name: &ClusterName,
+        error: Message,
+        out: &mut Output,
+    ) -> Result<(), Refusal> {
+        let key = self.find_cluster(name)?;
+        self.note_failed_poll(key, Health::Unauthorized { since: self.now, error }, out);
+        Ok(())
+    }
+
+    fn note_failed_poll(&mut self, key: ClusterKey, found: Health, out: &mut Output) {
         let cluster = &mut self.pool[key];
         cluster.poll_failures = cluster.poll_failures.saturating_add(1);
-        cluster.slow_down(self.now, format!("a poll failed: {error}").into());
-        match &mut cluster.health {
-            Health::Unhealthy { error: last, .. } => *last = error,
-            Health::NeverSeen | Health::Healthy
-                if cluster.poll_failures >= self.settings.unhealthy_after.get() =>
-            {
-                self.mark_unhealthy(key, error, out);
+        let is_over = cluster.poll_failures >= self.settings.unhealthy_after.get();
+        match (&mut cluster.health, found) {
+            (Health::Unhealthy { error: last, .. }, Health::Unhealthy { error, .. })
+            | (Health::Unauthorized { error: last, .. }, Health::Unauthorized { error, .. }) => *last = error,
+            // Nothing else is to be expected of it. One that has answered may be restarting with
+            // another token.
+            (Health::NeverSeen, found @ Health::Unauthorized { .. })
+            | (Health::Unhealthy { .. } | Health::Unauthorized { .. }, found) => {
+                self.mark_away(key, found, out);
             }
-            Health::NeverSeen | Health::Healthy => {}
+            (Health::NeverSeen | Health::Healthy, found) if is_over => self.mark_away(key, found, out),
+            (Health::NeverSeen | Health::Healthy, _) => {}
         }
-        Ok(())
     }
 
     /// A cluster has been silent for too long: not even a failed poll was reported.
     pub(super) fn handle_freshness_due(&mut self, key: ClusterKey, out: &mut Output) {
         if self.pool[key].is_healthy() {
             let error = format!("no answer to a poll for {}", self.settings.snapshot_max_age);
-            self.mark_unhealthy(key, error.into(), out);
+            self.mark_away(key, Health::Unhealthy { since: self.now, error: error.into() }, out);
         }
     }
 
@@ -144,12 +164,17 @@ impl Core {
         out.effects.push(Effect::Poll { cluster: cluster.name().clone() });
     }
 
-    /// A cluster is lost. The work on it is neither failed nor run again.
-    fn mark_unhealthy(&mut self, key: ClusterKey, error: Message, out: &mut Output) {
+    /// A cluster is lost, or does not let us in. The work on it is neither failed nor run again.
+    fn mark_away(&mut self, key: ClusterKey, found: Health, out: &mut Output) {
+        let change = match &found {
+            Health::Unhealthy { error, .. } => ClusterChange::Unhealthy(error.clone()),
+            Health::Unauthorized { error, .. } => ClusterChange::Unauthorized(error.clone()),
+            Health::NeverSeen | Health::Healthy => return,
+        };
         let cluster = &mut self.pool[key];
-        cluster.health = Health::Unhealthy { since: self.now, error: error.clone() };
+        cluster.health = found;
         self.timers.clear(&mut cluster.freshness_due, Timer::Freshness(key));
-        self.note_change(key, ClusterChange::Unhealthy(error), out);
+        self.note_change(key, change, out);
         for job in self.jobs_on(key) {
             self.mark_lost(job, out);
         }
@@ -171,6 +196,7 @@ impl Core {
     /// A dispatch to this cluster worked, or did not.
     pub(super) fn note_dispatch(&mut self, key: ClusterKey, worked: bool, out: &mut Output) {
         let cluster = &mut self.pool[key];
+        cluster.denied &= !worked;
         let moved = if worked {
             cluster.breaker.succeeded()
         } else {

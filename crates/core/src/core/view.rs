@@ -72,6 +72,12 @@ pub enum HealthState {
         /// The error of the last poll.
         error: Message,
     },
+    /// It refuses our token.
+    Unauthorized {
+        since: Timestamp,
+        /// What it refused.
+        error: Message,
+    },
 }
 
 impl HealthState {
@@ -82,6 +88,7 @@ impl HealthState {
             Self::NeverSeen => HealthKind::NeverSeen,
             Self::Healthy => HealthKind::Healthy,
             Self::Unhealthy { .. } => HealthKind::Unhealthy,
+            Self::Unauthorized { .. } => HealthKind::Unauthorized,
         }
     }
 }
@@ -197,6 +204,9 @@ impl Core {
                 Health::Healthy => HealthState::Healthy,
                 Health::Unhealthy { since, error } => {
                     HealthState::Unhealthy { since: *since, error: error.clone() }
+                }
+                Health::Unauthorized { since, error } => {
+                    HealthState::Unauthorized { since: *since, error: error.clone() }
                 }
             },
             snapshot: cluster.snapshot().cloned(),

@@ -40,6 +40,7 @@ fn about_job(job: &JobId, attempt: Attempt) -> Vec<(Input, Option<&'static str>)
         dispatched(DispatchOutcome::Accepted),
         dispatched(DispatchOutcome::Refused(huge())),
         dispatched(DispatchOutcome::Failed(huge())),
+        dispatched(DispatchOutcome::Denied(huge())),
         dispatched(DispatchOutcome::Unknown(huge())),
         looked_up(LookupOutcome::Found(RunStatus::Succeeded)),
         looked_up(LookupOutcome::NotFound { incarnation: None }),
@@ -125,6 +126,7 @@ fn an_unknown_cluster_is_an_error_that_lists_the_known_ones() {
     let inputs = [
         Input::Polled { cluster: cluster(), snapshot, took: Span::ZERO },
         Input::PollFailed { cluster: cluster(), error: huge() },
+        Input::Unauthorized { cluster: cluster(), error: huge() },
         Input::Observed { cluster: cluster(), incarnation: None, complete_at: None, runs: vec![] },
         Input::Remove { cluster: cluster(), force: true },
         Input::Cordon { cluster: cluster(), note: huge(), drain: true },
@@ -410,6 +412,7 @@ fn dispatch() -> impl Strategy<Value = DispatchOutcome> {
         2 => Just(DispatchOutcome::Accepted),
         1 => message().prop_map(DispatchOutcome::Refused),
         2 => message().prop_map(DispatchOutcome::Failed),
+        1 => message().prop_map(DispatchOutcome::Denied),
         1 => message().prop_map(DispatchOutcome::NotSent),
         1 => message().prop_map(DispatchOutcome::Unsupported),
         2 => message().prop_map(DispatchOutcome::Unknown),
@@ -502,6 +505,7 @@ fn news() -> impl Strategy<Value = Input> {
             took
         }),
         (cluster(), message()).prop_map(|(cluster, error)| Input::PollFailed { cluster, error }),
+        (cluster(), message()).prop_map(|(cluster, error)| Input::Unauthorized { cluster, error }),
         (run(), dispatch(), took()).prop_map(|(run, outcome, took)| Input::Dispatched { run, outcome, took }),
         (run(), 0..6u32, lookup()).prop_map(|(run, question, outcome)| Input::LookedUp {
             run,

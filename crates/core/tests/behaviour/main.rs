@@ -18,4 +18,5 @@ mod prototype_failures;
 mod queues;
 mod regressions;
 mod rules;
+mod unauthorized;
 mod unsuited;

@@ -9,7 +9,7 @@ use std::{
 
 use multicluster_core::{
     ClusterChange, Core, DispatchOutcome, Durable, Event, Output, Run, Write,
-    record::{JobRecord, Phase},
+    record::{JobRecord, Phase, Sent, Standing},
 };
 use multicluster_types::{
     ClusterName, Decision, GroupId, JobId, Kind, NodeShape, OnClusterLoss, Origin, Quantity, Resources,
@@ -30,8 +30,11 @@ pub struct Oracle {
     /// The latest facts per cluster that the core received; gone after a crash.
     facts: BTreeMap<ClusterName, Snapshot>,
     poll_failures: BTreeMap<ClusterName, u32>,
+    /// Clusters that refused the token of a job, and have not answered a poll since.
+    locked: BTreeSet<ClusterName>,
     open: BTreeSet<ClusterName>,
-    probing: BTreeSet<ClusterName>,
+    /// Clusters with a probe under way, and the probe.
+    probing: BTreeMap<ClusterName, JobId>,
     half_open: BTreeSet<ClusterName>,
     /// The latest top-level submission per cluster, never forgotten.
     clock: BTreeMap<ClusterName, (Timestamp, Option<GroupId>)>,
@@ -92,6 +95,7 @@ impl Oracle {
         if known && !overtaken && snapshot.taken_at + settings.snapshot_max_age > now {
             self.facts.insert(cluster.clone(), snapshot);
             self.poll_failures.insert(cluster.clone(), 0);
+            self.locked.remove(cluster);
         }
     }
 
@@ -115,8 +119,21 @@ impl Oracle {
         let live = self.store.jobs.get(&run.job).and_then(JobRecord::live);
         let live = live.filter(|live| live.attempt == run.attempt);
         let Some(cluster) = live.map(|live| live.cluster.clone()) else { return };
+        // An earlier send, whose outcome is unknown, is what counts then.
+        let is_first = live.is_some_and(|live| match live.standing() {
+            Standing::Sending { sends } => *sends == 1,
+            Standing::Unheard { sent, .. } => *sent == Sent::UnderWay,
+            Standing::Pending { .. } | Standing::Running { .. } => false,
+        });
         match outcome {
             DispatchOutcome::Failed(_) | DispatchOutcome::Unknown(_) => self.told_trouble(&cluster),
+            DispatchOutcome::Denied(_) if is_first => {
+                // A probe that was not let in says nothing: the next one is the probe.
+                if self.probing.get(&cluster) == Some(&run.job) {
+                    self.probing.remove(&cluster);
+                }
+                self.locked.insert(cluster);
+            }
             _ => self.told_answer(&cluster, took, settings),
         }
     }
@@ -147,6 +164,7 @@ impl Oracle {
         self.told_deaf(now);
         self.facts.clear();
         self.poll_failures.clear();
+        self.locked.clear();
         self.open.clear();
         self.half_open.clear();
         self.probing.clear();
@@ -210,6 +228,7 @@ impl Oracle {
                 Write::DeleteCluster(cluster) => {
                     self.facts.remove(cluster);
                     self.poll_failures.remove(cluster);
+                    self.locked.remove(cluster);
                     self.open.remove(cluster);
                     self.half_open.remove(cluster);
                     self.probing.remove(cluster);
@@ -383,7 +402,8 @@ impl Oracle {
             self.clock.insert(cluster.clone(), (now, work.group.clone()));
         }
         if self.half_open.contains(cluster) {
-            assert!(self.probing.insert(cluster.clone()), "a second probe to {cluster}");
+            let first = self.probing.insert(cluster.clone(), job.clone());
+            assert_eq!(first, None, "a second probe to {cluster}");
         }
     }
 
@@ -421,10 +441,13 @@ impl Oracle {
         if self.poll_failures.get(name).copied().unwrap_or(0) >= settings.unhealthy_after.get() {
             return no("it is unhealthy");
         }
+        if self.locked.contains(name) {
+            return no("it refused our token");
+        }
         if facts.taken_at + settings.snapshot_max_age <= now {
             return no("its facts are stale");
         }
-        if self.open.contains(name) || self.probing.contains(name) {
+        if self.open.contains(name) || self.probing.contains_key(name) {
             return no("its circuit is open");
         }
         if let Some(wanted) = &work.preference

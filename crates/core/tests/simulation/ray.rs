@@ -16,6 +16,8 @@ pub enum Mode {
     Down,
     /// Connections are accepted, but never answered.
     Hung,
+    /// Every request is refused for its token; jobs run on.
+    Locked,
 }
 
 #[derive(Debug)]

@@ -129,6 +129,7 @@ impl World {
                 self.oracle.told_poll_failed(cluster);
                 self.oracle.told_trouble(cluster);
             }
+            Input::Unauthorized { cluster, .. } => self.oracle.told_poll_failed(cluster),
             Input::Dispatched { run, outcome, took } => {
                 self.oracle.told_submission(run, outcome, *took, self.core.settings());
             }
@@ -336,6 +337,9 @@ impl World {
             Mode::Down => {
                 self.report(Span(10), lane, &report(DispatchOutcome::Failed("connection refused".into())))
             }
+            Mode::Locked => {
+                self.report(Span(10), lane, &report(DispatchOutcome::Denied("403: bad token".into())))
+            }
             // The request sits in the socket's buffer, and may be read much later.
             Mode::Hung => {
                 self.report(TIMEOUT, lane.clone(), &unknown);
@@ -498,6 +502,11 @@ impl World {
                 lane,
                 &Input::PollFailed { cluster, error: "connection refused".into() },
             ),
+            Mode::Locked => self.report(
+                Span(10),
+                lane,
+                &Input::Unauthorized { cluster, error: "the token was refused".into() },
+            ),
             Mode::Hung => {
                 self.report(Span::seconds(10), lane, &Input::PollFailed { cluster, error: "timeout".into() })
             }
@@ -581,7 +590,7 @@ impl World {
         self.later(Span::seconds(8), Event::Holder { cluster, job, attempt, ends_at });
     }
 
-    /// Clusters go down, hang, restart, come back, become slow; other people use them.
+    /// Clusters go down, hang, refuse our token, restart, come back, become slow; other people use them.
     fn cause_outages(&mut self) {
         let names: Vec<_> = self.rays.keys().cloned().collect();
         for name in names {
@@ -590,7 +599,9 @@ impl World {
             let ray = self.rays.get_mut(&name).expect("listed");
             let outage = self.faults.outage;
             match ray.mode {
-                Mode::Up if roll < outage => ray.mode = Mode::Down,
+                Mode::Up if roll < outage => {
+                    ray.mode = if foreign == 0 { Mode::Locked } else { Mode::Down };
+                }
                 Mode::Up if roll < 2 * outage => ray.mode = Mode::Hung,
                 Mode::Up if roll < 3 * outage => self.restart(&name),
                 Mode::Up if roll < 3 * outage + self.faults.sluggish => {
@@ -603,8 +614,8 @@ impl World {
                 Mode::Up => {}
                 // A head that was down may come back with or without its jobs.
                 Mode::Down if roll < 30 => self.restart(&name),
-                Mode::Down | Mode::Hung if roll < 100 => ray.mode = Mode::Up,
-                Mode::Down | Mode::Hung => {}
+                Mode::Down | Mode::Hung | Mode::Locked if roll < 100 => ray.mode = Mode::Up,
+                Mode::Down | Mode::Hung | Mode::Locked => {}
             }
         }
     }

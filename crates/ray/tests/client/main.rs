@@ -6,6 +6,7 @@ mod calls;
 mod faults;
 mod raw;
 mod tls;
+mod tokens;
 mod unkind;
 
 use std::time::Duration;

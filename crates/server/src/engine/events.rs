@@ -66,7 +66,7 @@ fn log(event: &StoredEvent) {
     }
     match (&event.job, field("change")) {
         (Some(job), _) => tracing::debug!(seq, %job, state = field("state"), cluster, message, "job"),
-        (None, change @ ("unhealthy" | "breaker_opened" | "restarted")) => {
+        (None, change @ ("unhealthy" | "unauthorized" | "breaker_opened" | "restarted")) => {
             tracing::warn!(seq, cluster, change, message, "cluster");
         }
         (None, change) => tracing::info!(seq, cluster, change, message, "cluster"),
@@ -120,7 +120,9 @@ pub(crate) fn stored(event: &Event, seq: u64) -> StoredEvent {
         }
         Event::Cluster { cluster, at, change } => {
             let message = match change {
-                ClusterChange::Cordoned(why) | ClusterChange::Unhealthy(why) => Some(why.line()),
+                ClusterChange::Cordoned(why)
+                | ClusterChange::Unhealthy(why)
+                | ClusterChange::Unauthorized(why) => Some(why.line()),
                 _ => None,
             };
             (*at, None, Told::Cluster { seq, at: *at, cluster, change: change.kind(), message })

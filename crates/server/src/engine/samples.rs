@@ -143,7 +143,7 @@ impl ClusterSample {
             healthy: match view.health {
                 HealthState::NeverSeen => None,
                 HealthState::Healthy => Some(true),
-                HealthState::Unhealthy { .. } => Some(false),
+                HealthState::Unhealthy { .. } | HealthState::Unauthorized { .. } => Some(false),
             },
         }
     }

@@ -7,6 +7,7 @@ use std::{
 
 use multicluster_config::{Config, ConfigError};
 use multicluster_core::Input;
+use parking_lot::Mutex;
 
 use super::bounds::Bounds;
 use crate::engine::{
@@ -18,6 +19,8 @@ use crate::engine::{
 #[derive(Clone)]
 pub struct Reloader {
     path: Option<Arc<Path>>,
+    /// Files whose content is part of the configuration in force.
+    files: Arc<Mutex<Vec<PathBuf>>>,
     driver: Driver,
     bounds: Bounds,
 }
@@ -51,8 +54,13 @@ pub enum ReloadError {
 }
 
 impl Reloader {
-    pub(crate) fn new(path: Option<PathBuf>, driver: Driver, bounds: Bounds) -> Self {
-        Self { path: path.map(Arc::from), driver, bounds }
+    pub(crate) fn new(path: Option<PathBuf>, files: Vec<PathBuf>, driver: Driver, bounds: Bounds) -> Self {
+        Self { path: path.map(Arc::from), files: Arc::new(Mutex::new(files)), driver, bounds }
+    }
+
+    /// All files that the configuration in force was read from, besides its own: secrets of jobs.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        self.files.lock().clone()
     }
 
     /// The file, if there is one.
@@ -76,6 +84,7 @@ impl Reloader {
         let input = Input::Reload { settings: Box::new(settings.clone()), clusters: config.clusters };
         self.driver.act(input).await.map_err(failed)?;
         self.bounds.set(&settings);
+        *self.files.lock() = config.files;
         Ok(Reloaded { clusters, warnings })
     }
 }

@@ -1,4 +1,5 @@
-//! Reloads the configuration on SIGHUP, and when its file changes.
+//! Reloads the configuration on SIGHUP, and when its file changes, or a file with a secret of jobs.
+//! Files with tokens need no reload: the client of a cluster reads them again.
 
 use std::{
     path::{Path, PathBuf},
@@ -35,21 +36,31 @@ pub(super) fn watch(path: &Path, reloader: Reloader) -> JoinSet<()> {
         }
         Err(error) => tracing::warn!(%error, "cannot handle SIGHUP"),
     }
-    tasks.spawn(reload_on_change(path.to_owned(), stamp(path), reloader));
+    let known = stamps(path, &reloader);
+    tasks.spawn(reload_on_change(path.to_owned(), known, reloader));
     tasks
 }
 
-async fn reload_on_change(path: PathBuf, mut known: Stamp, reloader: Reloader) {
+fn stamps(path: &Path, reloader: &Reloader) -> Vec<(PathBuf, Stamp)> {
+    let files = [path.to_owned()].into_iter().chain(reloader.files());
+    files.map(|file| (file.clone(), stamp(&file))).collect()
+}
+
+async fn reload_on_change(path: PathBuf, mut known: Vec<(PathBuf, Stamp)>, reloader: Reloader) {
     loop {
         sleep(LOOK).await;
-        let found = stamp(&path);
-        if found.is_none() || found == known {
-            continue;
-        }
+        let found = stamps(&path, &reloader);
+        // A file that is away is being replaced.
+        let changed = found.iter().find(|one| one.1.is_some() && !known.contains(one));
+        let Some((changed, _)) = changed.cloned() else { continue };
         sleep(SETTLE).await;
-        if stamp(&path) == found {
-            known = found;
-            reload_and_tell(&reloader, "the file changed").await;
+        if stamps(&path, &reloader) == found {
+            reload_and_tell(&reloader, &format!("{} changed", changed.display())).await;
+            // Of files that the reload has added, changes from now on count.
+            known = stamps(&path, &reloader);
+            for one in &mut known {
+                one.1 = found.iter().find(|(file, _)| *file == one.0).map_or(one.1, |(_, stamp)| *stamp);
+            }
         }
     }
 }

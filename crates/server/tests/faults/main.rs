@@ -7,4 +7,5 @@ mod dispatch;
 mod head_safety;
 mod ids;
 mod restart;
+mod tokens;
 mod world;

@@ -95,8 +95,12 @@ impl World {
     }
 
     pub(crate) fn start(&mut self) {
-        let config =
-            Config { settings: self.settings.clone(), clusters: self.clusters.clone(), warnings: Vec::new() };
+        let config = Config {
+            settings: self.settings.clone(),
+            clusters: self.clusters.clone(),
+            warnings: Vec::new(),
+            files: Vec::new(),
+        };
         let opened = sqlite::open(&self.folder, Options::default()).unwrap();
         self.started = Some(start(config, opened, None).unwrap());
     }

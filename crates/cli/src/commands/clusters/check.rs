@@ -52,7 +52,10 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
             let said = silent.iter().map(|cluster| {
                 let why = cluster.health.error.as_deref().unwrap_or("no fresh facts in time");
                 let why = words::first_line(why, 300);
-                format!("{} does not answer: {why}", cluster.name)
+                match cluster.health.state {
+                    HealthKind::Unauthorized => format!("{} is unauthorized: {why}", cluster.name),
+                    _ => format!("{} does not answer: {why}", cluster.name),
+                }
             });
             Err(Failure::new(Exit::Failed, said.collect::<Vec<_>>().join("\n"))
                 .hint("is its head running, and can the control plane reach its dashboard?"))
@@ -71,7 +74,8 @@ async fn fresh(client: &Client, name: &str) -> Result<(Answer<Cluster>, bool), F
             return Ok((answer, true));
         }
         // It has just been found silent, or still is after the time limit.
-        let is_silent = |health: &Health| health.state == HealthKind::Unhealthy;
+        let is_silent =
+            |health: &Health| matches!(health.state, HealthKind::Unhealthy | HealthKind::Unauthorized);
         let found_silent = is_silent(health) && !is_silent(&before.health);
         if found_silent || Instant::now() >= deadline {
             return Ok((answer, false));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use multicluster_ray::{Endpoint, Facts, Kind, RayClient, RayError, Timeouts};
+use multicluster_ray::{Endpoint, Facts, RayClient, RayError, Timeouts};
 use multicluster_types::{ClusterSpec, Dimension};
 use serde::{Serialize, Serializer};
 use tokio::{net::TcpStream, time::timeout};
@@ -66,6 +66,8 @@ async fn probe(cluster: &ClusterSpec) -> Probe {
 
 async fn facts(cluster: &ClusterSpec) -> Result<Facts, String> {
     let client = client(cluster)?;
+    // A command that prints the token has a time limit of its own.
+    client.token().await.map_err(|error| told(&error))?;
     match timeout(PATIENCE, client.facts()).await {
         Ok(Ok(facts)) => Ok(facts),
         Ok(Err(error)) => Err(told(&error)),
@@ -73,12 +75,13 @@ async fn facts(cluster: &ClusterSpec) -> Result<Facts, String> {
     }
 }
 
-/// In one paragraph; a refused token is reported as such.
+/// In one paragraph, in the words of `why`.
 fn told(error: &RayError) -> String {
     let hint = error.hint.map_or(String::new(), |hint| format!("\n{hint}"));
-    let refused = error.kind == Kind::Denied;
-    let said = if refused { "it does not let us in: ".to_owned() } else { String::new() };
-    format!("dashboard: {said}{}{hint}", error.message)
+    match error.unauthorized() {
+        Some(why) => format!("dashboard: unauthorized: {why}{hint}"),
+        None => format!("dashboard: {}{hint}", error.message),
+    }
 }
 
 fn client(cluster: &ClusterSpec) -> Result<RayClient, String> {

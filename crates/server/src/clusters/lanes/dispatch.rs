@@ -141,6 +141,9 @@ pub(super) fn not_done(error: &JoinError) -> DispatchOutcome {
 /// A bad request is refused everywhere, so the job fails. A cluster that rejects us (token, proxy)
 /// or is too old for the request does not make the request bad.
 pub(super) fn refused_or_failed(error: &RayError) -> DispatchOutcome {
+    if let Some(why) = error.unauthorized() {
+        return DispatchOutcome::Denied(format!("unauthorized: {why}").into());
+    }
     let message = told(error);
     match error.kind {
         Kind::Refused => DispatchOutcome::Refused(message),
@@ -160,6 +163,7 @@ fn describe(outcome: &DispatchOutcome) -> (&'static str, Option<&Message>) {
         DispatchOutcome::Refused(why) => ("refused", Some(why)),
         DispatchOutcome::Unsupported(why) => ("unsupported", Some(why)),
         DispatchOutcome::Failed(why) => ("failed", Some(why)),
+        DispatchOutcome::Denied(why) => ("denied", Some(why)),
         DispatchOutcome::NotSent(why) => ("not_sent", Some(why)),
         DispatchOutcome::Unknown(why) => ("unknown", Some(why)),
         DispatchOutcome::Taken(why) => ("taken", Some(why)),

@@ -21,7 +21,10 @@ pub(super) async fn run(lane: Arc<Lane>) {
                 let snapshot = Box::new(facts.snapshot(taken_at));
                 Input::Polled { cluster, snapshot, took: span(started.elapsed()) }
             }
-            Ok(Err(error)) => Input::PollFailed { cluster, error: error.to_string().into() },
+            Ok(Err(error)) => match error.unauthorized() {
+                Some(error) => Input::Unauthorized { cluster, error },
+                None => Input::PollFailed { cluster, error: error.to_string().into() },
+            },
             Err(_) => {
                 let error = format!("no answer within {} s", TOO_LONG.as_secs()).into();
                 Input::PollFailed { cluster, error }

@@ -75,15 +75,25 @@ pub(super) fn find(core: &Core, cluster: ClusterName) -> Result<ClusterView, Ref
 /// is about to run code on that cluster, where both are anyhow; and Ray needs them unchanged.
 /// Everywhere else they are redacted. Do not log or keep this answer.
 #[utoipa::path(get, path = "/v1/clusters/{name}/connection", tag = "clusters", operation_id = "get_cluster_connection", params(("name" = String, Path)),
-    responses((status = 200, body = api::ClusterConnection), (status = 404, body = api::ErrorBody)))]
+    responses((status = 200, body = api::ClusterConnection), (status = 404, body = api::ErrorBody), (status = 502, body = api::ErrorBody)))]
 pub(super) async fn connection(
     State(plane): State<Plane>,
     Cluster(name): Cluster,
 ) -> Result<Response, Problem> {
-    let look = move |core: &Core| find(core, name);
+    let client = plane.lanes.client(&name);
+    let known = name.clone();
+    let look = move |core: &Core| find(core, known);
     let cluster = plane.driver.read(look).await?.map_err(Failure::Refused)?;
+    // The token of the next request, not of the last poll: it may have been replaced since.
+    let token = match client {
+        Some(client) => client.token().await.map_err(|error| {
+            let why = error.unauthorized().unwrap_or(error.message);
+            Problem::new(codes::CLUSTER_TOKEN, format!("cluster {name}: {why}"))
+        })?,
+        None => None,
+    };
     let never_kept = [(header::CACHE_CONTROL, "no-store")];
-    Ok((never_kept, Json(view::to_connect(&cluster))).into_response())
+    Ok((never_kept, Json(view::to_connect(&cluster, token))).into_response())
 }
 
 /// Register a cluster
@@ -234,7 +244,7 @@ pub(super) async fn pool(State(plane): State<Plane>) -> Result<Json<api::Pool>, 
 
 #[cfg(test)]
 mod tests {
-    use multicluster_types::Secret;
+    use multicluster_types::Credential;
 
     use super::*;
 
@@ -252,7 +262,7 @@ mod tests {
         .unwrap();
         assert_eq!((spec.name.as_str(), spec.prefer, spec.weight.get()), ("mac", true, 1.5));
         assert_eq!(spec.home(), Some("/Users/zorro"));
-        assert_eq!(spec.connection.token.as_ref().map(Secret::expose), Some("s3cret"));
+        assert_eq!(spec.connection.token, Some(Credential::given("s3cret")));
     }
 
     #[test]
@@ -261,9 +271,13 @@ mod tests {
         assert_eq!(problem.code, "bad_cluster");
         assert!(problem.message.contains("dashbord"), "{problem}");
         assert!(!problem.to_string().contains("s3cret"), "{problem}");
-        for bad in
-            [json!({}), json!({"name": "a/b"}), json!({"name": ["x"]}), json!({"token_file": "/etc/passwd"})]
-        {
+        for bad in [
+            json!({}),
+            json!({"name": "a/b"}),
+            json!({"name": ["x"]}),
+            json!({"token_file": "/etc/passwd"}),
+            json!({"token_command": ["/bin/id"]}),
+        ] {
             assert!(read(bad).unwrap_err().hint.is_some());
         }
     }

@@ -69,7 +69,7 @@ fn stable_words() -> [(&'static str, Vec<&'static str>); 8] {
         ("ClusterVerdict/properties/verdict", vec!["chosen", "eligible", "rejected"]),
         ("ClusterVerdict/properties/reason", ReasonKind::ALL.iter().map(|kind| kind.as_str()).collect()),
         ("Attempt/properties/outcome", vec!["not_started", "succeeded", "failed", "stopped", "lost"]),
-        ("Health/properties/state", vec!["healthy", "unhealthy", "never_seen"]),
+        ("Health/properties/state", vec!["healthy", "unhealthy", "unauthorized", "never_seen"]),
         ("Breaker/properties/state", vec!["closed", "open", "half_open"]),
         ("Queue/properties/kind", vec!["jobs", "tasks"]),
         ("Version/properties/role", vec!["read", "submit", "admin"]),

@@ -50,7 +50,12 @@ impl Stage {
         let spec = |fake: &&FakeRay| {
             ClusterSpec::new(ClusterName::new(fake.name()).unwrap(), "127.0.0.1:1", fake.url())
         };
-        let config = Config { settings, clusters: fakes.iter().map(spec).collect(), warnings: Vec::new() };
+        let config = Config {
+            settings,
+            clusters: fakes.iter().map(spec).collect(),
+            warnings: Vec::new(),
+            files: Vec::new(),
+        };
         let started = start(config, sqlite::open_temporary().unwrap(), None).unwrap();
         let plane = started.plane.clone();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

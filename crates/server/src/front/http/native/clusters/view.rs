@@ -68,12 +68,12 @@ pub(super) fn cluster(
 }
 
 /// Includes secrets, for callers that are about to run code on the cluster.
-pub(super) fn to_connect(view: &ClusterView) -> api::ClusterConnection {
+pub(super) fn to_connect(view: &ClusterView, token: Option<String>) -> api::ClusterConnection {
     let (spec, snapshot) = (&view.spec, view.snapshot.as_ref());
     api::ClusterConnection {
         name: spec.name.to_string(),
         head_address: spec.head_address.to_string(),
-        token: spec.connection.token.as_ref().map(|token| token.expose().to_owned()),
+        token,
         runtime_env: spec.base_env().into_owned(),
         home_dir: spec.home().map(str::to_owned),
         plane_address: spec.plane_address.as_deref().map(str::to_owned),
@@ -85,7 +85,9 @@ pub(super) fn to_connect(view: &ClusterView) -> api::ClusterConnection {
 
 fn health(health: &HealthState) -> api::Health {
     let (since_at, error) = match health {
-        HealthState::Unhealthy { since, error } => (Some(since.0), Some(error.to_string())),
+        HealthState::Unhealthy { since, error } | HealthState::Unauthorized { since, error } => {
+            (Some(since.0), Some(error.to_string()))
+        }
         HealthState::NeverSeen | HealthState::Healthy => (None, None),
     };
     api::Health { state: health.kind(), since_at, error }

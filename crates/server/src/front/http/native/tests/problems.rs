@@ -78,7 +78,8 @@ async fn every_code_can_be_met_and_comes_with_a_hint() {
     check(send(&router, request("GET", "/v1/clusters", Body::empty())).await, "stopping");
 
     // Codes that one caller cannot provoke here: tokens (see `access`), an expired lease, which is
-    // one entry of a list, a bug, a broken disk, overload (see `limits`).
+    // one entry of a list, a bug, a broken disk, a cluster whose token cannot be read (see
+    // tests/sdk/test_tokens.py), overload (see `limits`).
     let missed: Vec<_> =
         codes::ALL.iter().map(|code| code.word).filter(|code| !met.contains(*code)).collect();
     let tokens = ["no_token", "bad_token", "forbidden", "priority_too_high"];
@@ -87,6 +88,7 @@ async fn every_code_can_be_met_and_comes_with_a_hint() {
         "rate_limited",
         "internal",
         "store_failed",
+        "cluster_token",
         "busy",
         "overloaded",
         "cannot_write",

@@ -136,7 +136,7 @@ async fn over(fake: &FakeRay, own_is_gone: bool) -> (crate::Started, axum::Route
         settings.set(name, value).unwrap();
     }
     let cluster = ClusterSpec::new(ClusterName::new(fake.name()).unwrap(), "127.0.0.1:1", fake.url());
-    let config = Config { settings, clusters: vec![cluster], warnings: Vec::new() };
+    let config = Config { settings, clusters: vec![cluster], warnings: Vec::new(), files: Vec::new() };
     let mut opened = sqlite::open_temporary().unwrap();
     opened.reader = Slow::new(opened.reader, "nobody");
     if own_is_gone {
