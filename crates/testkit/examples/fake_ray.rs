@@ -38,7 +38,8 @@ async fn serve(args: Args) {
         announce(&fleet.base_url());
         wait(args.until_stdin_closes).await;
     } else {
-        let fake = FakeRay::start(args.options(args.name.clone().unwrap_or("ray".into())).port(args.port)).await;
+        let fake =
+            FakeRay::start(args.options(args.name.clone().unwrap_or("ray".into())).port(args.port)).await;
         announce(&fake.url());
         wait(args.until_stdin_closes).await;
     }
