@@ -9,7 +9,6 @@ clusters that must accept work again afterwards.
 from __future__ import annotations
 
 import errno
-import threading
 from typing import Any
 
 from history.record import Job
@@ -114,24 +113,11 @@ class FullDisk(OnDisk):
 
     def inject(self) -> None:
         self.disk.fill()
-
-        def is_told() -> bool:
-            said = self.stage.cannot_write()
-            if not said:
-                # The database log has free room within itself, which large jobs use up.
-                self._submit_large()
-            return bool(said)
-
-        wait_until(is_told, "/readyz says that the disk is full", timeout=30, every=0.5)
+        said = wait_until(self.stage.cannot_write, "/readyz says that the disk is full", timeout=30)
+        assert "free" in said or "full" in said, said
 
     def heal(self) -> None:
         self.disk.make_room()
-
-    def _submit_large(self) -> None:
-        """In parallel: on a full disk it is repeated until there is room."""
-        padding = {"env_vars": {"PADDING": "x" * 256 * 1024}}
-        job = self.job("large", runtime_env=padding)
-        threading.Thread(target=self.stage.client.submit, args=(job,), daemon=True).start()
 
 
 class FailingWrites(NotWritable):
