@@ -68,6 +68,9 @@ impl Lane {
             ..SubmitRequest::new(resolved.submission_id.as_str(), resolved.entrypoint)
         }
         .reserving(&resolved.reserve);
+        // A command that prints the token may take its time.
+        let ready = timeout_at(leave_by, self.client.token()).await.map_err(|_| self.late())?;
+        ready.map_err(|error| refused_or_failed(&error))?;
         if Instant::now() > leave_by {
             return Err(self.late());
         }
