@@ -55,6 +55,14 @@ CLASSES: list[tuple[str, list[tuple[str, str]]]] = [
         [(CORE, "what_is_stored_for_jobs_that_have_not_ended_is_bounded_by_owner_and_in_total")],
     ),
     (
+        "New work leaves a reserve of disk: accepted work goes on, and a restart works",
+        [(SERVER, "before_the_disk_is_full_new_work_is_refused_and_accepted_work_goes_on")],
+    ),
+    (
+        "A flood of submissions on a slow disk hides nothing from those who look",
+        [(SERVER, "a_flood_of_submits_on_a_slow_disk_keeps_nobody_from_looking")],
+    ),
+    (
         "One owner's ended work pushes out nobody else's",
         [(CORE, "one_owners_ended_work_does_not_push_out_the_jobs_of_others")],
     ),
