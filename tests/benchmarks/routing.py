@@ -31,8 +31,9 @@ def start(cls):
 ROUTED = """
 import sys, time, ray
 from ray_multicluster_scheduler._ray import ClusterAddress, Connections
-addresses = dict(zip(["centos", "mac"], sys.argv[1:]))
-connections = Connections(lambda name: ClusterAddress(name, addresses[name]))
+centos, mac, token = sys.argv[1:]
+known = {"centos": ClusterAddress("centos", centos), "mac": ClusterAddress("mac", mac, token or None)}
+connections = Connections(known.__getitem__)
 mac, centos = connections.get("mac"), connections.get("centos")
 def f(n):
     return n
@@ -49,13 +50,13 @@ def measure(
     centos: RayCluster, mac: RayCluster, home: Path, rounds: int, calls: int = 50
 ) -> dict[str, Any]:
     env = {**clean_environment(home), "PYTHONPATH": str(REPOSITORY / "python")}
-    addresses = centos.head_address, mac.head_address
+    known = centos.head_address, mac.head_address, mac.token or ""
     sides: list[Side] = []
     try:
         # One after the other: heads on one host must not start server processes at once.
         plain = PLAIN + PLAIN_START + ACTOR_CALLS
         sides.append(Side(plain, env, f"ray://{centos.head_address}"))
-        sides.append(Side(ROUTED + ACTOR_CALLS, env, *addresses))
+        sides.append(Side(ROUTED + ACTOR_CALLS, env, *known))
         for number in range(rounds):
             for side in sides if number % 2 else sides[::-1]:
                 side.warm_up()
