@@ -32,8 +32,8 @@ ROUTED = """
 import sys, time, ray
 from ray_multicluster_scheduler._ray import ClusterAddress, Connections
 centos, mac, token = sys.argv[1:]
-known = {"centos": ClusterAddress("centos", centos), "mac": ClusterAddress("mac", mac, token or None)}
-connections = Connections(known.__getitem__)
+known = [ClusterAddress("centos", centos), ClusterAddress("mac", mac, token or None)]
+connections = Connections({one.name: one for one in known}.__getitem__)
 mac, centos = connections.get("mac"), connections.get("centos")
 def f(n):
     return n
