@@ -1,6 +1,6 @@
 //! How an attempt ends, and what happens to its job then.
 
-use multicluster_types::{Message, OnClusterLoss, State, Transition};
+use multicluster_types::{ClusterName, Message, OnClusterLoss, State, Transition};
 
 use super::backoff;
 use crate::{
@@ -13,12 +13,7 @@ impl Core {
     /// This attempt certainly never started: another cluster may do better.
     pub(super) fn try_elsewhere(&mut self, key: JobKey, message: &Message, out: &mut Output) {
         let limit = self.settings.dispatch_attempts.get();
-        let Some(live) = self.jobs[key].live() else { return };
-        let (cluster, stopping) = (live.cluster.clone(), live.stopping());
-        self.close_attempt(key, AttemptOutcome::NotStarted, Some(message), out);
-        if stopping {
-            return self.end(key, Transition::Stop, Some("stopped before it started".into()), out);
-        }
+        let Some(cluster) = self.close_unstarted(key, message, out) else { return };
         let failures = self.jobs[key].note_not_started(&cluster);
         if failures >= limit {
             let message =
@@ -32,22 +27,14 @@ impl Core {
     /// This attempt never started, and that is no fault of the job: it waits as if it had not been
     /// sent.
     pub(super) fn try_later(&mut self, key: JobKey, message: &Message, out: &mut Output) {
-        let stopping = self.jobs[key].live().is_some_and(Live::stopping);
-        self.close_attempt(key, AttemptOutcome::NotStarted, Some(message), out);
-        if stopping {
-            return self.end(key, Transition::Stop, Some("stopped before it started".into()), out);
+        if self.close_unstarted(key, message, out).is_some() {
+            self.wait_again(key, message, 1, out);
         }
-        self.wait_again(key, message, 1, out);
     }
 
     /// The cluster can never accept this job. The job goes to others, or fails if there are none.
     pub(super) fn try_others(&mut self, key: JobKey, message: &Message, out: &mut Output) {
-        let Some(live) = self.jobs[key].live() else { return };
-        let (cluster, stopping) = (live.cluster.clone(), live.stopping());
-        self.close_attempt(key, AttemptOutcome::NotStarted, Some(message), out);
-        if stopping {
-            return self.end(key, Transition::Stop, Some("stopped before it started".into()), out);
-        }
+        let Some(cluster) = self.close_unstarted(key, message, out) else { return };
         let snapshot = self.pool.find(&cluster).and_then(|on| self.pool[on].snapshot());
         let ray = snapshot.map_or("", |snapshot| snapshot.ray_version.as_str()).into();
         self.jobs[key].note_unsuited(Unsuited { cluster, ray, error: message.clone() });
@@ -58,6 +45,19 @@ impl Core {
         } else {
             self.wait_again(key, message, 1, out);
         }
+    }
+
+    /// Closes an attempt that never started, and returns its cluster. `None`: the job was being
+    /// stopped, and has ended.
+    fn close_unstarted(&mut self, key: JobKey, message: &Message, out: &mut Output) -> Option<ClusterName> {
+        let live = self.jobs[key].live()?;
+        let (cluster, stopping) = (live.cluster.clone(), live.stopping());
+        self.close_attempt(key, AttemptOutcome::NotStarted, Some(message), out);
+        if stopping {
+            self.end(key, Transition::Stop, Some("stopped before it started".into()), out);
+            return None;
+        }
+        Some(cluster)
     }
 
     /// The attempt ran and failed: it is retried only if its owner allows that.
