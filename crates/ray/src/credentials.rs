@@ -310,7 +310,7 @@ mod tests {
         let (now, wall) = (Instant::now(), SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000));
         let jwt = |seconds: u64| {
             let claims = format!(r#"{{"exp":{}}}"#, 1_000_000 + seconds);
-            Output::new(format!("e30.{}.sig", command::tests::encode(claims.as_bytes())), now, wall)
+            Output::new(command::tests::jwt(&claims), now, wall)
         };
         for (lives, renewed) in [(3600, 3540), (100, 50), (8, 5), (0, 5)] {
             let output = jwt(lives);
