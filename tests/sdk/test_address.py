@@ -90,3 +90,5 @@ def test_the_token_of_the_environment_is_for_named_control_planes(
     assert found.headers == {"Authorization": "Bearer mine", "X-Team": "quant"}
     with pytest.raises(ConfigurationError, match="after"):
         info("plane:8700?tags")
+    with pytest.raises(ConfigurationError, match="--address= is not the address"):
+        info("?tags=linux")

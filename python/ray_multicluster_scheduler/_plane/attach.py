@@ -30,7 +30,7 @@ def attach(config_file_path: str | os.PathLike[str] | None = None) -> ControlPla
         _warn_of_another_version(context)
         # Work that a job starts on its own cluster needs no control plane, so it is not contacted
         # here.
-        return ControlPlane(_address(given)) if given else None
+        return ControlPlane(address_of(given)) if given else None
     if given:
         plane = ControlPlane(_checked(given))
     else:
@@ -48,7 +48,7 @@ def wanted(config_file_path: str | os.PathLike[str] | None = None) -> str | None
     """What `attach` would look for: an address, or a configuration; ``None`` for none."""
     given = os.environ.get(_env.ADDRESS)
     if given:
-        return _address(given)
+        return address_of(given)
     if current_context() is not None:
         return None
     return str(config.find(config_file_path))
@@ -65,19 +65,20 @@ def _warn_of_another_version(context: JobContext) -> None:
         )
 
 
-def _address(given: str) -> str:
+def address_of(given: str, named: str = _env.ADDRESS) -> str:
+    """With a scheme. `named` is where the text was given, for the error."""
     address = (given if "://" in given else f"http://{given}").rstrip("/")
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigurationError(
-            f"{_env.ADDRESS}={given} is not the address of a control plane",
+            f"{named}={given} is not the address of a control plane",
             hint="write http://host:port",
         )
     return address
 
 
 def _checked(given: str) -> str:
-    address = _address(given)
+    address = address_of(given)
     try:
         who_answers(address)
     except OSError as error:

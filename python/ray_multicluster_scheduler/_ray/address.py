@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from .._plane import proof
-from .._plane.attach import attach
+from .._plane.attach import address_of, attach
 from ..errors import ConfigurationError, ControlPlaneError
 
 if TYPE_CHECKING:
@@ -47,10 +47,9 @@ def get_job_submission_client_cluster_info(
             )
         place, own = plane.address, plane.headers
     else:
-        place = place if "://" in place else f"http://{place}"
-        own = proof.headers(None)
+        place, own = address_of(place, "--address"), proof.headers()
     return ClusterInfo(
-        address=place.rstrip("/"),
+        address=place,
         cookies=cookies,
         metadata={**hints, **(metadata or {})},
         headers={**own, **(headers or {})},

@@ -256,7 +256,7 @@ impl Engine for Driver {
 }
 
 /// The same look, and where its answer comes.
-pub(crate) fn answered<T: Send + 'static>(
+fn answered<T: Send + 'static>(
     look: impl FnOnce(&Core) -> T + Send + 'static,
 ) -> (Look, oneshot::Receiver<T>) {
     let (reply, answer) = oneshot::channel();
