@@ -1,0 +1,1 @@
+"""Orchestrators, each in an environment of its own: `make integrations`."""
