@@ -46,7 +46,7 @@ SCHEDULER: dict[str, Any] = {
 
 
 class Pool:
-    """The content of cluster.yaml; tests may change `clusters` and `scheduler`."""
+    """The content of cluster.yaml; tests may change `clusters`, `scheduler` and `sso`."""
 
     def __init__(self, clusters: list[RayCluster], scheduler: dict[str, Any] | None = None):
         self.clusters = [
@@ -60,6 +60,8 @@ class Pool:
             for cluster in clusters
         ]
         self.scheduler = {**SCHEDULER, **(scheduler or {})}
+        #: `trusted_proxy` and `jwt`.
+        self.sso: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> dict[str, Any]:
         """The entry of one cluster."""
@@ -67,7 +69,7 @@ class Pool:
 
     def write(self, path: Path) -> None:
         # Replaced in one step, as editors and ConfigMaps do: a reload never sees half a file.
-        text = yaml.safe_dump({"clusters": self.clusters, "scheduler": self.scheduler})
+        text = yaml.safe_dump({"clusters": self.clusters, "scheduler": self.scheduler, **self.sso})
         fresh = path.with_suffix(".new")
         fresh.write_text(text)
         fresh.replace(path)

@@ -25,12 +25,14 @@ class Ran:
 class RayCli:
     address: str
     home: Path
+    #: Of the virtual environment that has this `ray`.
+    bin: Path = BIN
 
     def job(self, verb: str, *arguments: str, timeout: float = 120, cwd: Path | None = None) -> Ran:
         """`ray job VERB --address … ARGUMENTS`, standard output and error together."""
         done = subprocess.run(
-            [str(BIN / "ray"), "job", verb, "--address", self.address, *arguments],
-            env=clean_environment(self.home),
+            [str(self.bin / "ray"), "job", verb, "--address", self.address, *arguments],
+            env=clean_environment(self.home, self.bin),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

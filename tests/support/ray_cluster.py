@@ -35,16 +35,19 @@ main()
 ROOT_PREFIX = "rmc-e2e-"
 
 
-def clean_environment(home: Path) -> dict[str, str]:
-    """The environment for Ray and its command line, without the caller's own Ray setup."""
+def clean_environment(home: Path, bin: Path = BIN) -> dict[str, str]:
+    """The environment for Ray and its command line, without the caller's own Ray setup.
+
+    `bin` is that of the virtual environment whose Ray is meant.
+    """
     proxies = {k: v for k, v in os.environ.items() if k.lower().endswith("_proxy")}
     return {
-        **cluster.clean_environment(home, BIN),
+        **cluster.clean_environment(home, bin),
         # For pip, in a job's own environment; no proxy between processes of one machine.
         **proxies,
         "NO_PROXY": "127.0.0.1,localhost",
         "no_proxy": "127.0.0.1,localhost",
-        "VIRTUAL_ENV": str(BIN.parent),
+        "VIRTUAL_ENV": str(bin.parent),
         "NO_COLOR": "1",
     }
 
@@ -59,12 +62,14 @@ class RayCluster:
         resources: dict[str, float] | None = None,
         env: dict[str, str] | None = None,
         token: str | None = None,
+        bin: Path = BIN,
     ):
-        """With a token, Ray accepts no request without it."""
+        """With a token, Ray accepts no request without it. `bin` has the `ray` that starts it."""
         self.name = name
         self.num_cpus = num_cpus
         self.resources = resources or {}
         self.env = env or {}
+        self.bin = bin
         # Short: Ray puts sockets below it, and a socket's path may have 107 characters.
         self.directory = Path(tempfile.mkdtemp(prefix=ROOT_PREFIX, dir="/tmp"))
         (self.directory / "owner").write_text(str(os.getpid()))
@@ -125,7 +130,7 @@ class RayCluster:
         options = {"resources": json.dumps(self.resources)}
         # A directory per start: files of an earlier start are not mistaken for new ones.
         options["temp_dir"] = str(self.directory / str(self._incarnation))
-        self._ray(str(BIN / "ray"), *self.at.start_head(**options))
+        self._ray(str(self.bin / "ray"), *self.at.start_head(**options))
         wait_until(self.is_usable, f"Ray cluster {self.name} takes jobs", timeout=120)
 
     def add_node(self, num_cpus: int, labels: dict[str, str] | None = None) -> None:
@@ -135,7 +140,7 @@ class RayCluster:
         self._ray(sys.executable, "-c", JOIN, *started)
 
     def _ray(self, *command: str) -> None:
-        env = self.at.environment(BIN / "ray", self.home)
+        env = self.at.environment(self.bin / "ray", self.home)
         log = self.directory / "start.log"
         with log.open("ab") as out:
             # Its own session: Ctrl-C is for pytest, which then cleans up.
@@ -143,7 +148,7 @@ class RayCluster:
                 [*self.launcher(), *command],
                 env={
                     **env,
-                    **clean_environment(self.home),
+                    **clean_environment(self.home, self.bin),
                     **self.authentication,
                     **self.env,
                 },

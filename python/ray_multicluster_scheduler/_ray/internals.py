@@ -43,8 +43,8 @@ except ImportError as missing:
         hint="pip install 'ray_multicluster_scheduler[ray]'; jobs need no Ray on this side",
     ) from missing
 
-#: The Ray version that the tests run with. Others work if they have all the names below.
-TESTED = "2.60"
+#: The oldest and the newest Ray that the tests run with. Others work if they have all names below.
+TESTED = ("2.9.3", "2.60.0")
 
 #: Module, name in it, what for.
 NAMES = (
@@ -99,7 +99,7 @@ NAMES = (
     ("ray._private.auto_init_hook", "enable_auto_connect", "off: no local Ray by accident"),
     ("ray.core.generated.ray_client_pb2", "ClusterInfoType.RUNTIME_CONTEXT", "to ask for it"),
     ("ray.experimental.internal_kv", "_internal_kv_get", "Ray's own store, of the native driver"),
-    ("ray._private.state", "available_resources_per_node", "why a job's work cannot start"),
+    ("ray._private.state", "state", "free resources: why a job's work cannot start"),
     ("ray._private.state", "actors", "has an actor of a job found its place?"),
     ("ray.actor", "ActorClass._remote", "also `__ray_metadata__` and `_default_options`"),
     ("ray.actor", "ActorHandle._actor_method_call", "native handles: calls with our refs"),
@@ -137,7 +137,7 @@ def _unsupported(missing: list[str]) -> ConfigurationError:
     return ConfigurationError(
         f"Ray {ray.__version__} is not supported for tasks and actors on several clusters. "
         f"It lacks: {'; '.join(missing)}",
-        hint=f"use a Ray that this was tested with ({TESTED}), or submit it as a job: "
+        hint=f"use a Ray that this was tested with ({' to '.join(TESTED)}), or submit it as a job: "
         "jobs need nothing of this",
     )
 
@@ -351,7 +351,10 @@ SUPERVISOR = "_ray_internal_job_actor_"
 
 def free_by_node() -> dict[str, dict[str, float]]:
     """Free resources of the native driver's cluster, by node id."""
-    return _state.available_resources_per_node()
+    if hasattr(_state, "available_resources_per_node"):
+        return _state.available_resources_per_node()
+    # Its name in Ray 2.9.
+    return _state.state._available_resources_per_node()
 
 
 def has_place(handle: ActorHandle) -> bool:
