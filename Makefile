@@ -9,7 +9,7 @@ PROFILE ?= dist
 WORKERS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build program page env console test rust-test console-test ray-test fakes lint wheels bench load head chaos soak worlds simulate fmt
+.PHONY: help demo build program page env console test rust-test console-test ray-test integrations fakes lint wheels release release-test bench compat load head chaos soak worlds simulate fmt
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -52,6 +52,9 @@ console-test: ## Only the console's own tests, without a browser
 ray-test: build fakes ## Only the tests on two real Ray clusters, the console's in a browser among them
 	E2E_PATIENCE=$${E2E_PATIENCE:-2} scripts/python-env pytest tests -n $(WORKERS)
 
+integrations: build ## Airflow 2, Airflow 3 and Dagster, installed and run on two real Ray clusters: minutes
+	@scripts/integrations
+
 fakes:
 	$(CARGO) build -p multicluster-testkit --example fake_ray
 
@@ -67,16 +70,29 @@ lint: ## Check formatting and lints
 	scripts/python-env ruff format --check tests python examples
 	scripts/python-env mypy
 	@scripts/console check
+	@scripts/check-macos
 
 wheels: console ## Build both wheels into target/wheels (PROFILE=dev: quick, not for others)
 	scripts/python-env maturin build --locked --profile $(PROFILE) --strip --out target/wheels
 	cd python && ../scripts/python-env hatchling build --target wheel --directory ../target/wheels
+
+release: console ## Build both wheels, the source distribution and checksums into target/released, and test them
+	@PROFILE=$(PROFILE) scripts/release
+	@$(MAKE) --no-print-directory release-test
+
+release-test: build ## Only the tests of target/released: each installed without Node, and used
+	RELEASED=target/released E2E_PATIENCE=$${E2E_PATIENCE:-2} \
+	  scripts/python-env pytest tests/sdk/test_wheels.py tests/sdk/test_example.py -k 'wheels or conda'
 
 bench: ## Measure everything beside what people use instead; writes docs/benchmarks.md (PARTS="core tasks")
 	PYTHONPATH=tests:python scripts/python-env python -m benchmarks $(PARTS)
 
 head: build ## 500 jobs to one small Ray head, directly and through us: forty minutes, as root
 	PYTHONPATH=tests:python scripts/python-env python -m benchmarks.head
+
+compat: build ## The end-to-end core on five Rays and five Pythons; writes docs/compatibility.md
+	COMPAT=all COMPAT_REPORT=$(CURDIR)/docs/compatibility.md \
+	  E2E_PATIENCE=$${E2E_PATIENCE:-2} scripts/python-env pytest tests/compat
 
 simulate: ## A simulated morning on two clusters, and what other settings would have changed
 	@$(CARGO) run --quiet -p multicluster-simulator --example simulate -- \

@@ -7,20 +7,25 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+import ray
 import yaml
 
 from performance.fakes import fake_clusters
-from support import conda, processes
+from ray_multicluster_scheduler import __version__
+from support import conda, packages, processes
+from support.packages import Environment
 from support.plane import REPOSITORY, Plane
 from support.pool import Pool
 from support.program import environment
 from support.ray_cluster import Clusters, RayCluster
+from support.user import User
 from support.waiting import PATIENCE
 
 EXAMPLE = REPOSITORY / "examples" / "quant_prediction"
@@ -29,6 +34,29 @@ PROJECT = Path("project/pycharm/Fund")
 POOL = yaml.safe_load((REPOSITORY / "examples" / "cluster.yaml").read_text())
 USERS = {cluster["name"]: cluster for cluster in POOL["clusters"]}
 ACTORS = {"graph_prediction": "graph", "fund_prediction": "fund"}
+
+# A program in a conda environment, and its job.
+SUBMITS_FROM_CONDA = """
+import sys
+import ray_multicluster_scheduler as rms
+
+with rms.initialize_scheduler_environment():
+    job = rms.submit_job(f"python {sys.argv[1]}", preferred_cluster="centos", required=True)
+    rms.wait_for_all_jobs([job])
+    print(rms.get_job_logs(job))
+"""
+IN_CONDA = """
+import os, shutil, sys
+import ray, ray_multicluster_scheduler
+
+ray.init(log_to_driver=False)
+print("driver", sys.prefix)
+print("worker", ray.get(ray.remote(lambda: sys.prefix).remote()))
+print("named", os.environ["CONDA_DEFAULT_ENV"])
+print("ray", ray.__version__, os.path.dirname(ray.__file__))
+print("program", shutil.which("ray-multicluster"))
+print("sdk", ray_multicluster_scheduler.__version__)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -180,6 +208,39 @@ def test_a_program_whose_jobs_fit_on_no_cluster_says_so_at_once_and_waits(
             assert program.returncode != 0
         finally:
             plane.close()
+
+
+# If it was not built before, the program is compiled first.
+@pytest.mark.timeout(900)
+def test_a_program_in_conda_and_its_job_run_in_the_environment_ts(
+    sixteen: Clusters, tmp_path: Path
+) -> None:
+    """The wheel is installed into `ts`, and the cluster has `runtime_env: {conda: ts}`."""
+    centos = sixteen["centos"]
+    place = Path(centos.env["RAY_CONDA_HOME"]) / "envs" / "ts"
+    ts = Environment(place, packages.platform_wheel(tmp_path / "wheel"))
+    ts.add(f"ray[default]=={ray.__version__}")
+    script = tmp_path / "in_conda.py"
+    script.write_text(IN_CONDA)
+    user = User(tmp_path / "user")
+    plane = a_plane(tmp_path / "plane", [centos], [])
+    plane.pool["centos"]["runtime_env"] = {"conda": "ts"}
+    try:
+        plane.start()
+        plane.wait_healthy()
+        address = {"RAY_MULTICLUSTER_ADDRESS": plane.address}
+        ran = ts.run(user, "python", "-c", SUBMITS_FROM_CONDA, script, **address)
+    finally:
+        plane.close()
+        user.leave()
+    assert ran.returncode == 0, ran.stderr + plane.output()[-4000:]
+    said = dict(line.split(" ", 1) for line in ran.stdout.splitlines() if " " in line)
+    packages_of_ts = sysconfig.get_path("platlib", vars={"platbase": str(place)})
+    assert said.get("driver") == said.get("worker") == str(place), ran.stdout
+    assert said["named"] == "ts"
+    assert said["ray"] == f"{ray.__version__} {packages_of_ts}/ray"
+    assert said["program"] == str(place / "bin" / "ray-multicluster")
+    assert said["sdk"] == __version__
 
 
 def companions(clusters: Clusters) -> set[int]:

@@ -1,11 +1,16 @@
-"""Both wheels, built from these sources, installed into fresh environments, and used."""
+"""Both wheels and the source distribution, installed into fresh environments, and used.
+
+They are built from these sources; with `RELEASED`, they are those of `make release`.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import shutil
 import subprocess
-import sys
+import tarfile
 import zipfile
 from collections.abc import Iterator
 from email.message import Message
@@ -13,20 +18,23 @@ from email.parser import Parser
 from pathlib import Path
 
 import pytest
+import requests
 from packaging.requirements import Requirement
 
 from ray_multicluster_scheduler import __version__
+from support import packages
 from support.jobs import unique_id, wait_for
+from support.packages import Environment
 from support.plane import REPOSITORY, MakePlane, Plane
 from support.pool import Pool
 from support.ray_cluster import Clusters, where
 from support.user import User
-from support.waiting import PATIENCE
 
 # If it was not built before, the program is compiled first.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1900 if packages.RELEASED else 900)
 
 PACKAGE = "ray_multicluster_scheduler"
+CONSOLE = "console/dist"
 
 # A user's program. There is no Ray in these environments: jobs need none.
 SUBMITS_A_JOB = """
@@ -44,12 +52,12 @@ assert "ray" not in sys.modules
 
 ATTACHES = f"import sys, {PACKAGE}.app.client_api as a; a.initialize_scheduler_environment()"
 
-# Every module that needs no Ray, and a job that stays queued.
+# Every module that needs neither Ray nor Airflow, and a job that stays queued.
 IMPORTS_EVERYTHING = f"""
 import importlib, pkgutil, sys
 import {PACKAGE} as sdk
 for module in pkgutil.walk_packages(sdk.__path__, sdk.__name__ + "."):
-    if "._ray." not in module.name:
+    if "._ray." not in module.name and ".airflow." not in module.name:
         importlib.import_module(module.name)
 with sdk.initialize_scheduler_environment(sys.argv[1]) as scheduler:
     print(scheduler.get_job_status(scheduler.submit_job("true")))
@@ -66,29 +74,6 @@ with sdk.initialize_scheduler_environment() as scheduler:
 """
 
 
-class Environment:
-    """A fresh virtualenv, and a user of it."""
-
-    def __init__(self, directory: Path, *requirements: object, python: str = sys.executable):
-        self.bin = directory / "bin"
-        run(python, "-m", "venv", "--without-pip", directory)
-        run(sys.executable, "-m", "pip", "--python", directory, "install", "-q", *requirements)
-
-    def run(self, user: User, *command: object, **env: str) -> subprocess.CompletedProcess[str]:
-        """One of its programs, found by its name alone."""
-        program, *arguments = map(str, command)
-        for name in ("PYTHONPATH", "RAY_MULTICLUSTER_BIN"):
-            user.environment.pop(name, None)
-        return subprocess.run(
-            [str(self.bin / program), *arguments],
-            env={**user.environment, "PATH": f"{self.bin}:/usr/bin:/bin", **env},
-            cwd=user.home,
-            capture_output=True,
-            text=True,
-            timeout=180 * PATIENCE,
-        )
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("wheels")
@@ -96,25 +81,36 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def platform_wheel(folder: Path) -> Path:
-    """With the profile and flags of `make build`, so that nothing is compiled twice."""
-    tags = ("--compatibility", "linux") if sys.platform == "linux" else ()
-    command = ["maturin", "build", "--quiet", "--locked", "--profile", "dev", *tags]
-    run(*command, "--out", folder / "platform", cwd=REPOSITORY)
-    (wheel,) = (folder / "platform").iterdir()
-    return wheel
+    return packages.platform_wheel(folder / "platform")
 
 
 @pytest.fixture(scope="module")
 def client_wheel(folder: Path) -> Path:
-    command = ["hatchling", "build", "--target", "wheel", "--directory", folder / "client"]
-    run(*command, cwd=REPOSITORY / "python")
-    (wheel,) = (folder / "client").iterdir()
-    return wheel
+    return packages.client_wheel(folder / "client")
 
 
 @pytest.fixture(scope="module")
-def with_program(folder: Path, platform_wheel: Path) -> Environment:
-    return Environment(folder / "with_program", platform_wheel)
+def sdist(folder: Path) -> Path:
+    return packages.sdist(folder / "sdist")
+
+
+@pytest.fixture(scope="module", params=["wheel", "sdist"])
+def with_program(request: pytest.FixtureRequest, folder: Path) -> Environment:
+    """From the wheel, and built from source as on a Mac: with Rust and without Node."""
+    if request.param == "wheel":
+        return Environment(folder / "with_program", request.getfixturevalue("platform_wheel"))
+    if packages.RELEASED is None:
+        pytest.skip("compiles for minutes: `make release` installs from source")
+    homes = {
+        name: os.environ.get(name, str(Path.home() / folder))
+        for name, folder in (("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup"))
+    }
+    kept = {name: value for name, value in os.environ.items() if name != "CARGO_TARGET_DIR"}
+    rust = str(packages.only(folder / "rust", *packages.RUST))
+    # pip would take what it built from an earlier file of that name.
+    env = {**kept, **homes, "PATH": rust, "PIP_NO_CACHE_DIR": "1"}
+    source = request.getfixturevalue("sdist")
+    return Environment(folder / "built", source, env=env)
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +141,18 @@ def test_both_wheels_are_one_package_of_one_version(
     assert sources(platform_wheel) == sources(client_wheel)
     assert f"{PACKAGE}/py.typed" in sources(client_wheel)
     assert described(platform_wheel) == described(client_wheel)
+    for wheel in (platform_wheel, client_wheel):
+        assert f"{PACKAGE}.airflow:get_provider_info" in entry_points(wheel)
+
+
+@pytest.mark.skipif(packages.RELEASED is None, reason="`make release` writes them")
+def test_the_checksums_are_those_of_the_files(
+    platform_wheel: Path, client_wheel: Path, sdist: Path
+) -> None:
+    lines = (sdist.parent / "SHA256SUMS").read_text().splitlines()
+    files = (platform_wheel, client_wheel, sdist)
+    wanted = {f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}" for file in files}
+    assert set(lines) == wanted
 
 
 def test_the_metadata_says_what_is_needed(client_wheel: Path) -> None:
@@ -156,10 +164,47 @@ def test_the_metadata_says_what_is_needed(client_wheel: Path) -> None:
         assert f"Programming Language :: Python :: 3.{minor}" in said["Classifier"]
     assert "Typing :: Typed" in said["Classifier"]
     needs = {Requirement(text).name: Requirement(text) for text in said["Requires-Dist"]}
-    assert set(needs) == {"urllib3", "pathspec", "ray"}
+    assert set(needs) == {"urllib3", "pathspec", "ray", "apache-airflow"}
     assert str(needs["ray"].marker) == 'extra == "ray"', "Ray is optional"
+    assert str(needs["apache-airflow"].marker) == 'extra == "airflow"'
     assert needs["ray"].specifier.contains("2.60.0"), "the version of tests/requirements.txt"
     assert needs["urllib3"].specifier.contains("1.26.20")
+
+
+def test_the_source_distribution_has_all_that_the_build_reads(
+    sdist: Path, client_wheel: Path, tmp_path: Path
+) -> None:
+    """The console as Node built it, the SDK, every crate; nothing outside of it is needed."""
+    with tarfile.open(sdist) as file:
+        names = file.getnames()
+        file.extractall(tmp_path, filter="data")
+    root = tmp_path / f"{PACKAGE}-{__version__}"
+    assert {name.partition("/")[0] for name in names} == {root.name}
+    python = {name.partition("/python/")[2] for name in names}
+    assert set(sources(client_wheel)) <= python
+    assert f"{PACKAGE}.data/scripts/ray-multicluster-scheduler" in python
+    if packages.RELEASED:
+        (script,) = root.glob("python/*.data/scripts/*")
+        assert script.stat().st_mode & 0o111, "pip installs it as it is"
+    console = root / CONSOLE
+    if packages.RELEASED or (REPOSITORY / CONSOLE / "index.html").exists():
+        page = (console / "index.html").read_text()
+        assets = re.findall(r'"/(assets/[^"]+)"', page)
+        assert assets
+        assert all((console / asset).is_file() for asset in assets), assets
+    assert not list(root.rglob("node_modules"))
+    # Manifests and lock file fit together, without the network.
+    command = ["cargo", "metadata", "--locked", "--offline", "--no-deps", "--format-version=1"]
+    said = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    assert said.returncode == 0, said.stderr
+    # Files that the build reads besides sources.
+    read = r'(?:include_\w+!\(|const \w+: &str = )"(\.\./[^"]+)"'
+    for source in [*root.glob("crates/*/build.rs"), *root.glob("crates/*/src/**/*.rs")]:
+        for path in re.findall(read, source.read_text()):
+            if not {"tests", "tests.rs"} & set(source.relative_to(root).parts):
+                found = (source.parent / path).resolve()
+                assert found.is_relative_to(root.resolve()), f"{source}: {path}"
+                assert found.exists() or path.endswith(CONSOLE), f"{source}: {path}"
 
 
 def test_the_platform_wheel_brings_the_program(with_program: Environment, user: User) -> None:
@@ -168,6 +213,8 @@ def test_the_platform_wheel_brings_the_program(with_program: Environment, user: 
         assert (ran.stdout, ran.stderr) == (f"ray-multicluster {__version__}\n", "")
         ran = with_program.run(user, script, "serve", "--no-such-flag")
         assert ran.returncode == 2, "exit codes are the program's"
+    ran = with_program.run(user, "python", "-m", PACKAGE, "--version")
+    assert (ran.stdout, ran.stderr) == (f"ray-multicluster {__version__}\n", "")
 
 
 def test_with_the_platform_wheel_a_job_runs_by_a_control_plane_of_the_user_s_own(
@@ -180,7 +227,14 @@ def test_with_the_platform_wheel_a_job_runs_by_a_control_plane_of_the_user_s_own
     assert ran.stdout.splitlines()[-1:] == [f"{job} SUCCEEDED"], ran.stderr
     assert len(where(clusters, job)) == 1
     (plane,) = user.planes()
-    assert str(user.notice(plane)["config"]) == str(file)
+    notice = user.notice(plane)
+    assert str(notice["config"]) == str(file)
+    # `make build` leaves the console out where there is no Node.
+    if packages.RELEASED or (REPOSITORY / CONSOLE / "index.html").exists():
+        token = (user.state(plane) / "own-token").read_text().strip()
+        headers = {"Authorization": f"Bearer {token}"}
+        page = requests.get(str(notice["address"]), headers=headers, timeout=20).text
+        assert '<div id="app">' in page
 
 
 def test_the_client_only_wheel_says_that_there_is_no_program(
@@ -264,17 +318,16 @@ def interpreter(version: str) -> str | None:
     return None
 
 
-def run(*command: object, cwd: Path | None = None) -> None:
-    ran = subprocess.run(
-        list(map(str, command)), cwd=cwd, capture_output=True, text=True, timeout=800
-    )
-    assert ran.returncode == 0, f"{command}:\n{ran.stdout}{ran.stderr}"
-
-
 def sources(wheel: Path) -> list[str]:
     """The package itself."""
     with zipfile.ZipFile(wheel) as file:
         return sorted(name for name in file.namelist() if name.startswith(f"{PACKAGE}/"))
+
+
+def entry_points(wheel: Path) -> str:
+    """What other programs, such as Airflow, find in it."""
+    with zipfile.ZipFile(wheel) as opened:
+        return opened.read(f"{PACKAGE}-{__version__}.dist-info/entry_points.txt").decode()
 
 
 def described(wheel: Path) -> dict[str, list[str]]:
