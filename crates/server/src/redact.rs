@@ -2,6 +2,8 @@
 //! here. It decides by names and shapes, so it hides too much rather than too little. Requests to
 //! Ray are never changed.
 
+mod config;
+mod shapes;
 #[cfg(test)]
 mod tests;
 
@@ -9,6 +11,9 @@ use std::collections::BTreeMap;
 
 use multicluster_types::{ClusterSpec, REDACTED, RuntimeEnv, Secret};
 use serde_json::Value;
+
+pub use config::{hidden_texts, redact_config, redact_variables};
+use shapes::{redact_headers, redact_shapes};
 
 /// A copy without secrets: values whose name suggests a secret, and credentials within URLs and
 /// `NAME=value` texts.
@@ -31,8 +36,10 @@ pub(crate) fn redact_metadata(metadata: &BTreeMap<String, String>) -> BTreeMap<S
 }
 
 /// A command, an option or a message without secrets.
-pub(crate) fn redact_text(text: &str) -> String {
-    redact_flags(&redact_assignments(&redact_urls(&redact_entries(text))))
+#[must_use]
+pub fn redact_text(text: &str) -> String {
+    let text = redact_headers(&redact_entries(&redact_shapes(text)));
+    redact_flags(&redact_assignments(&redact_urls(&text)))
 }
 
 fn redact_value(name: &str, value: &Value) -> Value {
@@ -100,13 +107,12 @@ const COUNTS: [&str; 9] = ["max", "min", "num", "count", "limit", "size", "lengt
 /// `TOKENIZERS_PARALLELISM`, `MONKEY` and `PATH` do not.
 fn is_secret(name: &str) -> bool {
     let words = words(name);
-    let alone = words.len() == 1;
     let counts = || words.iter().any(|word| COUNTS.contains(&word.as_str()));
     words.iter().any(|word| {
         let word = word.trim_end_matches(|c: char| c.is_ascii_digit());
         match word {
-            // `PWD` and `OLDPWD` are directories, `MYSQL_PWD` is not.
-            "pwd" if alone => return false,
+            // The directory of a shell; `MYSQL_PWD` and the `Pwd` of a connection string are not.
+            "pwd" if name == "PWD" => return false,
             "token" | "tokens" if counts() => return false,
             _ => {}
         }
@@ -256,10 +262,13 @@ fn redact_flags(text: &str) -> String {
         let word_end = rest.find(char::is_whitespace).unwrap_or(rest.len());
         let next = rest[word_end..].find(|c: char| !c.is_whitespace()).map_or(rest.len(), |at| word_end + at);
         result.push_str(&rest[..next]);
-        let is_flag = is_secret_flag(&rest[..word_end]);
+        let (is_flag, is_login) = (is_secret_flag(&rest[..word_end]), is_login_flag(&rest[..word_end]));
         rest = &rest[next..];
-        if is_flag && !rest.starts_with('-') {
+        if (is_flag || is_login) && !rest.starts_with('-') {
             let end = value_end(rest);
+            if is_login && !rest[..end].contains(':') {
+                continue;
+            }
             if end > 0 {
                 result.push_str(REDACTED);
             }
@@ -272,6 +281,11 @@ fn redact_flags(text: &str) -> String {
 fn is_secret_flag(word: &str) -> bool {
     let word = word.trim_start_matches(['"', '\'', '(', '[', '{']);
     (word.starts_with('-') && !word.contains('=') && is_secret(word)) || word.eq_ignore_ascii_case("bearer")
+}
+
+/// `curl -u name:password`; `python -u train.py` has no colon.
+fn is_login_flag(word: &str) -> bool {
+    matches!(word, "-u" | "--user" | "--proxy-user")
 }
 
 /// The end of a value as a shell, a URL or a connection string would see it. Quotes run to their

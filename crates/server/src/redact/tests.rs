@@ -78,7 +78,27 @@ fn credentials_within_texts_are_hidden() {
         ("run --token \"a b\" --n 1", "run --token <redacted> --n 1"),
         ("run --use-token --n 1", "run --use-token --n 1"),
         ("run --max-tokens 512", "run --max-tokens 512"),
-        ("curl -H \"Authorization: Bearer abc\" h", "curl -H \"Authorization: Bearer <redacted>"),
+        ("curl -H \"Authorization: Bearer abc\" h", "curl -H \"Authorization: <redacted>\" h"),
+        ("curl -H 'authorization:Basic dXNlcjpwdw==' h", "curl -H 'authorization:<redacted>' h"),
+        ("curl -H 'X-Api-Key: a b' h", "curl -H 'X-Api-Key: <redacted>' h"),
+        ("curl -u ann:hunter2 h", "curl -u <redacted> h"),
+        ("python -u train.py", "python -u train.py"),
+        ("Server=h;Uid=ann;Pwd=hunter2;", "Server=h;Uid=ann;Pwd=<redacted>;"),
+        ("PWD=/home/ann python x.py", "PWD=/home/ann python x.py"),
+        ("password: hunter2 of ann", "password: <redacted> of ann"),
+        ("HF_TOKEN: abc", "HF_TOKEN: <redacted>"),
+        ("bad token: it is too short", "bad token: it is too short"),
+        ("connect to secret-host:8080", "connect to secret-host:8080"),
+        ("refused rmc_0123456789abcdef0123, sorry", "refused <redacted>, sorry"),
+        ("key hf_AbCdEfGhIjKlMnOpQr?", "key <redacted>?"),
+        ("hf_finetune_llama_2026_11_18", "hf_finetune_llama_2026_11_18"),
+        ("sk-proj-AbCdEfGh0123-IjKlMnOpQr", "<redacted>"),
+        ("sk-learn-benchmark-2026-11-18", "sk-learn-benchmark-2026-11-18"),
+        ("got eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.c2ln", "got <redacted>"),
+        (
+            "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nx",
+            "-----BEGIN RSA PRIVATE KEY-----<redacted>-----END RSA PRIVATE KEY-----\nx",
+        ),
         ("AccountName=x;AccountKey=ab==;Suffix=y", "AccountName=x;AccountKey=<redacted>;Suffix=y"),
         ("TOKEN= x", "TOKEN= x"),
         ("python x.py --lr=0.1", "python x.py --lr=0.1"),
@@ -128,7 +148,22 @@ fn what_ray_repeats_of_a_runtime_env_is_hidden() {
 #[test]
 fn long_texts_take_no_time() {
     let began = Instant::now();
-    for piece in ["://", "=", ":", "'token':", "\\", "token=", "--token ", "a@", "://a:b@", "'", "bearer "] {
+    for piece in [
+        "://",
+        "=",
+        ":",
+        "'token':",
+        "\\",
+        "token=",
+        "--token ",
+        "a@",
+        "x-key:",
+        "eyJ.",
+        "PRIVATE KEY-----",
+        "://a:b@",
+        "'",
+        "bearer ",
+    ] {
         let text = piece.repeat((1 << 20) / piece.len());
         assert!(!redact_text(&text).is_empty());
     }
@@ -137,7 +172,7 @@ fn long_texts_take_no_time() {
 }
 
 /// Ways in which a secret gets into a text.
-const SHAPES: [&str; 11] = [
+const SHAPES: [&str; 13] = [
     "{'HF_TOKEN': 'hunter+2', 'A': 'b'}",
     "{\"api_key\": \"hunter+2\"}",
     "{\\\"DB_PASSWORD\\\": \\\"hunter+2\\\"}",
@@ -149,6 +184,8 @@ const SHAPES: [&str; 11] = [
     "https://h/?sig=hunter+2",
     "'Bearer hunter+2'",
     "DB_PASSWORD='x hunter+2'",
+    "Authorization: Basic hunter+2",
+    "X-Api-Key: hunter+2",
 ];
 
 proptest! {

@@ -1,0 +1,108 @@
+//! What is on this machine: the configuration, the environment, the log of the SDK's control plane.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, Read, Seek, SeekFrom},
+    path::{Path, PathBuf},
+};
+
+use multicluster_server::{hidden_texts, redact_config, redact_variables};
+use multicluster_types::REDACTED;
+use serde_json::Value;
+
+use super::archive::Archive;
+
+/// How much of the end of a file is read.
+const MOST_BYTES: u64 = 256 << 10;
+
+/// Adds what can be had, and returns the configuration file, if there is one.
+pub(super) fn add(archive: &mut Archive, given: Option<&Path>) -> Option<PathBuf> {
+    let variables: BTreeMap<_, _> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let shown = redact_variables(&variables);
+    let hidden =
+        shown.iter().filter(|(_, value)| *value == REDACTED).map(|(name, _)| variables[name].clone());
+    archive.hide(hidden);
+    let ours = |name: &str| {
+        let prefixes = ["RAY_MULTICLUSTER_", "SCHEDULER_", "CLUSTER_CONFIG_FILE"];
+        prefixes.iter().any(|prefix| name.starts_with(prefix))
+    };
+    let ours: BTreeMap<_, _> = shown.iter().filter(|(name, _)| ours(name)).collect();
+    archive.json("environment.json", "variables of this command that matter here", &ours);
+
+    let here = std::env::current_dir().unwrap_or_default();
+    let file = match multicluster_config::find(given, variables.clone(), &here) {
+        Ok(file) => file,
+        Err(error) => {
+            archive.miss("cluster.json", &error);
+            return None;
+        }
+    };
+    if let Err(error) = multicluster_config::load(&file, variables) {
+        let about = "what `serve` would say about cluster.yaml if it were started here";
+        archive.text("config-errors.txt", about, &error.to_string());
+    }
+    match content(&file) {
+        Ok(content) => {
+            let shown = redact_config(&content);
+            archive.hide(hidden_texts(&content, &shown));
+            archive.hide(kept_in_files(&content, file.parent().unwrap_or(Path::new(""))));
+            let shown = serde_json::json!({ "file": file.display().to_string(), "content": shown });
+            archive.json("cluster.json", "cluster.yaml as it is on this machine, without comments", &shown);
+        }
+        Err(why) => archive.miss("cluster.json", &why),
+    }
+    Some(file)
+}
+
+/// The contents of the files that a configuration names as `token_file: …` or `{file: …}`, in whole and
+/// word by word: servers often repeat a part of `Basic dXNlcg==` only.
+fn kept_in_files(content: &Value, folder: &Path) -> Vec<String> {
+    let of = |(key, value): (&String, &Value)| match (key.as_str(), value) {
+        ("token_file" | "file", Value::String(path)) => {
+            let text = end_of(&folder.join(path)).unwrap_or_default();
+            text.split_whitespace().chain([text.as_str()]).map(str::to_owned).collect()
+        }
+        _ => kept_in_files(value, folder),
+    };
+    match content {
+        Value::Object(entries) => entries.iter().flat_map(of).collect(),
+        Value::Array(items) => items.iter().flat_map(|item| kept_in_files(item, folder)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Of the control plane that the SDK keeps in the background: it is there even if that has ended.
+pub(super) fn add_log_of_background(archive: &mut Archive, config: &Path) {
+    let Some(log) = crate::address::background_folder(config).map(|folder| folder.join("plane.log")) else {
+        return;
+    };
+    match end_of(&log) {
+        Ok(text) => {
+            archive.text("background.log", "the log of the control plane that the SDK started here", &text)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => archive.miss("background.log", &format!("{}: {error}", log.display())),
+    }
+}
+
+/// A file that cannot be parsed is left out: where its secrets are is not known.
+fn content(file: &Path) -> Result<Value, String> {
+    let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    serde_saphyr::from_str(&text)
+        .map_err(|_| format!("{} is not valid YAML; see config-errors.txt", file.display()))
+}
+
+fn end_of(file: &Path) -> io::Result<String> {
+    let mut file = File::open(file)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(MOST_BYTES)))?;
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    // The first line may have lost its beginning, which says what is secret in it.
+    let whole = if length > MOST_BYTES { text.split_once('\n').map_or("", |(_, rest)| rest) } else { &text };
+    Ok(whole.to_owned())
+}
