@@ -1,19 +1,25 @@
 //! Who may do what.
 //!
-//! Without tokens, anyone who can reach the address has full access, so the address is a loopback
-//! address. With tokens, every request but two has to identify its caller.
+//! Without tokens and single sign-on, anyone who can reach the address has full access, so the
+//! address is a loopback address. With either, every request but two has to identify its caller.
 //!
 //! - `tokens` the file of tokens: owner, role and a hash · `table` which role a route needs
 //! - `sessions` what browsers use instead of a token
+//! - `sso` users that a proxy names, or a JWT · `jwt` verifies one · `keys` the issuers' public keys
 
+mod jwt;
+mod keys;
 mod sessions;
+mod sso;
 mod table;
+#[cfg(test)]
+pub(crate) mod tests;
 mod tokens;
 
 use std::{
     collections::HashMap,
+    net::IpAddr,
     path::{Path, PathBuf},
-    str::FromStr,
     sync::Arc,
     time::Instant,
 };
@@ -21,16 +27,20 @@ use std::{
 use anyhow::Context as _;
 use axum::http::{HeaderMap, header};
 use multicluster_api::codes;
-use multicluster_types::Owner;
+pub use multicluster_types::Role;
+use multicluster_types::{Owner, Sso};
 use parking_lot::{Mutex, MutexGuard};
-use serde::{Deserialize, Serialize};
 
-use self::sessions::Sessions;
 pub use self::tokens::{Limits, Token, Tokens};
 pub(crate) use self::{
     sessions::LASTS as SESSION,
+    sso::Peer,
     table::{Needs, is_a_submit},
     tokens::Sha256,
+};
+use self::{
+    sessions::{Sessions, Stands},
+    sso::SignOn,
 };
 use crate::{
     clock::wall,
@@ -44,39 +54,6 @@ const RAYS_COOKIE: &str = "ray-authentication-token";
 /// The session cookie of logged-in browsers.
 pub(crate) const COOKIE: &str = "ray-multicluster-session";
 
-/// What a token may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Sees everything, changes nothing.
-    Read,
-    /// Submits; sees and stops the work of its owner.
-    Submit,
-    /// May do everything.
-    Admin,
-}
-
-impl Role {
-    /// The name of the role.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Role::Read => "read",
-            Role::Submit => "submit",
-            Role::Admin => "admin",
-        }
-    }
-}
-
-impl FromStr for Role {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = [Role::Read, Role::Submit, Role::Admin].into_iter().find(|role| role.as_str() == text);
-        found.ok_or_else(|| "there are read, submit and admin".to_owned())
-    }
-}
-
 /// The caller of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Caller {
@@ -87,15 +64,28 @@ pub(crate) struct Caller {
     token: Option<Arc<Token>>,
     /// The session that was used in place of the token.
     session: Option<Sha256>,
+    /// The generation of the single sign-on that the token stands for; `None`: it is one of ours.
+    signed_on: Option<u64>,
 }
 
 impl Caller {
     /// Any caller, if there are no tokens.
-    pub(crate) const ANYBODY: Caller = Caller { owner: None, role: Role::Admin, token: None, session: None };
+    pub(crate) const ANYBODY: Caller =
+        Caller { owner: None, role: Role::Admin, token: None, session: None, signed_on: None };
 
-    /// The token of the request; `None` if there are no tokens.
+    fn with(token: Arc<Token>, session: Option<Sha256>, signed_on: Option<u64>) -> Self {
+        Self { owner: Some(token.owner.clone()), role: token.role, token: Some(token), session, signed_on }
+    }
+
+    /// The token of the request, or what stands for one after single sign-on; `None` if there are
+    /// no tokens.
     pub(crate) fn token(&self) -> Option<&Arc<Token>> {
         self.token.as_ref()
+    }
+
+    /// Whether single sign-on identified the caller, not a token of ours.
+    pub(crate) fn is_signed_on(&self) -> bool {
+        self.signed_on.is_some()
     }
 
     /// Makes new work the caller's own, unless its priority is higher than the token allows.
@@ -141,6 +131,9 @@ struct Door {
     path: Option<PathBuf>,
     known: Mutex<Known>,
     sessions: Sessions,
+    /// `None`: it was never on. Once it was, anyone has to identify themselves, even if a reload
+    /// turns it off: the address may be open to a network because of it.
+    sign_on: Mutex<Option<Arc<SignOn>>>,
 }
 
 struct Known {
@@ -156,12 +149,7 @@ impl Access {
     /// Admits everyone.
     pub(crate) fn open() -> Self {
         let known = Known { tokens: None, stamp: None, told: None, looked: Instant::now() };
-        Self(Arc::new(Door {
-            is_secure: false,
-            path: None,
-            known: known.into(),
-            sessions: Sessions::default(),
-        }))
+        Self::new(false, None, known)
     }
 
     /// Uses the tokens in a file, if there is one. If all are revoked, no one is admitted. Once the
@@ -174,8 +162,28 @@ impl Access {
         }
         let tokens = stamp.is_some().then(|| tokens.by_hash());
         let known = Known { tokens, stamp, told: None, looked: Instant::now() };
-        let (path, sessions) = (Some(path.to_owned()), Sessions::default());
-        Ok(Self(Arc::new(Door { is_secure, path, known: known.into(), sessions })))
+        Ok(Self::new(is_secure, Some(path.to_owned()), known))
+    }
+
+    fn new(is_secure: bool, path: Option<PathBuf>, known: Known) -> Self {
+        let (known, sessions, sign_on) = (known.into(), Sessions::default(), Mutex::default());
+        Self(Arc::new(Door { is_secure, path, known, sessions, sign_on }))
+    }
+
+    /// Prepares single sign-on; what it returns applies it. An error changes nothing.
+    pub(crate) fn sign_on(&self, spec: &Sso) -> anyhow::Result<impl FnOnce() + use<>> {
+        let now = self.0.sign_on.lock().clone();
+        let is_new = match &now {
+            Some(now) => now.spec != *spec,
+            None => spec.is_on(),
+        };
+        let new = is_new.then(|| SignOn::new(spec, now.as_deref())).transpose()?;
+        let door = Arc::clone(&self.0);
+        Ok(move || {
+            if let Some(new) = new {
+                *door.sign_on.lock() = Some(Arc::new(new));
+            }
+        })
     }
 
     /// Whether connections use TLS.
@@ -184,41 +192,92 @@ impl Access {
     }
 
     /// Whether there are tokens.
-    pub(crate) fn is_on(&self) -> bool {
+    pub(crate) fn has_tokens(&self) -> bool {
         self.known().tokens.is_some()
     }
 
-    /// Identifies the caller.
-    pub(crate) fn caller(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
-        let known = self.known();
-        let Some(tokens) = &known.tokens else { return Ok(Caller::ANYBODY) };
+    /// Whether callers have to identify themselves.
+    pub(crate) fn is_on(&self) -> bool {
+        self.has_tokens() || self.0.sign_on.lock().is_some()
+    }
+
+    /// Identifies the caller of a request from this address.
+    pub(crate) async fn caller(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Result<Caller, Problem> {
+        let sign_on = self.0.sign_on.lock().clone();
+        if sign_on.is_none() && !self.has_tokens() {
+            return Ok(Caller::ANYBODY);
+        }
+        if let Some(sign_on) = &sign_on
+            && let Some(token) = sign_on.by_proxy(peer, headers)?
+        {
+            return Ok(Caller::with(Arc::new(token), None, Some(sign_on.generation)));
+        }
+        if let Some(text) = bearer(headers) {
+            return self.by_token(&text, sign_on.as_deref()).await;
+        }
         let session = cookie(headers, COOKIE).map(|secret| Sha256::of(&secret));
-        let by_session = || self.0.sessions.token(session.as_ref()?);
+        let stands = session.as_ref().and_then(|session| self.0.sessions.stands_for(session));
+        if let Some(stands) = stands {
+            return self.by_session(stands, session, sign_on.as_deref());
+        }
         // Ray's cookie comes last: cookies ignore ports, so it may belong to a dashboard on the
         // same host.
-        let given = bearer(headers).map(|token| (Sha256::of(&token), None));
-        let given = given.or_else(|| Some((by_session()?, session.clone())));
-        let given = given.or_else(|| Some((Sha256::of(&cookie(headers, RAYS_COOKIE)?), None)));
-        let Some((hash, session)) = given else {
-            // Ray's wording: its clients look for it.
-            return Err(Problem::new(codes::NO_TOKEN, "Unauthorized: Missing authentication token"));
-        };
-        match tokens.get(&hash).filter(|token| token.lives_at(wall())) {
-            Some(token) => Ok(Caller {
-                owner: Some(token.owner.clone()),
-                role: token.role,
-                token: Some(Arc::clone(token)),
-                session,
-            }),
-            None => Err(Problem::new(codes::BAD_TOKEN, "Forbidden: Invalid authentication token")),
+        if let Some(text) = cookie(headers, RAYS_COOKIE) {
+            return self.by_token(&text, sign_on.as_deref()).await;
+        }
+        // Ray's wording: its clients look for it.
+        let problem = Problem::new(codes::NO_TOKEN, "Unauthorized: Missing authentication token");
+        let is_behind = sign_on.is_some_and(|sign_on| sign_on.spec.trusted_proxy.is_some());
+        Err(if is_behind {
+            problem.hint("use the address of the proxy that signs you on, or send a token: set RAY_MULTICLUSTER_TOKEN, or send Authorization: Bearer TOKEN")
+        } else {
+            problem
+        })
+    }
+
+    /// The caller with this text in place of a token: a JWT, or a token of ours.
+    async fn by_token(&self, text: &str, sign_on: Option<&SignOn>) -> Result<Caller, Problem> {
+        if let Some(sign_on) = sign_on
+            && let Some(verified) = sign_on.by_jwt(text).await
+        {
+            return Ok(Caller::with(Arc::new(verified?), None, Some(sign_on.generation)));
+        }
+        self.by_hash(&Sha256::of(text), None)
+    }
+
+    fn by_session(
+        &self,
+        stands: Stands,
+        session: Option<Sha256>,
+        sign_on: Option<&SignOn>,
+    ) -> Result<Caller, Problem> {
+        match stands {
+            Stands::Token(hash) => self.by_hash(&hash, session),
+            Stands::SignOn(token, generation)
+                if token.lives_at(wall()) && sign_on.is_some_and(|now| now.generation == generation) =>
+            {
+                Ok(Caller::with(token, session, Some(generation)))
+            }
+            Stands::SignOn(..) => Err(bad_token()),
         }
     }
 
-    /// Starts a session for this token and returns its secret; `None` if the token is not valid.
-    pub(crate) fn log_in(&self, token: &str) -> Option<String> {
-        let (hash, known) = (Sha256::of(token), self.known());
-        known.tokens.as_ref()?.get(&hash).filter(|token| token.lives_at(wall()))?;
-        Some(self.0.sessions.begin(hash))
+    fn by_hash(&self, hash: &Sha256, session: Option<Sha256>) -> Result<Caller, Problem> {
+        let known = self.known();
+        let token = known.tokens.as_ref().and_then(|tokens| tokens.get(hash));
+        let token = token.filter(|token| token.lives_at(wall())).ok_or_else(bad_token)?;
+        Ok(Caller::with(Arc::clone(token), session, None))
+    }
+
+    /// Starts a session for this token or JWT and returns its secret.
+    pub(crate) async fn log_in(&self, text: &str) -> Result<String, Problem> {
+        let sign_on = self.0.sign_on.lock().clone();
+        let caller = self.by_token(text, sign_on.as_deref()).await?;
+        let stands = match (caller.token, caller.signed_on) {
+            (Some(token), Some(generation)) => Stands::SignOn(token, generation),
+            _ => Stands::Token(Sha256::of(text)),
+        };
+        Ok(self.0.sessions.begin(stands))
     }
 
     /// Ends the session in these headers.
@@ -226,8 +285,9 @@ impl Access {
         cookie(headers, COOKIE).iter().for_each(|secret| self.0.sessions.end(&Sha256::of(secret)));
     }
 
-    /// Completes when the caller's token is revoked or expires, when its session ends, or when the
-    /// first token is created and the caller has none: streams to that caller must end, too.
+    /// Completes when the caller's token is revoked or expires, when its session ends, when single
+    /// sign-on is configured otherwise, or when the first token is created and the caller has none:
+    /// streams to that caller must end, too.
     pub(crate) async fn shut_out(self, caller: Caller) {
         while self.lets_in(&caller) {
             tokio::time::sleep(LOOK).await;
@@ -235,14 +295,20 @@ impl Access {
     }
 
     fn lets_in(&self, caller: &Caller) -> bool {
-        let known = self.known();
-        match (&known.tokens, &caller.token) {
-            (None, _) => true,
-            (Some(_), None) => false,
-            (Some(tokens), Some(token)) => {
-                let session = caller.session.as_ref();
-                tokens.get(token.sha256()).is_some_and(|token| token.lives_at(wall()))
-                    && session.is_none_or(|session| self.0.sessions.token(session).is_some())
+        let Some(token) = &caller.token else { return !self.is_on() };
+        let session = caller.session.as_ref();
+        if session.is_some_and(|session| self.0.sessions.stands_for(session).is_none()) {
+            return false;
+        }
+        match caller.signed_on {
+            Some(generation) => {
+                let now = self.0.sign_on.lock();
+                token.lives_at(wall()) && now.as_ref().is_some_and(|now| now.generation == generation)
+            }
+            None => {
+                let known = self.known();
+                let known = known.tokens.as_ref().and_then(|tokens| tokens.get(token.sha256()));
+                known.is_some_and(|token| token.lives_at(wall()))
             }
         }
     }
@@ -283,6 +349,10 @@ impl Known {
     }
 }
 
+fn bad_token() -> Problem {
+    Problem::new(codes::BAD_TOKEN, "Forbidden: Invalid authentication token")
+}
+
 /// The token in the headers of a request. The headers are tried in the same order as in Ray.
 fn bearer(headers: &HeaderMap) -> Option<String> {
     let bearer = |name: &str| {
@@ -296,145 +366,4 @@ fn cookie(headers: &HeaderMap, wanted: &str) -> Option<String> {
     let pairs = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs = pairs.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
     pairs.find(|(name, _)| *name == wanted).map(|(_, value)| value.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::*;
-
-    fn with(name: &'static str, value: &str) -> HeaderMap {
-        HeaderMap::from_iter([(header::HeaderName::from_static(name), value.parse().unwrap())])
-    }
-
-    /// A file of tokens in a folder of its own, which is deleted with it.
-    struct TokenFile(PathBuf);
-
-    fn a_file(name: &str) -> TokenFile {
-        let dir = std::env::temp_dir().join(format!("access-{}-{name}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
-        TokenFile(dir.join("tokens.json"))
-    }
-
-    impl std::ops::Deref for TokenFile {
-        type Target = Path;
-
-        fn deref(&self) -> &Path {
-            &self.0
-        }
-    }
-
-    impl Drop for TokenFile {
-        fn drop(&mut self) {
-            drop(fs::remove_dir_all(self.0.parent().unwrap()));
-        }
-    }
-
-    #[test]
-    fn without_tokens_anybody_is_let_in() {
-        let path = a_file("none");
-        let access = Access::by_file(&path, false).unwrap();
-        assert!(!access.is_on());
-        assert_eq!(access.caller(&HeaderMap::new()), Ok(Caller::ANYBODY));
-    }
-
-    #[test]
-    fn where_the_last_token_was_revoked_nobody_is_let_in() {
-        let path = a_file("revoked");
-        let (secret, token) =
-            Tokens::create(&path, Owner::new("zorro").unwrap(), Role::Admin, Limits::default()).unwrap();
-        assert!(Tokens::revoke(&path, &token.id).unwrap());
-        let access = Access::by_file(&path, false).unwrap();
-        assert!(access.is_on());
-        assert!(access.caller(&HeaderMap::new()).is_err());
-        assert!(access.caller(&with("authorization", &format!("Bearer {secret}"))).is_err());
-    }
-
-    #[test]
-    fn a_token_is_found_wherever_rays_clients_put_it() {
-        let path = a_file("where");
-        let owner = Owner::new("zorro").unwrap();
-        let (secret, _) = Tokens::create(&path, owner.clone(), Role::Submit, Limits::default()).unwrap();
-        let access = Access::by_file(&path, false).unwrap();
-        for (name, value) in [
-            ("authorization", format!("Bearer {secret}")),
-            ("x-ray-authorization", format!("Bearer {secret}")),
-            ("cookie", format!("theme=dark; {RAYS_COOKIE}={secret}")),
-        ] {
-            let caller = access.caller(&with(name, &value)).unwrap();
-            assert_eq!((caller.owner.as_ref(), caller.role), (Some(&owner), Role::Submit), "{name}");
-        }
-        for (name, value, code) in [
-            ("authorization", "Bearer x".to_owned(), "bad_token"),
-            ("authorization", format!("bearer {secret}"), "no_token"),
-            ("authorization", secret, "no_token"),
-            ("x-other", "y".to_owned(), "no_token"),
-        ] {
-            assert_eq!(access.caller(&with(name, &value)).unwrap_err().code, code, "{name} {value}");
-        }
-    }
-
-    #[test]
-    fn a_change_of_the_file_is_noticed_and_its_loss_lets_nobody_in() {
-        let path = a_file("change");
-        let owner = Owner::new("zorro").unwrap();
-        let (first, token) = Tokens::create(&path, owner.clone(), Role::Read, Limits::default()).unwrap();
-        let access = Access::by_file(&path, false).unwrap();
-        let asks = |secret: &str| {
-            access.0.known.lock().looked = Instant::now() - LOOK;
-            access.caller(&with("authorization", &format!("Bearer {secret}"))).is_ok()
-        };
-        assert!(asks(&first));
-        let (second, _) = Tokens::create(&path, owner, Role::Read, Limits::default()).unwrap();
-        assert!(asks(&second));
-        let caller = access.caller(&with("authorization", &format!("Bearer {first}"))).unwrap();
-        assert!(access.lets_in(&caller) && !access.lets_in(&Caller::ANYBODY));
-        assert!(Tokens::revoke(&path, &token.id).unwrap());
-        assert!(!asks(&first) && asks(&second));
-        assert!(!access.lets_in(&caller), "what streams to it ends");
-        fs::write(&*path, "{").unwrap();
-        assert!(asks(&second), "a file that cannot be read changes nothing");
-        fs::remove_file(&*path).unwrap();
-        assert!(!asks(&second) && access.is_on());
-    }
-
-    #[test]
-    fn a_session_stands_for_its_token_until_either_ends() {
-        let path = a_file("session");
-        let owner = Owner::new("zorro").unwrap();
-        let (secret, token) = Tokens::create(&path, owner.clone(), Role::Submit, Limits::default()).unwrap();
-        let access = Access::by_file(&path, false).unwrap();
-        let by = |session: &str| access.caller(&with("cookie", &format!("{COOKIE}={session}")));
-        assert_eq!(access.log_in("rmc_guess"), None);
-        let (one, two) = (access.log_in(&secret).unwrap(), access.log_in(&secret).unwrap());
-        assert!(one != two && !one.contains(&secret[4..]));
-        assert_eq!(by(&one).unwrap().owner, Some(owner));
-        assert_eq!(by("guess").unwrap_err().code, "no_token");
-        assert_eq!(by(&secret).unwrap_err().code, "no_token", "a token is no session");
-        let beside = format!("{RAYS_COOKIE}=of-a-dashboard-next-door; {COOKIE}={one}");
-        let caller = access.caller(&with("cookie", &beside)).unwrap();
-        assert!(access.lets_in(&caller));
-        access.log_out(&with("cookie", &format!("{COOKIE}={one}")));
-        assert!(by(&one).is_err() && by(&two).is_ok());
-        assert!(!access.lets_in(&caller), "what streams to it ends");
-        assert!(Tokens::revoke(&path, &token.id).unwrap());
-        access.0.known.lock().looked = Instant::now() - LOOK;
-        assert_eq!(by(&two).unwrap_err().code, "bad_token");
-    }
-
-    #[test]
-    fn only_who_submits_is_kept_to_what_is_its_own() {
-        let [zorro, diego] = ["zorro", "diego"].map(|name| Owner::new(name).unwrap());
-        let caller = |role| Caller { owner: Some(zorro.clone()), role, token: None, session: None };
-        assert!(caller(Role::Submit).may_see(Some(&zorro)));
-        assert!(!caller(Role::Submit).may_see(Some(&diego)) && !caller(Role::Submit).may_see(None));
-        assert!(caller(Role::Read).may_see(Some(&diego)) && caller(Role::Admin).may_see(None));
-        assert!(Caller::ANYBODY.may_see(None));
-
-        let other = Caller { owner: Some(diego.clone()), role: Role::Submit, token: None, session: None };
-        assert_ne!(caller(Role::Submit).package("a.zip"), other.package("a.zip"));
-        assert_eq!(caller(Role::Submit).package("a.zip"), caller(Role::Admin).package("a.zip"));
-        assert_eq!(Caller::ANYBODY.package("a.zip"), "a.zip");
-    }
 }

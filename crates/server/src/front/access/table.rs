@@ -26,6 +26,8 @@ impl Needs {
             "/healthz" | "/login" => Needs::Nothing,
             // The cluster's own secrets: for callers that run code there.
             "/v1/clusters/{name}/connection" => Needs::Submit,
+            // About everyone's work.
+            "/v1/log" => Needs::Admin,
             // This request keeps the placement in the queue.
             "/v1/placements/{id}" => Needs::Submit,
             _ if looks => Needs::Token,
@@ -86,6 +88,7 @@ mod tests {
             (&post, "/api/jobs/", false, true),
             (&put, "/api/packages/{protocol}/{name}", false, true),
             (&get, "/v1/clusters/{name}/connection", false, true),
+            (&get, "/v1/log", false, false),
             (&post, "/v1/clusters", false, false),
             (&post, "/v1/clusters/{name}/cordon", false, false),
             (&post, "/v1/config/reload", false, false),

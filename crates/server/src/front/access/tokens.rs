@@ -79,6 +79,21 @@ mod rate {
 }
 
 impl Token {
+    /// Stands for a token after single sign-on. Its hash is the same for all of one owner: they
+    /// submit at one rate.
+    pub(super) fn signed_on(by: &str, owner: Owner, role: Role) -> Self {
+        Self {
+            id: by.to_owned(),
+            sha256: Sha256::of(&format!("signed on: {owner}")),
+            owner,
+            role,
+            created_at: wall(),
+            expires_at: None,
+            submit_rate: None,
+            max_priority: None,
+        }
+    }
+
     pub(crate) fn sha256(&self) -> &Sha256 {
         &self.sha256
     }
