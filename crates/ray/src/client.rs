@@ -1,14 +1,15 @@
 //! The client itself.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use multicluster_types::Incarnation;
 use parking_lot::Mutex;
 use reqwest::{Method, RequestBuilder, Url, header};
 use serde::Deserialize;
+use tokio::sync::mpsc;
 
 use crate::{
-    driver_log::DriverLog,
+    driver_log::{DriverLog, Pieces},
     endpoint::{BuildError, Endpoint, Timeouts},
     error::{Call, Kind, RayError},
     facts::{self, Facts, Python},
@@ -16,8 +17,11 @@ use crate::{
     logs::{End, Logs, Reader},
     package::{MAX_PACKAGE_BYTES, PackageBody},
     tail::LogTail,
-    transport::{MANY, ONE, Transport},
+    transport::{MANY, ONE, Sink, Transport},
 };
+
+/// The longest time to read a whole log: as long as the receiver is slow.
+const WHOLE_LOG: Duration = Duration::from_secs(3600);
 
 /// A client of one Ray dashboard. Cheap to clone; clones share connections.
 #[derive(Clone)]
@@ -216,15 +220,42 @@ impl RayClient {
         lines: u32,
         keep: usize,
     ) -> Result<Option<Vec<u8>>, RayError> {
+        let log = DriverLog::new(self.version().await?.release(), End::new(keep));
+        let log = self.log_file(id, node, &lines.to_string(), self.transport.timeouts.logs, log).await?;
+        Ok(log.map(End::into_bytes))
+    }
+
+    /// Sends a driver's whole log file to `out`, byte for byte. Reads no faster than the receiver.
+    /// False if there is no such file.
+    ///
+    /// # Errors
+    /// See [`RayError`]; also if that node is gone, or `out` is closed.
+    pub async fn whole_driver_log(
+        &self,
+        id: &str,
+        node: &str,
+        out: mpsc::Sender<Vec<u8>>,
+    ) -> Result<bool, RayError> {
+        let log = DriverLog::new(self.version().await?.release(), Pieces::new(out));
+        Ok(self.log_file(id, node, "-1", WHOLE_LOG, log).await?.is_some())
+    }
+
+    async fn log_file<Out: Sink + Send>(
+        &self,
+        id: &str,
+        node: &str,
+        lines: &str,
+        limit: Duration,
+        mut log: DriverLog<Out>,
+    ) -> Result<Option<Out>, RayError> {
         let t = &self.transport;
         check_id(Call::DriverLog, id).and_then(|()| check_id(Call::DriverLog, node)).map_err(|e| t.own(e))?;
         let mut url = t.url(["api", "v0", "logs", "file"]);
         url.query_pairs_mut()
             .append_pair("node_id", node)
             .append_pair("filename", &format!("job-driver-{id}.log"))
-            .append_pair("lines", &lines.to_string());
-        let mut log = DriverLog::new(self.version().await?.release(), keep);
-        let answer = t.ask_into(Call::DriverLog, t.get(url), t.timeouts.logs, &mut log).await?;
+            .append_pair("lines", lines);
+        let answer = t.ask_into(Call::DriverLog, t.get(url), limit, &mut log).await?;
         log.finish(answer).map_err(|e| t.own(e))
     }
 

@@ -1,9 +1,10 @@
 //! The driver's log file, byte for byte.
 
+use tokio::sync::mpsc;
+
 use crate::{
     answer::{Answer, meaning},
     error::{Call, Class, Kind, RayError},
-    logs::End,
     transport::Sink,
 };
 
@@ -12,10 +13,10 @@ const BLOCK: usize = 1 << 16;
 /// Before this release, Ray put a mark before each block: `1`, or `0` before an error.
 const UNMARKED_SINCE: (u32, u32) = (2, 45);
 
-/// Reads the file, removes the marks, and keeps its end.
+/// Reads the file and removes the marks. The file itself goes to `out`.
 #[derive(Debug)]
-pub(crate) struct DriverLog {
-    end: End,
+pub(crate) struct DriverLog<Out> {
+    out: Out,
     next: Next,
 }
 
@@ -31,14 +32,14 @@ enum Next {
     Error(Vec<u8>),
 }
 
-impl DriverLog {
-    pub(crate) fn new(release: Option<(u32, u32)>, keep: usize) -> Self {
+impl<Out> DriverLog<Out> {
+    pub(crate) fn new(release: Option<(u32, u32)>, out: Out) -> Self {
         let marked = release.is_some_and(|release| release < UNMARKED_SINCE);
-        Self { end: End::new(keep), next: if marked { Next::Mark } else { Next::File } }
+        Self { out, next: if marked { Next::Mark } else { Next::File } }
     }
 
-    /// The content; `None` if there is no such file.
-    pub(crate) fn finish(self, answer: Answer) -> Result<Option<Vec<u8>>, RayError> {
+    /// The file was read to its end; `None` if there is no such file.
+    pub(crate) fn finish(self, answer: Answer) -> Result<Option<Out>, RayError> {
         let missing = |text: &[u8]| String::from_utf8_lossy(text).contains("A file is not found at");
         match self.next {
             _ if answer.status == 500 && missing(&answer.body) => Ok(None),
@@ -48,17 +49,17 @@ impl DriverLog {
                 let message = meaning(&String::from_utf8_lossy(&text));
                 Err(RayError::new(Call::DriverLog, Class::Transient, Kind::Failing, message))
             }
-            _ => Ok(Some(self.end.into_bytes())),
+            _ => Ok(Some(self.out)),
         }
     }
 }
 
-impl Sink for DriverLog {
+impl<Out: Sink + Send> Sink for DriverLog<Out> {
     fn take(&mut self, mut piece: &[u8]) -> Result<(), RayError> {
         // Network chunks do not match the blocks of the file, so bytes are counted.
         while let [first, rest @ ..] = piece {
             match &mut self.next {
-                Next::File => return self.end.take(piece),
+                Next::File => return self.out.take(piece),
                 Next::Mark => {
                     (self.next, piece) = match first {
                         b'1' => (Next::Block(BLOCK), rest),
@@ -68,7 +69,7 @@ impl Sink for DriverLog {
                 }
                 Next::Block(left) => {
                     let (now, later) = piece.split_at(piece.len().min(*left));
-                    self.end.take(now)?;
+                    self.out.take(now)?;
                     *left -= now.len();
                     if *left == 0 {
                         self.next = Next::Mark;
@@ -84,18 +85,50 @@ impl Sink for DriverLog {
         }
         Ok(())
     }
+
+    fn ready(&mut self) -> impl Future<Output = Result<(), RayError>> + Send {
+        self.out.ready()
+    }
+}
+
+/// Passes a file on in pieces, to a receiver that may take its time.
+#[derive(Debug)]
+pub(crate) struct Pieces {
+    waiting: Vec<u8>,
+    out: mpsc::Sender<Vec<u8>>,
+}
+
+impl Pieces {
+    pub(crate) fn new(out: mpsc::Sender<Vec<u8>>) -> Self {
+        Self { waiting: Vec::new(), out }
+    }
+}
+
+impl Sink for Pieces {
+    fn take(&mut self, piece: &[u8]) -> Result<(), RayError> {
+        self.waiting.extend_from_slice(piece);
+        Ok(())
+    }
+
+    async fn ready(&mut self) -> Result<(), RayError> {
+        let piece = std::mem::take(&mut self.waiting);
+        let unwanted = |_| RayError::new(Call::DriverLog, Class::Transient, Kind::Lost, "no longer wanted");
+        self.out.send(piece).await.map_err(unwanted)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::logs::End;
 
     fn read(release: (u32, u32), pieces: &[&[u8]]) -> Result<Option<Vec<u8>>, RayError> {
-        let mut log = DriverLog::new(Some(release), 1 << 20);
+        let mut log = DriverLog::new(Some(release), End::new(1 << 20));
         for piece in pieces {
             log.take(piece).unwrap();
         }
-        log.finish(Answer { status: 200, body: Vec::new(), location: None })
+        let read = log.finish(Answer { status: 200, body: Vec::new(), location: None })?;
+        Ok(read.map(End::into_bytes))
     }
 
     #[test]

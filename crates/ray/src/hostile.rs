@@ -12,7 +12,7 @@ use crate::{
     error::RayError,
     facts::{Facts, combine},
     job::JobList,
-    logs::Reader,
+    logs::{End, Reader},
     transport::Sink,
 };
 
@@ -169,7 +169,7 @@ proptest! {
             prop_assert!(logs.text.len() <= 150);
         }
         for release in [Some((2, 9)), Some((2, 60)), None] {
-            let _ = DriverLog::new(release, 50).take(&body);
+            let _ = DriverLog::new(release, End::new(50)).take(&body);
         }
     }
 }

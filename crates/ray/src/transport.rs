@@ -1,6 +1,7 @@
 //! Sending a request and reading its answer, within bounds of time and size.
 
 use std::{
+    future::ready,
     pin::pin,
     sync::{
         Arc,
@@ -34,6 +35,11 @@ const ERROR_BODY: usize = 64 << 10;
 /// Receives the body of a success, piece by piece.
 pub(crate) trait Sink {
     fn take(&mut self, piece: &[u8]) -> Result<(), RayError>;
+
+    /// Waits until the next piece can be taken.
+    fn ready(&mut self) -> impl Future<Output = Result<(), RayError>> + Send {
+        ready(Ok(()))
+    }
 }
 
 /// One cluster's connections.
@@ -230,6 +236,7 @@ impl Transport {
         if answer.is_success() {
             while let Some(piece) = response.chunk().await.map_err(|e| sent(call, e))? {
                 sink.take(&piece)?;
+                sink.ready().await?;
             }
         } else {
             answer.body = some_of(call, &mut response).await?;

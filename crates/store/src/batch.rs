@@ -9,7 +9,7 @@ use multicluster_core::{
 };
 use multicluster_types::{Attempt, ClusterName, Decision, JobId, Message, Payload, PolicySpec};
 
-use crate::{Change, LogCopy, Seen, StoredEvent};
+use crate::{Change, LogPiece, Seen, StoredEvent};
 
 /// The net effect of one batch.
 pub(crate) struct Batch<'a> {
@@ -25,7 +25,7 @@ pub(crate) struct Batch<'a> {
     pub(crate) events: Vec<&'a StoredEvent>,
     attempts: Vec<Owned<&'a AttemptRecord>>,
     decisions: Vec<Owned<&'a Decision>>,
-    logs: Vec<Owned<&'a LogCopy>>,
+    logs: Vec<Owned<&'a LogPiece>>,
     seen: Vec<Owned<(Attempt, &'a Seen)>>,
 }
 
@@ -87,8 +87,8 @@ impl<'a> Batch<'a> {
         self.still(&self.decisions)
     }
 
-    /// Logs to store, with the place of their job in `jobs`.
-    pub(crate) fn logs(&self) -> impl Iterator<Item = (usize, &'a LogCopy)> {
+    /// Pieces of logs to store in this order, with the place of their job in `jobs`.
+    pub(crate) fn logs(&self) -> impl Iterator<Item = (usize, &'a LogPiece)> {
         self.still(&self.logs)
     }
 
@@ -111,8 +111,8 @@ impl<'a> Batch<'a> {
                 let job = self.job(job, by_id);
                 self.jobs[job].payload = Some(payload);
             }
-            Change::Logs(copy) => {
-                let owned = self.owned(&copy.job, copy, by_id);
+            Change::Logs(piece) => {
+                let owned = self.owned(&piece.job, piece, by_id);
                 self.logs.push(owned);
             }
             Change::Seen { job, attempt, seen } => {

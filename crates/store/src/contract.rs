@@ -11,7 +11,7 @@ use multicluster_types::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::StoreError;
+use crate::{Packed, StoreError};
 
 /// One durable change.
 #[derive(Debug, Clone)]
@@ -21,27 +21,47 @@ pub enum Change {
     Core(Write),
     /// The payload of a new job. In the same batch as the job's first record.
     Payload { job: JobId, payload: Arc<Payload> },
-    /// Our own copy of an attempt's last lines; replaces an earlier copy.
-    Logs(LogCopy),
+    /// A part of our own copy of an attempt's log.
+    Logs(LogPiece),
     /// What a cluster reports about an attempt's process; replaces the earlier report.
     Seen { job: JobId, attempt: Attempt, seen: Seen },
     /// An event for watchers.
     Event(StoredEvent),
 }
 
-/// The last log lines of one attempt, kept for when its cluster is gone.
+/// A part of the copy of one attempt's log. A long log is copied part by part, so that neither the
+/// writer nor a reader holds all of it at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names of the fields say it")]
-pub struct LogCopy {
+pub struct LogPiece {
     pub job: JobId,
     pub attempt: Attempt,
     /// The cluster that ran the attempt.
     pub cluster: ClusterName,
-    /// When the copy was made.
+    /// Where the piece begins in the copy, in bytes. It replaces all that the copy has from there
+    /// on, so 0 replaces the copy. Never beyond the end of the copy.
+    pub from: u64,
+    pub body: Packed,
+    /// Is the beginning of the log left out of the copy?
+    pub truncated: bool,
+    /// With the last piece: the copy has all that was printed before this time.
+    pub taken_at: Option<Timestamp>,
+}
+
+/// Our own copy of one attempt's log, or of its end, for when its cluster is gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names of the fields say it")]
+pub struct LogCopy {
+    pub attempt: Attempt,
+    /// The cluster that ran the attempt.
+    pub cluster: ClusterName,
+    /// The copy has all that was printed before this time; 0 if no copy was finished yet.
     pub taken_at: Timestamp,
-    /// The last lines, bounded by the code that copies them.
-    pub text: String,
-    /// Was the beginning left out?
+    /// How many bytes the copy has, unpacked.
+    pub size: u64,
+    /// Where its last piece begins.
+    pub last: u64,
+    /// Is the beginning of the log left out?
     pub truncated: bool,
 }
 
@@ -253,8 +273,30 @@ pub trait Reader: Send + Sync {
         limit: usize,
     ) -> Result<Vec<StoredEvent>, StoreError>;
 
-    /// Our copy of the last log lines of one attempt, or of the latest attempt that has a copy.
-    fn logs(&self, job: &JobId, attempt: Option<Attempt>) -> Result<Option<LogCopy>, StoreError>;
+    /// Our copy of the log of one attempt, or of the latest attempt that has a copy.
+    fn log_copy(&self, job: &JobId, attempt: Option<Attempt>) -> Result<Option<LogCopy>, StoreError>;
+
+    /// The piece of a copy that has the byte at this position, and where the piece begins. `None`
+    /// beyond the end of the copy.
+    fn log_piece(&self, job: &JobId, attempt: Attempt, at: u64)
+    -> Result<Option<(u64, Vec<u8>)>, StoreError>;
+
+    /// The last `keep` bytes of a copy.
+    fn log_end(&self, job: &JobId, copy: &LogCopy, keep: usize) -> Result<Vec<u8>, StoreError> {
+        let (mut pieces, mut at, mut size) = (Vec::new(), copy.size, 0);
+        while at > 0
+            && size < keep
+            && let Some((from, mut body)) = self.log_piece(job, copy.attempt, at - 1)?
+        {
+            body.truncate(usize::try_from(at - from).unwrap_or(usize::MAX));
+            (at, size) = (from, size + body.len());
+            pieces.push(body);
+        }
+        pieces.reverse();
+        let mut end = pieces.concat();
+        end.drain(..end.len().saturating_sub(keep));
+        Ok(end)
+    }
 }
 
 /// A file that callers' runtime_envs name. Identified by the caller's name for it, stored by its

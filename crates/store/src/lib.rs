@@ -17,11 +17,13 @@ mod contract;
 mod error;
 mod options;
 mod packages;
+mod packed;
 pub mod sqlite;
 
 pub use contract::{
-    Change, JobFilter, Loaded, LogCopy, Package, Packages, Page, Reader, Room, Search, Seen, SeenDriver,
-    Store, StoredEvent, StoredJob, Upload,
+    Change, JobFilter, Loaded, LogCopy, LogPiece, Package, Packages, Page, Reader, Room, Search, Seen,
+    SeenDriver, Store, StoredEvent, StoredJob, Upload,
 };
 pub use error::StoreError;
 pub use options::{Opened, Options};
+pub use packed::Packed;

@@ -20,7 +20,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use futures_util::future::BoxFuture;
 use multicluster_core::{Core, Effect, Input, Run};
 use multicluster_ray::RayClient;
-use multicluster_store::{LogCopy, Packages, Reader, Seen};
+use multicluster_store::{LogPiece, Packages, Reader, Seen};
 use multicluster_types::{ClusterName, ClusterSpec};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{
@@ -49,8 +49,8 @@ pub(crate) enum Word {
         /// New facts about runs, beside the input.
         seen: Vec<(Run, Seen)>,
     },
-    /// A copy of the log of this run, to be stored.
-    Logs { run: Run, copy: Box<LogCopy> },
+    /// Parts of the log of this run, to be stored together. `stored` is dropped if they are not.
+    Logs { run: Run, pieces: Vec<LogPiece>, stored: oneshot::Sender<()> },
     /// Looks at the core, when it has taken all that was told before. Keep the look short:
     /// everything else waits.
     Look(Box<dyn FnOnce(&Core) + Send>),
@@ -88,6 +88,8 @@ pub(crate) struct Shared {
     pub(crate) metrics: Metrics,
     /// The id of this control plane, for the marks on its runs.
     pub(crate) plane: Arc<str>,
+    /// Whether traces of jobs are sent: a job's own spans then belong to ours.
+    pub(crate) traces: bool,
 }
 
 impl Shared {

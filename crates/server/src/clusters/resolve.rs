@@ -44,6 +44,9 @@ pub use packages::{PushedPackage, SdkPackage};
 use packages::Pushed;
 use paths::Homes;
 
+/// Where OpenTelemetry's libraries and tools look for the span that started a process.
+const TRACEPARENT: &str = "TRACEPARENT";
+
 /// Which dispatch this is.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
@@ -62,6 +65,8 @@ pub struct Context<'a> {
     pub submitted_at: Timestamp,
     /// Our own SDK, for jobs that bring none.
     pub sdk: Option<&'a SdkPackage>,
+    /// For the job's own spans.
+    pub traceparent: Option<&'a str>,
 }
 
 /// A complete request for one cluster. The packages it needs may still have to be pushed.
@@ -185,6 +190,10 @@ fn variables(merged: Option<Value>, context: &Context<'_>) -> Result<Map<String,
                 return Err(wrong_type(&field, other, "a text", "put the value in quotes"));
             }
         }
+    }
+    // A job that was given another one keeps it.
+    if let Some(traceparent) = context.traceparent {
+        variables.entry(TRACEPARENT).or_insert_with(|| traceparent.into());
     }
     let mut set =
         |name: &str, value: &str| variables.insert(name.to_owned(), Value::String(value.to_owned()));

@@ -1,5 +1,4 @@
-//! The log of a job: from its cluster while that answers, otherwise from our own copy of its last
-//! lines.
+//! The log of a job: from its cluster while that answers, otherwise from our own copy of it.
 //!
 //! - here: the log as it is now
 //! - `follow` the log as it is written, over attempts and clusters
@@ -112,17 +111,18 @@ async fn read(plane: &Plane, job: &JobId, run: Run, keep: usize) -> Result<Lines
         return Ok(Lines { text, skipped, source: Source::Cluster, run: Some(run) });
     }
     let (job, attempt) = (job.clone(), run.attempt);
-    let copy = plane.stored(move |store| store.logs(&job, Some(attempt))).await?;
-    Ok(match copy {
-        Some(copy) => {
-            let text = as_text(copy.text);
-            let from = text.ceil_char_boundary(text.len().saturating_sub(keep));
-            Lines {
-                skipped: (!copy.truncated).then_some(from as u64),
-                text: text[from..].to_owned(),
-                source: Source::Copy,
-                run: Some(run),
-            }
+    let copy = plane.stored(move |store| {
+        let Some(copy) = store.log_copy(&job, Some(attempt))? else { return Ok(None) };
+        let end = store.log_end(&job, &copy, keep)?;
+        Ok(Some((copy, end)))
+    });
+    Ok(match copy.await? {
+        Some((copy, end)) => {
+            let is_whole = !copy.truncated && end.len() as u64 == copy.size;
+            // The rest of a character that was cut.
+            let cut = end.iter().take_while(|byte| !is_whole && **byte & 0xC0 == 0x80).count();
+            let text = as_text(String::from_utf8_lossy(&end[cut..]).into_owned());
+            Lines { skipped: is_whole.then_some(0), text, source: Source::Copy, run: Some(run) }
         }
         None => Lines::nothing(Some(run)),
     })

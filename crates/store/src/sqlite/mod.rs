@@ -22,6 +22,7 @@ mod files;
 mod index;
 mod list;
 mod load;
+mod logs;
 mod pool;
 mod reader;
 mod schema;

@@ -8,11 +8,11 @@ use std::{
 };
 
 use multicluster_core::record::AttemptRecord;
-use multicluster_types::{Attempt, ClusterName, Decision, JobId, Payload, Timestamp};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use multicluster_types::{Attempt, Decision, JobId, Payload};
+use rusqlite::{Connection, Row, params};
 use serde::de::DeserializeOwned;
 
-use super::{disk::Home, events, fail::Fail, index::Index, int, list, pool::Pool, uint};
+use super::{disk::Home, events, fail::Fail, index::Index, int, list, logs, pool::Pool, uint};
 use crate::{JobFilter, LogCopy, Options, Page, Reader, StoreError, StoredEvent, StoredJob};
 
 /// The most entries that a caller gets at once.
@@ -162,27 +162,17 @@ impl Reader for SqliteReader {
         })
     }
 
-    fn logs(&self, job: &JobId, attempt: Option<Attempt>) -> Result<Option<LogCopy>, StoreError> {
-        self.ask_job(job, |conn, number| {
-            let sql = "SELECT attempt, cluster, taken_at, truncated, text FROM logs
-                       WHERE job = ?1 AND (?2 IS NULL OR attempt = ?2) ORDER BY attempt DESC LIMIT 1";
-            let copy = |row: &Row<'_>| {
-                Ok((row.get(0)?, row.get::<_, String>(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
-            };
-            let found = conn
-                .prepare_cached(sql)?
-                .query_row(params![number, attempt.map(|attempt| attempt.0)], copy)
-                .optional()?;
-            let Some((attempt, cluster, taken_at, truncated, text)) = found else { return Ok(None) };
-            Ok(Some(LogCopy {
-                job: job.clone(),
-                attempt: Attempt(attempt),
-                cluster: ClusterName::new(cluster).map_err(|error| Fail::bad("a log", error))?,
-                taken_at: Timestamp(uint(taken_at)),
-                text,
-                truncated,
-            }))
-        })
+    fn log_copy(&self, job: &JobId, attempt: Option<Attempt>) -> Result<Option<LogCopy>, StoreError> {
+        self.ask_job(job, |conn, number| logs::copy(conn, number, attempt))
+    }
+
+    fn log_piece(
+        &self,
+        job: &JobId,
+        attempt: Attempt,
+        at: u64,
+    ) -> Result<Option<(u64, Vec<u8>)>, StoreError> {
+        self.ask_job(job, |conn, number| logs::piece(conn, number, attempt, at))
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) struct Statements<'c> {
 }
 
 /// Everything that belongs to one job.
-const FORGET: [&str; 8] = [
+const FORGET: [&str; 9] = [
     "DELETE FROM jobs WHERE job = ?1",
     "DELETE FROM payloads WHERE job = ?1",
     FORGET_PACKAGES,
@@ -23,6 +23,7 @@ const FORGET: [&str; 8] = [
     "DELETE FROM attempts WHERE job = ?1",
     "DELETE FROM decisions WHERE job = ?1",
     "DELETE FROM logs WHERE job = ?1",
+    "DELETE FROM log_pieces WHERE job = ?1",
     "DELETE FROM seen WHERE job = ?1",
 ];
 const FORGET_PACKAGES: &str = "DELETE FROM job_packages WHERE job = ?1";
@@ -105,18 +106,24 @@ impl<'c> Statements<'c> {
         )
     }
 
-    pub(super) fn log(&mut self, job: i64, copy: &crate::LogCopy) -> Result<()> {
+    pub(super) fn log(&mut self, job: i64, piece: &crate::LogPiece) -> Result<()> {
+        let (attempt, from) = (piece.attempt.0, super::int(piece.from));
         self.run(
-            "INSERT OR REPLACE INTO logs (job, attempt, cluster, taken_at, truncated, text)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            params![
-                job,
-                copy.attempt.0,
-                copy.cluster.as_str(),
-                super::int(copy.taken_at.0),
-                copy.truncated,
-                copy.text
-            ],
+            "DELETE FROM log_pieces WHERE job = ?1 AND attempt = ?2 AND start >= ?3",
+            params![job, attempt, from],
+        )?;
+        self.run(
+            "INSERT INTO log_pieces (job, attempt, start, body) VALUES (?1, ?2, ?3, ?4)",
+            params![job, attempt, from, piece.body.zlib],
+        )?;
+        let size = super::int(piece.from + piece.body.size());
+        let taken_at = piece.taken_at.map(|at| super::int(at.0));
+        self.run(
+            "INSERT INTO logs (job, attempt, cluster, taken_at, truncated, text, size)
+             VALUES (?1, ?2, ?3, coalesce(?4, 0), ?5, '', ?6)
+             ON CONFLICT (job, attempt) DO UPDATE SET cluster = ?3, taken_at = coalesce(?4, taken_at),
+                 truncated = ?5, text = '', size = ?6",
+            params![job, attempt, piece.cluster.as_str(), taken_at, piece.truncated, size],
         )
     }
 

@@ -212,9 +212,9 @@ impl<'b> Writing<'_, 'b> {
             self.sql.decision(self.counters.next_decision, job, json(self.buffer, decision)?, keep)?;
             self.counters.next_decision += 1;
         }
-        for (job, copy) in batch.logs() {
+        for (job, piece) in batch.logs() {
             let Some(job) = numbers[job] else { continue };
-            self.sql.log(job, copy)?;
+            self.sql.log(job, piece)?;
         }
         for (job, (attempt, seen)) in batch.seen() {
             let Some(job) = numbers[job] else { continue };

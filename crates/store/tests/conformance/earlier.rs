@@ -121,7 +121,7 @@ fn check(opened: &mut Opened, version: u32) {
     assert_eq!(reader.payload(&id("waiting")).unwrap(), Some(a_payload("python é.py")));
     assert_eq!(reader.attempts(&id("failed")).unwrap().len(), 2);
     assert_eq!(reader.decisions(None, None, 9).unwrap().items, [a_decision("running", 1)]);
-    assert_eq!(reader.logs(&id("failed"), Some(Attempt(2))).unwrap(), Some(a_log("failed", 2, "the end\n")));
+    assert_eq!(log(&**reader, &id("failed"), Some(Attempt(2))), Some(a_copy(2, "the end\n")));
     let running = reader.job(&id("running")).unwrap().unwrap();
     assert_eq!(running.seen, (version >= 2).then(|| (Attempt(1), a_sight("node"))));
     assert_eq!(reader.events(None, 0, 9).unwrap(), [an_event(1, Some("waiting")), an_event(2, None)]);

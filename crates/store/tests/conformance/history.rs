@@ -1,7 +1,7 @@
 //! Attempts, decisions, logs and events.
 
-use multicluster_store::{Change, Options};
-use multicluster_types::Attempt;
+use multicluster_store::{Change, LogCopy, LogPiece, Options};
+use multicluster_types::{Attempt, Timestamp};
 
 use crate::support::*;
 
@@ -53,10 +53,47 @@ fn a_log_copy_replaces_the_earlier_one() {
     store.commit([Change::Logs(a_log("a", 1, "second\0é")), Change::Logs(a_log("a", 2, "other"))]);
     store.reopen();
     let reader = store.reader();
-    assert_eq!(reader.logs(&id("a"), Some(Attempt(1))).unwrap(), Some(a_log("a", 1, "second\0é")));
-    assert_eq!(reader.logs(&id("a"), None).unwrap(), Some(a_log("a", 2, "other")));
-    assert_eq!(reader.logs(&id("a"), Some(Attempt(3))).unwrap(), None);
-    assert_eq!(reader.logs(&id("b"), None).unwrap(), None);
+    assert_eq!(log(&*reader, &id("a"), Some(Attempt(1))), Some(a_copy(1, "second\0é")));
+    assert_eq!(log(&*reader, &id("a"), None), Some(a_copy(2, "other")));
+    assert_eq!(reader.log_copy(&id("a"), Some(Attempt(3))).unwrap(), None);
+    assert_eq!(reader.log_copy(&id("b"), None).unwrap(), None);
+    assert_eq!(reader.log_piece(&id("b"), Attempt(1), 0).unwrap(), None);
+}
+
+#[test]
+fn a_long_log_is_kept_and_read_in_pieces() {
+    let mut store = TestStore::new(Options::default());
+    let piece = |from: u64, text: &str, taken_at: Option<u64>| {
+        let taken_at = taken_at.map(Timestamp);
+        Change::Logs(LogPiece { from, taken_at, ..a_log("a", 1, text) })
+    };
+    store.commit([job(queued("a", 1)), piece(0, "one\n", None), piece(4, "two\n", None)]);
+    let copy = |store: &TestStore| log(&*store.reader(), &id("a"), None).unwrap();
+    assert_eq!(copy(&store).0.taken_at, Timestamp(0), "the copy is not finished");
+    // The last piece again, with what was printed since.
+    store.commit([piece(4, "two\nthree\n", None), piece(14, "four\n", Some(70))]);
+    store.commit([piece(19, "five\n", None)]);
+    store.reopen();
+    let (found, text) = copy(&store);
+    assert_eq!(text, "one\ntwo\nthree\nfour\nfive\n");
+    let LogCopy { taken_at, size, last, .. } = found;
+    assert_eq!((taken_at, size, last), (Timestamp(70), 24, 19));
+    let reader = store.reader();
+    for keep in 0..=30 {
+        let end = reader.log_end(&id("a"), &found, keep).unwrap();
+        assert_eq!(end, &text.as_bytes()[text.len().saturating_sub(keep)..]);
+    }
+    let at = |at| reader.log_piece(&id("a"), Attempt(1), at).unwrap();
+    assert_eq!(at(0), Some((0, b"one\n".to_vec())));
+    assert_eq!((at(4), at(13)), (Some((4, b"two\nthree\n".to_vec())), at(4)));
+    assert_eq!((at(23), at(24), at(u64::MAX)), (Some((19, b"five\n".to_vec())), None, None));
+    // A new copy replaces all pieces, and a deleted job leaves none to the next one with its id.
+    store.commit([piece(0, "new\n", Some(80))]);
+    assert_eq!(copy(&store).1, "new\n");
+    store.commit([piece(4, "more\n", None), delete("a"), job(queued("a", 2))]);
+    assert_eq!(log(&*store.reader(), &id("a"), None), None);
+    store.commit([piece(0, "x", None)]);
+    assert_eq!(copy(&store).1, "x");
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn deleting_a_job_deletes_all_of_it() {
         assert_eq!(reader.payload(&name).unwrap(), None);
         assert_eq!(reader.attempts(&name).unwrap(), []);
         assert_eq!(reader.decisions(Some(&name), None, 10).unwrap().items, []);
-        assert_eq!(reader.logs(&name, None).unwrap(), None);
+        assert_eq!(reader.log_copy(&name, None).unwrap(), None);
     };
     store.commit(everything("a"));
     store.commit([delete("a")]);
@@ -102,7 +102,7 @@ fn deleting_a_job_deletes_all_of_it() {
     assert_eq!((stored.record, stored.payload, stored.seen), (queued("c", 9), None, None));
     assert_eq!(store.reader().attempts(&id("c")).unwrap(), []);
     assert_eq!(store.reader().decisions(None, None, 10).unwrap().items, []);
-    assert_eq!(store.reader().logs(&id("c"), None).unwrap(), None);
+    assert_eq!(store.reader().log_copy(&id("c"), None).unwrap(), None);
     let on_mac = multicluster_store::JobFilter { cluster: Some(cluster("mac")), ..Default::default() };
     assert_eq!(store.ids(&on_mac, 10), Vec::<String>::new());
 }
@@ -115,7 +115,7 @@ fn what_belongs_to_no_job_is_dropped() {
     store.commit([job(queued("a", 1))]);
     assert_eq!(store.reader().payload(&id("a")).unwrap(), None);
     assert_eq!(store.reader().attempts(&id("a")).unwrap(), []);
-    assert_eq!(store.reader().logs(&id("a"), None).unwrap(), None);
+    assert_eq!(store.reader().log_copy(&id("a"), None).unwrap(), None);
     assert_eq!(store.reader().decisions(None, None, 10).unwrap().items, []);
 }
 

@@ -7,7 +7,7 @@ use multicluster_core::{
     Write,
     record::{AttemptRecord, JobRecord, Phase},
 };
-use multicluster_store::{Change, JobFilter, LogCopy, Options, StoredEvent, StoredJob};
+use multicluster_store::{Change, JobFilter, LogCopy, LogPiece, Options, StoredEvent, StoredJob};
 use multicluster_types::{Attempt, ClusterName, Decision, JobId, Tag};
 
 use crate::support::id;
@@ -25,7 +25,7 @@ struct Job {
     /// The clusters where it is or was.
     clusters: BTreeSet<ClusterName>,
     attempts: BTreeMap<Attempt, AttemptRecord>,
-    logs: BTreeMap<Attempt, LogCopy>,
+    logs: BTreeMap<Attempt, (LogCopy, String)>,
 }
 
 impl Model {
@@ -139,7 +139,7 @@ impl Job {
     fn add(&mut self, change: &Change) {
         match change {
             Change::Payload { payload, .. } => self.stored.payload = Some((**payload).clone()),
-            Change::Logs(copy) => drop(self.logs.insert(copy.attempt, copy.clone())),
+            Change::Logs(piece) => drop(self.logs.insert(piece.attempt, only(piece))),
             Change::Seen { attempt, seen, .. } => self.stored.seen = Some((*attempt, seen.clone())),
             Change::Core(Write::Attempt(attempt)) => {
                 self.clusters.insert(attempt.live.cluster.clone());
@@ -164,6 +164,15 @@ impl Job {
     }
 }
 
+/// The copy after this piece, which replaces all of the copy. `history.rs` has longer copies.
+fn only(piece: &LogPiece) -> (LogCopy, String) {
+    let text = String::from_utf8(piece.body.unpack()).unwrap();
+    let LogPiece { attempt, truncated, .. } = *piece;
+    let (cluster, taken_at) = (piece.cluster.clone(), piece.taken_at.unwrap());
+    let copy = LogCopy { attempt, cluster, taken_at, size: text.len() as u64, last: 0, truncated };
+    (copy, text)
+}
+
 /// The job that this change is about.
 fn about(change: &Change) -> Option<&JobId> {
     match change {
@@ -172,7 +181,7 @@ fn about(change: &Change) -> Option<&JobId> {
         Change::Core(Write::Attempt(attempt)) => Some(&attempt.job),
         Change::Core(Write::Decision(decision)) => Some(&decision.job),
         Change::Payload { job, .. } | Change::Seen { job, .. } => Some(job),
-        Change::Logs(copy) => Some(&copy.job),
+        Change::Logs(piece) => Some(&piece.job),
         Change::Core(_) | Change::Event(_) => None,
     }
 }

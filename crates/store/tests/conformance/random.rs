@@ -147,7 +147,7 @@ fn answers(store: &TestStore, filters: &[JobFilter], limit: usize) -> Vec<String
         let only = BTreeSet::from([name.clone()]);
         answers.push(format!("{:?}", reader.events(Some(&only), 3, limit).unwrap()));
         for attempt in [None, Some(Attempt(1)), Some(Attempt(2))] {
-            answers.push(format!("{:?}", reader.logs(&name, attempt).unwrap()));
+            answers.push(format!("{:?}", log(&*reader, &name, attempt)));
         }
     }
     answers.push(format!("{:?}", all(limit, |before| reader.decisions(None, before, limit))));

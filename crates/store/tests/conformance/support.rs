@@ -18,8 +18,8 @@ use multicluster_core::{
     },
 };
 use multicluster_store::{
-    Change, JobFilter, LogCopy, Opened, Options, Package, Packages, Page, Reader, Room, Seen, SeenDriver,
-    Store, StoreError, StoredEvent, StoredJob, sqlite,
+    Change, JobFilter, LogCopy, LogPiece, Opened, Options, Package, Packages, Packed, Page, Reader, Room,
+    Seen, SeenDriver, Store, StoreError, StoredEvent, StoredJob, sqlite,
 };
 use multicluster_types::{
     Attempt, ClusterName, ClusterSpec, Decision, JobId, Kind, Payload, PolicyRule, PolicySpec, Quantity,
@@ -232,15 +232,36 @@ pub(crate) fn decision(name: &str, number: u32) -> Change {
     Change::Core(Write::Decision(Box::new(a_decision(name, number))))
 }
 
-pub(crate) fn a_log(name: &str, number: u32, text: &str) -> LogCopy {
-    LogCopy {
+pub(crate) fn a_log(name: &str, number: u32, text: &str) -> LogPiece {
+    LogPiece {
         job: id(name),
         attempt: Attempt(number),
         cluster: cluster("mac"),
-        taken_at: Timestamp(u64::from(number) * 10),
-        text: text.into(),
+        from: 0,
+        body: Packed::new(text.as_bytes()),
         truncated: number.is_multiple_of(2),
+        taken_at: Some(Timestamp(u64::from(number) * 10)),
     }
+}
+
+/// The copy that has only this piece.
+pub(crate) fn a_copy(number: u32, text: &str) -> (LogCopy, String) {
+    let copy = LogCopy {
+        attempt: Attempt(number),
+        cluster: cluster("mac"),
+        taken_at: Timestamp(u64::from(number) * 10),
+        size: text.len() as u64,
+        last: 0,
+        truncated: number.is_multiple_of(2),
+    };
+    (copy, text.to_owned())
+}
+
+/// A whole copy.
+pub(crate) fn log(reader: &dyn Reader, job: &JobId, attempt: Option<Attempt>) -> Option<(LogCopy, String)> {
+    let copy = reader.log_copy(job, attempt).unwrap()?;
+    let end = reader.log_end(job, &copy, usize::MAX).unwrap();
+    Some((copy, String::from_utf8(end).unwrap()))
 }
 
 pub(crate) fn an_event(seq: u64, name: Option<&str>) -> StoredEvent {

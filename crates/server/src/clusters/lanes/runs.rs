@@ -7,6 +7,7 @@ use std::sync::Arc;
 use multicluster_core::Run;
 use multicluster_ray::{JobDetails, LogTail, Logs, RayClient, RayError};
 use multicluster_types::SubmissionId;
+use tokio::sync::mpsc;
 
 use crate::clusters::resolve::Ownership;
 
@@ -65,6 +66,20 @@ impl Runs {
             return Ok(None);
         };
         self.client.driver_log(id(run).as_str(), node, lines, keep).await
+    }
+
+    /// Sends the whole log file of this attempt to `out`; false if there is no such file. `details`
+    /// as above.
+    pub(super) async fn whole_log(
+        &self,
+        run: &Run,
+        details: &JobDetails,
+        out: mpsc::Sender<Vec<u8>>,
+    ) -> Result<bool, RayError> {
+        let Some(node) = details.driver_node_id.as_deref().filter(|_| self.is(details, run)) else {
+            return Ok(false);
+        };
+        self.client.whole_driver_log(id(run).as_str(), node, out).await
     }
 
     /// Follows the log of this attempt; `None` if the cluster does not have the attempt.

@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use multicluster_core::{Run, record::Phase};
 use multicluster_ray::{JobDetails, RayError};
 use multicluster_store::{Reader, StoreError};
-use multicluster_types::{Span, Timestamp};
+use multicluster_types::{LogLimit, Span, Timestamp};
 use tokio::{task::spawn_blocking, time::sleep};
 
 use super::{lane::Lane, status};
@@ -54,7 +54,8 @@ impl Lane {
     async fn sweep(&self) -> Result<(), RayError> {
         let listed = self.client.jobs().await?.jobs.into_iter();
         let over = listed.filter(status::is_over).filter_map(|job| self.runs.identify(job)).collect();
-        let (gone, uncopied) = self.choose(self.judge(over).await).await;
+        let copies = self.shared.see(|core| core.settings().log_copy != LogLimit::End(0)).await;
+        let (gone, uncopied) = self.choose(self.judge(over).await, copies.unwrap_or(true)).await;
         if !gone.is_empty() {
             tracing::info!(cluster = %self.cluster, runs = gone.len(), "deleting runs that ended long ago");
         }
@@ -79,15 +80,19 @@ impl Lane {
 
     /// Splits the runs into those to delete now and those to copy first. The order is random, so
     /// that runs that cannot be copied, because their node is gone for example, do not block the
-    /// others. These runs stay until their job is forgotten.
-    async fn choose(&self, mut old: Vec<(Fate, Run, JobDetails)>) -> (Vec<Run>, Vec<(Run, JobDetails)>) {
+    /// others. These runs stay until their job is forgotten. Without `copies` none is copied.
+    async fn choose(
+        &self,
+        mut old: Vec<(Fate, Run, JobDetails)>,
+        copies: bool,
+    ) -> (Vec<Run>, Vec<(Run, JobDetails)>) {
         old.sort_by_cached_key(|_| uuid::Uuid::new_v4());
         let (mut gone, mut uncopied) = (Vec::new(), Vec::new());
         for (fate, run, details) in old {
             if gone.len() == MOST || uncopied.len() == MOST {
                 break;
             }
-            if fate == Fate::Forgotten || self.has_copy(&run).await {
+            if fate == Fate::Forgotten || !copies || self.has_copy(&run).await {
                 gone.push(run);
             } else {
                 uncopied.push((run, details));
@@ -104,7 +109,7 @@ impl Lane {
 
 /// A copy that was taken while the run was still running lacks the end.
 fn has_end_of_log(reader: &dyn Reader, run: &Run) -> Result<bool, StoreError> {
-    let Some(copy) = reader.logs(&run.job, Some(run.attempt))? else { return Ok(false) };
+    let Some(copy) = reader.log_copy(&run.job, Some(run.attempt))? else { return Ok(false) };
     let attempts = reader.attempts(&run.job)?;
     let ended = attempts.iter().find(|past| past.live.attempt == run.attempt);
     Ok(ended.is_some_and(|past| copy.taken_at >= past.ended_at))

@@ -40,6 +40,7 @@ fn lane_to(fake: &FakeRay, engine: Arc<dyn Engine>) -> Lanes {
         clock: Clock::new(),
         metrics: Metrics::default(),
         plane: "plane".into(),
+        traces: false,
     });
     let spec = ClusterSpec::new(ClusterName::new(fake.name()).unwrap(), "127.0.0.1:1", fake.url());
     lanes.change(LaneChange::Open { spec: Arc::new(spec), generation: 1 });

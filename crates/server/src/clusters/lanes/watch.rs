@@ -8,6 +8,7 @@ use multicluster_core::{Input, Observation, Run, RunStatus, record::Stage};
 use multicluster_ray::{JobDetails, RayError};
 use multicluster_store::Seen;
 use multicluster_types::{Kind, Span, SubmissionId, Timestamp};
+use parking_lot::Mutex;
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep, timeout},
@@ -30,6 +31,9 @@ const IDLE: Duration = Duration::from_secs(30);
 const FEW: usize = 6;
 /// How often our copy of a running job's log is renewed.
 const COPY_EVERY: Duration = Duration::from_secs(30);
+/// A copy that took long is renewed after so many times as long, so that long logs do not keep
+/// their cluster busy.
+const COPY_PAUSE: u32 = 20;
 
 /// One attempt that should be on the cluster.
 #[derive(Debug, Clone)]
@@ -181,7 +185,8 @@ fn news(known: &mut HashMap<Run, Seen>, seen: &[(Run, JobDetails)]) -> Vec<(Run,
 /// watch does not wait for them, because a log may be on a node that is gone.
 #[derive(Default)]
 struct Copies {
-    taken: HashMap<Run, Instant>,
+    /// When the latest was requested, and how long the one before took.
+    taken: HashMap<Run, (Instant, Arc<Mutex<Duration>>)>,
     under_way: JoinSet<()>,
 }
 
@@ -193,14 +198,18 @@ impl Copies {
         for (run, details) in seen {
             let is_due = match status::of(&details) {
                 RunStatus::Pending => false,
-                RunStatus::Running => self.taken.get(&run).is_none_or(|at| now - *at > COPY_EVERY),
+                RunStatus::Running => self
+                    .taken
+                    .get(&run)
+                    .is_none_or(|(at, took)| now - *at > COPY_EVERY.max(*took.lock() * COPY_PAUSE)),
                 _ => true,
             };
             if is_due {
-                self.taken.insert(run.clone(), now);
+                let (at, took) = self.taken.entry(run.clone()).or_insert_with(|| (now, Arc::default()));
+                *at = now;
                 if lane.logs.request(&run, details) {
-                    let lane = Arc::clone(lane);
-                    self.under_way.spawn(async move { while lane.renew_copy(&run).await {} });
+                    let (lane, took) = (Arc::clone(lane), Arc::clone(took));
+                    self.under_way.spawn(async move { while lane.renew_copy(&run, &took).await {} });
                 }
             }
         }

@@ -61,6 +61,7 @@ fn on(cluster: &ClusterSpec, payload: &Payload) -> Result<Resolved, ResolveError
         plane_id: "plane-1",
         submitted_at: Timestamp(1_700_000_000_123),
         sdk: Some(&sdk),
+        traceparent: payload.traceparent.as_deref(),
     };
     resolve(&context, payload)
 }

@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use super::{
-    LONGEST, Lines, Run, Source, Whereabouts, place, read,
+    LONGEST, Lines, Run, Source, Whereabouts, as_text, place, read,
     seam::{Rest, Sent, Skip},
 };
 use crate::{engine::driver::Failure, front::plane::Plane};
@@ -212,6 +212,9 @@ impl Follower {
         if source == Source::Nowhere {
             return if self.closed { Ok(()) } else { self.tell_loss(&run).await };
         }
+        if source == Source::Copy && skipped.is_none() && self.pass_whole_copy(&run).await? {
+            return Ok(());
+        }
         match self.sent.rest(&text, skipped) {
             Rest::Continues(rest) => {
                 let rest = rest.to_owned();
@@ -222,6 +225,22 @@ impl Follower {
                 self.tell("[ray-multicluster] some lines are missing here\n").await?;
                 self.pass(&rest).await
             }
+        }
+    }
+
+    /// Passes on the rest of a copy that is too long to be read at once. False if the copy lacks
+    /// the beginning of the log.
+    async fn pass_whole_copy(&mut self, run: &Run) -> Result<bool, Ended> {
+        let (mut skip, mut at) = (Skip::new(&self.sent), 0);
+        loop {
+            let (job, attempt) = (self.job.clone(), run.attempt);
+            let piece = self.plane.stored(move |store| match store.log_copy(&job, Some(attempt))? {
+                Some(copy) if !copy.truncated => store.log_piece(&job, attempt, at),
+                _ => Ok(None),
+            });
+            let Some((from, body)) = piece.await? else { return Ok(at > 0) };
+            at = from + body.len() as u64;
+            self.pass(skip.pass(&as_text(String::from_utf8_lossy(&body).into_owned()))).await?;
         }
     }
 
