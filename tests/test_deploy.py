@@ -18,6 +18,7 @@ import yaml
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from support import markdown, ports, promql, usage
+from support.collector import Collector
 from support.plane import REPOSITORY, MakePlane, Plane, binary
 from support.ray_cluster import clean_environment
 from support.waiting import PATIENCE, wait_until
@@ -38,11 +39,13 @@ BUGS = "multicluster_impossible_transitions_total"
 
 
 def test_every_documented_metric_is_there_under_load(make_plane: MakePlane) -> None:
-    plane = make_plane()
     documented = promql.documented()
     assert documented.pop(BUGS) == set()
     seen: dict[str, set[str]] = {}
-    with work_of_every_kind(plane):
+    with (
+        Collector() as collector,
+        work_of_every_kind(plane := make_plane(traces=collector.address)),
+    ):
 
         def all_seen() -> bool:
             plane.post("/v1/jobs", {"entrypoint": "true", "entrypoint_num_cpus": 1})

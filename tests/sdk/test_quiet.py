@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import ray
 
 from support.plane import Plane
 from support.program import PROGRAMS, environment
@@ -29,9 +28,3 @@ def test_a_program_with_tasks_and_actors_on_two_clusters_prints_no_noise(
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "all is well\n", "")
-
-
-def test_the_ray_that_is_claimed_is_the_one_that_is_tested() -> None:
-    from ray_multicluster_scheduler._ray import internals
-
-    assert ray.__version__.startswith(f"{internals.TESTED}.")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ray_multicluster_scheduler._sandbox import ports, projects
+from ray_multicluster_scheduler._sandbox import ports, processes, projects
 from ray_multicluster_scheduler._sandbox.cluster import clean_environment
 from ray_multicluster_scheduler._sandbox.processes import Family, Process, find
 from support.plane import REPOSITORY
@@ -40,6 +40,22 @@ def test_a_block_with_a_port_in_use_is_passed_over() -> None:
     other.close()
 
 
+@pytest.fixture(params=["proc", "ps"])
+def looking(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes are found in /proc, and without it (macOS) by `ps`."""
+    if request.param == "proc" and not processes.HAS_PROC:
+        pytest.skip("there is no /proc")
+    monkeypatch.setattr(processes, "HAS_PROC", request.param == "proc")
+    if sys.platform == "linux":
+        lines = processes._ps_lines
+        # The same option of another `ps`.
+        given = {"-E": "e"}
+        monkeypatch.setattr(
+            processes, "_ps_lines", lambda *words: lines(*(given.get(word, word) for word in words))
+        )
+
+
+@pytest.mark.usefixtures("looking")
 def test_a_number_that_another_process_has_now_is_left_alone() -> None:
     other = subprocess.Popen(["sleep", "60"])
     reused = Process(other.pid, "long ago")
@@ -50,10 +66,11 @@ def test_a_number_that_another_process_has_now_is_left_alone() -> None:
     other.wait()
 
 
+@pytest.mark.usefixtures("looking")
 def test_marked_processes_are_ended_with_all_their_children() -> None:
     value = uuid.uuid4().hex
-    # The child drops the mark, and both ignore SIGTERM.
-    script = "trap '' TERM; env -i sh -c 'trap \"\" TERM; sleep 60; :' & wait; :"
+    # The child drops the mark, and both ignore SIGTERM. The parent stays when the child ends.
+    script = "trap '' TERM; env -i sh -c 'trap \"\" TERM; sleep 60; :' & wait; sleep 60; :"
     env = {**os.environ, "MULTICLUSTER_TEST": value}
     marked = subprocess.Popen(["sh", "-c", script], env=env)
     family = Family(f"MULTICLUSTER_TEST={value}")
@@ -63,6 +80,7 @@ def test_marked_processes_are_ended_with_all_their_children() -> None:
     assert marked.wait() == -signal.SIGKILL
 
 
+@pytest.mark.usefixtures("looking")
 def test_an_ended_process_does_not_run_although_it_was_not_reaped() -> None:
     child = subprocess.Popen(["true"])
     wait_until(lambda: find(child.pid) is None, "it has ended")

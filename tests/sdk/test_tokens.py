@@ -145,7 +145,8 @@ def health(plane: Plane, cluster: str) -> dict[str, Any]:
 def test_a_refused_token_is_named_and_a_better_one_is_used_at_once(
     make_plane: MakePlane, mac: RayCluster, tmp_path: Path
 ) -> None:
-    file = tmp_path / "mac.token"
+    # A short path: `status` cuts long lines.
+    file = mac.directory / "own"
     assert mac.token is not None
     file.write_text(mac.token)
 

@@ -31,6 +31,8 @@ class FakePlane:
         self.token: str | None = None
         #: Every request, as (method, path with query, body).
         self.requests: list[tuple[str, str, bytes]] = []
+        #: The header ``traceparent`` of each job that was submitted with an id.
+        self.traceparents: dict[str, str | None] = {}
         #: This many of the next submissions are accepted, and their answers lost.
         self.lose_answers = 0
         #: The next submissions are refused with these: status, code, Retry-After.
@@ -160,11 +162,13 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._serve()
 
-    do_POST = do_PUT = do_GET
+    do_POST = do_PUT = do_DELETE = do_GET
 
     def _serve(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.fake.requests.append((self.command, self.path, body))
+        if (self.command, self.path) == ("POST", "/v1/jobs"):
+            self.fake.traceparents[json.loads(body).get("id")] = self.headers.get("traceparent")
         if self.fake.token and self.headers.get("Authorization") != f"Bearer {self.fake.token}":
             said = {"code": "no_token", "message": "Unauthorized: Missing authentication token"}
             self._answer(401, said)
@@ -211,6 +215,9 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(status, {"code": code, "message": "no"}, {"Retry-After": seconds})
             return
         fresh = sent.get("id") not in self.fake.jobs
+        if not fresh and self.fake.jobs[sent["id"]].get("sent", sent) != sent:
+            self._answer(409, {"code": "conflict", "message": "other content"})
+            return
         job_id = sent.get("id") or f"raysubmit_{len(self.fake.jobs)}"
         if fresh:
             self.fake.add(job_id, sent=sent)
@@ -230,6 +237,14 @@ class Handler(BaseHTTPRequestHandler):
         elif rest == ["stop"]:
             self.fake.change(job_id, "stopped" if job["state"] == "queued" else job["state"])
             self._answer(202, job)
+        elif rest == ["rerun"] and job["state"] not in ("failed", "stopped"):
+            self._answer(409, {"code": "wrong_state", "message": "it has not failed"})
+        elif rest == ["rerun"]:
+            self.fake.change(job_id, "queued", attempts=job["attempts"] + 1)
+            self._answer(202, job)
+        elif self.command == "DELETE":
+            del self.fake.jobs[job_id]
+            self._answer(204, b"")
         elif rest == ["logs"]:
             self._answer(200, {"text": "".join(f"line {n}\n" for n in range(3))})
         elif rest == ["logs", "follow"]:

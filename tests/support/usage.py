@@ -18,7 +18,7 @@ PROGRAM = "ray-multicluster"
 # No server listens there: commands only find that there is no control plane.
 _CLOSED = "http://127.0.0.1:9"
 # These work on this machine, so they are only asked for help with the same arguments.
-_LOCAL = ("serve", "sandbox", "config")
+_LOCAL = ("serve", "sandbox", "config", "debug-dump", "mcp")
 # Errors of an incomplete command, such as a name in a sentence.
 _INCOMPLETE = re.compile(
     r"required arguments|requires a subcommand|a value is required for"

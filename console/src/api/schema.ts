@@ -451,6 +451,11 @@ export type Queues = {
   waiting: number;
 };
 
+export type RecentLog = {
+  lines: Array<string>;
+  omitted: number;
+};
+
 export type Released = 'succeeded' | 'failed' | 'unreachable' | 'stopped';
 
 export type Reloaded = {
@@ -503,6 +508,7 @@ export type Version = {
   api: string;
   owner?: string;
   plane: string;
+  platform?: string;
   role?: 'read' | 'submit' | 'admin';
   started_at: number;
   version: string;

@@ -30,6 +30,6 @@ pub use placements::{
     Placement, PlacementAnswer, PlacementAnswers, PlacementBatch, PlacementIds, PlacementRequest,
     PlacementState, Released,
 };
-pub use plane::{Queue, QueueHead, Queues, Reloaded, Setting, Settings, Version};
+pub use plane::{Queue, QueueHead, Queues, RecentLog, Reloaded, Setting, Settings, Version};
 pub use policies::{Policy, PolicyList, PolicyRequest, PolicyTrial, PolicyTried, TriedWork};
 pub use submit::{Accepted, BatchAnswer, BatchItem, BatchRequest, Duplicate, JobRequest};

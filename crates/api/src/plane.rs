@@ -130,9 +130,22 @@ pub struct Version {
     pub plane: String,
     /// When it started.
     pub started_at: u64,
+    /// The operating system and the processor of its machine.
+    #[serde(default)]
+    #[schema(example = "linux x86_64")]
+    pub platform: String,
     /// The owner of the caller's token, if tokens are used.
     pub owner: Option<String>,
     /// The role of that token: `read`, `submit` or `admin`.
     #[schema(example = "submit")]
     pub role: Option<String>,
+}
+
+/// The latest lines of the control plane's own log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RecentLog {
+    /// The lines, the oldest first.
+    pub lines: Vec<String>,
+    /// How many older lines are no longer kept.
+    pub omitted: u64,
 }

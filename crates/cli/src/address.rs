@@ -44,19 +44,13 @@ impl Address {
 
     /// No address was given.
     pub(crate) fn find() -> Self {
-        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let env = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
         let here = std::env::current_dir().unwrap_or_default();
         let config = multicluster_config::find(None, env, &here).ok().and_then(|file| identity(&file));
-        let home = variable("HOME").map(|home| PathBuf::from(home).join(".ray_scheduler"));
-        let folder = |name: &str, usual: &str| {
-            variable(name).map(PathBuf::from).or_else(|| Some(home.as_ref()?.join(usual)))
-        };
         let served = folder(env_vars::STATE_DIR, "state");
-        let planes = folder(env_vars::PLANES_DIR, "planes");
         let own = served.and_then(|folder| served_by_hand(&folder, config.as_deref()));
-        let own = own.or_else(|| running(&planes?.join(folder_name(config.as_deref()?))));
+        let own = own.or_else(|| running(&background_folder(config.as_deref()?)?));
         own.map_or_else(|| Self::usual(config.as_deref()), Self::of)
     }
 
@@ -80,6 +74,17 @@ impl Address {
         };
         Self { url: USUAL.to_owned(), why, is_known: false, own_token: None }
     }
+}
+
+/// The state directory of the control plane that the SDK keeps in the background for this configuration.
+pub(crate) fn background_folder(config: &Path) -> Option<PathBuf> {
+    Some(folder(env_vars::PLANES_DIR, "planes")?.join(folder_name(&identity(config)?)))
+}
+
+/// The folder that this variable names, or the usual one of this user.
+fn folder(name: &str, usual: &str) -> Option<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    variable(name).or_else(|| Some(variable("HOME")?.join(".ray_scheduler").join(usual)))
 }
 
 /// `plane.json`: written by a control plane while it serves.

@@ -128,11 +128,26 @@ impl Client {
         self.ask(self.request(Method::DELETE, path, query)).await
     }
 
+    /// An answer that is not JSON.
+    pub(crate) async fn text(&self, path: &[&str]) -> Result<String, Failure> {
+        let response = self.send(self.request(Method::GET, path, &[]).timeout(CALL)).await?;
+        if !response.status().is_success() {
+            return Err(self.refusal(response).await);
+        }
+        response.text().await.map_err(|error| self.away(&error))
+    }
+
     /// Submits one job, even if an answer is lost: with an id, it is sent again until there is one.
     pub(crate) async fn submit(&self, job: &JobRequest) -> Result<Answer<Accepted>, Failure> {
         let mut away = Away::default();
         loop {
-            match self.post(&["v1", "jobs"], job).await {
+            let body = serde_json::to_vec(job).expect("the API's own types are JSON");
+            let mut request = self.request(Method::POST, &["v1", "jobs"], &[]);
+            if let Some(traceparent) = traceparent() {
+                request = request.header("traceparent", traceparent);
+            }
+            let request = request.header(header::CONTENT_TYPE, "application/json").body(body);
+            match self.ask(request).await {
                 Err(failure) if failure.exit != Exit::Unreachable => return Err(failure),
                 Err(failure) if job.id.is_some() => away.pause(failure).await?,
                 Err(failure) => {
@@ -253,4 +268,9 @@ impl Client {
             "give the address of the control plane, not of a Ray cluster; check that both have the same version",
         )
     }
+}
+
+/// The span that started this process, for the job's trace.
+fn traceparent() -> Option<header::HeaderValue> {
+    std::env::var("TRACEPARENT").ok()?.parse().ok()
 }

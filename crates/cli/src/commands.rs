@@ -3,10 +3,12 @@
 pub(crate) mod clusters;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod debug_dump;
 pub(crate) mod events;
 pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod logs;
+pub(crate) mod mcp;
 pub(crate) mod policies;
 pub(crate) mod queue;
 pub(crate) mod replay;

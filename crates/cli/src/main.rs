@@ -54,6 +54,8 @@ enum Command {
     Guest(Guest),
     /// Check a configuration.
     Config(commands::config::Args),
+    /// Offer the control plane to an AI assistant, as tools of the Model Context Protocol on stdio.
+    Mcp(commands::mcp::Args),
     /// Run the control plane.
     Serve(commands::serve::Args),
     /// Create, list and revoke the tokens of a control plane.
@@ -97,6 +99,9 @@ enum Guest {
     Events(commands::events::Args),
     /// Replay past jobs with other settings.
     Replay(commands::replay::Args),
+    /// Write an archive for a bug report: versions, configuration, decisions, metrics and log, without
+    /// secrets.
+    DebugDump(commands::debug_dump::Args),
 }
 
 fn main() -> ExitCode {
@@ -119,10 +124,12 @@ fn run(command: Command, everywhere: Everywhere) -> anyhow::Result<()> {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build();
     match command {
         Command::Guest(guest) => {
-            let address = everywhere.address.filter(|address| !address.is_empty());
-            let address = address.map_or_else(Address::find, |address| Address::given(&address));
-            let context = Context { client: Client::new(address, lang)?, out };
+            let context = Context { client: connect(everywhere.address.as_deref(), lang)?, out };
             runtime()?.block_on(ask(guest, &context))
+        }
+        Command::Mcp(args) => {
+            let connect = Box::new(move || connect(everywhere.address.as_deref(), lang));
+            runtime()?.block_on(commands::mcp::run(&args, connect))
         }
         Command::Config(args) => runtime()?.block_on(commands::config::run(args, out)),
         Command::Serve(args) => commands::serve::run(args),
@@ -133,6 +140,12 @@ fn run(command: Command, everywhere: Everywhere) -> anyhow::Result<()> {
             Ok(())
         }
     }
+}
+
+/// A client of the control plane at this address, or of the one that is found.
+fn connect(address: Option<&str>, lang: Lang) -> Result<Client, Failure> {
+    let given = address.filter(|address| !address.is_empty());
+    Client::new(given.map_or_else(Address::find, Address::given), lang)
 }
 
 async fn ask(guest: Guest, context: &Context) -> anyhow::Result<()> {
@@ -152,6 +165,7 @@ async fn ask(guest: Guest, context: &Context) -> anyhow::Result<()> {
         Guest::Policies(args) => commands::policies::run(&args, context).await?,
         Guest::Events(args) => commands::events::run(&args, context).await?,
         Guest::Replay(args) => commands::replay::run(&args, context).await?,
+        Guest::DebugDump(args) => commands::debug_dump::run(&args, context).await?,
     }
     Ok(())
 }

@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! text ─ tree ─┬─ clusters ─ runtime_env, address, connection ─┐
-//!              └─ scheduler ─ policies ────────────────────────┼─ Config
+//!              ├─ scheduler ─ policies ────────────────────────┼─ Config
+//!              └─ sso ─────────────────────────────────────────┤
 //! environment ─ env ───────────────────────────────────────────┘
 //! ```
 //!
@@ -25,6 +26,7 @@ mod runtime_env;
 mod scalar;
 mod scheduler;
 mod source;
+mod sso;
 mod tree;
 mod yaml_error;
 
@@ -38,7 +40,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use multicluster_types::{ClusterSpec, Settings};
+use multicluster_types::{ClusterSpec, Settings, Sso};
 
 pub use diagnostic::{ConfigError, Diagnostic, Place};
 pub use find::find;
@@ -56,6 +58,8 @@ pub struct Config {
     pub settings: Settings,
     /// The clusters, in the order of the file. At least one, no name twice.
     pub clusters: Vec<ClusterSpec>,
+    /// Who is signed on by a proxy or a JWT.
+    pub sso: Sso,
     /// Warnings for the operator.
     pub warnings: Vec<Diagnostic>,
     /// Files whose content is part of this: variables of a `runtime_env` come from them. Read the
@@ -109,27 +113,26 @@ fn parse_in(
     }
     let outside = Outside { env: env.into_iter().collect(), folder, read: RefCell::default() };
     let mut report = Report::new(Source::new(origin, text));
-    let mut settings = Settings::default();
-    let mut clusters = Vec::new();
+    let mut config = Config {
+        settings: Settings::default(),
+        clusters: Vec::new(),
+        sso: Sso::default(),
+        warnings: Vec::new(),
+        files: Vec::new(),
+    };
     if let Some(root) = tree::parse(text, &mut report) {
-        read_file(&root, &outside, &mut settings, &mut clusters, &mut report);
+        read_file(&root, &outside, &mut config, &mut report);
     }
-    env::apply(&outside.env, &mut settings, &mut report);
-    let files = outside.read.into_inner();
-    report.finish(|warnings| Config { settings, clusters, warnings, files })
+    env::apply(&outside.env, &mut config.settings, &mut report);
+    config.files = outside.read.into_inner();
+    report.finish(|warnings| Config { warnings, ..config })
 }
 
 /// The keys of the file.
-const FILE_KEYS: [&str; 2] = ["clusters", "scheduler"];
+const FILE_KEYS: [&str; 4] = ["clusters", "scheduler", "trusted_proxy", "jwt"];
 const CLUSTERS_HINT: &str = "list your clusters:\n  clusters:\n    - name: centos\n      head_address: 192.168.5.7:10001\n      dashboard: http://192.168.5.7:8265";
 
-fn read_file(
-    root: &Node<'_>,
-    outside: &Outside,
-    settings: &mut Settings,
-    clusters: &mut Vec<ClusterSpec>,
-    report: &mut Report<'_>,
-) {
+fn read_file(root: &Node<'_>, outside: &Outside, config: &mut Config, report: &mut Report<'_>) {
     let Value::Map(entries) = &root.value else {
         let (at, message) = if root.is_null() {
             (Mark::START, "nothing is configured here".to_owned())
@@ -143,9 +146,11 @@ fn read_file(
         match key.text.as_ref() {
             "clusters" => {
                 listed = true;
-                *clusters = clusters::read(key, value, outside, report);
+                config.clusters = clusters::read(key, value, outside, report);
             }
-            "scheduler" => scheduler::read(key, value, settings, report),
+            "scheduler" => scheduler::read(key, value, &mut config.settings, report),
+            "trusted_proxy" => config.sso.trusted_proxy = sso::trusted_proxy(key, value, report),
+            "jwt" => config.sso.jwt = sso::jwt(key, value, outside, report),
             _ => report.unknown_key(key, "the file", FILE_KEYS),
         }
     }

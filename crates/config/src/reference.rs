@@ -7,7 +7,7 @@ use multicluster_types::Settings;
 use crate::{
     clusters,
     env::{RETIRED, variable},
-    policies,
+    policies, sso,
 };
 
 /// Markdown tables of the keys of a cluster, the settings, and the policies.
@@ -51,6 +51,15 @@ pub fn reference() -> String {
         &["name", "prefers"],
         multicluster_core::policy::built_ins().map(|(name, prefers)| vec![code(name), prefers.to_owned()]),
     );
+    for (title, keys) in
+        [("`trusted_proxy:`", &sso::PROXY_KEYS[..]), ("`jwt:`, a list of issuers", &sso::JWT_KEYS[..])]
+    {
+        let rows = keys.iter().map(|(name, expected, default, doc)| {
+            let default = default.map_or("required".to_owned(), code_unless_words);
+            vec![code(name), (*expected).to_owned(), default, (*doc).to_owned()]
+        });
+        table(&mut page, title, &["key", "what to write", "default", "meaning"], rows);
+    }
     table(
         &mut page,
         "Settings that are gone",

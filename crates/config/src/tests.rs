@@ -6,6 +6,7 @@ mod hostile;
 mod mistakes;
 mod policies;
 mod secrets;
+mod sso;
 mod valid;
 
 use std::{fs, path::PathBuf};

@@ -6,7 +6,7 @@
 //! front      everything that callers reach: HTTP, access, bounds, submission
 //! engine     the one loop: input → core → commit → effects; events, logs, samples
 //! clusters   everything that talks to clusters: lanes, resolution
-//! problem · redact · metrics · clock · stamp    used by all
+//! problem · redact · recent_log · metrics · traces · clock · stamp    used by all
 //! ```
 
 mod clock;
@@ -16,8 +16,10 @@ mod front;
 mod metrics;
 mod problem;
 mod process;
+mod recent_log;
 mod redact;
 mod stamp;
+mod traces;
 
 pub use clusters::{resolve, sdk::CONTENT as SDK};
 pub use engine::driver::{Driver, Failure, NewJob};
@@ -28,3 +30,4 @@ pub use front::{
 };
 pub use multicluster_types::{Span, settings::Rate};
 pub use process::{LogFormat, Options, Started, TlsFiles, serve, start, start_logging};
+pub use redact::{hidden_texts, redact_config, redact_text, redact_variables};

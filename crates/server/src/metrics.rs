@@ -135,6 +135,16 @@ impl Metrics {
         self.series.shed[shed as usize].inc();
     }
 
+    /// The traces of this many jobs were sent.
+    pub(crate) fn traces_sent(&self, jobs: u64) {
+        self.series.traces_sent.inc_by(jobs);
+    }
+
+    /// This many are not sent.
+    pub(crate) fn traces_dropped(&self, jobs: u64) {
+        self.series.traces_dropped.inc_by(jobs);
+    }
+
     /// A log is being followed, until the guard is dropped.
     pub(crate) fn tailing(&self) -> Tailing {
         self.series.tails.inc();

@@ -29,6 +29,7 @@ use multicluster_types::Span;
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
+    task::JoinSet,
 };
 
 pub use logging::{LogFormat, start_logging};
@@ -52,6 +53,7 @@ use crate::{
         usage::Usage,
     },
     metrics::Metrics,
+    traces::{Exporter, Target},
 };
 
 /// The options of `serve`.
@@ -72,6 +74,8 @@ pub struct Options {
     pub tokens: PathBuf,
     /// Refuse to start without tokens.
     pub needs_tokens: bool,
+    /// Ignore single sign-on in the configuration: this control plane is for its user alone.
+    pub only_tokens: bool,
     /// Give everyone who can reach the address full access.
     pub insecure: bool,
     /// Exit after being idle for this long.
@@ -83,6 +87,15 @@ pub struct Started {
     /// The handle that routes use.
     pub plane: Plane,
     running: Running,
+    traces: Option<Exports>,
+}
+
+/// Traces that are to be sent, or are being sent.
+struct Exports {
+    target: Target,
+    /// The last event of the process before.
+    newest: u64,
+    running: JoinSet<()>,
 }
 
 /// Starts everything except the listener: the driver, and a lane for each cluster.
@@ -90,9 +103,11 @@ pub struct Started {
 /// # Errors
 /// When the state cannot be read, or a policy cannot be used.
 pub fn start(config: Config, opened: Opened, config_path: Option<PathBuf>) -> anyhow::Result<Started> {
-    let Assembled { plane, parts, inbox, inputs } = assemble(config, opened, config_path)?;
+    let Assembled { plane, parts, inbox, inputs, traces } = assemble(config, opened, config_path)?;
+    let newest = parts.next_event.saturating_sub(1);
     let running = driver::start(parts, inbox, inputs)?;
-    Ok(Started { plane, running })
+    let traces = traces.map(|target| Exports { target, newest, running: JoinSet::new() });
+    Ok(Started { plane, running, traces })
 }
 
 /// All parts, ready to start.
@@ -102,6 +117,8 @@ pub(crate) struct Assembled {
     pub(crate) inbox: Inbox,
     /// The first inputs of the driver.
     pub(crate) inputs: Vec<Input>,
+    /// `None`: traces are off.
+    pub(crate) traces: Option<Target>,
 }
 
 /// Puts the parts together; nothing happens until the driver is started.
@@ -110,6 +127,7 @@ pub(crate) fn assemble(
     mut opened: Opened,
     config_path: Option<PathBuf>,
 ) -> anyhow::Result<Assembled> {
+    let traces = Target::of(&config.settings.traces, |name| std::env::var(name).ok())?;
     let loaded = opened.store.load()?;
     let clock = Clock::new();
     let core = Core::rebuild(clock.now(), config.settings.clone(), loaded.durable)?;
@@ -124,6 +142,7 @@ pub(crate) fn assemble(
         clock: clock.clone(),
         metrics: metrics.clone(),
         plane: Arc::clone(&id),
+        traces: traces.is_some(),
     });
     let plane = Plane {
         reloader: Reloader::new(config_path, config.files, driver.clone(), bounds.clone()),
@@ -152,10 +171,24 @@ pub(crate) fn assemble(
     };
     let configured = Input::Reload { settings: Box::new(config.settings), clusters: config.clusters };
     plane.samples.keep_taking(plane.driver.clone(), plane.metrics.clone(), clock);
-    Ok(Assembled { plane, parts, inbox, inputs: vec![configured] })
+    Ok(Assembled { plane, parts, inbox, inputs: vec![configured], traces })
 }
 
 impl Started {
+    /// Sends traces of jobs, if the settings say where. The position is kept in this directory.
+    pub fn send_traces(&mut self, state_dir: &Path) {
+        let Some(Exports { target, newest, running }) = &mut self.traces else { return };
+        let exporter = Exporter {
+            target: target.clone(),
+            reader: Arc::clone(&self.plane.reader),
+            metrics: self.plane.metrics.clone(),
+            plane: Arc::clone(&self.plane.id),
+            file: state_dir.join("traces.position"),
+            newest: *newest,
+        };
+        running.spawn(exporter.run(self.plane.events.watch()));
+    }
+
     /// Commits everything and stops. Jobs on the clusters go on.
     ///
     /// # Errors
@@ -176,12 +209,16 @@ impl Started {
 pub async fn serve(options: Options) -> anyhow::Result<()> {
     let config = configuration::read(&options.config)?;
     let access = Access::by_file(&options.tokens, options.tls.is_some())?;
-    if options.needs_tokens && !access.is_on() {
+    if options.needs_tokens && !access.has_tokens() {
         bail!(
             "there is no token in {}\n  hint: create one with ray-multicluster token create --tokens {}",
             options.tokens.display(),
             options.tokens.display()
         );
+    }
+    if !options.only_tokens {
+        let sign_on = access.sign_on(&config.sso);
+        sign_on.with_context(|| format!("cannot use {}", options.config.display()))?();
     }
     check_protected(&options, &access)?;
     let tls = options.tls.as_ref().map(TlsFiles::acceptor).transpose()?;
@@ -196,7 +233,11 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     config.warnings.iter().for_each(|warning| tracing::warn!(%warning, "configuration"));
     let clusters = counted(config.clusters.len(), "cluster");
     let mut started = start(config, opened, Some(options.config.clone()))?;
-    started.plane.access = access;
+    match options.only_tokens {
+        true => started.plane.access = access,
+        false => started.plane.guard_by(access),
+    }
+    started.send_traces(&options.state_dir);
     let plane = started.plane.clone();
     plane.driver.disk.keep_reserve(&options.state_dir);
     let jobs = counted(plane.driver.read(Core::job_count).await?, "job");
@@ -221,7 +262,8 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     started.stop().await.context("requests without an answer are lost; everything that was answered is kept")
 }
 
-/// Anyone who can reach the address can run anything on the clusters, unless there are tokens.
+/// Anyone who can reach the address can run anything on the clusters, unless there are tokens or
+/// single sign-on.
 fn check_protected(options: &Options, access: &Access) -> anyhow::Result<()> {
     if options.listen.ip().is_loopback() || access.is_on() {
         return Ok(());
@@ -229,8 +271,8 @@ fn check_protected(options: &Options, access: &Access) -> anyhow::Result<()> {
     if !options.insecure {
         bail!(
             "{} can be reached from other machines, and anyone there could run anything on your clusters\n  \
-             hint: create a token (ray-multicluster token create --owner NAME --role admin), listen on \
-             127.0.0.1, or pass --insecure if the network is yours alone",
+             hint: create a token (ray-multicluster token create --owner NAME --role admin), \
+             configure trusted_proxy or jwt, listen on 127.0.0.1, or pass --insecure if the network is yours alone",
             options.listen
         );
     }

@@ -78,10 +78,11 @@ mod tests {
         found
     }
 
-    /// The variables that a text names.
+    /// The variables that a text names; not parts of others, such as those of Airflow.
     fn named(text: &str) -> impl Iterator<Item = String> {
-        text.match_indices(PREFIX).map(|(at, _)| {
-            let is_part = |c: &char| c.is_ascii_uppercase() || *c == '_';
+        let is_part = |c: &char| c.is_ascii_uppercase() || *c == '_';
+        let begins = move |at: &usize| !text[..*at].ends_with(|c: char| is_part(&c));
+        text.match_indices(PREFIX).map(|(at, _)| at).filter(begins).map(move |at| {
             text[at..].chars().take_while(is_part).collect::<String>().trim_end_matches('_').to_owned()
         })
     }

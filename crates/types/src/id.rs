@@ -50,13 +50,19 @@ pub enum IdError {
 
 /// As regular expressions, for API schemas. Dots alone are not a name.
 const TOKEN_PATTERN: &str = r"^\.*[A-Za-z0-9_-][A-Za-z0-9_.-]*$";
+const ACCOUNT_PATTERN: &str = r"^\.*[A-Za-z0-9_@:/+|-][A-Za-z0-9_.@:/+|-]*$";
 const PRINTABLE_PATTERN: &str = r"^\.*[^\s,.\x00-\x1f\x7f-\x9f][^\s,\x00-\x1f\x7f-\x9f]*$";
 
 const TOKEN: &str = "use letters, digits, '_', '.' and '-'";
+const ACCOUNT: &str = "use letters, digits, '_', '.', '-', '@', ':', '/', '+' and '|'";
 const PRINTABLE: &str = "use printable characters without spaces or commas";
 
 fn is_token(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')
+}
+
+fn is_account(c: char) -> bool {
+    is_token(c) || matches!(c, '@' | ':' | '/' | '+' | '|')
 }
 
 fn is_printable(c: char) -> bool {
@@ -174,8 +180,9 @@ name!(
     Tag, "tag", 128, is_printable, PRINTABLE, PRINTABLE_PATTERN
 );
 name!(
-    /// The owner of work: the person or service that a token was made for.
-    Owner, "owner", 64, is_token, TOKEN, TOKEN_PATTERN
+    /// The owner of work: the person or service that a token was made for, as its identity
+    /// provider spells it: `zorro`, `zorro@example.com`, `system:serviceaccount:airflow:worker`.
+    Owner, "owner", 254, is_account, ACCOUNT, ACCOUNT_PATTERN
 );
 name!(
     /// The name of a resource other than CPU, GPU and memory, exactly as Ray spells it.

@@ -18,6 +18,7 @@ mod reason;
 mod resources;
 pub mod settings;
 mod snapshot;
+mod sso;
 mod state;
 mod time;
 mod words;
@@ -42,8 +43,9 @@ pub use payload::{
 pub use platform::{Platform, PlatformError, PlatformName};
 pub use reason::{Reason, ReasonKind};
 pub use resources::{Dimension, Quantity, QuantityError, Resources, ResourcesError};
-pub use settings::{PolicyRule, PolicySpec, Settings, Share};
+pub use settings::{LogLimit, PolicyRule, PolicySpec, Settings, Share};
 pub use snapshot::{HeadMemory, Load, NodeShape, Snapshot};
+pub use sso::{Jwks, JwtIssuer, Role, Roles, Sso, TrustedProxy};
 pub use state::{ImpossibleTransition, State, Transition};
 pub use time::{Span, SpanError, Timestamp};
 pub use words::{CircuitKind, ClusterChangeKind, HealthKind, QueueKind, Source, VerdictKind};

@@ -36,6 +36,9 @@ pub struct Payload {
     /// The one of `packages` that is the Python SDK of the submitting program, if it uses the SDK.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sdk: Option<String>,
+    /// The submitter's span (W3C `traceparent`), if it sent one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
 }
 
 /// Ray's `entrypoint_*` fields. Without any of them, Ray pins the driver to the head node, so

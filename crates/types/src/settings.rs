@@ -152,6 +152,9 @@ settings! {
     /// How long after its end a job is deleted from its cluster, so that Ray's list of jobs
     /// stays short; its record and a copy of its log stay here. 0: when the job is forgotten.
     clean_up_after: Span = "0";
+    /// How much of the end of a job's log is copied here, for when its cluster is gone; compressed,
+    /// and kept as long as the job. `all` copies the whole log, 0 nothing.
+    log_copy: LogLimit = "64KiB";
     /// Whether a job runs only on clusters that have all its placement tags (`required`), or
     /// prefers them (`preferred`).
     tag_affinity: TagAffinity = "required";
@@ -199,6 +202,10 @@ settings! {
     loss_grace: Span = "60s";
     /// How long the placement of a task or actor stays valid without a heartbeat.
     lease_ttl: Span = "30s";
+    /// Where traces of jobs are sent (OTLP over HTTP), such as `http://collector:4318`; `off`:
+    /// nowhere; `environment`: where `OTEL_EXPORTER_OTLP_ENDPOINT` says, if it is set. A change
+    /// takes effect at the next start.
+    traces: Traces = "environment";
     /// How many finished jobs of each owner are remembered, and separately how many tasks and
     /// actors. Work that ended less than 5 minutes ago is always remembered.
     retain_finished: u32 = "10000";
@@ -441,6 +448,73 @@ impl Value for Bytes {
     }
 }
 
+/// How much of a log is copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogLimit {
+    /// This many of its last bytes.
+    End(usize),
+    /// All of it.
+    All,
+}
+
+impl LogLimit {
+    /// The largest end: it is in memory while it is copied. A whole log is copied in pieces.
+    pub const LARGEST_END: usize = 16 << 20;
+}
+
+impl Value for LogLimit {
+    const EXPECTED: &'static str = "a size up to 16MiB such as 64KiB, all, or 0";
+    fn read(text: &str) -> Option<Self> {
+        match text.trim() {
+            "all" => Some(LogLimit::All),
+            size => {
+                let end = usize::try_from(Bytes::read(size)?.0).ok()?;
+                (end <= Self::LARGEST_END).then_some(LogLimit::End(end))
+            }
+        }
+    }
+    fn show(&self) -> String {
+        match self {
+            LogLimit::End(end) => Bytes(*end as u64).show(),
+            LogLimit::All => "all".to_owned(),
+        }
+    }
+}
+
+/// Where traces are sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Traces {
+    /// Nowhere.
+    Off,
+    /// Where OpenTelemetry's own variables say.
+    Environment,
+    /// To this address.
+    To(String),
+}
+
+impl Value for Traces {
+    const EXPECTED: &'static str = "an address such as http://collector:4318, environment, or off";
+    fn read(text: &str) -> Option<Self> {
+        match text.trim() {
+            "off" => Some(Traces::Off),
+            "environment" => Some(Traces::Environment),
+            address => {
+                let host = address.strip_prefix("http://").or_else(|| address.strip_prefix("https://"))?;
+                // Passwords belong into OTEL_EXPORTER_OTLP_HEADERS: settings are shown.
+                let is_fine = !host.is_empty() && !host.contains(|c: char| c == '@' || c.is_whitespace());
+                is_fine.then(|| Traces::To(address.to_owned()))
+            }
+        }
+    }
+    fn show(&self) -> String {
+        match self {
+            Traces::Off => "off".to_owned(),
+            Traces::Environment => "environment".to_owned(),
+            Traces::To(address) => address.clone(),
+        }
+    }
+}
+
 /// A rate per second, at least one, or unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rate(Option<std::num::NonZeroU32>);
@@ -634,6 +708,35 @@ mod tests {
         }
         assert_eq!(Bytes(10 << 30).part(Share::percent(50)), 5 << 30);
         assert!(Bytes::read("-1").is_none() && Bytes::read("lots").is_none());
+    }
+
+    #[test]
+    fn a_log_is_copied_up_to_a_size_or_as_a_whole() {
+        let mut settings = Settings::default();
+        assert_eq!(settings.log_copy, LogLimit::End(64 << 10));
+        for (text, limit) in
+            [("all", LogLimit::All), ("0", LogLimit::End(0)), ("16MiB", LogLimit::End(16 << 20))]
+        {
+            settings.set("log_copy", text).unwrap();
+            assert_eq!((settings.log_copy, limit.show().as_str()), (limit, text));
+        }
+        for bad in ["17MiB", "-1", "whole", ""] {
+            let error = settings.set("log_copy", bad).unwrap_err().to_string();
+            assert!(error.contains("a size up to 16MiB such as 64KiB, all, or 0"), "{error}");
+        }
+    }
+
+    #[test]
+    fn traces_go_to_an_address_without_a_password() {
+        let mut settings = Settings::default();
+        for text in ["off", "environment", "https://collector:4318/otlp"] {
+            settings.set("traces", text).unwrap();
+            assert_eq!(settings.traces.show(), text);
+        }
+        for bad in ["collector:4318", "http://", "http://me:secret@collector", "on"] {
+            let error = settings.set("traces", bad).unwrap_err().to_string();
+            assert!(error.contains("an address such as http://collector:4318"), "{error}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ from typing import Any
 import urllib3
 
 from .. import _context
+from .._plane import trace
 from .._plane.client import ControlPlane
 from .._plane.events import may_pass
 from .._plane.wire import Accepted
@@ -72,7 +73,7 @@ def send(plane: ControlPlane, job: Mapping[str, Any]) -> tuple[str, bool]:
     pause, was_lost = 0.2, False
     while True:
         try:
-            accepted: Accepted = plane.post("/v1/jobs", dict(job))
+            accepted: Accepted = plane.post("/v1/jobs", dict(job), headers=trace.headers())
             break
         except SchedulerError as error:
             lost = _is_lost(error)

@@ -108,10 +108,13 @@ class ControlPlane:
         *,
         timeout: float = TIMEOUT,
         patience: float = PATIENCE,
+        headers: dict[str, str] | None = None,
         **query: Any,
     ) -> Any:
         """A POST of JSON."""
-        return self.request("POST", path, body, query=query, timeout=timeout, patience=patience)
+        return self.request(
+            "POST", path, body, query=query, timeout=timeout, patience=patience, headers=headers
+        )
 
     def request(
         self,
@@ -122,9 +125,12 @@ class ControlPlane:
         query: dict[str, Any] | None = None,
         timeout: float = TIMEOUT,
         patience: float = PATIENCE,
+        headers: dict[str, str] | None = None,
     ) -> Any:
         """The JSON of the answer, `None` if it has none; errors are raised."""
-        answer = self.open(method, path, body, query=query, timeout=timeout, patience=patience)
+        answer = self.open(
+            method, path, body, query=query, timeout=timeout, patience=patience, headers=headers
+        )
         return jsons.loads(answer.data) if answer.data else None
 
     def open(

@@ -1,6 +1,6 @@
 //! `ray-multicluster events`: past and new events.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use multicluster_api::EventList;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::Context;
 use crate::{
-    client::Events,
+    client::{Client, Events},
     exit::Failure,
     output::{Tone, time, words},
 };
@@ -41,41 +41,54 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
             show(&events.next().await?, context);
         }
     }
-    let mut past =
-        if args.job.is_empty() { of_all(args, context).await? } else { of_jobs(args, context).await? };
-    let skipped = past.len().saturating_sub(args.limit);
+    let (past, skipped) = if args.job.is_empty() {
+        past(&context.client, args.after.unwrap_or(0), args.limit).await?
+    } else {
+        of_jobs(&context.client, &args.job, args.after.unwrap_or(0), args.limit).await?
+    };
     if skipped > 0 && !context.out.is_json() {
         eprintln!("{skipped} earlier events are not shown: add --limit");
     }
-    past.drain(..skipped);
     past.iter().for_each(|event| show(event, context));
     Ok(())
 }
 
-/// All stored events: the control plane sends them at once, and then nothing, or new events.
-async fn of_all(args: &Args, context: &Context) -> Result<Vec<Value>, Failure> {
-    let mut events = Events::open(&context.client, &[], Some(args.after.unwrap_or(0))).await?;
+/// The latest stored events, and how many more there are: the control plane sends all of them at once,
+/// and then nothing, or new events.
+pub(super) async fn past(client: &Client, after: u64, most: usize) -> Result<(Vec<Value>, usize), Failure> {
+    let mut events = Events::open(client, &[], Some(after)).await?;
     let now = events.opened_at();
-    let mut past = Vec::new();
+    let mut past = VecDeque::new();
+    let mut skipped = 0;
     let mut patience = FIRST;
     while let Ok(event) = timeout(patience, events.next()).await {
         let event = event?;
         if event["at"].as_u64() > Some(now) {
             break;
         }
-        past.push(event);
+        past.push_back(event);
+        if past.len() > most {
+            past.pop_front();
+            skipped += 1;
+        }
         patience = QUIET;
     }
-    Ok(past)
+    Ok((past.into(), skipped))
 }
 
-async fn of_jobs(args: &Args, context: &Context) -> Result<Vec<Value>, Failure> {
+/// The same of these jobs.
+pub(super) async fn of_jobs(
+    client: &Client,
+    jobs: &[String],
+    after: u64,
+    most: usize,
+) -> Result<(Vec<Value>, usize), Failure> {
     let mut past = Vec::new();
-    for job in &args.job {
-        let mut after = args.after.unwrap_or(0);
+    for job in jobs {
+        let mut after = after;
         loop {
             let query = [("after", after.to_string()), ("limit", "1000".to_owned())];
-            let page = context.client.get::<EventList>(&["v1", "jobs", job, "events"], &query).await?.value;
+            let page = client.get::<EventList>(&["v1", "jobs", job, "events"], &query).await?.value;
             if page.items.is_empty() {
                 break;
             }
@@ -84,7 +97,9 @@ async fn of_jobs(args: &Args, context: &Context) -> Result<Vec<Value>, Failure> 
         }
     }
     past.sort_by_key(|event| event["seq"].as_u64());
-    Ok(past)
+    let skipped = past.len().saturating_sub(most);
+    past.drain(..skipped);
+    Ok((past, skipped))
 }
 
 fn show(event: &Value, context: &Context) {
@@ -92,23 +107,38 @@ fn show(event: &Value, context: &Context) {
         context.out.json_line(event);
         return;
     }
-    let field = |name: &str| event[name].as_str().unwrap_or_default();
-    let at = time::clock(event["at"].as_u64().unwrap_or_default());
-    let (about, change) = match field("type") {
-        "job" => (field("job"), field("state")),
-        "policy" => (field("policy"), field("change")),
-        _ => (field("cluster"), field("change")),
-    };
+    let change = change(event);
     let tone = match change {
         "failed" | "unhealthy" | "breaker_opened" | "unknown" => Tone::Bad,
         "succeeded" | "healthy" | "running" | "breaker_closed" => Tone::Good,
         _ => Tone::Plain,
     };
+    context.out.line(told(event, &context.out.paint(change, tone)));
+}
+
+/// The event without colours.
+pub(super) fn line(event: &Value) -> String {
+    told(event, change(event))
+}
+
+/// What happened.
+fn change(event: &Value) -> &str {
+    let field = if event["type"] == "job" { "state" } else { "change" };
+    event[field].as_str().unwrap_or_default()
+}
+
+fn told(event: &Value, change: &str) -> String {
+    let field = |name: &str| event[name].as_str().unwrap_or_default();
+    let at = time::clock(event["at"].as_u64().unwrap_or_default());
+    let about = match field("type") {
+        "job" => field("job"),
+        "policy" => field("policy"),
+        _ => field("cluster"),
+    };
     let mut line = format!(
-        "{:>6}  {at}  {:<7}  {about}  {}",
+        "{:>6}  {at}  {:<7}  {about}  {change}",
         event["seq"].as_u64().unwrap_or_default(),
         field("type"),
-        context.out.paint(change, tone)
     );
     if field("type") == "job" && !field("cluster").is_empty() {
         line += &format!(" on {}", field("cluster"));
@@ -122,5 +152,5 @@ fn show(event: &Value, context: &Context) {
     if !field("message").is_empty() {
         line += &format!(": {}", words::first_line(field("message"), 300));
     }
-    context.out.line(line);
+    line
 }

@@ -40,10 +40,10 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     }
     let Logs { id, text, truncated, source, .. } = &answer.value;
     if *truncated && args.lines.is_none() {
-        eprintln!("only the end of the log is shown");
+        eprintln!("only the end of the log is shown; --follow prints all that there is");
     }
     if source == "copy" {
-        eprintln!("its cluster does not answer: this is the control plane's copy of the last lines");
+        eprintln!("its cluster does not answer: this is the control plane's copy of the log");
     }
     if source == "none" {
         eprintln!("{id} has printed nothing yet, or its log is lost");

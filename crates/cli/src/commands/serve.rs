@@ -74,6 +74,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         names: args.names,
         tls,
         needs_tokens,
+        only_tokens: args.own_token,
         tokens,
         state_dir,
         insecure: args.insecure,

@@ -4,7 +4,7 @@ mod ignores;
 pub(crate) mod job;
 mod own_folders;
 mod package;
-mod runtime_env;
+pub(crate) mod runtime_env;
 mod wait;
 
 use multicluster_api::{Accepted, Duplicate};

@@ -9,8 +9,10 @@
 
 mod clusters;
 mod config;
+mod debug_dump;
 mod events;
 mod jobs;
+mod mcp;
 mod policies;
 mod replay;
 mod submit;

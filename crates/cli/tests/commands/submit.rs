@@ -306,3 +306,13 @@ fn what_a_job_submits_is_submitted_from_inside_it() {
     let refused = inside("gone", "lost");
     assert_eq!(refused.code, Some(4), "{}", refused.err);
 }
+
+#[test]
+fn a_job_continues_the_trace_that_its_submitter_was_started_in() {
+    let world = World::new();
+    let given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let mut command = world.command(&["submit", "--submission-id", "a", "--cluster", "centos", "--", "true"]);
+    assert_eq!(Done::of(command.env("TRACEPARENT", given)).code, Some(0));
+    let sent = &world.centos.submissions()[0].request;
+    assert_eq!(sent["runtime_env"]["env_vars"]["TRACEPARENT"], given);
+}

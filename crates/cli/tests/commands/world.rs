@@ -59,7 +59,7 @@ scheduler: {{submission_interval: 0s, poll_interval: 200ms, unhealthy_after: 1, 
             mac.url()
         );
         fs::write(dir.join("cluster.yaml"), config).unwrap();
-        let (plane, address) = serve(&dir, "127.0.0.1:0");
+        let (plane, address) = serve(&dir, "127.0.0.1:0", &[]);
         let world = Self { dir, centos, _mac: mac, address, plane, _runtime: runtime };
         world.until(&["status"], |status| {
             let health = |nth: usize| status["clusters"][nth]["health"]["state"].clone();
@@ -158,20 +158,26 @@ scheduler: {{submission_interval: 0s, poll_interval: 200ms, unhealthy_after: 1, 
 
     /// The control plane is killed and another one started.
     pub(crate) fn restart(&mut self) {
+        self.restart_with(&[]);
+    }
+
+    /// The same, with more variables in its environment.
+    pub(crate) fn restart_with(&mut self, env: &[(&str, &str)]) {
         self.plane.kill().unwrap();
         self.plane.wait().unwrap();
-        let (plane, address) = serve(&self.dir, self.address.strip_prefix("http://").unwrap());
+        let (plane, address) = serve(&self.dir, self.address.strip_prefix("http://").unwrap(), env);
         assert_eq!(address, self.address);
         self.plane = plane;
     }
 }
 
-fn serve(dir: &Path, listen: &str) -> (Child, String) {
+fn serve(dir: &Path, listen: &str, env: &[(&str, &str)]) -> (Child, String) {
     let mut plane = Command::new(env!("CARGO_BIN_EXE_ray-multicluster"))
         .args(["serve", "--listen", listen, "--config"])
         .arg(dir.join("cluster.yaml"))
         .arg("--state-dir")
         .arg(dir.join("state"))
+        .envs(env.iter().copied())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()

@@ -294,6 +294,16 @@ impl NewJob {
         self
     }
 
+    /// The same, submitted within this trace (W3C `traceparent`). Not a part of the fingerprint: a
+    /// job that is submitted again is the same job, also within another trace.
+    #[must_use]
+    pub(crate) fn traced(mut self, traceparent: Option<&String>) -> Self {
+        if let (Some(payload), Some(traceparent)) = (&mut self.payload, traceparent) {
+            Arc::make_mut(payload).traceparent = Some(traceparent.clone());
+        }
+        self
+    }
+
     /// The same; without an id of the caller's it is a new job even if an identical one is queued.
     #[must_use]
     pub fn always_new(mut self) -> Self {

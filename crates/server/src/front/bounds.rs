@@ -149,10 +149,13 @@ impl Bounds {
         self.0.submits.take(token, count).map_err(|over| {
             self.count(Shed::SubmitRate);
             let seconds = over.wait.as_secs_f64();
-            let message = format!(
-                "token {} of {} submits more than {} a second",
-                token.id, token.owner, over.per_second
-            );
+            let message = match caller.is_signed_on() {
+                true => format!("{} submits more than {} a second", token.owner, over.per_second),
+                false => format!(
+                    "token {} of {} submits more than {} a second",
+                    token.id, token.owner, over.per_second
+                ),
+            };
             let hint = format!(
                 "try again in {seconds:.1} s; ask the operator of the control plane for a higher rate"
             );

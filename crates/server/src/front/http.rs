@@ -34,7 +34,7 @@ use self::{body::Drained, host::Hosts};
 use crate::{
     engine::driver::Driver,
     front::{
-        access::{Access, Caller, Needs, is_a_submit},
+        access::{Access, Caller, Needs, Peer, is_a_submit},
         bounds::{Bounds, Place, Taken},
         plane::Plane,
         usage::Usage,
@@ -89,6 +89,7 @@ impl Guard {
         uri: &Uri,
         route: Option<&str>,
         headers: &HeaderMap,
+        peer: Option<Peer>,
     ) -> Result<Admitted, Problem> {
         self.hosts.check(headers, uri)?;
         let path = uri.path();
@@ -97,7 +98,7 @@ impl Guard {
             let place = (!is_sign_of_life(uri)).then(|| self.bounds.stranger()).transpose()?;
             return Ok(Admitted { caller: Caller::ANYBODY, place, taken: None });
         }
-        let caller = self.access.caller(headers)?;
+        let caller = self.access.caller(headers, peer.map(|peer| peer.0)).await?;
         if !needs.are_met_by(caller.role) {
             let message = format!("role `{}` may not do this", caller.role.as_str());
             let hint = format!("{method} {path} needs {}", needs.as_str());
@@ -144,9 +145,10 @@ async fn watch(State(guard): State<Guard>, request: Request, next: Next) -> Resp
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let matched = request.extensions().get::<MatchedPath>().cloned();
     let route = matched.as_ref().map(MatchedPath::as_str);
+    let peer = request.extensions().get::<Peer>().copied();
     let using = guard.usage.enter();
     let admitted = match &using {
-        Some(_) => guard.admit(&method, &uri, route, request.headers()).await,
+        Some(_) => guard.admit(&method, &uri, route, request.headers(), peer).await,
         None => Err(Problem::new(codes::STOPPING, "the control plane is shutting down: it was idle")),
     };
     let drained = match route {
@@ -297,7 +299,7 @@ mod tests {
         let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static("localhost"))]);
         let ask = async |path: &'static str| {
             let uri = Uri::from_static(path);
-            guard.admit(&Method::POST, &uri, Some(path), &headers).await.map(|admitted| admitted.place)
+            guard.admit(&Method::POST, &uri, Some(path), &headers, None).await.map(|admitted| admitted.place)
         };
         let strangers = [ask("/login").await.unwrap(), ask("/login").await.unwrap()];
         assert_eq!(ask("/login").await.err().unwrap().code, "busy");

@@ -53,6 +53,12 @@ pub struct Plane {
 }
 
 impl Plane {
+    /// From now on this decides who may do what, and reloads apply single sign-on to it.
+    pub(crate) fn guard_by(&mut self, access: Access) {
+        self.reloader.guard_by(access.clone());
+        self.access = access;
+    }
+
     /// Reads committed state. Every answered change is committed.
     ///
     /// # Errors

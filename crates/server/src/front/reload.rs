@@ -9,7 +9,7 @@ use multicluster_config::{Config, ConfigError};
 use multicluster_core::Input;
 use parking_lot::Mutex;
 
-use super::bounds::Bounds;
+use super::{access::Access, bounds::Bounds};
 use crate::engine::{
     driver::{Driver, Failure},
     off_thread::off_thread,
@@ -23,6 +23,8 @@ pub struct Reloader {
     files: Arc<Mutex<Vec<PathBuf>>>,
     driver: Driver,
     bounds: Bounds,
+    /// What single sign-on is applied to; `None`: it is ignored.
+    access: Option<Access>,
 }
 
 /// The result of a reload.
@@ -43,6 +45,14 @@ pub enum ReloadError {
     /// The file has errors, with lines and hints.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// Single sign-on cannot be used as the file describes it.
+    #[error("{}: {why}", path.display())]
+    SignOn {
+        /// The file.
+        path: Arc<Path>,
+        /// Why it cannot be used.
+        why: String,
+    },
     /// The file is valid, but cannot be applied.
     #[error("{}: {failure}", path.display())]
     Failed {
@@ -55,7 +65,13 @@ pub enum ReloadError {
 
 impl Reloader {
     pub(crate) fn new(path: Option<PathBuf>, files: Vec<PathBuf>, driver: Driver, bounds: Bounds) -> Self {
-        Self { path: path.map(Arc::from), files: Arc::new(Mutex::new(files)), driver, bounds }
+        let (path, files) = (path.map(Arc::from), Arc::new(Mutex::new(files)));
+        Self { path, files, driver, bounds, access: None }
+    }
+
+    /// A reload applies single sign-on to this.
+    pub(crate) fn guard_by(&mut self, access: Access) {
+        self.access = Some(access);
     }
 
     /// All files that the configuration in force was read from, besides its own: secrets of jobs.
@@ -80,10 +96,16 @@ impl Reloader {
         let config = off_thread(move || read(&file)).await.map_err(failed)??;
         let clusters = config.clusters.len();
         let warnings = config.warnings.iter().map(ToString::to_string).collect();
+        let sign_on = self.access.as_ref().map(|access| access.sign_on(&config.sso)).transpose();
+        let sign_on =
+            sign_on.map_err(|why| ReloadError::SignOn { path: Arc::clone(path), why: format!("{why:#}") })?;
         let settings = config.settings;
         let input = Input::Reload { settings: Box::new(settings.clone()), clusters: config.clusters };
         self.driver.act(input).await.map_err(failed)?;
         self.bounds.set(&settings);
+        if let Some(apply) = sign_on {
+            apply();
+        }
         *self.files.lock() = config.files;
         Ok(Reloaded { clusters, warnings })
     }

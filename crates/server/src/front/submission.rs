@@ -115,6 +115,7 @@ pub(crate) fn check_alone(mut sent: api::JobRequest, dedup: Dedup) -> Result<Che
         folders,
         packages: BTreeMap::new(),
         sdk: sent.sdk,
+        traceparent: None,
     };
     check_size(size, &payload)?;
     Ok(Checked { id, work, parent, payload, uris, dedup })

@@ -91,6 +91,7 @@ metrics! {
 
     API = Histogram "multicluster_api" [Seconds] {"route", "method", "status"} "Requests to the control plane, until the answer began, by route, method and status class.";
     SHED = Counter "multicluster_shed" {"reason"} "Requests refused, and connections closed, to leave room for others.";
+    TRACES = Counter "multicluster_traces" {"outcome"} "Traces of jobs that were sent, and dropped: refused by the collector, or not accepted by it before the job or its events were forgotten (each event counts).";
     TAILS = Gauge "multicluster_log_followers" {} "Logs being followed.";
 
     RESIDENT = Gauge "process_resident_memory" [Bytes] {} "Memory in use by the control plane.";

@@ -233,6 +233,8 @@ impl Page {
         out.histograms(&all::API, requests)?;
         let shed = Shed::ALL.map(|shed| ([shed.as_str()], self.series.shed[shed as usize].get()));
         out.counters(&all::SHED, shed)?;
+        let traces = [("sent", &self.series.traces_sent), ("dropped", &self.series.traces_dropped)];
+        out.counters(&all::TRACES, traces.map(|(outcome, count)| ([outcome], count.get())))?;
         out.gauges(&all::TAILS, [([], float(u64::try_from(self.series.tails.get()).unwrap_or(0)))])
     }
 

@@ -50,6 +50,8 @@ pub(super) struct Series {
     pub(super) commit: Histogram,
     pub(super) commit_changes: Histogram,
     pub(super) shed: [Counter; Shed::ALL.len()],
+    pub(super) traces_sent: Counter,
+    pub(super) traces_dropped: Counter,
     pub(super) tails: Gauge,
     /// For work that ended before a cluster was chosen.
     pub(super) nowhere: Cluster,
@@ -72,6 +74,8 @@ impl Default for Series {
             commit: Histogram::new(DISK),
             commit_changes: Histogram::new(CHANGES),
             shed: Default::default(),
+            traces_sent: Counter::default(),
+            traces_dropped: Counter::default(),
             tails: Gauge::default(),
             nowhere: Cluster::default(),
             clusters: RwLock::default(),

@@ -3,6 +3,7 @@
 use std::{
     convert::Infallible,
     future::Future,
+    net::SocketAddr,
     pin::pin,
     sync::Arc,
     task::{Context, Poll},
@@ -37,6 +38,7 @@ use super::{
 };
 use crate::{
     front::{
+        access::Peer,
         bounds::Bounds,
         http::{self, body::held},
     },
@@ -76,8 +78,8 @@ pub(super) async fn serve(
             accepted = listener.accept() => accepted,
             () = &mut stop => break,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 // The error may last, so it is logged now and then.
                 if told.is_none_or(|told: Instant| told.elapsed() > TELL) {
@@ -99,19 +101,19 @@ pub(super) async fn serve(
         if made_room {
             bounds.count(Shed::IdleConnection);
         }
-        attend(stream, tls.clone(), connection, &router, bounds, &graceful);
+        attend((stream, peer), tls.clone(), connection, &router, bounds, &graceful);
     }
-    while let Ok(Ok((stream, _))) = tokio::time::timeout(LAST_CONNECTIONS, listener.accept()).await
+    while let Ok(Ok(accepted)) = tokio::time::timeout(LAST_CONNECTIONS, listener.accept()).await
         && let Ok((connection, _)) = tokio::time::timeout(LAST_CONNECTIONS, connections.enter()).await
     {
-        attend(stream, tls.clone(), connection, &router, bounds, &graceful);
+        attend(accepted, tls.clone(), connection, &router, bounds, &graceful);
     }
     drop(listener);
     drop(tokio::time::timeout(LAST_REQUESTS, graceful.shutdown()).await);
 }
 
 fn attend(
-    stream: TcpStream,
+    (stream, peer): (TcpStream, SocketAddr),
     tls: Option<TlsAcceptor>,
     connection: Connection,
     router: &Router,
@@ -125,8 +127,12 @@ fn attend(
         move |is_stuck| connection.writes(is_stuck)
     };
     let stream = Patient::new(stream, STUCK, writes);
-    let service =
-        Attended { router: router.clone(), bounds: bounds.clone(), connection: Arc::clone(&connection) };
+    let service = Attended {
+        router: router.clone(),
+        bounds: bounds.clone(),
+        connection: Arc::clone(&connection),
+        peer: Peer(peer.ip()),
+    };
     let watcher = graceful.watcher();
     tokio::spawn(async move {
         let speaking = async {
@@ -167,6 +173,7 @@ struct Attended {
     router: Router,
     bounds: Bounds,
     connection: Arc<Connection>,
+    peer: Peer,
 }
 
 impl<B> Service<Request<B>> for Attended
@@ -183,12 +190,13 @@ where
         Service::<Request<B>>::poll_ready(&mut self.router, context)
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
         if self.connection.is_spare() && !http::is_sign_of_life(request.uri()) {
             let refused = http::turned_away(self.bounds.crowded(), request.map(Body::new));
             let refused = refused.map(|answer| held(answer, self.connection.asks()));
             return Box::pin(std::future::ready(Ok(refused)));
         }
+        request.extensions_mut().insert(self.peer);
         let (asking, answering) = (self.connection.asks(), self.router.call(request));
         Box::pin(async move { Ok(answering.await?.map(|answer| held(answer, asking))) })
     }
@@ -196,8 +204,6 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
-
     use multicluster_store::sqlite;
     use multicluster_types::Settings;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,8 +1,10 @@
-//! Structured logs on standard error.
+//! Structured logs on standard error; the latest lines are also kept in memory.
 
 use std::str::FromStr;
 
 use tracing_subscriber::{EnvFilter, fmt, prelude::*};
+
+use crate::recent_log::RecentLog;
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,7 +37,8 @@ pub fn start_logging(format: LogFormat, filter: &str) -> anyhow::Result<()> {
         .map_err(|error| anyhow::anyhow!("log filter {filter:?}: {error}\n  hint: try info or debug"))?;
     let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
     let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
-    let registry = tracing_subscriber::registry().with(filter);
+    let recent = fmt::layer().with_writer(|| RecentLog).with_ansi(false);
+    let registry = tracing_subscriber::registry().with(filter).with(recent);
     let started = match format {
         LogFormat::Text => registry.with(lines).try_init(),
         LogFormat::Json => registry.with(lines.json().flatten_event(true)).try_init(),

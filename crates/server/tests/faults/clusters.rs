@@ -107,13 +107,9 @@ async fn the_log_of_an_ended_job_outlives_its_cluster() {
     let world = World::over(&[&fake]).await;
     let job = world.submit(runs("echo kept")).await;
     world.wait_for(&job, State::Succeeded).await;
-    let copy = async || {
-        let job = job.clone();
-        world.plane().stored(move |reader| reader.logs(&job, None)).await.unwrap()
-    };
-    world.until("a copy is stored".into(), async || copy().await.is_some()).await;
+    world.until("a copy is stored".into(), async || !world.log_copy(&job).await.is_empty()).await;
     fake.down().await;
-    assert!(copy().await.unwrap().text.ends_with("\nkept\n"));
+    assert!(world.log_copy(&job).await.ends_with("\nkept\n"));
 }
 
 #[tokio::test]

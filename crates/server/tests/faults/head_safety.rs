@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use multicluster_core::ClusterView;
 use multicluster_testkit::{Endpoint, FakeRay, Fault, JobStatus};
-use multicluster_types::{ClusterName, JobId, State};
+use multicluster_types::{ClusterName, State};
 
 use crate::world::*;
 
@@ -74,7 +74,7 @@ async fn ended_runs_are_deleted_on_their_cluster_and_nobody_elses() {
     assert_eq!(status(&fake, "lives"), Some(JobStatus::Running));
     assert_eq!(status(&fake, "theirs"), Some(JobStatus::Succeeded));
     assert_eq!(world.state(&once).await, Some(State::Succeeded), "we know it yet");
-    assert!(log_copy(&world, &once).await.contains("kept"));
+    assert!(world.log_copy(&once).await.contains("kept"));
     world.stop().await;
 }
 
@@ -85,7 +85,7 @@ async fn no_run_is_deleted_before_the_end_of_its_log_is_copied() {
     let fake = quick("only").await;
     let world = World::with(&[&fake], &[("clean_up_after", "1s")]).await;
     let job = world.submit(runs("echo begin; forever").id("job")).await;
-    world.until("a first copy".into(), async || log_copy(&world, &job).await.contains("begin")).await;
+    world.until("a first copy".into(), async || world.log_copy(&job).await.contains("begin")).await;
 
     fake.fault(Endpoint::LogFile, Fault::NoAgent);
     fake.fault(Endpoint::Logs, Fault::Status(404, "Job job does not exist".into()));
@@ -97,17 +97,11 @@ async fn no_run_is_deleted_before_the_end_of_its_log_is_copied() {
     let is_swept = async || fake.request_count(Endpoint::Logs) > asked + 1;
     world.within(SWEPT, "swept in vain".into(), is_swept).await;
     assert_eq!(status(&fake, "job"), Some(JobStatus::Succeeded));
-    assert!(log_copy(&world, &job).await.contains("begin"), "the first copy is still there");
+    assert!(world.log_copy(&job).await.contains("begin"), "the first copy is still there");
 
     fake.clear_faults();
     world.within(SWEPT, "cleaned up".into(), async || status(&fake, "job").is_none()).await;
-    assert!(log_copy(&world, &job).await.contains("the end"));
-}
-
-async fn log_copy(world: &World, job: &JobId) -> String {
-    let job = job.clone();
-    let copy = world.plane().stored(move |store| store.logs(&job, None)).await.unwrap();
-    copy.map(|copy| copy.text).unwrap_or_default()
+    assert!(world.log_copy(&job).await.contains("the end"));
 }
 
 #[tokio::test]

@@ -6,6 +6,8 @@ mod clusters;
 mod dispatch;
 mod head_safety;
 mod ids;
+mod logs;
 mod restart;
 mod tokens;
+mod traces;
 mod world;

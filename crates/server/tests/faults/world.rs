@@ -98,11 +98,14 @@ impl World {
         let config = Config {
             settings: self.settings.clone(),
             clusters: self.clusters.clone(),
+            sso: Default::default(),
             warnings: Vec::new(),
             files: Vec::new(),
         };
         let opened = sqlite::open(&self.folder, Options::default()).unwrap();
-        self.started = Some(start(config, opened, None).unwrap());
+        let mut started = start(config, opened, None).unwrap();
+        started.send_traces(&self.folder);
+        self.started = Some(started);
     }
 
     pub(crate) fn plane(&self) -> &Plane {
@@ -135,6 +138,27 @@ impl World {
     pub(crate) async fn record(&self, job: &JobId) -> Option<JobRecord> {
         let job = job.clone();
         self.plane().driver.read(move |core| core.job(&job).cloned()).await.unwrap()
+    }
+
+    /// A file of the state directory.
+    pub(crate) fn file(&self, name: &str) -> Option<String> {
+        std::fs::read_to_string(self.folder.join(name)).ok()
+    }
+
+    /// Of the state, in bytes.
+    pub(crate) fn size_on_disk(&self) -> u64 {
+        let files = std::fs::read_dir(&self.folder).unwrap();
+        files.map(|file| file.unwrap().metadata().unwrap().len()).sum()
+    }
+
+    /// Our own copy of its log.
+    pub(crate) async fn log_copy(&self, job: &JobId) -> String {
+        let job = job.clone();
+        let copy = self.plane().stored(move |store| {
+            let Some(copy) = store.log_copy(&job, None)? else { return Ok(Vec::new()) };
+            store.log_end(&job, &copy, usize::MAX)
+        });
+        String::from_utf8(copy.await.unwrap()).unwrap()
     }
 
     pub(crate) async fn state(&self, job: &JobId) -> Option<State> {

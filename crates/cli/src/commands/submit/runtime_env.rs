@@ -29,7 +29,7 @@ pub(super) fn load(file: &Path) -> Result<RuntimeEnv, Failure> {
 }
 
 /// Packs and uploads local folders that the job, or a cluster that may run it, names.
-pub(super) async fn bring_along(job: &mut JobRequest, client: &Client) -> Result<(), Failure> {
+pub(crate) async fn bring_along(job: &mut JobRequest, client: &Client) -> Result<(), Failure> {
     of_clusters(job, client).await?;
     let env = &mut job.runtime_env;
     let excludes = excludes(env)?;

@@ -86,9 +86,10 @@ impl Parts {
     /// The two halves, and the way from one to the other.
     fn assemble(self) -> (Turn, Writer, mpsc::Receiver<Outbox>) {
         let (to_writer, outboxes) = mpsc::channel(ON_THE_WAY);
+        let disk = self.disk;
         let writer = Writer {
             store: self.store,
-            disk: self.disk,
+            disk: disk.clone(),
             lanes: self.lanes,
             events: self.events,
             metrics: self.metrics.clone(),
@@ -100,6 +101,7 @@ impl Parts {
             clusters: BTreeMap::new(),
             homes: Arc::new([]),
             generation: 0,
+            disk,
             outbox: Outbox::default(),
             metrics: self.metrics,
             to_writer,
@@ -117,6 +119,7 @@ pub(crate) struct Turn {
     clusters: BTreeMap<ClusterName, (Arc<ClusterSpec>, u64)>,
     homes: Arc<[Arc<str>]>,
     generation: u64,
+    disk: Disk,
     outbox: Outbox,
     metrics: Metrics,
     to_writer: mpsc::Sender<Outbox>,
@@ -219,11 +222,15 @@ impl Turn {
                     self.take_report(*input, seen);
                 }
             }
-            Command::Lane(Word::Logs { run, copy }) => {
-                // The job may be forgotten, and its id may be that of another job by now.
-                if self.core.job(&run.job).is_some_and(|job| run.is_of(job)) {
-                    self.outbox.changes.push(Change::Logs(*copy));
+            Command::Lane(Word::Logs { run, pieces, stored }) => {
+                // The job may be forgotten, and its id may be that of another job by now. The last
+                // of the disk is not for logs.
+                if self.core.job(&run.job).is_some_and(|job| run.is_of(job)) && self.disk.check().is_ok() {
+                    self.outbox.changes.extend(pieces.into_iter().map(Change::Logs));
                     self.outbox.must_sync = true;
+                    self.outbox.answers.push(Box::new(move || {
+                        let _gone = stored.send(());
+                    }));
                 }
             }
             Command::Lane(Word::Look(look)) => look(&self.core),

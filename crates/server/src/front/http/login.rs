@@ -3,7 +3,7 @@
 //! The page is served without a token, so it is self-contained and has no script.
 
 use axum::{
-    Form, Router,
+    Extension, Form, Router,
     extract::{DefaultBodyLimit, State},
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{Html, IntoResponse, Redirect, Response},
@@ -11,14 +11,14 @@ use axum::{
 };
 use serde::Deserialize;
 
-use crate::front::access::{Access, COOKIE, SESSION};
+use crate::front::access::{Access, COOKIE, Peer, SESSION};
 
 /// Inline styles, a form to this server, and nothing else.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'; \
                       base-uri 'none'; frame-ancestors 'none'";
 const PAGE: &str = include_str!("login/page.html");
-/// The largest form: it contains a token, and is sent by clients without one.
-const LARGEST: usize = 4 << 10;
+/// The largest form: it contains a token or a JWT, and is sent by clients without one.
+const LARGEST: usize = 20 << 10;
 /// The place for an error message in the page.
 const SAID: &str = "<!-- said -->";
 
@@ -35,19 +35,28 @@ struct Given {
     token: String,
 }
 
-async fn page(State(access): State<Access>, headers: HeaderMap) -> Response {
+async fn page(State(access): State<Access>, peer: Option<Extension<Peer>>, headers: HeaderMap) -> Response {
     // Callers that need no token, or have one, are sent to the console.
-    if access.caller(&headers).is_ok() {
+    if access.caller(&headers, peer.map(|peer| peer.0.0)).await.is_ok() {
         return Redirect::to("/").into_response();
     }
     shown(StatusCode::OK, "")
 }
 
 async fn log_in(State(access): State<Access>, Form(given): Form<Given>) -> Response {
-    let Some(session) = access.log_in(given.token.trim()) else {
-        return shown(StatusCode::FORBIDDEN, "This token is unknown, revoked or expired.");
-    };
-    keep(&access, &format!("{COOKIE}={session}; Max-Age={}", SESSION.as_secs()))
+    match access.log_in(given.token.trim()).await {
+        Ok(session) => keep(&access, &format!("{COOKIE}={session}; Max-Age={}", SESSION.as_secs())),
+        Err(problem) => shown(StatusCode::FORBIDDEN, &refused(&problem.message)),
+    }
+}
+
+/// The reason, if there is a more specific one, as HTML.
+fn refused(message: &str) -> String {
+    let why = message.strip_prefix("Forbidden: Invalid authentication token").unwrap_or(message);
+    match why.trim_start_matches(": ") {
+        "" => "This token is unknown, revoked or expired.".to_owned(),
+        why => format!("This token was refused: {}.", why.replace('&', "&amp;").replace('<', "&lt;")),
+    }
 }
 
 async fn log_out(State(access): State<Access>, headers: HeaderMap) -> Response {

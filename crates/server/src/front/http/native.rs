@@ -116,4 +116,5 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(plane::settings))
         .routes(routes!(plane::reload))
         .routes(routes!(plane::version))
+        .routes(routes!(plane::log))
 }

@@ -55,7 +55,7 @@ impl World {
         let config =
             multicluster_config::parse(&file(&fakes, of_a_day(10_000), of_a_day(AN_HOUR)), "soak", [])
                 .unwrap();
-        let Assembled { plane, parts, inbox, inputs } = assemble(config, opened, None).unwrap();
+        let Assembled { plane, parts, inbox, inputs, .. } = assemble(config, opened, None).unwrap();
         driver::start_here(parts, inbox, inputs);
         let router = http::router(plane.clone(), "127.0.0.1:8700".parse().unwrap(), &[]);
         Arc::new(Self { router, plane, fakes, state })

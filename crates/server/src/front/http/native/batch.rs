@@ -36,6 +36,7 @@ use crate::{
         submission::{self, Dedup},
     },
     problem::Problem,
+    traces,
 };
 
 /// The largest batch, in bytes.
@@ -52,6 +53,7 @@ pub(super) async fn submit(
     Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Result<Response, Problem> {
+    let traceparent = traces::of_headers(request.headers());
     let (json, _place) = read(&api, &caller, request).await?;
     let turn = api.plane.bounds.check_batch().await;
     let checked = off_thread(move || {
@@ -63,7 +65,7 @@ pub(super) async fn submit(
     drop(turn);
     api.plane.driver.disk.check()?;
     let taken = api.plane.bounds.submit(&caller, checked.len())?;
-    let answer = accept(&api, &caller, checked).await?;
+    let answer = accept(&api, &caller, checked, traceparent.as_ref()).await?;
     taken.keep(answer.accepted());
     let json =
         serde_json::to_vec(&answer).map_err(|error| Problem::new(codes::INTERNAL, error.to_string()))?;
@@ -191,9 +193,11 @@ async fn accept(
     api: &Api,
     caller: &Caller,
     checked: Vec<Result<submission::Checked, Problem>>,
+    traceparent: Option<&String>,
 ) -> Result<BatchOutcome, Problem> {
     let checked = submission::check_all(&api.plane, caller, checked).await?;
     let (jobs, refused) = sort_out(checked);
+    let jobs: Vec<_> = jobs.into_iter().map(|job| job.traced(traceparent)).collect();
     let results = if jobs.is_empty() { Vec::new() } else { api.plane.driver.submit_batch(jobs).await? };
     Ok(BatchOutcome { refused, results })
 }

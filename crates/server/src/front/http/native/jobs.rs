@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::{
     Extension, Json,
     extract::State,
-    http::{StatusCode, Uri},
+    http::{HeaderMap, StatusCode, Uri},
 };
 use multicluster_api::{self as api, codes};
 use multicluster_core::{Input, Refusal};
@@ -26,6 +26,7 @@ use crate::{
         submission::{self, Dedup},
     },
     problem::Problem,
+    traces,
 };
 
 /// The longest a request is kept waiting.
@@ -44,9 +45,11 @@ const READ_AT_ONCE: usize = 25;
 pub(super) async fn submit(
     State(plane): State<Plane>,
     Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
     request::Json(sent): request::Json<api::JobRequest>,
 ) -> Result<(StatusCode, Json<api::Accepted>), Problem> {
     let job = submission::check(sent, Dedup::ByContent, &plane, &caller).await?;
+    let job = job.traced(traces::of_headers(&headers).as_ref());
     let accepted =
         plane.driver.submit(job).await.map_err(|failure| Problem::from(failure).in_submission())?;
     let status = if accepted.duplicate.is_some() { StatusCode::OK } else { StatusCode::CREATED };

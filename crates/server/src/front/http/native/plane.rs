@@ -1,4 +1,4 @@
-//! The control plane itself: queues, settings, reload, version.
+//! The control plane itself: queues, settings, reload, version, log.
 
 use axum::{Extension, Json, extract::State, http::Uri};
 use multicluster_api::{self as api, codes};
@@ -13,6 +13,7 @@ use super::{
 use crate::{
     front::{access::Caller, plane::Plane, reload::ReloadError},
     problem::Problem,
+    recent_log::RecentLog,
 };
 
 /// The number of heads shown of each queue.
@@ -103,5 +104,16 @@ pub(super) async fn version(
         api: "v1".to_owned(),
         plane: plane.id.to_string(),
         started_at: plane.started_at.0,
+        platform: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
     })
+}
+
+/// Show the latest lines of the control plane's own log
+///
+/// As on its standard error, up to 256 KiB, since its start. Secrets are redacted.
+#[utoipa::path(get, path = "/v1/log", tag = "plane", operation_id = "get_log",
+    responses((status = 200, body = api::RecentLog), (status = 403, body = api::ErrorBody)))]
+pub(super) async fn log() -> Json<api::RecentLog> {
+    let (lines, omitted) = RecentLog::lines();
+    Json(api::RecentLog { lines, omitted })
 }

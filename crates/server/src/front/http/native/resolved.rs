@@ -86,6 +86,7 @@ async fn show(
         plane_id: &plane.id,
         submitted_at: record.submitted_at,
         sdk: Some(sdk::package()),
+        traceparent: payload.traceparent.as_deref(),
     };
     // A dispatch would fail with the same text, on any cluster.
     let resolved =

@@ -14,6 +14,7 @@ mod problems;
 mod queue;
 mod reads;
 mod resolved;
+mod sso;
 mod typescript;
 
 use std::path::Path;

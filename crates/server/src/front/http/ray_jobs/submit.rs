@@ -23,6 +23,7 @@ use crate::{
         submission::{self, Dedup},
     },
     problem::Problem,
+    traces,
 };
 
 /// The largest request: a stored job may have 1 MiB.
@@ -54,6 +55,7 @@ pub(super) async fn submit(
     request: Request,
 ) -> Result<Response, Sorry> {
     let in_headers = hints::of_headers(request.headers()).map_err(Sorry::bad_request)?;
+    let traceparent = traces::of_headers(request.headers());
     let body = body::read(request, MAX_BODY).await.map_err(|problem| match problem.status {
         status @ StatusCode::PAYLOAD_TOO_LARGE => {
             Sorry::new(status, format!("Maximum request body size {MAX_BODY} exceeded."))
@@ -66,7 +68,7 @@ pub(super) async fn submit(
     let given = request.id.clone();
     // As in Ray; `multicluster.dedup` says otherwise.
     let job = submission::check(request, Dedup::ById, &plane, &caller).await?;
-    let accepted = match plane.driver.submit(job).await {
+    let accepted = match plane.driver.submit(job.traced(traceparent.as_ref())).await {
         Ok(accepted) if accepted.duplicate == Some(Duplicate::SameId) => {
             return Err(exists(given.as_deref()));
         }

@@ -53,6 +53,7 @@ impl Stage {
         let config = Config {
             settings,
             clusters: fakes.iter().map(spec).collect(),
+            sso: Default::default(),
             warnings: Vec::new(),
             files: Vec::new(),
         };

@@ -272,7 +272,7 @@ async fn people_log_in_with_a_token_that_their_browser_keeps() {
     assert_eq!(refused.status, 403);
     assert!(refused.text.contains("unknown, revoked or expired") && !refused.text.contains("guess"));
     assert_eq!(
-        post(format!("token={}", "x".repeat(4 << 10))).await.status,
+        post(format!("token={}", "x".repeat(20 << 10))).await.status,
         413,
         "nor is more kept of a stranger"
     );

@@ -81,8 +81,17 @@ impl Reader for Slow {
         self.store.events(jobs, after, limit)
     }
 
-    fn logs(&self, job: &JobId, attempt: Option<Attempt>) -> Result<Option<LogCopy>, StoreError> {
-        self.store.logs(job, attempt)
+    fn log_copy(&self, job: &JobId, attempt: Option<Attempt>) -> Result<Option<LogCopy>, StoreError> {
+        self.store.log_copy(job, attempt)
+    }
+
+    fn log_piece(
+        &self,
+        job: &JobId,
+        attempt: Attempt,
+        at: u64,
+    ) -> Result<Option<(u64, Vec<u8>)>, StoreError> {
+        self.store.log_piece(job, attempt, at)
     }
 }
 
@@ -136,7 +145,13 @@ async fn over(fake: &FakeRay, own_is_gone: bool) -> (crate::Started, axum::Route
         settings.set(name, value).unwrap();
     }
     let cluster = ClusterSpec::new(ClusterName::new(fake.name()).unwrap(), "127.0.0.1:1", fake.url());
-    let config = Config { settings, clusters: vec![cluster], warnings: Vec::new(), files: Vec::new() };
+    let config = Config {
+        settings,
+        clusters: vec![cluster],
+        sso: Default::default(),
+        warnings: Vec::new(),
+        files: Vec::new(),
+    };
     let mut opened = sqlite::open_temporary().unwrap();
     opened.reader = Slow::new(opened.reader, "nobody");
     if own_is_gone {

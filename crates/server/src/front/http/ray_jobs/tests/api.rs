@@ -253,3 +253,25 @@ async fn metrics_health_and_readiness_answer() {
         assert!(page.lines().any(|shown| shown == line), "no {line} in\n{page}");
     }
 }
+
+#[tokio::test]
+async fn the_submitters_span_is_kept_whichever_way_it_submits() {
+    let fake = a_fake("mac").await;
+    let stage = Stage::over(&[&fake]).await;
+    let given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let post = async |path: &str, body: serde_json::Value, header: &'static str| {
+        let request = stage.http.post(format!("{}{path}", stage.url)).header("traceparent", header);
+        let request = request.header("content-type", "application/json").body(body.to_string());
+        assert!(request.send().await.unwrap().status().is_success(), "{path}");
+    };
+    post("/api/jobs/", json!({"submission_id": "ray", "entrypoint": "true"}), given).await;
+    post("/v1/jobs", json!({"id": "native", "entrypoint": "true"}), given).await;
+    post("/v1/jobs/batch", json!({"jobs": [{"id": "batch", "entrypoint": "true"}]}), given).await;
+    post("/v1/jobs", json!({"id": "garbage", "entrypoint": "true"}), "00-garbage").await;
+    for (id, expected) in
+        [("ray", Some(given)), ("native", Some(given)), ("batch", Some(given)), ("garbage", None)]
+    {
+        let payload = stage.plane.stored(move |store| store.payload(&an_id(id))).await.unwrap().unwrap();
+        assert_eq!(payload.traceparent.as_deref(), expected, "{id}");
+    }
+}

@@ -4,6 +4,7 @@ use multicluster_testkit::{Endpoint as At, Fault};
 use serde_json::json;
 
 use super::*;
+use crate::front::logs::LONGEST;
 
 async fn tail(stage: &Stage, id: &str) -> LogTail {
     stage.ray.tail(id).await.unwrap().unwrap()
@@ -58,11 +59,39 @@ async fn the_log_of_a_job_outlives_its_cluster() {
     let stage = Stage::over(&[&fake]).await;
     stage.submit("j", "echo kept").await;
     stage.wait_for("j", JobStatus::Succeeded).await;
-    let has_copy = async || stage.plane.stored(|s| s.logs(&an_id("j"), None)).await.unwrap().is_some();
+    let has_copy = async || stage.plane.stored(|s| s.log_copy(&an_id("j"), None)).await.unwrap().is_some();
     stage.until("a copy", has_copy).await;
     fake.down().await;
     assert_eq!(stage.logs("j").await, "kept\n");
     assert_eq!(read_all(tail(&stage, "j").await).await.unwrap(), "kept\n");
+}
+
+/// Longer than a log that is served in one piece.
+#[tokio::test]
+async fn the_whole_log_of_a_job_outlives_its_cluster_if_all_of_it_is_copied() {
+    let fake = a_fake("mac").await;
+    let stage = Stage::with(&[&fake], &[("log_copy", "all")]).await;
+    stage.submit("j", "forever").await;
+    stage.wait_for("j", JobStatus::Running).await;
+    let line = |number: usize| format!("epoch {number}: loss 0.123456789, {}\r\n", "é".repeat(1000));
+    fake.write_log("j", "first\n");
+    let first = async || stage.plane.stored(|s| s.log_copy(&an_id("j"), None)).await.unwrap().is_some();
+    stage.until("a first copy", first).await;
+    let log: String = (0..9000).map(line).collect();
+    fake.write_log("j", &log);
+    fake.finish("j", multicluster_testkit::JobStatus::Succeeded);
+    stage.wait_for("j", JobStatus::Succeeded).await;
+    let size = "first\n".len() + log.len();
+    let is_copied = async || {
+        let copy = stage.plane.stored(|store| store.log_copy(&an_id("j"), None)).await.unwrap().unwrap();
+        copy.size >= size as u64 && copy.taken_at.0 > 0
+    };
+    stage.until("the whole copy", is_copied).await;
+    fake.down().await;
+    let tailed = read_all(tail(&stage, "j").await).await.unwrap();
+    assert!(size > LONGEST && tailed == format!("first\n{}", log.replace('\r', "")), "{}", tailed.len());
+    let end = stage.ray.logs("j", LONGEST).await.unwrap().unwrap().text;
+    assert!(log.replace('\r', "").ends_with(&end) && end.len() > LONGEST - 64 * 1024, "{}", end.len());
 }
 
 #[tokio::test]

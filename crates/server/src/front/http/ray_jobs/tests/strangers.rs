@@ -2,6 +2,7 @@
 //! is shown as ours.
 
 use multicluster_testkit::{Endpoint as At, Fault};
+use multicluster_types::Attempt;
 
 use super::*;
 
@@ -21,7 +22,7 @@ fn hide_the_head(fake: &FakeRay) {
 }
 
 async fn has_copy(stage: &Stage) -> bool {
-    stage.plane.stored(|store| store.logs(&an_id("j"), None)).await.unwrap().is_some()
+    stage.plane.stored(|store| store.log_copy(&an_id("j"), None)).await.unwrap().is_some()
 }
 
 #[tokio::test]
@@ -74,8 +75,8 @@ async fn no_strangers_log_is_stored_as_the_copy_of_ours() {
     stage.until("a copy is being taken", async || fake.request_count(At::LogFile) > 0).await;
     replace(&fake, "j", SECRET).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let copy = stage.plane.stored(|store| store.logs(&an_id("j"), None)).await.unwrap();
-    assert!(copy.is_none_or(|copy| !copy.text.contains("secret")));
+    let copy = stage.plane.stored(|store| store.log_piece(&an_id("j"), Attempt(1), 0)).await.unwrap();
+    assert!(copy.is_none_or(|(_, body)| !String::from_utf8(body).unwrap().contains("secret")));
 }
 
 #[tokio::test]
