@@ -61,6 +61,9 @@ class Fault:
     def shown(self, job: Job) -> dict[str, Any]:
         return self.stage.plane.native_job(job.id)
 
+    def why(self, job: Job) -> str:
+        return self.stage.plane.get(f"/v1/jobs/{job.id}/explain")["summary"]
+
     def wait_for_end(self, job: Job, what: str) -> None:
         wait_until(lambda: self.shown(job)["ray_status"] in ENDED, f"{self.name}: {what}", 60)
 
