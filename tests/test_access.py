@@ -101,7 +101,7 @@ def test_our_sdk_and_our_commands_work_with_tokens(
     assert "by-sdk" in command("jobs").stdout, "who reads sees everybody's"
     refused = command("stop", "by-sdk")
     assert refused.returncode == 4
-    assert "needs a token of role submit or admin" in refused.stderr
+    assert "needs the role submit or admin" in refused.stderr
     metrics = requests.get(
         f"{plane.address}/metrics", headers=tokens.headers(made["grafana"]), timeout=30
     )

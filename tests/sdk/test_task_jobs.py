@@ -197,6 +197,10 @@ def test_the_log_is_copied_line_by_line_and_bounded(
 
 def test_a_log_may_end_without_a_newline() -> None:
     assert list(_log.lines(["a", "b\n", "c"])) == ["ab", "c"]
+    # A progress bar without a newline: what is kept stays small, and nothing is lost.
+    endless = list(_log.lines(["x" * 100_000] * 5))
+    assert sum(map(len, endless)) == 500_000
+    assert max(map(len, endless)) <= _log.LONGEST
 
 
 # -- without Airflow

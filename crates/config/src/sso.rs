@@ -279,7 +279,12 @@ fn key_set(node: &Node<'_>, text: &str, outside: &Outside, report: &mut Report<'
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
     let is_here = ["localhost", "127.0.0.1", "[::1]"].contains(&name);
     match scheme {
-        "https" if !name.is_empty() && !host.contains('@') => Some(Jwks::Url(text.to_owned())),
+        // `http://localhost:80@evil.example` is at evil.example.
+        _ if host.contains('@') => {
+            report.error(node.at, "jwks has a user name or password", JWKS_HINT);
+            None
+        }
+        "https" if !name.is_empty() => Some(Jwks::Url(text.to_owned())),
         "http" if is_here => Some(Jwks::Url(text.to_owned())),
         "http" => {
             let hint = "use https://: with other keys, anyone on the network path could sign on as any user";

@@ -13,6 +13,9 @@ from ._run import Log
 #: Of one job's log, in bytes: Airflow's page of a log becomes slow beyond this.
 MOST = 4 << 20
 
+#: Longer lines are divided, in characters: a progress bar may never end its line.
+LONGEST = 64 << 10
+
 #: How long the last lines may take after the job has ended.
 PATIENCE = 30.0
 
@@ -59,5 +62,8 @@ def lines(pieces: Iterable[str]) -> Iterable[str]:
     for piece in pieces:
         *whole, rest = (rest + piece).split("\n")
         yield from whole
+        while len(rest) > LONGEST:
+            yield rest[:LONGEST]
+            rest = rest[LONGEST:]
     if rest:
         yield rest

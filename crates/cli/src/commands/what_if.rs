@@ -3,7 +3,11 @@
 use multicluster_api::WhatIf;
 use multicluster_types::say;
 
-use super::{Context, submit::job::JobArgs, why::verdicts};
+use super::{
+    Context,
+    submit::{job::JobArgs, runtime_env},
+    why::verdicts,
+};
 use crate::{
     exit::{Exit, Failure},
     output::Tone,
@@ -22,8 +26,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         // The placement does not depend on the entrypoint.
         request.entrypoint = "what-if".to_owned();
     }
-    // Nothing is packed: the packages do not matter either.
-    request.runtime_env.remove("working_dir");
+    runtime_env::leave_out_packages(&mut request);
     let answer = context.client.post::<WhatIf>(&["v1", "what-if"], &request).await?;
     let WhatIf { chosen, refused, clusters } = &answer.value;
     if out.is_json() {

@@ -193,7 +193,11 @@ fn an_assistant_submits_asks_why_reads_the_log_and_stops_only_when_confirmed() {
     assert_eq!(client.ok("clusters", &json!({})).1["items"].as_array().unwrap().len(), 3);
 
     let job = json!({ "id": "talks", "entrypoint": "lines 3", "cluster": "centos", "tags": ["nightly"] });
-    assert!(client.ok("what_if", &job).0.starts_with("it would go to centos now\n"));
+    let mut with_folders = job.clone();
+    with_folders["runtime_env"] = json!({ "py_modules": ["lib"], "working_dir": "." });
+    for job in [&job, &with_folders] {
+        assert!(client.ok("what_if", job).0.starts_with("it would go to centos now\n"));
+    }
     assert!(client.ok("submit_job", &job).0.starts_with("submitted talks"));
     assert!(client.ok("submit_job", &job).0.contains("it is the same job"));
     client.until("job", &json!({ "id": "talks" }), |_, job| job["state"] == "succeeded");

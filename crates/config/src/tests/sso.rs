@@ -130,6 +130,11 @@ fn sign_on_that_would_not_work_is_told() {
             "use https://: with other keys, anyone on the network path could sign on as any user",
         ),
         (
+            "{issuer: i, audience: a, jwks: 'http://localhost:80@evil.example/k', default_role: read}",
+            "6:36 jwks has a user name or password",
+            JWKS,
+        ),
+        (
             "{issuer: i, audience: a, jwks: k}",
             "6:5 no user would have a role",
             "add groups_claim and roles, or default_role: submit",

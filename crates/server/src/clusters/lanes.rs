@@ -31,7 +31,7 @@ use tokio::{
 
 pub(crate) use runs::Runs;
 
-use crate::{clock::Clock, metrics::Metrics};
+use crate::{clock::Clock, metrics::Metrics, traces::JobTrace};
 
 /// The engine, as lanes see it. `None`: the engine has stopped.
 pub(crate) trait Engine: Send + Sync {
@@ -99,6 +99,16 @@ impl Shared {
         self.engine.tell(Word::Look(Box::new(move |core| drop(reply.send(look(core)))))).await?;
         answer.await.ok()
     }
+
+    /// For the own spans of this attempt: they belong to our span of it. If traces are off, they
+    /// belong to the submitter's span.
+    fn traceparent(&self, run: &Run, given: Option<&str>) -> Option<String> {
+        if !self.traces {
+            return given.map(str::to_owned);
+        }
+        let trace = JobTrace::new(&self.plane, &run.job, run.life.unwrap_or_default(), given);
+        Some(trace.traceparent(run.attempt))
+    }
 }
 
 /// All lanes.
@@ -134,6 +144,11 @@ impl Lanes {
     /// Our runs on a cluster; `None` if the cluster is not in the pool.
     pub(crate) fn runs(&self, cluster: &ClusterName) -> Option<Runs> {
         self.lock().get(cluster)?.runs.clone()
+    }
+
+    /// The `traceparent` that this attempt is sent with. `given`: the submitter's.
+    pub(crate) fn traceparent(&self, run: &Run, given: Option<&str>) -> Option<String> {
+        self.shared.traceparent(run, given)
     }
 
     pub(crate) fn perform(&self, effect: Effect, means: Means) {

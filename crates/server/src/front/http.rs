@@ -135,7 +135,7 @@ impl Guard {
         // Ray's wording: its clients look for it.
         let shown: String = id.chars().take(128).collect();
         let problem = Problem::new(codes::UNKNOWN_JOB, format!("Job {shown} does not exist"));
-        Err(problem.hint("a token of role submit sees the jobs of its owner"))
+        Err(problem.hint("with the role submit, a caller sees its own jobs only"))
     }
 }
 

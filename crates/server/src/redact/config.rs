@@ -57,6 +57,8 @@ pub fn hidden_texts(given: &Value, redacted: &Value) -> Vec<String> {
             given.iter().zip(redacted).flat_map(|(value, shown)| hidden_texts(value, shown)).collect()
         }
         (Value::String(text), Value::String(shown)) if shown == REDACTED => vec![text.clone()],
+        // A token of digits, written without quotes.
+        (Value::Number(number), Value::String(shown)) if shown == REDACTED => vec![number.to_string()],
         _ => Vec::new(),
     }
 }

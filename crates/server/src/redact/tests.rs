@@ -212,3 +212,22 @@ fn metadata_shows_names_and_hides_what_is_secret() {
     assert_eq!(shown["api_token"], "<redacted>");
     assert!(!format!("{shown:?}").contains("hunter2"), "{shown:?}");
 }
+
+#[test]
+fn a_configuration_is_shown_without_its_secrets_and_they_are_known() {
+    let file = json!({"clusters": [{
+        "name": "mac", "token": 12345678, "token_file": "~/token", "headers": {"X-Team": "hunter2"},
+        "token_command": ["kubectl", "hunter3"],
+    }]});
+    let shown = redact_config(&file);
+    assert_eq!(
+        shown,
+        json!({"clusters": [{
+            "name": "mac", "token": REDACTED, "token_file": "~/token", "headers": {"X-Team": REDACTED},
+            "token_command": ["kubectl", REDACTED],
+        }]})
+    );
+    let mut hidden = hidden_texts(&file, &shown);
+    hidden.sort();
+    assert_eq!(hidden, ["12345678", "hunter2", "hunter3"]);
+}

@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, fs, path::PathBuf, sync::Arc, time::Duration};
 
 use multicluster_store::{Reader, StoreError, StoredEvent};
 use multicluster_types::{JobId, Kind, State};
-use reqwest::{Client, StatusCode, header};
+use reqwest::{Client, StatusCode, header, redirect::Policy};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::{
@@ -55,7 +55,13 @@ struct Batch {
 impl Exporter {
     /// Runs until `news` ends.
     pub(crate) async fn run(self, mut news: Receiver<Arc<StoredEvent>>) {
-        let client = match Client::builder().timeout(TIMEOUT).build() {
+        let client = Client::builder().timeout(TIMEOUT).redirect(Policy::none());
+        let client = match self.target.url.scheme() {
+            // Never used over plain HTTP, and a slim container may have no certificates.
+            "http" => client.tls_certs_only([]),
+            _ => client,
+        };
+        let client = match client.build() {
             Ok(client) => client,
             Err(error) => return tracing::error!(%error, "no traces are sent"),
         };
@@ -152,9 +158,12 @@ impl Exporter {
         kept.map_or(self.newest, |kept: u64| kept.min(self.newest))
     }
 
-    /// Whether or not this reaches the disk: at worst the same spans are sent again.
+    /// Whether or not this reaches the disk: at worst the same spans are sent again. Never half
+    /// written: without a position, the traces of the time before the start would be left out.
     fn keep(&self, position: u64) {
-        if let Err(error) = fs::write(&self.file, position.to_string()) {
+        let new = self.file.with_extension("new");
+        let kept = fs::write(&new, position.to_string()).and_then(|()| fs::rename(&new, &self.file));
+        if let Err(error) = kept {
             tracing::warn!(file = %self.file.display(), %error, "cannot note which traces were sent");
         }
     }

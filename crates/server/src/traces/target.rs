@@ -10,6 +10,8 @@ use reqwest::{
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
+const PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
+const TRACES_PROTOCOL: &str = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL";
 const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 const SERVICE: &str = "OTEL_SERVICE_NAME";
 const DISABLED: &str = "OTEL_SDK_DISABLED";
@@ -24,14 +26,25 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// `None`: traces are off.
+    /// `None`: traces are off. So they are if the variables cannot be used and the setting is
+    /// `environment`: they may be there for other programs, and must not keep this one from starting.
     ///
     /// # Errors
-    /// When a variable cannot be used.
+    /// When the setting names an address, and it or a variable cannot be used.
     pub(crate) fn of(
         setting: &Traces,
         variable: impl Fn(&str) -> Option<String>,
     ) -> anyhow::Result<Option<Self>> {
+        match (setting, Self::read(setting, variable)) {
+            (Traces::Environment, Err(error)) => {
+                tracing::error!(error = format!("{error:#}"), "no traces are sent");
+                Ok(None)
+            }
+            (_, read) => read,
+        }
+    }
+
+    fn read(setting: &Traces, variable: impl Fn(&str) -> Option<String>) -> anyhow::Result<Option<Self>> {
         let variable = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
         let url = match setting {
             Traces::Off => return Ok(None),
@@ -39,11 +52,19 @@ impl Target {
             Traces::Environment if variable(DISABLED).is_some_and(|value| value == "true") => {
                 return Ok(None);
             }
-            Traces::Environment => match (variable(TRACES_ENDPOINT), variable(ENDPOINT)) {
-                (Some(exactly), _) => address(&exactly).with_context(|| TRACES_ENDPOINT)?,
-                (None, Some(base)) => below(&base).with_context(|| ENDPOINT)?,
-                (None, None) => return Ok(None),
-            },
+            Traces::Environment => {
+                let url = match (variable(TRACES_ENDPOINT), variable(ENDPOINT)) {
+                    (Some(exactly), _) => address(&exactly).with_context(|| TRACES_ENDPOINT)?,
+                    (None, Some(base)) => below(&base).with_context(|| ENDPOINT)?,
+                    (None, None) => return Ok(None),
+                };
+                if variable(TRACES_PROTOCOL).or_else(|| variable(PROTOCOL)).as_deref() == Some("grpc") {
+                    bail!(
+                        "{PROTOCOL} is grpc, which is not supported\n  hint: set `traces` to the collector's OTLP/HTTP endpoint, such as http://collector:4318"
+                    );
+                }
+                url
+            }
         };
         let headers = variable(HEADERS).map_or(Ok(HeaderMap::new()), |text| headers(&text))?;
         let service = variable(SERVICE).unwrap_or_else(|| "ray-multicluster".to_owned());
@@ -108,7 +129,8 @@ mod tests {
         assert_eq!(url(&Traces::Environment, &[(ENDPOINT, there), (DISABLED, "true")]), None);
         assert_eq!(url(&here, &environment).unwrap(), "http://here:4318/v1/traces");
         assert_eq!(url(&Traces::Off, &environment), None);
-        assert_eq!(url(&Traces::Environment, &[(TRACES_ENDPOINT, "http://x/y")]).unwrap(), "http://x/y");
+        let http = [(TRACES_ENDPOINT, "http://x/y"), (PROTOCOL, "grpc"), (TRACES_PROTOCOL, "http/json")];
+        assert_eq!(url(&Traces::Environment, &http).unwrap(), "http://x/y");
     }
 
     #[test]
@@ -126,10 +148,18 @@ mod tests {
 
     #[test]
     fn a_variable_that_cannot_be_used_is_named() {
-        let said =
-            |variables: &[(&str, &str)]| format!("{:#}", of(&Traces::Environment, variables).unwrap_err());
+        let said = |variables: &[(&str, &str)]| {
+            assert!(of(&Traces::Environment, variables).unwrap().is_none(), "{variables:?}");
+            let read = Target::read(&Traces::Environment, |name| {
+                variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            });
+            format!("{:#}", read.unwrap_err())
+        };
         assert!(said(&[(ENDPOINT, "collector:4318")]).starts_with("OTEL_EXPORTER_OTLP_ENDPOINT: "));
-        let error = said(&[(ENDPOINT, "http://x"), (HEADERS, "secret")]);
+        assert!(said(&[(ENDPOINT, "http://x:4317"), (PROTOCOL, "grpc")]).starts_with(PROTOCOL));
+        let headers = [(ENDPOINT, "http://x"), (HEADERS, "secret")];
+        let error = said(&headers);
         assert!(error.contains(HEADERS) && !error.contains("secret"), "{error}");
+        assert!(of(&Traces::To("http://x".into()), &headers).is_err(), "traces were asked for");
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn add(archive: &mut Archive, given: Option<&Path>) -> Option<PathBuf
             return None;
         }
     };
-    if let Err(error) = multicluster_config::load(&file, variables) {
+    if let Err(error) = multicluster_config::load(&file, variables.clone()) {
         let about = "what `serve` would say about cluster.yaml if it were started here";
         archive.text("config-errors.txt", about, &error.to_string());
     }
@@ -48,7 +48,7 @@ pub(super) fn add(archive: &mut Archive, given: Option<&Path>) -> Option<PathBuf
         Ok(content) => {
             let shown = redact_config(&content);
             archive.hide(hidden_texts(&content, &shown));
-            archive.hide(kept_in_files(&content, file.parent().unwrap_or(Path::new(""))));
+            archive.hide(kept_outside(&content, file.parent().unwrap_or(Path::new("")), &variables));
             let shown = serde_json::json!({ "file": file.display().to_string(), "content": shown });
             archive.json("cluster.json", "cluster.yaml as it is on this machine, without comments", &shown);
         }
@@ -57,19 +57,26 @@ pub(super) fn add(archive: &mut Archive, given: Option<&Path>) -> Option<PathBuf
     Some(file)
 }
 
-/// The contents of the files that a configuration names as `token_file: …` or `{file: …}`, in whole and
-/// word by word: servers often repeat a part of `Basic dXNlcg==` only.
-fn kept_in_files(content: &Value, folder: &Path) -> Vec<String> {
-    let of = |(key, value): (&String, &Value)| match (key.as_str(), value) {
-        ("token_file" | "file", Value::String(path)) => {
-            let text = end_of(&folder.join(path)).unwrap_or_default();
-            text.split_whitespace().chain([text.as_str()]).map(str::to_owned).collect()
-        }
-        _ => kept_in_files(value, folder),
+/// What a configuration names as `token_file: …`, `{file: …}`, `token_env: …` or `{env: …}`, in whole
+/// and word by word: servers often repeat a part of `Basic dXNlcg==` only.
+fn kept_outside(content: &Value, folder: &Path, variables: &BTreeMap<String, String>) -> Vec<String> {
+    let of = |(key, value): (&String, &Value)| {
+        let text = match (key.as_str(), value) {
+            ("token_file" | "file", Value::String(path)) => {
+                let path = match (path.strip_prefix("~/"), variables.get("HOME")) {
+                    (Some(rest), Some(home)) => Path::new(home).join(rest),
+                    _ => folder.join(path),
+                };
+                end_of(&path).unwrap_or_default()
+            }
+            ("token_env" | "env", Value::String(name)) => variables.get(name).cloned().unwrap_or_default(),
+            _ => return kept_outside(value, folder, variables),
+        };
+        text.split_whitespace().chain([text.as_str()]).map(str::to_owned).collect()
     };
     match content {
         Value::Object(entries) => entries.iter().flat_map(of).collect(),
-        Value::Array(items) => items.iter().flat_map(|item| kept_in_files(item, folder)).collect(),
+        Value::Array(items) => items.iter().flat_map(|item| kept_outside(item, folder, variables)).collect(),
         _ => Vec::new(),
     }
 }
@@ -105,4 +112,31 @@ fn end_of(file: &Path) -> io::Result<String> {
     // The first line may have lost its beginning, which says what is secret in it.
     let whole = if length > MOST_BYTES { text.split_once('\n').map_or("", |(_, rest)| rest) } else { &text };
     Ok(whole.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn secrets_are_found_in_files_and_variables_wherever_a_configuration_may_name_them() {
+        let home = std::env::temp_dir().join(format!("kept-outside-{}", std::process::id()));
+        fs::create_dir_all(home.join("conf")).unwrap();
+        fs::write(home.join("at-home"), "one\n").unwrap();
+        fs::write(home.join("conf").join("beside"), "Basic two\n").unwrap();
+        let variables = [("HOME", home.to_str().unwrap()), ("REGION", "three"), ("OTHER", "four")];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let content = json!({"clusters": [
+            {"token_file": "~/at-home", "headers": {"authorization": {"file": "beside"}}},
+            {"token_env": "OTHER", "runtime_env": {"env_vars": {"ENDPOINT": {"env": "REGION"}}}},
+            {"token_file": "gone", "token_env": 7},
+        ]});
+        let found = kept_outside(&content, &home.join("conf"), &variables);
+        fs::remove_dir_all(&home).unwrap();
+        for secret in ["one", "two", "Basic two\n", "three", "four"] {
+            assert!(found.iter().any(|text| text == secret), "{secret}: {found:?}");
+        }
+    }
 }

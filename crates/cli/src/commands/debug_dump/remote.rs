@@ -38,7 +38,7 @@ pub(super) async fn add(archive: &mut Archive, client: &Client, config: Option<&
             }
             return;
         }
-        Err(failure) => archive.miss("versions.json", &failure),
+        Err(failure) => archive.miss("version of the control plane", &failure),
     }
     let clusters = answer::<ClusterList>(archive, client, "clusters.json", &["v1", "clusters"], &[]).await;
     if let Some(clusters) = &clusters {

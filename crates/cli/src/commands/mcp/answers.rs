@@ -116,8 +116,7 @@ pub(super) async fn why(asked: OneJob, client: &Client) -> Result<Answer, Failur
 
 pub(super) async fn what_if(asked: NewJob, client: &Client) -> Result<Answer, Failure> {
     let mut request = asked.request()?;
-    // Nothing is packed: the placement does not depend on the packages.
-    request.runtime_env.remove("working_dir");
+    runtime_env::leave_out_packages(&mut request);
     let answer = client.post::<WhatIf>(&["v1", "what-if"], &request).await?;
     let WhatIf { chosen, refused, clusters } = &answer.value;
     let outcome = match (refused, chosen) {

@@ -72,6 +72,13 @@ pub(crate) async fn bring_along(job: &mut JobRequest, client: &Client) -> Result
     Ok(())
 }
 
+/// For a dry run, which packs nothing: the placement does not depend on packages.
+pub(crate) fn leave_out_packages(job: &mut JobRequest) {
+    for field in ["working_dir", "py_modules"] {
+        job.runtime_env.remove(field);
+    }
+}
+
 /// Local folders that a cluster's own runtime_env names, and this user's configuration too. The
 /// cluster for the job is not chosen yet, so the folders of all candidates are uploaded, as by the
 /// SDK.

@@ -19,7 +19,6 @@ use crate::{
         sdk,
     },
     redact::redact_text,
-    traces::JobTrace,
 };
 
 impl Lane {
@@ -120,20 +119,16 @@ impl Lane {
             Err(error) => return Err(not_done(&error)),
         };
         let spec = self.spec.borrow().clone();
-        let (life, given) = (run.life.unwrap_or_default(), payload.traceparent.as_deref());
-        let ours = self
-            .shared
-            .traces
-            .then(|| JobTrace::new(&self.shared.plane, &run.job, life, given).traceparent(run.attempt));
+        let traceparent = self.shared.traceparent(run, payload.traceparent.as_deref());
         let context = resolve::Context {
             cluster: &spec,
             homes,
             job: &run.job,
             attempt: run.attempt,
             plane_id: &self.shared.plane,
-            submitted_at: life,
+            submitted_at: run.life.unwrap_or_default(),
             sdk: Some(sdk::package()),
-            traceparent: ours.as_deref().or(given),
+            traceparent: traceparent.as_deref(),
         };
         resolve::resolve(&context, &payload)
             .map_err(|error| DispatchOutcome::Refused(error.to_string().into()))

@@ -87,8 +87,10 @@ fn caller(issuer: &JwtIssuer, claims: &Value) -> Result<Token, Problem> {
     let Some(user) = claim(&issuer.owner_claim).and_then(Value::as_str) else {
         return Err(refused(&format!("it has no text in the claim {}", issuer.owner_claim)));
     };
-    // Some identity providers let their users enter any address.
-    if issuer.owner_claim == "email" && claims.get("email_verified") == Some(&Value::Bool(false)) {
+    // Some identity providers let their users enter any address. Some write `false` as a text.
+    let names = [Some(issuer.owner_claim.as_str()), issuer.groups_claim.as_deref()];
+    let counts = names.iter().flatten().any(|name| matches!(*name, "email" | "/email"));
+    if counts && (claims["email_verified"] == false || claims["email_verified"] == "false") {
         return Err(refused("its email is not verified"));
     }
     let groups = match issuer.groups_claim.as_deref().and_then(claim) {

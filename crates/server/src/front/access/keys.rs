@@ -32,7 +32,7 @@ const LARGEST: usize = 1 << 20;
 pub(super) struct Keys {
     source: Source,
     known: Mutex<Known>,
-    /// One fetch at a time, and when the last one ended.
+    /// One fetch at a time, and when the last one began.
     fetched: tokio::sync::Mutex<Option<Instant>>,
 }
 
@@ -71,8 +71,9 @@ impl Keys {
                     .redirect(reqwest::redirect::Policy::none())
                     .timeout(PATIENCE);
                 let http = match url.starts_with("http://") {
-                    // Never used over plain HTTP, and a slim container may have no certificates.
-                    true => http.tls_certs_only([]),
+                    // Never used over plain HTTP, and a slim container may have no certificates. It is
+                    // on this machine: a proxy would have to send the keys over the network.
+                    true => http.tls_certs_only([]).no_proxy(),
                     false => http,
                 };
                 (Source::Url { url: url.clone(), http: http.build()? }, Known::default())
@@ -92,14 +93,20 @@ impl Keys {
     }
 
     /// The key with this id, for this algorithm. A JWT without an id means the only key.
-    pub(super) async fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<DecodingKey> {
+    pub(super) async fn find(
+        self: &Arc<Self>,
+        id: Option<&str>,
+        algorithm: Algorithm,
+    ) -> Option<DecodingKey> {
         if let Some(found) = self.known(id, algorithm) {
             return Some(found);
         }
         let mut fetched = self.fetched.lock().await;
         if fetched.is_none_or(|last| last.elapsed() >= UNKNOWN) {
-            self.fetch().await;
             *fetched = Some(Instant::now());
+            // A client that hangs up must neither end the fetch nor let the next one begin.
+            let keys = Arc::clone(self);
+            drop(tokio::spawn(async move { keys.fetch().await }).await);
         }
         drop(fetched);
         self.known(id, algorithm)
@@ -131,8 +138,8 @@ impl Keys {
             return LOOK;
         }
         let mut fetched = self.fetched.lock().await;
-        self.fetch().await;
         *fetched = Some(Instant::now());
+        self.fetch().await;
         REFRESH
     }
 
@@ -241,16 +248,21 @@ mod tests {
     struct Issuer {
         keys: Arc<Mutex<Option<Value>>>,
         fetched: Arc<AtomicUsize>,
+        /// How long each answer takes.
+        takes: Arc<Mutex<Duration>>,
         url: String,
     }
 
     impl Issuer {
         async fn with(keys: Value) -> Self {
             let (keys, fetched) = (Arc::new(Mutex::new(Some(keys))), Arc::new(AtomicUsize::new(0)));
+            let takes = Arc::<Mutex<Duration>>::default();
             let answer = {
-                let (keys, fetched) = (Arc::clone(&keys), Arc::clone(&fetched));
+                let (keys, fetched, takes) = (Arc::clone(&keys), Arc::clone(&fetched), Arc::clone(&takes));
                 async move || {
                     fetched.fetch_add(1, Ordering::Relaxed);
+                    let takes = *takes.lock();
+                    sleep(takes).await;
                     let keys = keys.lock().clone();
                     keys.map(|keys| json!({"keys": keys}).to_string()).ok_or(StatusCode::BAD_GATEWAY)
                 }
@@ -259,7 +271,7 @@ mod tests {
             let url = format!("http://{}/keys", listener.local_addr().unwrap());
             let router = Router::new().route("/keys", get(answer));
             tokio::spawn(async move { axum::serve(listener, router).await });
-            Self { keys, fetched, url }
+            Self { keys, fetched, takes, url }
         }
 
         fn fetched(&self) -> usize {
@@ -298,6 +310,21 @@ mod tests {
             assert!(!finds("other").await && issuer.fetched() == before + 1);
             assert!(finds("new").await, "the last good keys are kept");
         }
+    }
+
+    #[tokio::test]
+    async fn clients_that_hang_up_cause_one_fetch() {
+        let issuer = Issuer::with(json!([Signer::ed().jwk("a")])).await;
+        let keys = Keys::of(&Jwks::Url(issuer.url.clone())).unwrap();
+        assert!(keys.find(Some("a"), Algorithm::EdDSA).await.is_some());
+        *keys.fetched.lock().await = Some(Instant::now() - UNKNOWN);
+        *issuer.takes.lock() = Duration::from_millis(200);
+        let before = issuer.fetched();
+        for _ in 0..10 {
+            let asked = keys.find(Some("b"), Algorithm::EdDSA);
+            drop(tokio::time::timeout(Duration::from_millis(50), asked).await);
+        }
+        assert_eq!(issuer.fetched(), before + 1);
     }
 
     #[tokio::test]

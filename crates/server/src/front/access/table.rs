@@ -53,8 +53,8 @@ impl Needs {
         match self {
             Needs::Nothing => "nobody",
             Needs::Token => "any token",
-            Needs::Submit => "a token of role submit or admin",
-            Needs::Admin => "a token of role admin",
+            Needs::Submit => "the role submit or admin",
+            Needs::Admin => "the role admin",
         }
     }
 }

@@ -239,8 +239,10 @@ impl Follower {
                 _ => Ok(None),
             });
             let Some((from, body)) = piece.await? else { return Ok(at > 0) };
+            // The last piece may have grown since it was passed on.
+            let new = usize::try_from(at - from).map_or(&[][..], |known| &body[known..]);
             at = from + body.len() as u64;
-            self.pass(skip.pass(&as_text(String::from_utf8_lossy(&body).into_owned()))).await?;
+            self.pass(skip.pass(&as_text(String::from_utf8_lossy(new).into_owned()))).await?;
         }
     }
 

@@ -3,7 +3,7 @@
 use axum::{Json, extract::State, http::Uri};
 use multicluster_api::{self as api, codes};
 use multicluster_core::{
-    Core, Refusal,
+    Core, Refusal, Run,
     record::{AttemptRecord, JobRecord, Phase},
 };
 use multicluster_types::{Attempt, ClusterName, Payload};
@@ -73,20 +73,22 @@ async fn show(
     };
     let (spec, homes) = plane.driver.read(look).await?.map_err(Failure::Refused)?;
     let spec = redact_cluster(&spec);
+    let attempt = match record.phase {
+        // The next one.
+        Phase::Waiting { .. } => Attempt(record.attempts).next(),
+        Phase::Live(_) | Phase::Ended(_) => Attempt(record.attempts),
+    };
+    let run = Run { attempt: attempt.max(Attempt::FIRST), ..record.run() };
+    let traceparent = plane.lanes.traceparent(&run, payload.traceparent.as_deref());
     let context = resolve::Context {
         cluster: &spec,
         homes: &homes,
         job: &record.id,
-        attempt: match record.phase {
-            // The next one.
-            Phase::Waiting { .. } => Attempt(record.attempts).next(),
-            Phase::Live(_) | Phase::Ended(_) => Attempt(record.attempts),
-        }
-        .max(Attempt::FIRST),
+        attempt: run.attempt,
         plane_id: &plane.id,
         submitted_at: record.submitted_at,
         sdk: Some(sdk::package()),
-        traceparent: payload.traceparent.as_deref(),
+        traceparent: traceparent.as_deref(),
     };
     // A dispatch would fail with the same text, on any cluster.
     let resolved =

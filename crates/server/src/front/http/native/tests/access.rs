@@ -131,7 +131,7 @@ async fn each_role_does_what_it_is_for_and_is_told_what_it_is_not() {
     let Guarded { read, zorro, admin, .. } = &guarded;
     let job = json!({"entrypoint": "x"});
     let told = guarded.ask(read, "POST", "/v1/jobs", job.clone()).await.refused(403, "forbidden");
-    assert_eq!(told["hint"], "POST /v1/jobs needs a token of role submit or admin");
+    assert_eq!(told["hint"], "POST /v1/jobs needs the role submit or admin");
     guarded.ask(zorro, "POST", "/v1/jobs", job.clone()).await.expect(201);
     guarded.ask(zorro, "POST", "/v1/clusters/mac/cordon", Value::Null).await.refused(403, "forbidden");
     guarded.ask(admin, "POST", "/v1/clusters/mac/cordon", Value::Null).await.expect(200);

@@ -48,6 +48,17 @@ async fn the_cluster_of_the_latest_attempt_is_meant() {
 }
 
 #[tokio::test]
+async fn the_span_that_a_job_is_sent_with_is_shown() {
+    let world = World::with("  traces: http://127.0.0.1:1\n").await;
+    world.queued(a_job("waits")).await;
+    let span = async |id: &str| {
+        let shown = world.get(&format!("/v1/jobs/{id}/resolved?cluster=mac")).await.expect(200);
+        shown["runtime_env"]["env_vars"]["TRACEPARENT"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(span("waits").await.len(), 55, "of its own trace");
+}
+
+#[tokio::test]
 async fn no_cluster_is_sent_a_task() {
     let world = World::new().await;
     world.post("/v1/placements", json!({"id": "t", "kind": "task"})).await.expect(201);

@@ -410,9 +410,17 @@ async fn owner_and_groups_come_from_the_claims_that_are_named() {
     );
     uses("owner_claim: email, groups_claim: sub, roles: {admin: 'system:serviceaccount:airflow:worker'}");
     assert_eq!(who(desk.bears(&jwt, "/v1/version").await), is("zorro@example.com", "admin"));
-    claims["email_verified"] = json!(false);
-    let told = desk.bears(&signer.jwt("k1", &claims), "/v1/jobs").await.refused(403, "bad_token");
-    assert!(told["message"].as_str().unwrap().ends_with("its email is not verified"), "{told}");
+    for (claims_used, unverified) in [
+        ("owner_claim: email, default_role: read", json!(false)),
+        ("owner_claim: /email, default_role: read", json!("false")),
+        ("groups_claim: email, roles: {admin: zorro@example.com}", json!(false)),
+    ] {
+        uses(claims_used);
+        assert_eq!(desk.bears(&jwt, "/v1/version").await.status, 200, "{claims_used}");
+        claims["email_verified"] = unverified;
+        let told = desk.bears(&signer.jwt("k1", &claims), "/v1/jobs").await.refused(403, "bad_token");
+        assert!(told["message"].as_str().unwrap().ends_with("its email is not verified"), "{told}");
+    }
     uses("groups_claim: groups, roles: {submit: quants}");
     let told = desk.bears(&jwt, "/v1/jobs").await.refused(403, "forbidden");
     assert!(told["message"].as_str().unwrap().ends_with("is in no group that has a role here"), "{told}");
