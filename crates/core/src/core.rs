@@ -6,6 +6,7 @@
 //! - `moves` the only way a job changes · `due` what the timer of a job is for
 //! - `submit`, `attempts`, `contact`, `outcomes`, `orphans`, `leases` the life of a job and its attempts
 //! - `polls`, `operate`, `registry`, `retention` changes made by clusters, operators and time
+//! - `sharing` who shares the pool, and whose turn it is
 //! - `explain`, `heads`, `view` queries · `rebuild` after a crash
 
 mod attempts;
@@ -23,6 +24,7 @@ mod polls;
 pub(crate) mod rebuild;
 pub(crate) mod registry;
 mod retention;
+pub(crate) mod sharing;
 mod submit;
 #[cfg(test)]
 mod tests;
@@ -36,6 +38,8 @@ use crate::{
     jobs::{JobKey, Jobs},
     pool::{ClusterKey, Pool},
     queue::Queue,
+    runs::Runs,
+    shares::Sharers,
     timers::{Timer, Timers},
 };
 
@@ -72,6 +76,8 @@ pub struct Core {
     orphans: Orphans,
     timers: Timers,
     retention: Retention,
+    runs: Runs,
+    sharers: Sharers,
     dirty: Dirty,
     /// Records that [`Core::rebuild`] corrected; [`Core::recover`] writes them.
     corrected: Vec<Write>,
@@ -96,6 +102,8 @@ impl Core {
             orphans: Orphans::default(),
             timers: Timers::default(),
             retention: Retention::default(),
+            runs: Runs::default(),
+            sharers: Sharers::default(),
             dirty: Dirty::default(),
             corrected: Vec::new(),
             verdicts: Vec::new(),
@@ -117,6 +125,7 @@ impl Core {
             self.cycle(&mut out);
         }
         self.watch_the_time();
+        self.write_usage(&mut out);
         out.must_sync |= out.writes.iter().any(Write::must_sync);
         out
     }

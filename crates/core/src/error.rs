@@ -1,7 +1,7 @@
 //! Why a request was refused. Each refusal has a stable code, and a hint on what to do next.
 #![expect(missing_docs, reason = "a field is documented where its name does not say it all")]
 
-use multicluster_types::{Attempt, ClusterName, JobId, Message, State};
+use multicluster_types::{Attempt, ClusterName, JobId, Message, Owner, Priority, State};
 
 use crate::{policy::PolicyError, queue::QueueName};
 
@@ -11,6 +11,16 @@ pub enum Refusal {
     /// The queue is full: backpressure.
     #[error("queue {queue} is full: {len} are waiting\n  hint: submit later, or raise max_queue")]
     QueueFull { queue: QueueName, len: u32 },
+    /// The owner, or the owner's group, has as much queued as it may.
+    #[error(
+        "{owner} has {queued} queued, at most {most} are allowed\n  hint: submit later, or ask an administrator to raise max_queued of {owner}"
+    )]
+    OwnerQueueFull { owner: Owner, queued: u32, most: u32 },
+    /// The owner, or the owner's group, may not ask for such a priority.
+    #[error(
+        "{owner} may ask for a priority up to {most}, not {priority}\n  hint: submit with --priority {most} or less"
+    )]
+    PriorityTooHigh { owner: Owner, priority: Priority, most: Priority },
     /// The payloads of jobs that have not ended take all the room there is for them.
     #[error(
         "{}jobs that have not ended take {} of {} MiB\n  hint: submit later, put large data into working_dir, or raise job_store",
@@ -85,7 +95,10 @@ impl Refusal {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
-            Refusal::QueueFull { .. } | Refusal::StoreFull { .. } => "queue_full",
+            Refusal::QueueFull { .. } | Refusal::StoreFull { .. } | Refusal::OwnerQueueFull { .. } => {
+                "queue_full"
+            }
+            Refusal::PriorityTooHigh { .. } => "priority_too_high",
             Refusal::Conflict { .. } | Refusal::Taken { .. } => "conflict",
             Refusal::UnknownCluster { .. } => "unknown_cluster",
             Refusal::NoClusters => "no_clusters",

@@ -317,6 +317,11 @@ impl Jobs {
         ((next.0, next.1) == (content, class)).then_some(*next)
     }
 
+    /// Ended work, per owner and kind in the order in which it ended.
+    pub(crate) fn by_end(&self) -> Vec<JobKey> {
+        self.ended.values().flatten().map(|(_, _, key)| *key).collect()
+    }
+
     /// The shelves with ended work.
     pub(crate) fn shelves(&self) -> Vec<Shelf> {
         self.ended.keys().cloned().collect()

@@ -19,6 +19,8 @@ use crate::jobs::JobKey;
 /// How old the memory figures in a snapshot may be.
 const MEMORY_AGE: Span = Span::seconds(15);
 
+static NOTHING: Resources = Resources::NONE;
+
 /// The promises and claims on one cluster.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ledger {
@@ -45,8 +47,9 @@ struct Sums {
     inside: Resources,
     /// The part of the promises that Ray sets aside at once; the rest is for tasks the jobs will start.
     held: Resources,
-    /// In the facts, and needed for as long as the work is there.
-    claimed: Resources,
+    /// In the facts: the demand of work from outside, and what Ray has set aside for any work.
+    shown: Resources,
+    set_aside: Resources,
     /// Drivers whose memory is not in the facts yet.
     drivers: u32,
     /// Does settled work have a claim?
@@ -56,15 +59,16 @@ struct Sums {
 impl Sums {
     fn change(&mut self, entry: &Entry, change: fn(&mut Resources, &Resources)) {
         let work = &*entry.work;
-        match (entry.is_shown, work.origin) {
-            (true, Origin::Outside) if self.keeps_claims => change(&mut self.claimed, &work.demand),
-            (true, _) => {}
-            (false, origin) => {
-                change(&mut self.promised, &work.demand);
-                change(&mut self.held, work.on_one_node());
-                if origin == Origin::Inside {
-                    change(&mut self.inside, &work.demand);
-                }
+        if entry.is_shown {
+            change(&mut self.set_aside, work.on_one_node());
+            if work.origin == Origin::Outside {
+                change(&mut self.shown, &work.demand);
+            }
+        } else {
+            change(&mut self.promised, &work.demand);
+            change(&mut self.held, work.on_one_node());
+            if work.origin == Origin::Inside {
+                change(&mut self.inside, &work.demand);
             }
         }
     }
@@ -80,7 +84,8 @@ impl Sums {
     }
 
     fn is_saturated(&self) -> bool {
-        [&self.promised, &self.inside, &self.held, &self.claimed].iter().any(|sum| sum.is_saturated())
+        let sums = [&self.promised, &self.inside, &self.held, &self.shown, &self.set_aside];
+        sums.iter().any(|sum| sum.is_saturated())
     }
 }
 
@@ -96,9 +101,16 @@ impl Ledger {
         &self.sums.promised
     }
 
-    /// The demand of settled work.
+    /// The demand of settled work, if that counts for as long as the work is there.
     pub(crate) fn claimed(&self) -> &Resources {
-        &self.sums.claimed
+        if self.sums.keeps_claims { &self.sums.shown } else { &NOTHING }
+    }
+
+    /// The part of what the facts show as used that our work accounts for.
+    pub(crate) fn ours(&self) -> Resources {
+        let mut ours = self.sums.shown.clone();
+        ours.raise_to(&self.sums.set_aside);
+        ours
     }
 
     /// Drivers whose memory is not in the facts yet.
@@ -108,10 +120,7 @@ impl Ledger {
 
     /// Sets whether settled work has a claim.
     pub(crate) fn keep_claims(&mut self, keep: bool) {
-        if self.sums.keeps_claims != keep {
-            self.sums.keeps_claims = keep;
-            self.sums = self.sum();
-        }
+        self.sums.keeps_claims = keep;
     }
 
     /// How much of one resource, read by `get`, the work of a running job may still use: what Ray
@@ -126,7 +135,7 @@ impl Ledger {
         let sums = &self.sums;
         let mut taken = snapshot.used.clone();
         taken.add(&sums.inside);
-        taken.raise_to(&sums.claimed);
+        taken.raise_to(self.claimed());
         taken.add(&sums.promised);
         taken.subtract(&sums.inside);
         let mut free = snapshot.total.clone();

@@ -11,7 +11,7 @@
 //!   operator's expressions
 //! - `queue` equivalence classes, order, bounds · `index` lookups by id
 //! - `pool` the state per cluster · `jobs` per job · `timers` what is due when
-//! - `ledger`, `breaker`, `drivers`, `pacer`, `nodes` one rule each
+//! - `ledger`, `breaker`, `drivers`, `pacer`, `nodes`, `reservation` one rule each
 //! - `record` the durable records, and the only function that changes a live attempt
 //! - `input`, `output`, `error` the interface
 
@@ -32,6 +32,9 @@ pub mod policy;
 mod pool;
 mod queue;
 pub mod record;
+mod reservation;
+mod runs;
+mod shares;
 mod timers;
 
 pub use crate::core::{
@@ -40,6 +43,7 @@ pub use crate::core::{
     heads::{Head, QueueView},
     rebuild::Durable,
     registry::{Trial, Tried},
+    sharing::{SharerView, Turns},
     view::{CircuitState, ClusterView, HealthState},
 };
 pub use error::Refusal;

@@ -35,6 +35,8 @@ pub(crate) struct Look<'a> {
     rank: Rank,
     avoid: &'a [ClusterName],
     unsuited: &'a [Unsuited],
+    /// Why the owner of the work may not have more at present, wherever that would be.
+    limit: Option<Reason>,
     aim: Aim<'a>,
     placement_tags: TagBits,
     tags_wanted: u32,
@@ -70,8 +72,8 @@ impl<'a> Look<'a> {
     pub(crate) fn new(view: View<'a>, work: &'a Work, rank: Rank, avoid: &'a [ClusterName]) -> Self {
         let placement_tags = view.pool.placement_tags(&work.tags);
         let tags_wanted = placement_tags.count();
-        let (aim, unsuited) = (Aim::Anywhere, &[][..]);
-        let mut look = Self { view, work, rank, avoid, unsuited, aim, placement_tags, tags_wanted };
+        let (aim, unsuited, limit) = (Aim::Anywhere, &[][..], None);
+        let mut look = Self { view, work, rank, avoid, unsuited, limit, aim, placement_tags, tags_wanted };
         look.aim = look.aim();
         look
     }
@@ -79,6 +81,11 @@ impl<'a> Look<'a> {
     /// The same, without these clusters. They are in `avoid`, too.
     pub(crate) fn without(self, unsuited: &'a [Unsuited]) -> Self {
         Self { unsuited, ..self }
+    }
+
+    /// The same, if the owner of the work may not have more.
+    pub(crate) fn limited_by(self, limit: Option<Reason>) -> Self {
+        Self { limit, ..self }
     }
 
     /// The work waits for a preferred cluster that is merely busy. It does not wait for one that is down,
@@ -207,6 +214,9 @@ impl<'a> Look<'a> {
         }
         if self.view.policies.has_filters() {
             no!(self.view.policies.reject(self.work, &self.facts(cluster, &passed)));
+        }
+        if self.limit.is_some() {
+            no!(self.limit.clone());
         }
         no!(self.over_threshold(cluster));
         no!(self.too_soon(cluster));
@@ -390,14 +400,12 @@ impl<'a> Look<'a> {
         (jobs >= limit).then(|| Reason::Starting { jobs, limit, lowered: lowered.cloned() })
     }
 
-    /// Later work keeps off a cluster that is reserved for a starving head. Work that a running
-    /// job starts does not: that job would never end.
+    /// Later work leaves the room that is kept for a starving head.
     fn reserved(&self, cluster: &Cluster) -> Option<Reason> {
         let reservation = cluster.reserved.as_ref()?;
-        let behind = self.work.origin == Origin::Outside && self.rank > reservation.rank;
         // Callers who may not see the other job do not learn its id.
-        let told = || Some(&reservation.id).filter(|_| self.work.owner == reservation.owner).cloned();
-        behind.then(|| Reason::Reserved { job: told() })
+        let told = || Some(&reservation.id).filter(|_| self.work.owner == reservation.work.owner).cloned();
+        reservation.keeps_off(self.rank, self.work).then(|| Reason::Reserved { job: told() })
     }
 }
 

@@ -9,7 +9,7 @@ use multicluster_types::{
 
 use crate::{
     Refusal, Run,
-    record::{AttemptRecord, ClusterRecord, JobRecord, Orphan},
+    record::{AttemptRecord, ClusterRecord, JobRecord, Orphan, UsageRecord},
 };
 
 /// The result of one input.
@@ -64,6 +64,10 @@ pub enum Write {
     Policy(PolicySpec),
     /// Removes the registered policy of this name.
     DeletePolicy(Message),
+    /// What an owner or a group had of the pool.
+    Usage(UsageRecord),
+    /// Nothing is left of what this owner or group had.
+    DeleteUsage(Owner),
 }
 
 impl Write {
@@ -73,6 +77,8 @@ impl Write {
             Write::Job(record) => record.work.kind == Kind::Job,
             // They belong to a record that is written together with them.
             Write::Attempt(_) | Write::Decision(_) => false,
+            // It belongs to jobs that are written together with it.
+            Write::Usage(_) | Write::DeleteUsage(_) => false,
             // Only the clock changed: the job that moved it is written together with it. Other
             // changes are orders.
             Write::Cluster(_) => false,

@@ -6,9 +6,9 @@ use std::{
 };
 
 use multicluster_types::{
-    ClusterName, ClusterSpec, Dimension, Incarnation, JobId, Kind, Message, Origin, Owner, Platform,
-    Quantity, Reason, Resources, Settings, Share, Snapshot, Span, Tag, Timestamp, Work,
-    settings::{Claims, Utilization},
+    ClusterName, ClusterSpec, Dimension, Incarnation, JobId, Kind, Message, Origin, Platform, Quantity,
+    Reason, Resources, Settings, Share, Snapshot, Span, Tag, Timestamp, Work,
+    settings::{Claims, ThresholdCounts, Utilization},
 };
 use slab::Slab;
 
@@ -20,8 +20,8 @@ use crate::{
     nodes,
     pacer::Pacer,
     policy::{Facts, Moment},
-    queue::Rank,
     record::ClusterRecord,
+    reservation::Reservation,
     timers::Due,
 };
 
@@ -69,7 +69,7 @@ pub(crate) struct Cluster {
     /// When it was last chosen, counted in choices: the least recent wins a tie.
     pub(crate) picked: u64,
     foreign: Foreign,
-    /// Kept free for a starving head.
+    /// Room that is kept for a starving head.
     pub(crate) reserved: Option<Reservation>,
     /// The reservation before this cycle, so that a starving head keeps its cluster.
     pub(crate) last_reserved: Option<Reservation>,
@@ -102,14 +102,6 @@ pub(crate) enum Health {
     Healthy,
     Unhealthy { since: Timestamp, error: Message },
     Unauthorized { since: Timestamp, error: Message },
-}
-
-/// The job that a cluster is kept free for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Reservation {
-    pub(crate) id: JobId,
-    pub(crate) owner: Option<Owner>,
-    pub(crate) rank: Rank,
 }
 
 impl Cluster {
@@ -184,10 +176,23 @@ impl Cluster {
         let changed = self.snapshot.as_ref().is_none_or(|last| !says_the_same(last, &snapshot));
         let room = self.room;
         self.platform = snapshot.platform.or_tags(&self.record.spec.tags);
-        let measured = self.foreign.learn(&snapshot, self.live.is_empty());
+        let measured = self.foreign.learn(&snapshot, self.ours_to_subtract());
         self.snapshot = Some(snapshot);
         self.assess(settings);
         changed || struck_out || measured || self.room != room
+    }
+
+    /// What our work accounts for in the facts, if that can be told from the rest: none is there, or
+    /// a reservation has outlasted all work that it waited for. The facts must show all that is left.
+    fn ours_to_subtract(&self) -> Option<Resources> {
+        let outlasted = || self.reserved.as_ref().is_some_and(Reservation::waits_for_nothing);
+        let can_tell = self.live.is_empty() || outlasted() && self.ledger.promised().is_empty();
+        can_tell.then(|| self.ledger.ours())
+    }
+
+    /// What work that is not ours uses of it, as far as that was measured.
+    pub(crate) fn foreign(&self) -> Option<&Resources> {
+        self.foreign.used.as_ref().map(|(_, used)| used)
     }
 
     /// The first resource of which the end of our own work could not free enough, and how much of
@@ -210,7 +215,7 @@ impl Cluster {
         settings: &Settings,
     ) {
         self.live.insert(job);
-        self.foreign.is_alone = false;
+        self.foreign.could_tell = false;
         self.top_level_jobs += u32::from(work.is_top_level_job());
         self.drivers += u32::from(work.burdens_head());
         self.ledger.reserve(job, work);
@@ -304,14 +309,19 @@ impl Cluster {
         let Snapshot { total, used, physical, head, .. } = snapshot;
         self.free = self.ledger.free(snapshot);
         self.room = head.and_then(|head| Room::of(head, self.terms.driver, self.terms.head_share));
-        let (promised, limit) = (self.ledger.promised(), self.terms.threshold);
-        let over = |dimension, total, used, promised, load| {
-            let share = utilization(settings.utilization, total, used, promised, load);
+        let limit = self.terms.threshold;
+        let over = |dimension, total, load: &Counted, physical| {
+            let share = load.utilization(settings.utilization, total, physical);
             (share > limit).then_some((dimension, share))
         };
-        self.pressure = over(Dimension::Cpu, total.cpu, used.cpu, promised.cpu, physical.cpu)
-            .or_else(|| over(Dimension::Gpu, total.gpu, used.gpu, promised.gpu, physical.gpu))
-            .or_else(|| over(Dimension::Memory, total.memory, used.memory, promised.memory, physical.memory));
+        let ours = (settings.threshold_counts == ThresholdCounts::Others).then(|| self.ledger.ours());
+        let load = |get: fn(&Resources) -> Quantity| match &ours {
+            None => Counted { used: get(used), promised: get(self.ledger.promised()), ours: Quantity::ZERO },
+            Some(ours) => Counted { used: get(used), promised: Quantity::ZERO, ours: get(ours) },
+        };
+        self.pressure = over(Dimension::Cpu, total.cpu, &load(|r| r.cpu), physical.cpu)
+            .or_else(|| over(Dimension::Gpu, total.gpu, &load(|r| r.gpu), physical.gpu))
+            .or_else(|| over(Dimension::Memory, total.memory, &load(|r| r.memory), physical.memory));
     }
 
     /// Do its tables agree? `here` returns whether a job is on it.
@@ -357,24 +367,28 @@ impl Cluster {
 }
 
 /// What work that is not ours uses of a cluster. Ray does not say whose work uses what, so this is
-/// measured while none of ours is there.
+/// measured when ours can be told from the rest.
 #[derive(Debug, Default)]
 struct Foreign {
     used: Option<(Timestamp, Resources)>,
-    /// The last poll found none of our work. Ray reports usage late: the next poll can be trusted.
-    is_alone: bool,
+    /// It could be told at the last poll. Ray reports usage late: the next poll can be trusted.
+    could_tell: bool,
 }
 
 /// After this an old measurement is not trusted: that work may have ended since.
 const FOREIGN_AGE: Span = Span::minutes(60);
 
 impl Foreign {
-    /// Measures, if none of our work is there; forgets what was measured long ago. True if a
-    /// reservation could be decided differently now.
-    fn learn(&mut self, snapshot: &Snapshot, is_alone: bool) -> bool {
-        if std::mem::replace(&mut self.is_alone, is_alone) && is_alone {
-            let before = self.used.replace((snapshot.taken_at, snapshot.used.clone()));
-            return before.is_none_or(|(_, used)| used != snapshot.used);
+    /// Measures, if it is known what `ours` is in the facts; forgets what was measured long ago.
+    /// True if a reservation could be decided differently now.
+    fn learn(&mut self, snapshot: &Snapshot, ours: Option<Resources>) -> bool {
+        if std::mem::replace(&mut self.could_tell, ours.is_some())
+            && let Some(ours) = ours
+        {
+            let mut foreign = snapshot.used.clone();
+            foreign.subtract(&ours);
+            let before = self.used.replace((snapshot.taken_at, foreign.clone()));
+            return before.is_none_or(|(_, used)| used != foreign);
         }
         self.used.take_if(|(at, _)| snapshot.taken_at.since(*at) >= FOREIGN_AGE).is_some()
     }
@@ -536,22 +550,26 @@ impl TagBits {
     }
 }
 
-/// The utilization of one resource of a cluster.
-fn utilization(
-    measured_on: Utilization,
-    total: Quantity,
+/// The load of one resource of a cluster, as far as it counts against the threshold.
+struct Counted {
     used: Quantity,
+    /// Not in the facts yet.
     promised: Quantity,
-    load: Option<Share>,
-) -> Share {
-    let share = |part: Quantity| Share::of(part.parts(), total.parts());
-    let logical = || share(used.plus(promised));
-    // Hosts do not show a promise yet: it is added.
-    let physical = || load.map(|load| load.plus(share(promised)));
-    match measured_on {
-        Utilization::Logical => logical(),
-        Utilization::Physical => physical().unwrap_or_else(logical),
-        Utilization::Max => logical().max(physical().unwrap_or_default()),
+    /// The part of the use that does not count.
+    ours: Quantity,
+}
+
+impl Counted {
+    fn utilization(&self, measured_on: Utilization, total: Quantity, physical: Option<Share>) -> Share {
+        let share = |part: Quantity| Share::of(part.parts(), total.parts());
+        let logical = || share(self.used.minus(self.ours).plus(self.promised));
+        // Hosts do not show a promise yet: it is added.
+        let physical = || physical.map(|load| load.minus(share(self.ours)).plus(share(self.promised)));
+        match measured_on {
+            Utilization::Logical => logical(),
+            Utilization::Physical => physical().unwrap_or_else(logical),
+            Utilization::Max => logical().max(physical().unwrap_or_default()),
+        }
     }
 }
 

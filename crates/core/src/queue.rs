@@ -3,6 +3,10 @@
 //! Equal [`Work`] forms a class. A cycle looks at the head of each class, so the cost depends on
 //! the number of classes, not on the million jobs in them. A class belongs to one queue (jobs or
 //! tasks, global or of one cluster), whose length is bounded.
+//!
+//! Classes that differ only in their owner form a family: no cluster accepts one and rejects
+//! another, except for the limits of owners. So a cycle without room costs what the families cost,
+//! however many owners wait.
 
 use std::{
     cmp::Reverse,
@@ -16,13 +20,17 @@ use multicluster_types::{ClusterName, Kind, Priority, Work};
 use serde::Serialize;
 use slab::Slab;
 
-use crate::{index::Index, jobs::JobKey, timers::Due};
+use crate::{index::Index, jobs::JobKey, shares::SharerKey, timers::Due};
 
 /// A class's place in the table. Reused after the last job of the class is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ClassKey(u32);
 
-/// The order of choice: higher priority first, then first in, first out.
+/// A family's place in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct FamilyKey(u32);
+
+/// Higher priority first, then first in, first out. Fixed for as long as a job waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
     priority: Reverse<Priority>,
@@ -32,6 +40,14 @@ pub(crate) struct Rank {
 impl Rank {
     pub(crate) fn new(priority: Priority, seq: u64) -> Self {
         Self { priority: Reverse(priority), seq }
+    }
+
+    pub(crate) fn priority(self) -> Priority {
+        self.priority.0
+    }
+
+    pub(crate) fn seq(self) -> u64 {
+        self.seq
     }
 }
 
@@ -68,6 +84,9 @@ impl fmt::Display for QueueName {
 #[derive(Debug)]
 pub(crate) struct Class {
     pub(crate) work: Arc<Work>,
+    /// Whose work it is.
+    pub(crate) sharer: SharerKey,
+    family: FamilyKey,
     line: usize,
     /// Jobs of this class in any state.
     members: u32,
@@ -97,6 +116,22 @@ impl Class {
     }
 }
 
+/// Classes that differ only in their owner.
+#[derive(Debug)]
+pub(crate) struct Family {
+    /// The work of its classes, without an owner.
+    pub(crate) work: Arc<Work>,
+    classes: u32,
+    /// The classes that have a head.
+    heads: BTreeSet<ClassKey>,
+}
+
+impl Family {
+    pub(crate) fn heads(&self) -> &BTreeSet<ClassKey> {
+        &self.heads
+    }
+}
+
 /// One queue.
 #[derive(Debug)]
 pub(crate) struct Line {
@@ -112,8 +147,14 @@ pub(crate) struct Line {
 pub(crate) struct Queue {
     classes: Slab<Class>,
     by_work: Index<Arc<Work>, ClassKey>,
-    /// The head of every class that has one, in the order of choice.
+    families: Slab<Family>,
+    by_common_work: Index<Arc<Work>, FamilyKey>,
+    /// The families that have a head.
+    open: BTreeSet<FamilyKey>,
+    /// The head of every class that has one, by rank.
     heads: BTreeSet<(Rank, ClassKey)>,
+    /// The classes whose head has waited too long.
+    starving: BTreeSet<ClassKey>,
     /// Every queue that was ever used.
     lines: Vec<Line>,
 }
@@ -125,7 +166,7 @@ impl Queue {
     }
 
     /// Adds a member to this class, and creates the class if necessary.
-    pub(crate) fn join(&mut self, work: Work) -> ClassKey {
+    pub(crate) fn join(&mut self, work: Work, sharer: SharerKey) -> ClassKey {
         if let Some(key) = self.by_work.get(&work) {
             self[key].members += 1;
             return key;
@@ -133,6 +174,8 @@ impl Queue {
         let work = Arc::new(work);
         let class = Class {
             work: Arc::clone(&work),
+            sharer,
+            family: self.join_family(&work),
             line: self.line_of(&QueueName::of(&work)),
             members: 1,
             waiting: 0,
@@ -146,6 +189,32 @@ impl Queue {
         key
     }
 
+    fn join_family(&mut self, work: &Arc<Work>) -> FamilyKey {
+        let common = match work.owner {
+            None => Arc::clone(work),
+            Some(_) => Arc::new(Work { owner: None, ..(**work).clone() }),
+        };
+        if let Some(key) = self.by_common_work.get(&common) {
+            self.families[key.0 as usize].classes += 1;
+            return key;
+        }
+        let family = Family { work: Arc::clone(&common), classes: 1, heads: BTreeSet::new() };
+        let key = FamilyKey(
+            u32::try_from(self.families.insert(family)).expect("fewer than 2^32 families fit in memory"),
+        );
+        self.by_common_work.insert(common, key);
+        key
+    }
+
+    fn part_family(&mut self, key: FamilyKey) {
+        let family = &mut self.families[key.0 as usize];
+        family.classes -= 1;
+        if family.classes == 0 {
+            let family = self.families.remove(key.0 as usize);
+            self.by_common_work.remove(&family.work);
+        }
+    }
+
     /// Removes a member; returns the class if the member was the last.
     pub(crate) fn part(&mut self, key: ClassKey) -> Option<Class> {
         let class = &mut self[key];
@@ -156,6 +225,8 @@ impl Queue {
         debug_assert!(class.ready.is_empty(), "a ready job is a member");
         let class = self.classes.remove(key.0 as usize);
         self.by_work.remove(&class.work);
+        self.starving.remove(&key);
+        self.part_family(class.family);
         Some(class)
     }
 
@@ -214,7 +285,7 @@ impl Queue {
         if before == after {
             return false;
         }
-        let line = self[key].line;
+        let (line, family) = (self[key].line, self[key].family);
         if let Some(rank) = before {
             self.heads.remove(&(rank, key));
             self.lines[line].heads -= 1;
@@ -223,24 +294,50 @@ impl Queue {
             self.heads.insert((rank, key));
             self.lines[line].heads += 1;
         }
+        if before.is_some() != after.is_some() {
+            let heads = &mut self.families[family.0 as usize].heads;
+            if after.is_some() {
+                heads.insert(key)
+            } else {
+                heads.remove(&key)
+            };
+            let is_open = !heads.is_empty();
+            if is_open {
+                self.open.insert(family)
+            } else {
+                self.open.remove(&family)
+            };
+        }
         true
     }
 
-    /// The first head after `cursor`.
-    pub(crate) fn head_after(&self, cursor: Option<(Rank, ClassKey)>) -> Option<(Rank, ClassKey)> {
-        use std::ops::Bound::{Excluded, Unbounded};
-        let from = cursor.map_or(Unbounded, Excluded);
-        self.heads.range((from, Unbounded)).next().copied()
-    }
-
     /// The head of one class.
-    pub(crate) fn head_of(&self, key: ClassKey) -> Option<(Rank, ClassKey)> {
-        self.classes.get(key.0 as usize)?.head().map(|rank| (rank, key))
+    pub(crate) fn head_of(&self, key: ClassKey) -> Option<Rank> {
+        self.classes.get(key.0 as usize)?.head()
     }
 
-    /// The classes that have a head, in the order of choice.
-    pub(crate) fn heads(&self) -> impl Iterator<Item = &Class> {
-        self.heads.iter().map(|(_, key)| &self[*key])
+    /// The classes that have a head, by rank.
+    pub(crate) fn heads(&self) -> impl Iterator<Item = (ClassKey, &Class)> {
+        self.heads.iter().map(|(_, key)| (*key, &self[*key]))
+    }
+
+    /// The families that have a head.
+    pub(crate) fn open_families(&self) -> impl Iterator<Item = (FamilyKey, &Family)> {
+        self.open.iter().map(|key| (*key, &self.families[key.0 as usize]))
+    }
+
+    /// Marks whether the head of this class has waited too long.
+    pub(crate) fn set_starving(&mut self, key: ClassKey, starving: bool) {
+        if starving {
+            self.starving.insert(key)
+        } else {
+            self.starving.remove(&key)
+        };
+    }
+
+    /// The classes whose head has waited too long.
+    pub(crate) fn starving(&self) -> &BTreeSet<ClassKey> {
+        &self.starving
     }
 
     /// How many ready jobs of the same queue come before this rank, counted up to `limit`.
@@ -288,6 +385,10 @@ impl Queue {
             return Err(format!(
                 "{heads} classes have heads, {listed} are listed, the queues say {in_lines}"
             ));
+        }
+        let in_families: usize = self.open_families().map(|(_, family)| family.heads.len()).sum();
+        if in_families != heads {
+            return Err(format!("{heads} classes have heads, the families say {in_families}"));
         }
         Ok(())
     }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 pub use multicluster_types::Source;
 use multicluster_types::{
-    Attempt, ClusterName, ClusterSpec, ContentHash, GroupId, JobId, Message, Span, State, Timestamp, Work,
+    Attempt, ClusterName, ClusterSpec, ContentHash, GroupId, JobId, Message, Owner, Span, State, Timestamp,
+    Work,
 };
 use serde::{Deserialize, Serialize};
 
@@ -89,6 +90,9 @@ pub struct Ended {
     pub state: State,
     /// When the control plane learnt of it.
     pub at: Timestamp,
+    /// How long its last attempt ran, if it was seen running.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ran: Option<Span>,
     /// The cluster of the last attempt.
     pub cluster: Option<ClusterName>,
     pub message: Option<Message>,
@@ -200,6 +204,17 @@ pub struct Submitted {
     pub at: Timestamp,
     /// The group of the submission: the rest of the group shares its slot.
     pub group: Option<GroupId>,
+}
+
+/// What an owner, or a group of owners, had of the pool on average until `at`, in 1/10,000 of a CPU,
+/// a GPU and a byte. Since then it holds what its live work holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsageRecord {
+    pub owner: Owner,
+    pub cpu: u64,
+    pub gpu: u64,
+    pub memory: u64,
+    pub at: Timestamp,
 }
 
 /// An attempt that was given up for another one elsewhere, and may still run. It is stopped as

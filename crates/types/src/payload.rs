@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::RuntimeEnv;
+use crate::{RuntimeEnv, Span};
 
 /// The caller's request, as it was made. It never changes: changes for a cluster are made in a
 /// copy, at dispatch.
@@ -22,6 +22,10 @@ pub struct Payload {
     /// The entrypoint's own reservation, as requested.
     #[serde(default)]
     pub reserve: EntrypointResources,
+    /// How long the job may take to end when it is stopped, before it is killed. `None`: as long as
+    /// its cluster gives every job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_grace: Option<Span>,
     /// The submitter's home directory: paths below it are translated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<String>,

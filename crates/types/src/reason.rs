@@ -111,6 +111,18 @@ pub enum Reason {
         /// The error of the evaluation.
         error: Message,
     },
+    /// The owner of the work, or the owner's group, would have more than its limit, on any cluster.
+    OwnerLimit {
+        /// The owner or the group.
+        owner: Message,
+        resource: Dimension,
+        /// The demand of the work.
+        demand: Quantity,
+        /// What its live work holds.
+        held: Quantity,
+        /// The most that it may hold at once.
+        limit: Quantity,
+    },
     /// Its utilization is above its threshold.
     OverThreshold {
         resource: Dimension,
@@ -171,7 +183,7 @@ pub enum Reason {
     },
     /// Kept free for work that has waited too long.
     Reserved {
-        /// The job that it is kept free for; `None` if the owner of this work may not see that job.
+        /// The job that room is kept for; `None` if the owner of this work may not see that job.
         job: Option<JobId>,
     },
 }
@@ -281,6 +293,10 @@ reasons! { |now, lang|
     PolicyFailed { name, error } => "policy_failed",
         "policy {name} failed: {error}",
         "策略 {name} 出错：{error}";
+    OwnerLimit { owner, resource, demand, held, limit } => "owner_limit",
+        "{owner} has {resource} {held} of at most {limit}, {demand} requested",
+        "{owner} 已占用 {resource} {held}，上限 {limit}，需要 {demand}",
+        demand = resource.show(*demand), held = resource.show(*held), limit = resource.show(*limit);
     OverThreshold { resource, used, limit } => "over_threshold",
         "busy: {resource} {used} in use, limit {limit}",
         "繁忙：{resource} 已用 {used}，上限 {limit}";
@@ -312,8 +328,8 @@ reasons! { |now, lang|
         "没有节点放得下：单个节点上需要 {resource} {demand}，最多空闲 {free}",
         demand = resource.show(*demand), free = resource.show(*free);
     Reserved { job } => "reserved",
-        "kept free for {whose}, which has waited too long",
-        "已预留给等待过久的作业：{whose}",
+        "its room is kept for {whose}, which has waited too long",
+        "空间已预留给等待过久的作业：{whose}",
         whose = job.as_ref().map_or(lang.pick("another owner's job", "其他用户的作业"), JobId::as_str);
 }
 
@@ -399,6 +415,13 @@ mod tests {
             ReasonKind::PolicyFailed => {
                 Reason::PolicyFailed { name: text("night"), error: text("no such key") }
             }
+            ReasonKind::OwnerLimit => Reason::OwnerLimit {
+                owner: "research".into(),
+                resource: Dimension::Gpu,
+                demand: amount(2),
+                held: amount(7),
+                limit: amount(8),
+            },
             ReasonKind::OverThreshold => Reason::OverThreshold {
                 resource: resource.clone(),
                 used: Share::percent(82),
@@ -484,6 +507,9 @@ mod tests {
         policy_failed
           policy night failed: no such key
           策略 night 出错：no such key
+        owner_limit
+          research has GPU 7 of at most 8, 2 requested
+          research 已占用 GPU 7，上限 8，需要 2
         over_threshold
           busy: CPU 82 % in use, limit 70 %
           繁忙：CPU 已用 82 %，上限 70 %
@@ -506,8 +532,8 @@ mod tests {
           no node has room: CPU 4 requested on one node, at most 3 free
           没有节点放得下：单个节点上需要 CPU 4，最多空闲 3
         reserved
-          kept free for large, which has waited too long
-          已预留给等待过久的作业：large
+          its room is kept for large, which has waited too long
+          空间已预留给等待过久的作业：large
         ");
     }
 
@@ -515,8 +541,8 @@ mod tests {
     fn a_job_of_another_owner_has_no_name() {
         let reserved = Reason::Reserved { job: None };
         let told = Lang::ALL.map(|lang| reserved.describe(Timestamp(0), lang));
-        assert_eq!(told[0], "kept free for another owner's job, which has waited too long");
-        assert_eq!(told[1], "已预留给等待过久的作业：其他用户的作业");
+        assert_eq!(told[0], "its room is kept for another owner's job, which has waited too long");
+        assert_eq!(told[1], "空间已预留给等待过久的作业：其他用户的作业");
     }
 
     #[test]

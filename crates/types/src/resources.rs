@@ -129,6 +129,12 @@ impl Quantity {
         self.0
     }
 
+    /// The opposite of [`Quantity::parts`].
+    #[must_use]
+    pub fn from_parts(parts: u64) -> Quantity {
+        Quantity(parts)
+    }
+
     /// This as a fraction of `whole`, which must not be zero.
     #[must_use]
     #[inline]
@@ -320,6 +326,9 @@ pub struct Resources {
 }
 
 impl Resources {
+    /// Nothing.
+    pub const NONE: Resources =
+        Resources { cpu: Quantity::ZERO, gpu: Quantity::ZERO, memory: Quantity::ZERO, custom: Vec::new() };
     /// The most custom resources one set may name.
     pub const MAX_CUSTOM: usize = 64;
 

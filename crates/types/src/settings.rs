@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Message, Quantity, Span};
+use crate::{Message, Priority, Quantity, Shares, Span};
 
 /// A type a setting may have.
 pub trait Value: Sized {
@@ -69,10 +69,12 @@ macro_rules! settings {
             $($(#[doc = $doc])+ pub $name: $type,)+
             /// How clusters are filtered and scored.
             pub policies: Vec<PolicySpec>,
+            /// How owners share the pool.
+            pub shares: Shares,
         }
 
         impl Settings {
-            /// Every setting except `policies`, which is a list.
+            /// Every setting except `policies` and `shares`, which have parts.
             pub const DEFINITIONS: &'static [Definition] = &[$(Definition {
                 name: stringify!($name),
                 expected: <$type as Value>::EXPECTED,
@@ -115,6 +117,7 @@ macro_rules! settings {
                 Self {
                     $($name: <$type as Value>::read($default).expect("defaults are readable: tested"),)+
                     policies: PolicySpec::defaults(),
+                    shares: Shares::default(),
                 }
             }
         }
@@ -127,6 +130,9 @@ settings! {
     resource_threshold: Share = "0.7";
     /// What "full" means: Ray's `logical` resources, the hosts' `physical` load, or the `max` of both.
     utilization: Utilization = "logical";
+    /// Which load counts against `resource_threshold`: `all` of it, or only that of `others`: what
+    /// jobs of this pool need does not count then. For clusters that nobody else fills.
+    threshold_counts: ThresholdCounts = "all";
     /// How long a job's needs count as used on its cluster: `while_running`, used or not, or
     /// `until_started`: once it is running, only what Ray reports as used counts.
     claims: Claims = "while_running";
@@ -175,8 +181,20 @@ settings! {
     package_store: Bytes = "10GiB";
     /// How much of `package_store` one owner may use, if tokens are used.
     package_share: Share = "0.5";
-    /// How long a job waits until the next cluster that could run it is kept free for it.
+    /// Which queued job goes first, at equal priority: `fifo`, the one that was submitted first, or
+    /// `shortest`, the one that is expected to be done first, by the last runs of its owner. A
+    /// job that has waited for `starvation_after` goes before those.
+    order: Order = "fifo";
+    /// How long a job waits until room is kept for it on the next cluster that could run it: later
+    /// jobs may go there only if they leave that room.
     starvation_after: Span = "5m";
+    /// From which priority on work may stop preemptible work of lower priority to get its room;
+    /// `off`: none may. Groups that may do the same for their share say `preempts: true`.
+    preempt_from: PreemptFrom = "off";
+    /// How long a preemptible job runs at least before it may be stopped for other work.
+    preempt_after: Span = "5m";
+    /// How many jobs may be stopped for other work in one hour, in all.
+    preempt_per_hour: u32 = "60";
     /// How often each cluster is polled.
     poll_interval: Span = "5s", also "resource_check_interval";
     /// After how many failed polls in a row a cluster is unhealthy.
@@ -279,6 +297,12 @@ impl Share {
     #[must_use]
     pub fn plus(self, other: Share) -> Share {
         Share(self.0.saturating_add(other.0).min(Self::WHOLE))
+    }
+
+    /// The difference, at least 0.
+    #[must_use]
+    pub fn minus(self, other: Share) -> Share {
+        Share(self.0.saturating_sub(other.0))
     }
 
     /// This share of `whole`, rounded down.
@@ -515,6 +539,23 @@ impl Value for Traces {
     }
 }
 
+/// From which priority on work may preempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PreemptFrom(pub Option<Priority>);
+
+impl Value for PreemptFrom {
+    const EXPECTED: &'static str = "a priority such as 100, or off";
+    fn read(text: &str) -> Option<Self> {
+        match text.trim() {
+            "off" => Some(PreemptFrom(None)),
+            priority => priority.parse().ok().map(|priority| PreemptFrom(Some(Priority(priority)))),
+        }
+    }
+    fn show(&self) -> String {
+        self.0.map_or("off".to_owned(), |priority| priority.to_string())
+    }
+}
+
 /// A rate per second, at least one, or unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rate(Option<std::num::NonZeroU32>);
@@ -588,6 +629,24 @@ choice! {
         Physical = "physical",
         /// The higher of the two.
         Max = "max",
+    }
+}
+choice! {
+    /// Whose load counts against the threshold.
+    ThresholdCounts, "all or others" {
+        /// All load.
+        All = "all",
+        /// Only load that jobs of this pool do not account for.
+        Others = "others",
+    }
+}
+choice! {
+    /// The order of choice among queued jobs of equal priority.
+    Order, "fifo or shortest" {
+        /// First in, first out.
+        Fifo = "fifo",
+        /// The job with the shortest expected run first.
+        Shortest = "shortest",
     }
 }
 choice! {

@@ -54,6 +54,9 @@ pub struct Work {
     /// What to do when it fails or its cluster is lost.
     #[serde(default)]
     pub retry: Retry,
+    /// May it be stopped for other work, and be run again later? Jobs only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub preemptible: bool,
 }
 
 impl Work {
@@ -74,6 +77,7 @@ impl Work {
             group: None,
             priority: Priority::default(),
             retry: Retry::default(),
+            preemptible: false,
         }
     }
 

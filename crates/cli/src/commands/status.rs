@@ -137,7 +137,7 @@ fn details(cluster: &Cluster, now: u64) -> Vec<String> {
         });
     }
     if let Some(job) = &cluster.reserved_for {
-        lines.push(format!("kept free for {job}, which has waited too long"));
+        lines.push(format!("room is kept for {job}, which has waited too long"));
     }
     lines
 }

@@ -5,21 +5,24 @@
 //! the cycle looks at the heads of its classes alone: nothing else can have become placeable.
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
 use multicluster_types::{
-    Decision, Dimension, Kind, Origin, Quantity, Reason, ReasonKind, Resources, Transition, Verdict,
+    Decision, Dimension, Kind, Origin, Priority, Quantity, Reason, ReasonKind, Resources, Span, Transition,
+    Verdict, Work, settings::Order,
 };
 
 use crate::{
     Core, Effect, Output, Write,
     jobs::{Job, JobKey},
     look::{Look, View},
-    pool::{ClusterKey, Reservation},
+    pool::ClusterKey,
     queue::{ClassKey, Rank},
     record::{Live, Phase, Submitted},
+    reservation::Reservation,
 };
 
 /// The classes that must be looked at again.
@@ -49,11 +52,19 @@ impl Dirty {
     }
 }
 
-/// The order in which heads are looked at.
-enum Agenda {
-    All { cursor: Option<(Rank, ClassKey)> },
-    Some(BTreeSet<(Rank, ClassKey)>),
+/// The order of choice. Unlike a [`Rank`] it may change while a job waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Turn {
+    priority: Reverse<Priority>,
+    /// How long the job is expected to run, if that counts.
+    expected: Span,
+    /// What its owner will have had for its weight.
+    claim: u64,
+    seq: u64,
 }
+
+/// The heads that a cycle looks at, in the order of choice.
+type Agenda = BTreeSet<(Turn, ClassKey)>;
 
 /// Heads that the same clusters are open to, whatever their demand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,17 +96,25 @@ impl Core {
     pub(super) fn cycle(&mut self, out: &mut Output) {
         self.note_oldest();
         let dirty = std::mem::take(&mut self.dirty);
-        let mut agenda = self.heads(dirty);
-        let mut verdicts = std::mem::take(&mut self.verdicts);
+        let compete = self.sharers.compete();
         let mut ceilings: BTreeMap<Tier, Ceiling> = BTreeMap::new();
+        let mut agenda = Agenda::new();
+        let mut heads = self.heads(dirty, compete, &mut agenda, &mut ceilings);
+        let mut verdicts = std::mem::take(&mut self.verdicts);
         let mut rejections = [0; ReasonKind::ALL.len()];
-        let (mut heads, mut looks, mut placed) = (0, 0, 0);
+        let (mut looked_at, mut looks, mut placed) = (BTreeSet::new(), 0, 0);
         let mut unreserved = self.pool.iter().filter(|(_, cluster)| cluster.reserved.is_none()).count();
-        while let Some((rank, class)) = self.next_head(&mut agenda) {
-            let tier = self.tier(class);
-            let starving = unreserved > 0 && self.is_starving(class);
-            heads += 1;
-            let ceiling = tier.and_then(|tier| ceilings.get(&tier));
+        while let Some((turn, class)) = agenda.pop_first() {
+            // A placement since then may have put others before it.
+            if compete && let Some(now) = self.turn(class, compete).filter(|now| *now > turn) {
+                agenda.insert((now, class));
+                continue;
+            }
+            let tier = tier(&self.queue[class].work);
+            let starving = unreserved > 0 && self.queue.starving().contains(&class);
+            // One head of each tier gets a full look, whatever the ceiling: it tells the reasons.
+            let is_first = tier.is_some_and(|tier| looked_at.insert(tier));
+            let ceiling = tier.and_then(|tier| ceilings.get(&tier)).filter(|_| !is_first);
             if ceiling.is_some_and(|ceiling| !ceiling.admits(&self.queue[class].work.demand)) && !starving {
                 continue;
             }
@@ -107,16 +126,17 @@ impl Core {
                     }
                     placed += 1;
                     ceilings.clear();
-                    if let (Agenda::Some(heads), Some(next)) = (&mut agenda, self.queue.head_of(class)) {
-                        heads.insert(next);
+                    if let Some(turn) = self.turn(class, compete) {
+                        agenda.insert((turn, class));
+                        heads += 1;
                     }
                 }
                 None => {
-                    unreserved -= usize::from(starving && self.reserve(class, rank, &verdicts));
+                    unreserved -= usize::from(starving && self.reserve(class, &verdicts));
                     count_rejections(&verdicts, &mut rejections);
                     // A rejected head spares the next head of its tier a full look.
                     if let Some(tier) = tier {
-                        ceilings.entry(tier).or_insert_with(|| self.ceiling(class, rank));
+                        ceilings.entry(tier).or_insert_with(|| self.ceiling(&self.queue[class].work));
                     }
                 }
             }
@@ -133,25 +153,61 @@ impl Core {
         }
     }
 
-    /// Phase 1, heads: the first of each class, in the order of choice.
-    fn heads(&mut self, dirty: Dirty) -> Agenda {
-        if dirty.all {
-            for (_, cluster) in self.pool.iter_mut() {
-                cluster.last_reserved = cluster.reserved.take();
-            }
-            return Agenda::All { cursor: None };
+    /// Phase 1, heads: the first of each class, in the order of choice. Families that ask for more
+    /// than any cluster has free are left out, except for one that tells why. Returns how many
+    /// heads there are.
+    fn heads(
+        &mut self,
+        dirty: Dirty,
+        compete: bool,
+        agenda: &mut Agenda,
+        ceilings: &mut BTreeMap<Tier, Ceiling>,
+    ) -> u32 {
+        let entry = |class: &ClassKey| Some((self.turn(*class, compete)?, *class));
+        if !dirty.all {
+            agenda.extend(dirty.classes.iter().filter_map(entry));
+            return u32::try_from(agenda.len()).unwrap_or(u32::MAX);
         }
-        Agenda::Some(dirty.classes.into_iter().filter_map(|class| self.queue.head_of(class)).collect())
+        let mut count = 0;
+        for (_, family) in self.queue.open_families() {
+            let heads = family.heads();
+            count += heads.len();
+            let Some(tier) = tier(&family.work) else {
+                agenda.extend(heads.iter().filter_map(entry));
+                continue;
+            };
+            let mut is_first = false;
+            let ceiling = ceilings.entry(tier).or_insert_with(|| {
+                is_first = true;
+                self.ceiling(&family.work)
+            });
+            if ceiling.admits(&family.work.demand) {
+                agenda.extend(heads.iter().filter_map(entry));
+            } else if is_first {
+                agenda.extend(heads.first().and_then(entry));
+            }
+        }
+        agenda.extend(self.queue.starving().iter().filter_map(entry));
+        for (_, cluster) in self.pool.iter_mut() {
+            cluster.last_reserved = cluster.reserved.take();
+        }
+        u32::try_from(count).unwrap_or(u32::MAX)
     }
 
-    fn next_head(&self, agenda: &mut Agenda) -> Option<(Rank, ClassKey)> {
-        match agenda {
-            Agenda::All { cursor } => {
-                *cursor = Some(self.queue.head_after(*cursor)?);
-                *cursor
-            }
-            Agenda::Some(heads) => heads.pop_first(),
-        }
+    /// Whose turn it is, by the head of this class. Shares count if several owners `compete`.
+    pub(super) fn turn(&self, class: ClassKey, compete: bool) -> Option<Turn> {
+        let rank = self.queue.head_of(class)?;
+        let (sharer, work) = (self.queue[class].sharer, &self.queue[class].work);
+        let claim = if compete {
+            self.sharers.claim(sharer, work, self.now, self.settings.shares.half_life())
+        } else {
+            0
+        };
+        let expected = match self.settings.order {
+            Order::Shortest if !self.queue.starving().contains(&class) => self.runs.expected(work),
+            Order::Fifo | Order::Shortest => Span::ZERO,
+        };
+        Some(Turn { priority: Reverse(rank.priority()), expected, claim, seq: rank.seq() })
     }
 
     /// Phase 2, snapshot: the latest facts per cluster, plus the ledger.
@@ -167,7 +223,15 @@ impl Core {
 
     /// A look at the pool for one job, with all that is known of the job.
     pub(super) fn look_of<'a>(&'a self, job: &'a Job) -> Look<'a> {
-        Look::new(self.view(), &job.record().work, job.rank(), job.avoid()).without(job.unsuited())
+        let sharer = &self.sharers[self.queue[job.class].sharer];
+        Look::new(self.view(), &job.record().work, job.rank(), job.avoid())
+            .without(job.unsuited())
+            .limited_by(sharer.beyond_limit(&job.record().work))
+    }
+
+    /// The same for work that is submitted now.
+    pub(super) fn look_at_new<'a>(&'a self, work: &'a Work) -> Look<'a> {
+        Look::new(self.view(), work, Rank::new(work.priority, u64::MAX), &[])
     }
 
     /// Phase 3, filter, and phase 4, score, ties broken by round robin.
@@ -194,7 +258,10 @@ impl Core {
         let (name, incarnation) = (cluster.name().clone(), cluster.incarnation().cloned());
         let job = &self.jobs[key];
         let (id, work) = (job.record().id.clone(), Arc::clone(&job.record().work));
-        let attempt = job.next_attempt();
+        let (attempt, rank) = (job.next_attempt(), job.rank());
+        if let Some(reservation) = &mut cluster.reserved {
+            reservation.note(rank, &work);
+        }
         // The rest of a batch shares the slot of its first job; it does not prolong the slot.
         if work.is_top_level() && cluster.spaced_until(self.now).is_none() {
             cluster.record.clock = Some(Submitted { at: self.now, group: work.group.clone() });
@@ -219,19 +286,20 @@ impl Core {
     }
 
     /// Phase 6, requeue: work that was not placed stays where it is, in order. Later and smaller
-    /// work may pass it until it starves: then the next cluster that could hold the starving head
-    /// is kept free of later work. True if there is such a cluster.
-    fn reserve(&mut self, class: ClassKey, rank: Rank, verdicts: &[Verdict]) -> bool {
+    /// work may pass it until it starves: then room is kept for it on the next cluster that could
+    /// hold it. True if there is such a cluster.
+    fn reserve(&mut self, class: ClassKey, verdicts: &[Verdict]) -> bool {
         let Some((_, &job)) = self.queue[class].ready().first_key_value() else { return false };
-        let id = self.jobs[job].record().id.clone();
-        if self.pool.is_reserved_for(&id) {
+        let job = &self.jobs[job];
+        let id = &job.record().id;
+        if self.pool.is_reserved_for(id) {
             return false; // One reservation is enough.
         }
         let busy = |verdict: &Verdict| match verdict {
             Verdict::Rejected(reason) => is_passing(reason),
             Verdict::Chosen { .. } | Verdict::Eligible { .. } => false,
         };
-        let look = Look::new(self.view(), &self.queue[class].work, rank, &[]);
+        let look = Look::new(self.view(), &self.queue[class].work, job.rank(), &[]);
         let best = self
             .pool
             .iter()
@@ -240,30 +308,21 @@ impl Core {
             // Keeping our work off would not help: it would stay closed for as long as the other runs.
             .filter(|((_, cluster), _)| cluster.blocked_by_foreign(&self.queue[class].work).is_none())
             .map(|((key, cluster), _)| {
-                let kept_before = cluster.last_reserved.as_ref().is_some_and(|r| r.id == id);
+                let kept_before = cluster.last_reserved.as_ref().is_some_and(|r| r.id == *id);
                 ((kept_before, look.free_share(cluster)), key)
             })
             .max_by(|(a, _), (b, _)| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
         let Some((_, key)) = best else { return false };
-        let owner = self.queue[class].work.owner.clone();
-        self.pool[key].reserved = Some(Reservation { id, owner, rank });
+        let cluster = &self.pool[key];
+        let Some(snapshot) = cluster.snapshot() else { return false };
+        let live = cluster.live.iter().map(|other| &self.jobs[*other]);
+        self.pool[key].reserved = Some(Reservation::new(job, snapshot, cluster.foreign(), live));
         true
     }
 
-    /// A batch has no tier: it may share a slot that is closed to others.
-    fn tier(&self, class: ClassKey) -> Option<Tier> {
-        let work = &self.queue[class].work;
-        work.group.is_none().then(|| Tier {
-            inside: work.origin == Origin::Inside,
-            top_level: work.is_top_level(),
-            job: work.kind == Kind::Job,
-            burdens_head: work.burdens_head(),
-        })
-    }
-
     /// The most room that any cluster open to this tier has.
-    fn ceiling(&self, class: ClassKey, rank: Rank) -> Ceiling {
-        let look = Look::new(self.view(), &self.queue[class].work, rank, &[]);
+    fn ceiling(&self, work: &Work) -> Ceiling {
+        let look = Look::new(self.view(), work, Rank::new(work.priority, 0), &[]);
         let mut ceiling = Ceiling::default();
         for (_, cluster) in self.pool.iter().filter(|(_, cluster)| look.is_open(cluster)) {
             let Some(snapshot) = cluster.snapshot() else { continue };
@@ -275,15 +334,16 @@ impl Core {
         }
         ceiling
     }
+}
 
-    /// Has the head of this class waited longer than `starvation_after`?
-    fn is_starving(&self, class: ClassKey) -> bool {
-        let Some((_, &job)) = self.queue[class].ready().first_key_value() else { return false };
-        match self.jobs[job].record().phase {
-            Phase::Waiting { since, .. } => self.now.since(since) >= self.settings.starvation_after,
-            _ => false,
-        }
-    }
+/// A batch has no tier: it may share a slot that is closed to others.
+fn tier(work: &Work) -> Option<Tier> {
+    work.group.is_none().then(|| Tier {
+        inside: work.origin == Origin::Inside,
+        top_level: work.is_top_level(),
+        job: work.kind == Kind::Job,
+        burdens_head: work.burdens_head(),
+    })
 }
 
 /// Will this reason pass without intervention, as the cluster's work ends or time goes by? A full head

@@ -8,7 +8,7 @@ use multicluster_types::{
 };
 use serde::Serialize;
 
-use super::submit::stay_with_parent;
+use super::{sharing::Turns, submit::stay_with_parent};
 use crate::{
     Core, Parent, Refusal,
     jobs::Job,
@@ -43,6 +43,8 @@ pub struct Explanation {
     pub kept_free: Option<ClusterName>,
     /// The job has waited for too long, but its room is used by work that is not ours.
     pub foreign: Option<ForeignUse>,
+    /// Set if work of another owner goes first, because of what both had of the pool.
+    pub turns: Option<Turns>,
     /// Where the job is, or was when it ended.
     pub cluster: Option<ClusterName>,
     pub attempt: Option<Attempt>,
@@ -128,6 +130,7 @@ impl Core {
             last_error: record.troubles.as_ref().and_then(|t| t.last_error.clone()),
             kept_free: None,
             foreign: None,
+            turns: None,
             cluster: None,
             attempt: (record.attempts > 0).then_some(Attempt(record.attempts)),
             pushing: job.pushing,
@@ -151,6 +154,7 @@ impl Core {
                         Some(ForeignUse { cluster: cluster.name().clone(), resource, used })
                     });
                 }
+                explanation.turns = self.turns_before(self.queue[job.class].sharer, &record.work);
                 let look = self.look_of(job);
                 explanation.clusters = self.verdicts_of(&look, self.pool.iter().map(|(_, c)| look.judge(c)));
             }
@@ -186,7 +190,8 @@ impl Core {
             let refused = Some(refusal.to_string());
             return WhatIf { at: self.now, chosen: None, refused, clusters: Vec::new() };
         }
-        let look = Look::new(view, &work, Rank::new(work.priority, u64::MAX), &[]);
+        let look = Look::new(view, &work, Rank::new(work.priority, u64::MAX), &[])
+            .limited_by(self.sharer_or_new(&work).beyond_limit(&work));
         let mut verdicts = Vec::new();
         let chosen = look.choose(&mut verdicts);
         WhatIf {
@@ -202,7 +207,7 @@ impl Core {
     /// [`Core::clusters`]. Builds no texts.
     #[must_use]
     pub fn decide(&self, work: &Work, verdicts: &mut Vec<Verdict>) -> Option<&ClusterName> {
-        let look = Look::new(self.view(), work, Rank::new(work.priority, u64::MAX), &[]);
+        let look = self.look_at_new(work);
         look.choose(verdicts).map(|key| self.pool[key].name())
     }
 
@@ -255,16 +260,17 @@ impl Explanation {
         if let Some(cluster) = &self.kept_free {
             lines.push(say!(
                 lang,
-                "has waited for long: {cluster} is reserved for it",
-                "等待已久：已为它预留 {cluster}"
+                "has waited for long: room on {cluster} is reserved for it",
+                "等待已久：已在 {cluster} 上为它预留空间"
             ));
         }
+        lines.extend(self.turns.as_ref().map(|turns| turns.describe(lang)));
         if let Some(ForeignUse { cluster, resource, used }) = &self.foreign {
             let used = resource.show(*used);
             lines.push(say!(
                 lang,
-                "has waited for long, but {cluster} is not reserved for it: work of others uses {resource} {used}",
-                "等待已久，但未为它预留 {cluster}：其他来源的任务占用了 {resource} {used}"
+                "has waited for long, but no room on {cluster} is reserved for it: work of others uses {resource} {used}",
+                "等待已久，但未在 {cluster} 上为它预留空间：其他来源的任务占用了 {resource} {used}"
             ));
         }
         lines.extend(self.clusters.iter().map(|said| {

@@ -51,7 +51,10 @@ impl Core {
         });
         let mut views: Vec<_> = lines.collect();
         let mut left = MAX_VERDICTS / self.pool.iter().count().max(1);
-        for class in self.queue.heads().take(MAX_LOOKS) {
+        let mut heads: Vec<_> = self.queue.heads().take(MAX_LOOKS).collect();
+        let compete = self.sharers.compete();
+        heads.sort_by_cached_key(|(key, _)| self.turn(*key, compete));
+        for (_, class) in heads {
             let view = &mut views[class.line()];
             if left > 0 && view.heads.len() < most_heads {
                 view.heads.extend(self.head_of(class));

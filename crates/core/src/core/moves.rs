@@ -110,6 +110,7 @@ impl Core {
             Phase::Waiting { not_before, .. } => {
                 let ready = not_before.is_none();
                 self.queue.enter(job.class);
+                self.sharers.enter_queue(self.queue[job.class].sharer);
                 job.touched_at = self.now;
                 if ready {
                     self.make_ready(key);
@@ -117,6 +118,8 @@ impl Core {
                 self.arm(key);
             }
             Phase::Live(live) => {
+                let half_life = self.settings.shares.half_life();
+                self.sharers.start(self.queue[job.class].sharer, &job.record().work, self.now, half_life);
                 // `None` only while rebuilding a job whose cluster was removed by force.
                 let on = self.pool.find(&live.cluster);
                 if let Some(on) = on {
@@ -138,11 +141,14 @@ impl Core {
             Phase::Waiting { .. } => {
                 let class = job.class;
                 self.queue.leave(class, job.record().seq);
+                self.sharers.leave_queue(self.queue[class].sharer);
                 self.dirty.all_if(self.policies.uses().queued);
                 self.watch_for_starvation(class);
                 self.dirty.all_if(self.pool.is_reserved_for(&self.jobs[key].record().id));
             }
             Phase::Live(_) => {
+                let half_life = self.settings.shares.half_life();
+                self.sharers.end(self.queue[job.class].sharer, &job.record().work, self.now, half_life);
                 let Some(on) = job.on.take() else { return };
                 let cluster = &mut self.pool[on];
                 cluster.leave(key, &job.record().work, &self.settings);
@@ -174,17 +180,18 @@ impl Core {
         }
     }
 
-    /// Makes sure that there is a cycle when the head of this class starves. One timer per class,
-    /// for the earliest such moment: a later head is checked then.
+    /// Notes whether the head of this class starves, and makes sure that there is a cycle when it
+    /// will. One timer per class, for the earliest such moment: a later head is checked then.
     pub(super) fn watch_for_starvation(&mut self, key: ClassKey) {
         let (now, after) = (self.now, self.settings.starvation_after);
         let Some(class) = self.queue.get_mut(key) else { return };
-        let Some((_, job)) = class.ready().first_key_value() else { return };
-        let Phase::Waiting { since, .. } = self.jobs[*job].record().phase else { return };
-        let at = since + after;
+        let head = class.ready().first_key_value().map(|(_, job)| &self.jobs[*job].record().phase);
+        let Some(Phase::Waiting { since, .. }) = head else { return self.queue.set_starving(key, false) };
+        let at = *since + after;
         if class.starving_due.is_none_or(|due| at < due) && at > now {
             self.timers.set(&mut class.starving_due, Timer::Starving(key), at);
         }
+        self.queue.set_starving(key, at <= now);
     }
 
     pub(super) fn watch_all_for_starvation(&mut self) {

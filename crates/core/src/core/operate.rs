@@ -107,6 +107,7 @@ impl Core {
         let name = cluster.name().clone();
         self.drop_orphans_of(&name, out);
         out.writes.push(Write::DeleteCluster(name));
+        self.measure_pool();
         self.dirty.all();
     }
 
@@ -157,7 +158,10 @@ impl Core {
             return Err(Refusal::DuplicateCluster { cluster: twice.name.clone(), in_list: true });
         }
         let unusable = self.policies.reload(&settings)?;
-        self.settings = settings;
+        let before = std::mem::replace(&mut self.settings, settings);
+        if before.shares != self.settings.shares {
+            self.regroup(before.shares.half_life());
+        }
         self.retire_policies(unusable, out);
         let gone = |(_, c): &(ClusterKey, &Cluster)| {
             c.record.source == Source::File && !c.record.leaving && !names.contains(c.name())

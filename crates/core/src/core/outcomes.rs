@@ -109,13 +109,18 @@ impl Core {
         message: Option<Message>,
         out: &mut Output,
     ) {
-        let cluster = self.jobs[key].live().map(|live| live.cluster.clone());
+        let job = &self.jobs[key];
+        let cluster = job.live().map(|live| live.cluster.clone());
+        let ran = job.live().and_then(Live::running_at).map(|since| self.now.since(since));
+        if let (Some(ran), true) = (ran, job.is_job()) {
+            self.runs.note(&job.record().work, ran);
+        }
         let state = match transition {
             Transition::Succeed => State::Succeeded,
             Transition::Stop => State::Stopped,
             _ => State::Failed,
         };
-        let ended = Ended { state, at: self.now, cluster, message };
+        let ended = Ended { state, at: self.now, ran, cluster, message };
         let _ = self.move_to(key, transition, Phase::Ended(Box::new(ended)), out);
     }
 

@@ -33,10 +33,14 @@ impl Core {
         }
         let was_healthy = cluster.is_healthy();
         let restarted = was_healthy && cluster.incarnation() != snapshot.incarnation.as_ref();
+        let resized = cluster.snapshot().is_none_or(|last| last.total != snapshot.total);
         let changed = cluster.learn(snapshot, &self.settings);
         cluster.poll_failures = 0;
         cluster.health = Health::Healthy;
         self.timers.set(&mut cluster.freshness_due, Timer::Freshness(key), expires);
+        if resized {
+            self.measure_pool();
+        }
         if !was_healthy || changed {
             self.dirty.all();
         }

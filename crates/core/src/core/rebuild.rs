@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use multicluster_types::{ClusterName, JobId, Message, PolicySpec, Settings, Timestamp};
+use multicluster_types::{ClusterName, JobId, Kind, Message, Owner, PolicySpec, Settings, Timestamp};
 
 use super::{orphans::Orphans, registry::Registry};
 use crate::{
     Core, Effect, Output, Refusal, Write,
-    record::{ClusterRecord, JobRecord, Orphan, Phase},
+    record::{ClusterRecord, JobRecord, Orphan, Phase, UsageRecord},
 };
 
 /// The state that a store holds for the core: the fold of all writes. Attempts and decisions are
@@ -22,6 +22,8 @@ pub struct Durable {
     pub orphans: BTreeSet<Orphan>,
     /// Policies that were registered in addition to the settings, by name.
     pub policies: BTreeMap<Message, PolicySpec>,
+    /// What owners and groups had of the pool.
+    pub usage: BTreeMap<Owner, UsageRecord>,
 }
 
 impl Durable {
@@ -52,6 +54,12 @@ impl Durable {
             Write::DeletePolicy(name) => {
                 self.policies.remove(name);
             }
+            Write::Usage(record) => {
+                self.usage.insert(record.owner.clone(), record.clone());
+            }
+            Write::DeleteUsage(owner) => {
+                self.usage.remove(owner);
+            }
             Write::Attempt(_) | Write::Decision(_) => {}
         }
     }
@@ -64,6 +72,11 @@ impl Durable {
         for record in self.jobs.values_mut() {
             if record.correct_clock(now) {
                 writes.push(Write::Job(record.clone()));
+            }
+        }
+        for record in self.usage.values_mut() {
+            if record.at.not_after(now) {
+                writes.push(Write::Usage(record.clone()));
             }
         }
         for record in self.clusters.values_mut() {
@@ -95,11 +108,23 @@ impl Core {
         // In order of acceptance, so that a rebuilt queue is filled front to back.
         jobs.sort_by_key(|record| record.seq);
         for mut record in jobs {
-            let class = core.queue.join((*record.work).clone());
+            let sharer = core.sharers.of(record.work.owner.as_ref(), now, &core.settings.shares);
+            let class = core.queue.join((*record.work).clone(), sharer);
             record.work = core.queue[class].work.clone();
             let key = core.jobs.add(record, class);
             core.link(key);
         }
+        for key in core.jobs.by_end() {
+            let record = core.jobs[key].record();
+            if let (Phase::Ended(ended), Kind::Job) = (&record.phase, record.work.kind)
+                && let Some(ran) = ended.ran
+            {
+                core.runs.note(&record.work, ran);
+            }
+        }
+        let usage = durable.usage.into_values().collect();
+        let forgotten = core.sharers.restore(usage, now, &core.settings.shares);
+        core.corrected.extend(forgotten.into_iter().map(Write::DeleteUsage));
         core.rearm_all();
         Ok(core)
     }
@@ -127,6 +152,7 @@ impl Core {
         let unusable = self.policies.unusable(&self.settings);
         self.retire_policies(unusable, &mut out);
         self.forget_old(&mut out);
+        self.write_usage(&mut out);
         out
     }
 
@@ -138,6 +164,7 @@ impl Core {
             jobs: self.jobs.iter().map(|(_, job)| (job.record().id.clone(), job.record().clone())).collect(),
             orphans: self.orphans.known().clone(),
             policies: self.policies.registered().clone(),
+            usage: self.sharers.records().map(|record| (record.owner.clone(), record)).collect(),
         }
     }
 
@@ -177,9 +204,26 @@ impl Core {
             }
         }
         self.check_starting()?;
+        self.check_sharers()?;
         let bound = self.jobs.len() + self.queue.class_count() + 3 * self.pool.names().len() + 2;
         if self.timers.len() > bound {
             return Err(format!("{} timers for {bound} owners", self.timers.len()));
+        }
+        Ok(())
+    }
+
+    fn check_sharers(&self) -> Result<(), String> {
+        for (key, sharer) in self.sharers.iter() {
+            let theirs = self.jobs.iter().filter(|(_, job)| self.queue[job.class].sharer == key);
+            let (mut queued, mut live) = (0, Vec::new());
+            for (_, job) in theirs {
+                match job.record().phase {
+                    Phase::Waiting { .. } => queued += 1,
+                    Phase::Live(_) => live.push(&*job.record().work),
+                    Phase::Ended(_) => {}
+                }
+            }
+            sharer.check(queued, &live).map_err(|e| format!("sharer {:?}: {e}", sharer.name))?;
         }
         Ok(())
     }

@@ -251,7 +251,7 @@ impl Core {
 
     /// Since when the longest-waiting head is queued.
     pub(super) fn oldest_waiting(&self) -> Option<Timestamp> {
-        let heads = self.queue.heads().filter_map(|class| class.ready().first_key_value());
+        let heads = self.queue.heads().filter_map(|(_, class)| class.ready().first_key_value());
         let since = |(_, key): (&u64, &JobKey)| match self.jobs[*key].record().phase {
             Phase::Waiting { since, .. } => Some(since),
             _ => None,
@@ -271,7 +271,7 @@ impl Core {
         let uses = self.policies.uses();
         if (uses.now || uses.oldest_wait)
             && self.policies.due.is_none()
-            && self.queue.head_after(None).is_some()
+            && self.queue.heads().next().is_some()
         {
             let next = Timestamp((self.now.0 / LOOK_AGAIN + 1) * LOOK_AGAIN);
             self.timers.set(&mut self.policies.due, Timer::Policies, next);

@@ -9,9 +9,8 @@ use crate::{
     Accepted, Core, Duplicate, Output, Parent, Refusal, Submission,
     input::Identity,
     jobs::JobKey,
-    look::Look,
     payloads::NoRoom,
-    queue::{QueueName, Rank},
+    queue::QueueName,
     record::{JobRecord, Phase, Step},
 };
 
@@ -46,7 +45,8 @@ impl Core {
         self.admit(&work, bytes)?;
         let notice = self.never_anywhere(&work).map(|never| why_never(&never, self.now));
 
-        let class = self.queue.join(work);
+        let sharer = self.sharers.of(work.owner.as_ref(), self.now, &self.settings.shares);
+        let class = self.queue.join(work, sharer);
         let id = id.id().clone();
         let record = JobRecord {
             id: id.clone(),
@@ -96,6 +96,7 @@ impl Core {
         {
             return Err(Refusal::Infeasible { why: per_cluster(&never, self.now).into() });
         }
+        self.admit_for_owner(work)?;
         let queue = QueueName::of(work);
         let len = self.queue.length(&queue);
         if len >= self.settings.max_queue {
@@ -105,11 +106,29 @@ impl Core {
         room.map_err(|NoRoom { held, most, of_owner }| Refusal::StoreFull { held, most, of_owner })
     }
 
+    /// Does its owner's share allow more queued work, and of this priority?
+    fn admit_for_owner(&self, work: &Work) -> Result<(), Refusal> {
+        let Some(owner) = &work.owner else { return Ok(()) };
+        let shares = &self.settings.shares;
+        let sharer = shares.sharer_of(owner);
+        let Some(terms) = shares.terms(sharer) else { return Ok(()) };
+        if let Some(most) = terms.max_priority.filter(|most| work.priority > *most) {
+            return Err(Refusal::PriorityTooHigh { owner: sharer.clone(), priority: work.priority, most });
+        }
+        let queued = self.sharers.find(Some(owner), shares).map_or(0, |sharer| sharer.queued);
+        match terms.max_queued.filter(|most| work.origin == Origin::Outside && queued >= *most) {
+            Some(most) => Err(Refusal::OwnerQueueFull { owner: sharer.clone(), queued, most }),
+            None => Ok(()),
+        }
+    }
+
     /// Why each cluster could never accept the work, as the clusters are now. `None`: one could,
     /// or has not been seen.
     fn never_anywhere(&self, work: &Work) -> Option<Vec<(&ClusterName, Reason)>> {
-        let look = Look::new(self.view(), work, Rank::new(work.priority, u64::MAX), &[]);
-        self.pool.iter().map(|(_, cluster)| Some((cluster.name(), look.never(cluster)?))).collect()
+        let look = self.look_at_new(work);
+        let beyond_limit = self.sharer_or_new(work).never(work);
+        let never = |cluster| look.never(cluster).or_else(|| beyond_limit.clone());
+        self.pool.iter().map(|(_, cluster)| Some((cluster.name(), never(cluster)?))).collect()
     }
 
     /// Stops a job: at once if it is queued, through its cluster if it is on one.

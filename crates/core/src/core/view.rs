@@ -53,7 +53,9 @@ pub struct ClusterView {
     pub starting_limit: u32,
     /// When the next top-level submission is allowed, if not now.
     pub next_submission_at: Option<Timestamp>,
-    /// Kept free for a job that has waited too long.
+    /// What work that is not ours uses of it, if that could be measured in the last hour.
+    pub foreign: Option<Resources>,
+    /// Room is kept for this job, which has waited too long.
     pub reserved_for: Option<JobId>,
     /// The owner of that job.
     pub reserved_owner: Option<Owner>,
@@ -228,8 +230,9 @@ impl Core {
             starting: cluster.starting.len(),
             starting_limit: cluster.starting_limit(),
             next_submission_at: cluster.spaced_until(self.now),
+            foreign: cluster.foreign().cloned(),
             reserved_for: cluster.reserved.as_ref().map(|r| r.id.clone()),
-            reserved_owner: cluster.reserved.as_ref().and_then(|r| r.owner.clone()),
+            reserved_owner: cluster.reserved.as_ref().and_then(|r| r.work.owner.clone()),
         }
     }
 }

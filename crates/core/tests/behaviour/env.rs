@@ -692,5 +692,6 @@ fn through_json(store: &Durable) -> Durable {
         jobs: store.jobs.iter().map(|(id, record)| (id.clone(), text(record))).collect(),
         orphans: store.orphans.iter().map(text).collect(),
         policies: store.policies.iter().map(|(name, spec)| (name.clone(), text(spec))).collect(),
+        usage: store.usage.iter().map(|(owner, record)| (owner.clone(), text(record))).collect(),
     }
 }

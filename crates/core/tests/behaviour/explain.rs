@@ -114,7 +114,7 @@ fn a_job_held_back_for_a_starving_one_names_it() {
     let small = env.submit(a_job().cpus(1.0));
     assert_eq!(
         env.summary(&small),
-        "queued for 0 s, 1 ahead\nonly: kept free for large, which has waited too long"
+        "queued for 0 s, 1 ahead\nonly: its room is kept for large, which has waited too long"
     );
 }
 
@@ -155,14 +155,14 @@ fn every_part_of_an_explanation_is_said_in_chinese_too() {
     let large = env.submit(a_job().cpus(8.0));
     env.advance_s(300);
     let small = env.submit(a_job().id("small").requires("only").cpus(1.0));
-    let told = "已排队 300 秒，排在最前\n等待已久：已为它预留 only\nonly：空闲不足：需要 CPU 8，空闲 6，运行中的作业需要 2";
+    let told = "已排队 300 秒，排在最前\n等待已久：已在 only 上为它预留空间\nonly：空闲不足：需要 CPU 8，空闲 6，运行中的作业需要 2";
     assert_eq!(zh(&env, &large), told);
-    let told = format!("已在 jobs@only 排队 0 秒，排在最前\nonly：已预留给等待过久的作业：{large}");
+    let told = format!("已在 jobs@only 排队 0 秒，排在最前\nonly：空间已预留给等待过久的作业：{large}");
     assert_eq!(zh(&env, &small), told);
     env.stop(&small).unwrap();
     env.succeed(&job_id("on-only"));
     env.advance_s(10); // Something else has used the 2 CPUs all the time.
-    let told = "已排队 310 秒，排在最前\n等待已久，但未为它预留 only：其他来源的任务占用了 CPU 2\nonly：空闲不足：需要 CPU 8，空闲 6";
+    let told = "已排队 310 秒，排在最前\n等待已久，但未在 only 上为它预留空间：其他来源的任务占用了 CPU 2\nonly：空闲不足：需要 CPU 8，空闲 6";
     assert_eq!(zh(&env, &large), told);
 
     let mut env = TestEnv::only();

@@ -18,5 +18,6 @@ mod prototype_failures;
 mod queues;
 mod regressions;
 mod rules;
+mod sharing;
 mod unauthorized;
 mod unsuited;

@@ -214,6 +214,117 @@ fn a_starving_head_keeps_later_work_off_the_next_cluster_that_could_hold_it() {
 }
 
 #[test]
+fn later_work_goes_to_the_cluster_of_a_starving_head_as_long_as_it_leaves_its_room() {
+    let mut env = used_by_others(0.0);
+    let first = env.submit(a_job().id("first").cpus(4.0));
+    env.run(&first);
+    env.uses("only", &[("CPU", 4.0)]);
+    let large = env.submit(a_job().id("large").cpus(6.0));
+    env.advance_s(300);
+    assert_eq!(env.view("only").reserved_for, Some(large.clone()));
+    let beside = env.submit(a_job().cpus(1.5));
+    assert_eq!(env.place(&beside), "only", "6 of 8 CPUs stay for the large job");
+    let too_much = env.submit(a_job().cpus(1.0));
+    assert_eq!(env.reason(&too_much, "only"), Reason::Reserved { job: Some(large.clone()) });
+    let gpus_only = env.submit(a_job().demand(&[("memory", 1e9)]));
+    assert_eq!(env.place(&gpus_only), "only", "it takes nothing of what the large job demands");
+    let says_nothing = env.submit(a_job());
+    assert_eq!(env.reason(&says_nothing, "only").kind(), ReasonKind::Reserved, "it may use anything");
+    env.run(&beside);
+    env.run(&gpus_only);
+    env.uses("only", &[("CPU", 5.5)]);
+    env.advance_s(60);
+    env.succeed(&first);
+    env.uses("only", &[("CPU", 1.5)]);
+    assert_eq!(env.place(&large), "only", "the end of earlier work was enough");
+}
+
+#[test]
+fn later_work_on_other_nodes_leaves_the_node_of_a_starving_head() {
+    let mut env = TestEnv::with(|s| {
+        s.submission_interval = Span::ZERO;
+        s.resource_threshold = Share::percent(100);
+    });
+    env.cluster(a_cluster("only").nodes(&[4.0, 4.0, 4.0]));
+    let earlier: Vec<_> = (0..3).map(|_| env.submit(a_job().cpus(2.0))).collect();
+    earlier.iter().for_each(|job| env.run(job));
+    env.uses("only", &[("CPU", 6.0)]);
+    env.fake("only").nodes = a_cluster("x").nodes(&[4.0, 4.0, 4.0]).nodes;
+    env.fake("only").nodes.iter_mut().for_each(|node| node.free = amounts(&[("CPU", 2.0)]));
+    env.poll("only");
+    let whole_node = env.submit(a_job().id("whole-node").cpus(4.0));
+    env.advance_s(300);
+    assert_eq!(env.view("only").reserved_for, Some(whole_node.clone()));
+    for place in ["only", "only", ""] {
+        let later = env.submit(a_job().cpus(1.0));
+        assert_eq!(env.place(&later), place, "at worst each is on a node of its own, and one is left");
+    }
+}
+
+#[test]
+fn a_reservation_ends_when_only_the_work_of_others_is_in_its_way() {
+    let mut env = used_by_others(0.0);
+    let first = env.submit(a_job().id("first").cpus(2.0));
+    env.run(&first);
+    env.uses("only", &[("CPU", 4.0)]); // Two of them by a Serve deployment, which nobody can tell.
+    let large = env.submit(a_job().id("large").cpus(7.0));
+    env.advance_s(300);
+    let beside = env.submit(a_job().cpus(1.0));
+    assert_eq!(env.place(&beside), "only");
+    env.run(&beside);
+    env.succeed(&first);
+    env.uses("only", &[("CPU", 3.0)]);
+    env.advance_s(60);
+    assert_eq!(env.view("only").reserved_for, None, "what it waited for has ended");
+    let why = env.core.explain(&large).unwrap().summary(Lang::En);
+    assert!(why.contains("work of others uses CPU 2"), "{why}");
+    let next = env.submit(a_job().cpus(1.0));
+    assert_eq!(env.place(&next), "only", "nothing is closed for good");
+}
+
+#[test]
+fn with_order_shortest_the_job_that_is_expected_to_be_done_first_goes_first() {
+    let mut env = used_by_others(0.0);
+    env.set("order", "shortest");
+    for (owner, seconds) in [("quick", 10), ("slow", 1000)] {
+        let done = env.submit(a_job().owner(owner).cpus(8.0));
+        env.run(&done);
+        env.advance_s(seconds);
+        env.succeed(&done);
+    }
+    let running = env.submit(a_job().cpus(8.0));
+    env.run(&running);
+    let slow = env.submit(a_job().owner("slow").cpus(8.0));
+    let quick = env.submit(a_job().owner("quick").cpus(8.0));
+    let unknown = env.submit(a_job().owner("new").cpus(8.0));
+    for next in [unknown, quick, slow] {
+        let last = env.core.jobs().find(|job| job.live().is_some()).unwrap().id.clone();
+        env.succeed(&last);
+        assert_eq!(env.place(&next), "only", "unknown work counts as short");
+        env.run(&next);
+        env.crash();
+        env.poll_all();
+    }
+}
+
+#[test]
+fn with_order_shortest_a_job_that_has_waited_too_long_goes_before_shorter_ones() {
+    let mut env = used_by_others(0.0);
+    env.set("order", "shortest");
+    let done = env.submit(a_job().owner("slow").cpus(8.0));
+    env.run(&done);
+    env.advance_s(1000);
+    env.succeed(&done);
+    let running = env.submit(a_job().cpus(8.0));
+    env.run(&running);
+    let slow = env.submit(a_job().owner("slow").cpus(8.0));
+    env.advance_s(300);
+    let short = env.submit(a_job().owner("quick").cpus(8.0));
+    env.succeed(&running);
+    assert_eq!((env.place(&slow), env.place(&short)), ("only", ""));
+}
+
+#[test]
 fn a_cluster_is_not_kept_free_for_room_that_only_work_of_others_could_free() {
     let mut env = crowded(2.0);
     env.uses("only", &[("CPU", 3.0)]); // A Serve deployment holds one.
@@ -233,7 +344,7 @@ fn a_cluster_is_not_kept_free_for_room_that_only_work_of_others_could_free() {
         env.succeed(&small);
     }
     let why = env.core.explain(&large).unwrap().summary(Lang::En);
-    assert!(why.contains("only is not reserved for it: work of others uses CPU 1"), "{why}");
+    assert!(why.contains("no room on only is reserved for it: work of others uses CPU 1"), "{why}");
     env.uses("only", &[]);
     assert_eq!(env.place(&large), "only");
 }

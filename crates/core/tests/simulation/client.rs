@@ -116,6 +116,7 @@ impl World {
             priority: Priority(*pick(&mut self.rng, &[0, 0, 0, 5, -5])),
             retry,
             versions: None,
+            preemptible: false,
             owner: pick(&mut self.rng, &[None, None, Some("ann"), Some("bob")])
                 .map(|o| Owner::new(o).unwrap()),
         }
@@ -260,7 +261,8 @@ impl World {
 
     fn change_settings(&mut self) {
         let mut settings = self.core.settings().clone();
-        match self.rng.random_range(0..4) {
+        match self.rng.random_range(0..5) {
+            4 => settings.shares = plan::shares(&mut self.rng),
             0 => {
                 settings.submission_interval =
                     *pick(&mut self.rng, &[Span::seconds(40), Span::seconds(1), Span::ZERO])

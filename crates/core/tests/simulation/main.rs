@@ -19,6 +19,7 @@ mod client;
 mod oracle;
 mod plan;
 mod ray;
+mod sharing;
 mod world;
 
 use std::{

@@ -5,6 +5,7 @@ use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     rc::Rc,
+    sync::Arc,
 };
 
 use multicluster_core::{
@@ -14,8 +15,10 @@ use multicluster_core::{
 use multicluster_types::{
     ClusterName, Decision, GroupId, JobId, Kind, NodeShape, OnClusterLoss, Origin, Quantity, Resources,
     Settings, Snapshot, Span, State, Timestamp, Verdict, Work,
-    settings::{Claims, TagAffinity, Utilization},
+    settings::{Claims, Order, TagAffinity, ThresholdCounts, Utilization},
 };
+
+use crate::sharing::Sharing;
 
 /// How long ended work is known at least.
 const KEPT: Span = Span::minutes(5);
@@ -52,6 +55,9 @@ pub struct Oracle {
     windows: BTreeMap<ClusterName, u32>,
     /// Clusters that showed in this step that they do not cope.
     troubled: BTreeSet<ClusterName>,
+    sharing: Sharing,
+    /// Clusters on which room was kept for a job after the last step.
+    reserved: BTreeSet<ClusterName>,
 }
 
 /// The work on a cluster.
@@ -64,6 +70,9 @@ struct OnCluster {
     held: Resources,
     /// In its facts, and still needed.
     claimed: Resources,
+    /// In its facts: what work from outside needs, and what Ray set aside for all our work.
+    shown: Resources,
+    set_aside: Resources,
     /// Top-level jobs.
     jobs: u32,
     /// Jobs that have not been seen running yet.
@@ -170,6 +179,12 @@ impl Oracle {
         self.probing.clear();
         self.windows.clear();
         self.troubled.clear();
+        self.reserved.clear();
+    }
+
+    /// The control plane is back, with what it has stored.
+    pub fn told_restart(&mut self, now: Timestamp) {
+        self.sharing.told_restart(&self.store, now);
     }
 
     /// A submission cannot have been in the future: one that was counts from now.
@@ -215,12 +230,14 @@ impl Oracle {
                 self.note_breaker(cluster, change);
             }
         }
+        let reserved = core.clusters().filter(|cluster| cluster.reserved_for.is_some());
+        let reserved: BTreeSet<_> = reserved.map(|cluster| cluster.spec.name.clone()).collect();
         for write in &out.writes {
             match write {
                 Write::Job(record) if record.work.kind != Kind::Job => {
                     self.check_heard(record, now, settings)
                 }
-                Write::Decision(decision) => self.check_dispatch(decision, now, settings),
+                Write::Decision(decision) => self.check_dispatch(decision, &reserved, now, settings),
                 Write::DeleteJob(job) => {
                     self.check_forgotten(job, now, settings);
                     self.accepted.remove(job);
@@ -244,6 +261,8 @@ impl Oracle {
         if self.looks_closely() {
             self.check_durable(core);
         }
+        self.sharing.check(&self.store, settings, now);
+        self.reserved = reserved;
         self.check_retention(now, settings);
         self.check_nothing_lost(core);
         self.check_waiting(core);
@@ -379,7 +398,13 @@ impl Oracle {
         }
     }
 
-    fn check_dispatch(&mut self, decision: &Decision, now: Timestamp, settings: &Settings) {
+    fn check_dispatch(
+        &mut self,
+        decision: &Decision,
+        reserved: &BTreeSet<ClusterName>,
+        now: Timestamp,
+        settings: &Settings,
+    ) {
         let (job, cluster) = (&decision.job, &decision.cluster);
         let record = &self.store.jobs[job];
         let work = &record.work;
@@ -395,6 +420,13 @@ impl Oracle {
             panic!("{job} was dispatched to {cluster}, but {why}");
         }
         self.check_order(record, cluster, now);
+        assert!(!self.sharing.is_limited(work), "{job} was dispatched beyond the limit of its owner");
+        let is_fifo = settings.order == Order::Fifo;
+        if is_fifo && !reserved.contains(cluster) && !self.reserved.contains(cluster) {
+            self.check_turn(record, cluster, now, settings);
+        }
+        let work = Arc::clone(work);
+        self.sharing.note_placed(&work, now);
         // The rest of a batch shares the slot of its first job.
         let interval = self.store.clusters[cluster].spec.limits.interval(settings);
         let shared = self.clock.get(cluster).is_some_and(|(last, _)| now.since(*last) < interval);
@@ -419,6 +451,34 @@ impl Oracle {
                 record.id,
                 other.id
             );
+        }
+    }
+
+    /// At equal priority, no other owner had less of the pool for its weight, and work that could
+    /// have gone there.
+    fn check_turn(&self, record: &JobRecord, cluster: &ClusterName, now: Timestamp, settings: &Settings) {
+        let mut total = Resources::default();
+        self.facts.values().for_each(|facts| total.add(&facts.total));
+        let mine = self.sharing.claim(&record.work, &total, now);
+        let others = self.store.jobs.values().filter(|other| {
+            let prefers = other.work.preference.as_ref().is_none_or(|wanted| wanted.cluster == *cluster);
+            is_ready(other, now)
+                && prefers
+                && other.work.priority == record.work.priority
+                && !self.sharing.is_same(&other.work, &record.work)
+                && !is_unsuited(other, cluster)
+                && !self.sharing.is_limited(&other.work)
+        });
+        for other in others {
+            let theirs = self.sharing.claim(&other.work, &total, now);
+            if theirs < mine * (1.0 - 1e-3) - 1e-6
+                && self.may_take(&other.work, cluster, now, settings).is_ok()
+            {
+                panic!(
+                    "{} went to {cluster} with {mine} for its weight, before {} with {theirs}",
+                    record.id, other.id
+                );
+            }
         }
     }
 
@@ -503,9 +563,11 @@ impl Oracle {
             if total == 0.0 {
                 return physical.filter(|_| settings.utilization != Utilization::Logical).unwrap_or(0.0);
             }
-            let promised = of(assumed).as_f64() / total;
-            let logical = of(&facts.used).as_f64() / total + promised;
-            let physical = physical.map(|load| load + promised);
+            let all = settings.threshold_counts == ThresholdCounts::All;
+            let promised = if all { of(assumed).as_f64() / total } else { 0.0 };
+            let ours = if all { 0.0 } else { of(&load.shown).max(of(&load.set_aside)).as_f64() };
+            let logical = (of(&facts.used).as_f64() - ours).max(0.0) / total + promised;
+            let physical = physical.map(|load| (load - ours / total).max(0.0) + promised);
             match settings.utilization {
                 Utilization::Logical => logical,
                 Utilization::Physical => physical.unwrap_or(logical),
@@ -552,6 +614,45 @@ impl Oracle {
         Ok(())
     }
 
+    /// Does the room that a cluster keeps for one job leave no room for this later work?
+    fn keeps_off(
+        &self,
+        kept_for: &JobId,
+        foreign: &Resources,
+        record: &JobRecord,
+        name: &ClusterName,
+    ) -> bool {
+        let (Some(head), Some(facts)) = (self.store.jobs.get(kept_for), self.facts.get(name)) else {
+            return false;
+        };
+        let later = |other: &JobRecord| {
+            let (a, b) = (&other.work, &head.work);
+            a.origin == Origin::Outside
+                && (a.priority < b.priority || a.priority == b.priority && other.seq > head.seq)
+        };
+        if !later(record) {
+            return false;
+        }
+        let on = |other: &&JobRecord| other.live().is_some_and(|live| live.cluster == *name);
+        let there: Vec<_> = self.store.jobs.values().filter(on).filter(|other| later(other)).collect();
+        let work = &record.work;
+        let crowded = head.work.demand.iter().any(|(dimension, kept)| {
+            let of = |work: &Work| u128::from(work.demand.get(&dimension).parts());
+            let have: u128 = there.iter().map(|other| of(&other.work)).sum();
+            let others = u128::from(foreign.get(&dimension).parts());
+            let wanted = have + of(work) + u128::from(kept.parts()) + others;
+            of(work) > 0 && wanted > u128::from(facts.total.get(&dimension).parts())
+        });
+        let one = head.work.on_one_node();
+        let large = |node: &&NodeShape| one.iter().all(|(dimension, n)| node.total.get(&dimension) >= n);
+        let nodes: u64 = facts.shapes.iter().filter(large).map(|node| u64::from(node.count)).sum();
+        let touched = |work: &Work| if work.reserves.is_none() { 1 } else { u64::from(u32::MAX) };
+        let with_demand = there.iter().filter(|other| !other.work.demand.is_empty());
+        let taken: u64 = with_demand.map(|other| touched(&other.work)).sum();
+        let scattered = facts.nodes > 1 && !one.is_empty() && taken + touched(work) > nodes.saturating_sub(1);
+        work.demand.is_empty() || crowded || scattered
+    }
+
     /// The work on a cluster by the records. Cached until the next write.
     fn load(&self, name: &ClusterName, facts: &Snapshot, settings: &Settings) -> Rc<OnCluster> {
         let mut loads = self.loads.borrow_mut();
@@ -576,8 +677,14 @@ impl Oracle {
                     if inside {
                         load.inside.add(&record.work.demand);
                     }
-                } else if !inside && settings.claims == Claims::WhileRunning {
-                    load.claimed.add(&record.work.demand);
+                } else {
+                    load.set_aside.add(record.work.on_one_node());
+                    if !inside {
+                        load.shown.add(&record.work.demand);
+                    }
+                    if !inside && settings.claims == Claims::WhileRunning {
+                        load.claimed.add(&record.work.demand);
+                    }
                 }
             }
             Rc::new(load)
@@ -605,8 +712,10 @@ impl Oracle {
                 *head = record;
             }
         }
-        let reserved: BTreeMap<_, _> =
-            core.clusters().filter_map(|c| Some((c.spec.name.clone(), c.reserved_for?))).collect();
+        let reserved = core
+            .clusters()
+            .filter_map(|c| Some((c.spec.name.clone(), (c.reserved_for?, c.foreign.unwrap_or_default()))));
+        let reserved: BTreeMap<_, _> = reserved.collect();
         for record in heads.values() {
             if self.looks_closely() {
                 self.check_explained(core, record);
@@ -614,8 +723,11 @@ impl Oracle {
             let wanted = record.work.preference.as_ref().map(|p| &p.cluster);
             for name in self.store.clusters.keys() {
                 let preferred_away = wanted.is_some_and(|wanted| wanted != name);
-                let reserved = reserved.get(name).is_some_and(|job| *job != record.id);
-                let no_place = preferred_away || reserved || is_unsuited(record, name);
+                let reserved = reserved
+                    .get(name)
+                    .is_some_and(|(kept_for, foreign)| self.keeps_off(kept_for, foreign, record, name));
+                let limited = self.sharing.is_limited(&record.work);
+                let no_place = preferred_away || reserved || limited || is_unsuited(record, name);
                 if !no_place && self.may_take(&record.work, name, now, settings).is_ok() {
                     panic!("{} waits although {name} is free for it", record.id);
                 }

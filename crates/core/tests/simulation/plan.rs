@@ -1,9 +1,9 @@
 //! The world of one seed: settings, clusters, and how often things fail.
 
 use multicluster_types::{
-    ClusterName, ClusterSpec, Limits, Platform, PlatformName, PolicyRule, PolicySpec, Quantity, Resources,
-    Settings, Share, Span, Tags, Weight,
-    settings::{Claims, Count, ExecutionMode, JobLimit, TagAffinity, Utilization},
+    ClusterName, ClusterSpec, Limits, Owner, Platform, PlatformName, PolicyRule, PolicySpec, Priority,
+    Quantity, Resources, Settings, Share, ShareTerms, ShareWeight, Shares, Span, Tags, Weight,
+    settings::{Claims, Count, ExecutionMode, JobLimit, Order, TagAffinity, ThresholdCounts, Utilization},
 };
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -115,6 +115,13 @@ fn settings(rng: &mut ChaCha8Rng) -> Settings {
         settings.claims = Claims::UntilStarted;
     }
     if chance(rng, 20) {
+        settings.threshold_counts = ThresholdCounts::Others;
+    }
+    if chance(rng, 25) {
+        settings.order = Order::Shortest;
+    }
+    settings.shares = shares(rng);
+    if chance(rng, 20) {
         settings.tag_affinity = TagAffinity::Preferred;
     }
     if chance(rng, 15) {
@@ -127,6 +134,32 @@ fn settings(rng: &mut ChaCha8Rng) -> Settings {
         settings.policies = names[rng.random_range(0..4)..].iter().map(built_in).collect();
     }
     settings
+}
+
+/// Alone, as a group, or on terms of their own.
+pub fn shares(rng: &mut ChaCha8Rng) -> Shares {
+    let owner = |name: &str| Owner::new(name).unwrap();
+    let half_life = *pick(rng, &[Span::seconds(30), Span::minutes(60), Shares::HALF_LIFE]);
+    let mut terms = || ShareTerms {
+        weight: ShareWeight::new(*pick(rng, &[1.0, 1.0, 3.0, 0.5])).unwrap(),
+        limit: Resources::from_amounts(pick::<Vec<_>>(rng, &[vec![], vec![], vec![("CPU", 6.0)]]).clone())
+            .unwrap(),
+        max_queued: *pick(rng, &[None, None, Some(3)]),
+        max_priority: *pick(rng, &[None, None, Some(Priority(0))]),
+        ..ShareTerms::default()
+    };
+    let members = vec![owner("ann"), owner("bob")];
+    let named = [
+        (owner("ann"), terms()),
+        (owner("bob"), terms()),
+        (owner("team"), ShareTerms { members, ..terms() }),
+    ];
+    let named = match rng.random_range(0..3) {
+        0 => Vec::new(),
+        1 => named[..2].to_vec(),
+        _ => named[2..].to_vec(),
+    };
+    Shares::new(half_life, named.into_iter().collect()).unwrap()
 }
 
 const TAGS: &[&[&str]] = &[&["linux"], &["macos"], &["linux", "gpu"], &[]];

@@ -174,6 +174,7 @@ impl World {
         }
         self.life += 1;
         self.oracle.told_crash(self.now);
+        self.oracle.told_restart(self.now);
         let settings = self.core.settings().clone();
         self.core = Core::rebuild(self.now, settings, self.oracle.store.clone()).unwrap();
         self.agenda.retain(|_, event| !matches!(event, Event::Poll { .. }));

@@ -1,0 +1,122 @@
+//! What owners had of the pool, restated in floating point, and whose turn that makes it.
+
+use std::collections::BTreeMap;
+
+use multicluster_core::Durable;
+use multicluster_types::{Origin, Owner, Resources, Settings, Shares, Timestamp, Work};
+
+type Name = Option<Owner>;
+/// CPUs, GPUs, bytes.
+type Amounts = [f64; 3];
+
+#[derive(Debug, Default)]
+pub struct Sharing {
+    shares: Shares,
+    held: BTreeMap<Name, Amounts>,
+    /// The average until this moment.
+    averages: BTreeMap<Name, (Amounts, Timestamp)>,
+}
+
+impl Sharing {
+    fn name_of(&self, owner: Option<&Owner>) -> Name {
+        owner.map(|owner| self.shares.sharer_of(owner).clone())
+    }
+
+    fn average(&self, name: &Name, now: Timestamp) -> Amounts {
+        let Some((average, at)) = self.averages.get(name) else { return [0.0; 3] };
+        let held = self.held.get(name).copied().unwrap_or_default();
+        let rest = (-now.since(*at).as_seconds() / self.shares.half_life().as_seconds()).exp2();
+        std::array::from_fn(|n| held[n] + (average[n] - held[n]) * rest)
+    }
+
+    /// What this owner would have for its weight if this work were placed, as a share of the pool.
+    pub fn claim(&self, work: &Work, total: &Resources, now: Timestamp) -> f64 {
+        let name = self.name_of(work.owner.as_ref());
+        let (average, held) = (self.average(&name, now), self.held.get(&name).copied().unwrap_or_default());
+        let (adds, total) = (holds(work), amounts(total));
+        let share =
+            |n: usize| if total[n] > 0.0 { (8.0 * average[n] + held[n] + adds[n]) / total[n] } else { 0.0 };
+        let terms = name.as_ref().and_then(|name| self.shares.terms(name));
+        let weight = terms.map_or(1.0, |terms| f64::from(terms.weight));
+        (0..3).map(share).fold(0.0, f64::max) / weight
+    }
+
+    /// Do these two owners compete, or are they one?
+    pub fn is_same(&self, a: &Work, b: &Work) -> bool {
+        self.name_of(a.owner.as_ref()) == self.name_of(b.owner.as_ref())
+    }
+
+    /// Would this work take its owner beyond the limit?
+    pub fn is_limited(&self, work: &Work) -> bool {
+        let name = self.name_of(work.owner.as_ref());
+        let Some(terms) = name.as_ref().and_then(|name| self.shares.terms(name)) else { return false };
+        let (held, adds) = (self.held.get(&name).copied().unwrap_or_default(), holds(work));
+        let limit = amounts(&terms.limit);
+        (0..3).any(|n| limit[n] > 0.0 && adds[n] > 0.0 && held[n] + adds[n] > limit[n] + 1e-6)
+    }
+
+    /// One more job is on a cluster: it counts at once.
+    pub fn note_placed(&mut self, work: &Work, now: Timestamp) {
+        let name = self.name_of(work.owner.as_ref());
+        let (average, adds) = (self.average(&name, now), holds(work));
+        self.averages.insert(name.clone(), (average, now));
+        let held = self.held.entry(name).or_default();
+        (0..3).for_each(|n| held[n] += adds[n]);
+    }
+
+    /// After a step: the records say what the jobs make.
+    pub fn check(&mut self, store: &Durable, settings: &Settings, now: Timestamp) {
+        let mut held = BTreeMap::<Name, Amounts>::new();
+        for record in store.jobs.values().filter(|record| record.live().is_some()) {
+            let adds = holds(&record.work);
+            let name = record.work.owner.as_ref().map(|owner| settings.shares.sharer_of(owner).clone());
+            let sum = held.entry(name).or_default();
+            (0..3).for_each(|n| sum[n] += adds[n]);
+        }
+        let names: Vec<_> = self.held.keys().chain(held.keys()).cloned().collect();
+        for name in names {
+            let (was, is) = (self.held.get(&name), held.get(&name));
+            let same = (0..3).all(|n| {
+                let of = |amounts: Option<&Amounts>| amounts.map_or(0.0, |amounts| amounts[n]);
+                (of(was) - of(is)).abs() < 1e-6
+            });
+            if !same || self.shares != settings.shares {
+                let average = self.average(&name, now);
+                self.averages.insert(name.clone(), (average, now));
+            }
+        }
+        self.held = held;
+        self.shares = settings.shares.clone();
+        for (owner, record) in &store.usage {
+            let average = self.average(&Some(owner.clone()), record.at);
+            let stored = [record.cpu, record.gpu, record.memory].map(|parts| parts as f64 / 1e4);
+            for n in 0..3 {
+                let slack = 1e-3 * (1.0 + average[n].max(stored[n]));
+                assert!(
+                    (average[n] - stored[n]).abs() <= slack,
+                    "{owner} had {average:?} by the jobs, {stored:?} is stored"
+                );
+            }
+        }
+    }
+
+    /// A moment in the future counts from now. Use of which next to nothing was left is forgotten.
+    pub fn told_restart(&mut self, store: &Durable, now: Timestamp) {
+        self.averages.values_mut().for_each(|(_, at)| *at = now.min(*at));
+        self.averages.retain(|name, _| name.as_ref().is_some_and(|name| store.usage.contains_key(name)));
+    }
+}
+
+fn holds(work: &Work) -> Amounts {
+    if work.origin == Origin::Inside {
+        return [0.0; 3];
+    }
+    match amounts(&work.demand) {
+        [0.0, 0.0, 0.0] => [1.0, 0.0, 0.0],
+        amounts => amounts,
+    }
+}
+
+fn amounts(resources: &Resources) -> Amounts {
+    [resources.cpu, resources.gpu, resources.memory].map(|amount| amount.as_f64())
+}
