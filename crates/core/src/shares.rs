@@ -313,27 +313,32 @@ impl Sharers {
     }
 
     /// Goes on from the stored records. The live work has been entered: it held what it holds
-    /// since then. Returns the owners of whose use nothing is left.
+    /// since then.
     pub(crate) fn restore(
         &mut self,
-        records: Vec<UsageRecord>,
+        records: impl Iterator<Item = UsageRecord>,
         now: Timestamp,
         shares: &Shares,
-    ) -> Vec<Owner> {
+    ) {
         self.changed.clear();
-        let mut forgotten = Vec::new();
         for UsageRecord { owner, cpu, gpu, memory, at } in records {
-            let key = self.find_or_add(Some(owner.clone()), now, shares);
-            let sharer = &mut self[key];
+            let key = self.find_or_add(Some(owner), now, shares);
             let average = Amounts { cpu: cpu.into(), gpu: gpu.into(), memory: memory.into() };
-            (sharer.average, sharer.at, sharer.stored) = (average, at, true);
-            let average = sharer.average_at(now, shares.half_life());
-            if sharer.live == 0 && average.is_negligible() {
-                (sharer.average, sharer.stored) = (Amounts::default(), false);
-                forgotten.push(owner);
-            }
+            (self[key].average, self[key].at, self[key].stored) = (average, at, true);
         }
-        forgotten
+    }
+
+    /// Drops the records of sharers that have nothing, and had next to nothing; returns whose.
+    pub(crate) fn forget_idle(&mut self, now: Timestamp, half_life: Span) -> Vec<Owner> {
+        let is_idle = |sharer: &Sharer| {
+            sharer.stored && sharer.live == 0 && sharer.average_at(now, half_life).is_negligible()
+        };
+        let idle = self.table.iter_mut().map(|(_, sharer)| sharer).filter(|sharer| is_idle(sharer));
+        let forget = |sharer: &mut Sharer| {
+            (sharer.average, sharer.stored) = (Amounts::default(), false);
+            sharer.name.clone()
+        };
+        idle.filter_map(forget).collect()
     }
 
     /// Other terms are in force: what every sharer had stays, and all work is entered again.
@@ -464,7 +469,7 @@ mod tests {
         let mut again = pool(8.0);
         let key = again.of(Some(&owner("ann")), Timestamp(9_000), &shares);
         again.start(key, &cpus(4.0), Timestamp(9_000), HALF_LIFE);
-        assert!(again.restore(records, Timestamp(9_000), &shares).is_empty());
+        again.restore(records.into_iter(), Timestamp(9_000), &shares);
         let at = Timestamp(3_600_000);
         assert_eq!(again[key].average_at(at, HALF_LIFE), sharers[ann].average_at(at, HALF_LIFE));
     }

@@ -122,9 +122,7 @@ impl Core {
                 core.runs.note(&record.work, ran);
             }
         }
-        let usage = durable.usage.into_values().collect();
-        let forgotten = core.sharers.restore(usage, now, &core.settings.shares);
-        core.corrected.extend(forgotten.into_iter().map(Write::DeleteUsage));
+        core.sharers.restore(durable.usage.into_values(), now, &core.settings.shares);
         core.rearm_all();
         Ok(core)
     }
@@ -153,6 +151,8 @@ impl Core {
         self.retire_policies(unusable, &mut out);
         self.forget_old(&mut out);
         self.write_usage(&mut out);
+        let idle = self.sharers.forget_idle(self.now, self.settings.shares.half_life());
+        out.writes.extend(idle.into_iter().map(Write::DeleteUsage));
         out
     }
 
