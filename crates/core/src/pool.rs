@@ -14,6 +14,7 @@ use slab::Slab;
 
 use crate::{
     breaker::Breaker,
+    core::preempt::Clearing,
     drivers::Room,
     jobs::JobKey,
     ledger::Ledger,
@@ -71,6 +72,8 @@ pub(crate) struct Cluster {
     foreign: Foreign,
     /// Room that is kept for a starving head.
     pub(crate) reserved: Option<Reservation>,
+    /// Preemptible jobs are being stopped on it.
+    pub(crate) clearing: Option<Clearing>,
     /// The reservation before this cycle, so that a starving head keeps its cluster.
     pub(crate) last_reserved: Option<Reservation>,
     pub(crate) spacing_due: Due,
@@ -128,6 +131,7 @@ impl Cluster {
             picked: 0,
             foreign: Foreign::default(),
             reserved: None,
+            clearing: None,
             last_reserved: None,
             spacing_due: None,
             freshness_due: None,

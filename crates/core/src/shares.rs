@@ -197,6 +197,7 @@ pub(crate) struct Sharers {
     waiting: u32,
     /// Whose record must be written.
     changed: BTreeSet<SharerKey>,
+    any_preempts: bool,
 }
 
 impl Sharers {
@@ -210,6 +211,7 @@ impl Sharers {
         if let Some(key) = self.by_name.get(&name) {
             return *key;
         }
+        self.any_preempts |= shares.named().any(|(_, terms)| terms.preempts);
         let key = self.table.insert(Sharer::new(name.clone(), now, shares));
         let key = SharerKey(u32::try_from(key).expect("fewer than 2^32 sharers fit in memory"));
         self.by_name.insert(name, key);
@@ -288,13 +290,50 @@ impl Sharers {
         (share(sharer.average_at(now, half_life)), share(sharer.held))
     }
 
+    /// May any of them stop work of others?
+    pub(crate) fn any_preempts(&self) -> bool {
+        self.any_preempts
+    }
+
+    /// Would it still have no more than its share, with this work?
+    pub(crate) fn stays_below(&self, key: SharerKey, work: &Work) -> bool {
+        self.holds(key, |held| held.plus(Amounts::held_by(work))) <= self.entitled_parts(key)
+    }
+
+    /// Would it still have its share, without this work?
+    pub(crate) fn stays_at<'a>(&self, key: SharerKey, without: impl Iterator<Item = &'a Work>) -> bool {
+        let given = without.fold(Amounts::default(), |sum, work| sum.plus(Amounts::held_by(work)));
+        self.holds(key, |held| held.minus(given)) >= self.entitled_parts(key)
+    }
+
+    /// By how much it has more than its share; negative if it has less.
+    pub(crate) fn over_share(&self, key: SharerKey) -> i128 {
+        i128::from(self.holds(key, |held| held)) - i128::from(self.entitled_parts(key))
+    }
+
+    fn holds(&self, key: SharerKey, change: impl Fn(Amounts) -> Amounts) -> u64 {
+        change(self[key].held).dominant(self.total)
+    }
+
+    /// The part of the pool that its weight stands for, in 1/2^32.
+    fn entitled_parts(&self, key: SharerKey) -> u64 {
+        let (mine, all) = self.weights(key);
+        (mine << 32) / all.max(1)
+    }
+
     /// The part of the pool that its weight stands for, among all that have or want some of it.
     pub(crate) fn entitled(&self, key: SharerKey) -> Share {
+        let (mine, all) = self.weights(key);
+        Share::of(mine, all)
+    }
+
+    /// Its weight, and that of all that have or want some of the pool, itself included.
+    fn weights(&self, key: SharerKey) -> (u64, u64) {
         let counts = |sharer: &&Sharer| sharer.queued > 0 || sharer.live > 0;
         let weight = |sharer: &Sharer| u64::from(sharer.terms.weight.parts());
         let others = self.iter().filter(|(other, _)| *other != key).map(|(_, sharer)| sharer);
-        let all = weight(&self[key]) + others.filter(counts).map(weight).sum::<u64>();
-        Share::of(weight(&self[key]), all)
+        let mine = weight(&self[key]);
+        (mine, mine + others.filter(counts).map(weight).sum::<u64>())
     }
 
     /// The records that changed since the last call.
@@ -352,6 +391,7 @@ impl Sharers {
                 self.changed.insert(SharerKey(key));
             }
         }
+        self.any_preempts = shares.named().any(|(_, terms)| terms.preempts);
         self.waiting = 0;
     }
 }

@@ -225,6 +225,7 @@ impl Oracle {
     pub fn check(&mut self, core: &Core, out: &Output) {
         let (now, settings) = (core.now(), core.settings());
         self.check_windows(core, settings);
+        self.sharing.regroup(&self.store, settings, now);
         for event in &out.events {
             if let Event::Cluster { cluster, change, .. } = event {
                 self.note_breaker(cluster, change);
@@ -261,7 +262,7 @@ impl Oracle {
         if self.looks_closely() {
             self.check_durable(core);
         }
-        self.sharing.check(&self.store, settings, now);
+        self.sharing.check(&self.store, now);
         self.reserved = reserved;
         self.check_retention(now, settings);
         self.check_nothing_lost(core);
