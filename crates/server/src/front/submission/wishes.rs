@@ -63,7 +63,8 @@ impl Wishes {
             return Err(Problem::new(codes::BAD_JOB, message).hint("0 to 3 is usual"));
         }
         let parent = self.parent.map(parent).transpose()?;
-        let retry = Retry { max_retries, on_cluster_loss: self.on_cluster_loss.unwrap_or_default() };
+        let on_cluster_loss = self.on_cluster_loss.unwrap_or_default();
+        let retry = Retry { max_retries, on_cluster_loss, codes: None };
         let priority = Priority(self.priority.unwrap_or_default());
         Ok((Work { tags, preference, platform, versions, priority, retry, ..work }, parent))
     }
