@@ -74,6 +74,8 @@ pub(crate) struct Cluster {
     pub(crate) reserved: Option<Reservation>,
     /// Preemptible jobs are being stopped on it.
     pub(crate) clearing: Option<Clearing>,
+    /// Jobs that were asked to end for others, and did not in time.
+    pub(crate) stubborn: BTreeSet<JobKey>,
     /// The reservation before this cycle, so that a starving head keeps its cluster.
     pub(crate) last_reserved: Option<Reservation>,
     pub(crate) spacing_due: Due,
@@ -132,6 +134,7 @@ impl Cluster {
             foreign: Foreign::default(),
             reserved: None,
             clearing: None,
+            stubborn: BTreeSet::new(),
             last_reserved: None,
             spacing_due: None,
             freshness_due: None,
@@ -263,6 +266,7 @@ impl Cluster {
     pub(crate) fn leave(&mut self, job: JobKey, work: &Work, settings: &Settings) {
         self.live.remove(&job);
         self.starting.remove(&job);
+        self.stubborn.remove(&job);
         self.top_level_jobs -= u32::from(work.is_top_level_job());
         self.drivers -= u32::from(work.burdens_head());
         self.ledger.release(job);

@@ -56,8 +56,8 @@ impl Dirty {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Turn {
     priority: Reverse<Priority>,
-    /// How long the job is expected to run, if that counts.
-    expected: Span,
+    /// How long the job is expected to run, if that counts. Not if it has waited too long.
+    expected: Option<Span>,
     /// What its owner will have had for its weight.
     claim: u64,
     seq: u64,
@@ -210,10 +210,8 @@ impl Core {
         } else {
             0
         };
-        let expected = match self.settings.order {
-            Order::Shortest if !self.queue.starving().contains(&class) => self.runs.expected(work),
-            Order::Fifo | Order::Shortest => Span::ZERO,
-        };
+        let by_length = self.settings.order == Order::Shortest && !self.queue.starving().contains(&class);
+        let expected = by_length.then(|| self.runs.expected(work));
         Some(Turn { priority: Reverse(rank.priority()), expected, claim, seq: rank.seq() })
     }
 

@@ -107,12 +107,15 @@ impl Core {
     pub(super) fn keep_cleared_room(&mut self) {
         let clearing = self.pool.iter().filter_map(|(key, cluster)| Some((key, cluster.clearing.clone()?)));
         let clearing: Vec<_> = clearing.collect();
-        for (on, Clearing { job, until, .. }) in clearing {
+        for (on, Clearing { job, until, victims }) in clearing {
             let waits = self.jobs.find(&job).filter(|key| {
                 matches!(self.jobs[*key].record().phase, Phase::Waiting { .. }) && self.is_ready(*key)
             });
             let Some(job) = waits.filter(|_| self.now < until) else {
                 self.pool[on].clearing = None;
+                if self.now >= until {
+                    self.pool[on].stubborn.extend(victims);
+                }
                 continue;
             };
             self.keep_room(job, on);
@@ -168,7 +171,8 @@ impl Core {
                 self.send_stop(*victim, out);
             }
         }
-        let dying = self.pool[plan.on].live.iter().filter(|key| self.jobs[**key].is_preempted()).copied();
+        let cluster = &self.pool[plan.on];
+        let dying = cluster.live.iter().filter(|key| self.is_dying(cluster, **key)).copied();
         let job = self.jobs[head].record().id.clone();
         let clearing = Clearing { job, victims: dying.collect(), until };
         self.pool[plan.on].clearing = Some(clearing);
@@ -193,8 +197,8 @@ impl Core {
             return None;
         }
         let mut freed = Resources::default();
-        let dying = cluster.live.iter().map(|key| &self.jobs[*key]).filter(|job| job.is_preempted());
-        dying.for_each(|job| freed.add(&job.record().work.demand));
+        let dying = cluster.live.iter().filter(|key| self.is_dying(cluster, **key));
+        dying.for_each(|key| freed.add(&self.jobs[*key].record().work.demand));
         let is_dying = !freed.is_empty();
         let mut chosen: Vec<(JobKey, &Work)> = Vec::new();
         let mut given = Given::default();
@@ -222,6 +226,11 @@ impl Core {
             }
         }
         Some(Plan { on, victims: chosen.into_iter().map(|(key, _)| key).collect() })
+    }
+
+    /// Is its room about to be free? Not if it was asked long ago.
+    fn is_dying(&self, cluster: &Cluster, key: JobKey) -> bool {
+        self.jobs[key].is_preempted() && !cluster.stubborn.contains(&key)
     }
 
     /// The jobs there that may be stopped, in the order in which they would be.
