@@ -36,7 +36,9 @@ pub use generate::{Synthetic, generate};
 pub use pool::{Pool, Timing, VirtualCluster};
 pub use report::{ClusterReport, Counts, Distribution, NeverPlaced, Refused, Report, Run, Utilization, Why};
 pub use variant::{Change, Variant, VariantError};
-pub use workload::{Arrival, FieldError, Workload, WorkloadError};
+pub use workload::{
+    Arrival, FieldError, Loaded, OptionError, OwnerFrom, Processors, Reading, Spread, Workload, WorkloadError,
+};
 
 /// Runs the workload on the pool, to the end.
 ///
