@@ -20,21 +20,33 @@
 //! matter then (`snapshot_max_age`, `lease_ttl`, `breaker_*`, `retry_*`, …) change nothing here.
 //! Hosts report no physical load, so `utilization: physical` is judged as `logical`.
 
+mod baselines;
 mod capacity;
 mod engine;
 mod fleet;
 mod generate;
+mod lab;
+mod lineup;
+mod nodes;
 mod pool;
+mod quality;
 mod report;
+mod setup;
 pub mod text;
 mod variant;
 mod workload;
 
+pub use baselines::Baseline;
 pub use capacity::{Capacities, CapacityError};
 pub use engine::SimulationError;
 pub use generate::{Synthetic, generate};
+pub use lab::{Lab, LabError, Policy, Study};
+pub use lineup::{OURS, lineup};
+pub use nodes::Nodes;
 pub use pool::{Pool, Timing, VirtualCluster};
+pub use quality::{OwnerQuality, Percentiles, Quality};
 pub use report::{ClusterReport, Counts, Distribution, NeverPlaced, Refused, Report, Run, Utilization, Why};
+pub use setup::{Problem, Setup, SetupError};
 pub use variant::{Change, Variant, VariantError};
 pub use workload::{
     Arrival, FieldError, Loaded, OptionError, OwnerFrom, Processors, Reading, Spread, Workload, WorkloadError,
@@ -45,7 +57,7 @@ pub use workload::{
 /// # Errors
 /// If the core refuses the pool itself: a policy that cannot be used, or a cluster that is listed twice.
 pub fn simulate(pool: &Pool, workload: &Workload) -> Result<Report, SimulationError> {
-    let trace = engine::run(pool, workload)?;
+    let trace = engine::run(pool, &Nodes::default(), workload)?;
     Ok(Report::of(pool, workload, &trace))
 }
 

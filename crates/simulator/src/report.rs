@@ -218,16 +218,20 @@ impl ClusterReport {
 impl NeverPlaced {
     fn of(group: &StuckGroup, workload: &Workload) -> Self {
         let arrivals = || group.arrivals.iter().map(|nth| &workload.arrivals[*nth]);
-        let why = group.why.clusters.iter().map(|said| Why {
+        let why = group.why.iter().flat_map(|why| why.clusters.iter().map(move |said| (why.at, said)));
+        let why = why.map(|(at, said)| Why {
             cluster: said.cluster.clone(),
-            reason: said.verdict.describe(group.why.at, Lang::En),
+            reason: said.verdict.describe(at, Lang::En),
         });
         Self {
             count: group.arrivals.len() as u64,
             jobs: arrivals().take(EXAMPLES).map(|arrival| arrival.id.clone()).collect(),
             work: workload.arrivals[group.arrivals[0]].work.as_ref().clone(),
             why: why.collect(),
-            summary: group.why.summary(Lang::En),
+            summary: match &group.why {
+                Some(why) => why.summary(Lang::En),
+                None => "too large for every cluster that may run it".to_owned(),
+            },
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Reports for people: aligned, and within 100 columns.
 
+mod quality;
 mod table;
 
 use multicluster_types::{Dimension, Resources, Work};
 
 use crate::{ClusterReport, Distribution, NeverPlaced, Refused, Report, Run};
+pub use quality::{markdown, quality};
 use table::{Align, Table, cut, wrap};
 
 /// The widest line.
