@@ -1,0 +1,225 @@
+//! Every policy on every trace of a folder: the tables of docs/scheduling-quality.md.
+//!
+//! ```text
+//! cargo run --example traces -- FOLDER --write docs/scheduling-quality.md
+//! ```
+//!
+//! A trace is a file `NAME.csv`, `NAME.swf`, or either with `.gz`. Its pool is described in `NAME.pool`
+//! beside it or in `--pools`; `philly.pool` is also the pool of `philly-quarter.csv.gz`.
+
+use std::{
+    error::Error,
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Instant,
+};
+
+use clap::Parser;
+use multicluster_simulator::{Lab, LabError, Policy, Setup, Study, Workload, lineup, text};
+
+/// The generated part of the page is between these lines.
+const BEGIN: &str = "<!-- make traces: begin -->";
+const END: &str = "<!-- make traces: end -->";
+const FORMATS: [&str; 4] = [".csv", ".csv.gz", ".swf", ".swf.gz"];
+
+/// Runs every policy on every trace of a folder, and prints one table per trace.
+#[derive(Debug, Parser)]
+#[command(name = "traces")]
+struct Arguments {
+    /// The folder with the traces.
+    folder: PathBuf,
+    /// Where descriptions of pools are that are not beside their trace.
+    #[arg(long, value_name = "FOLDER", default_value = "examples/workloads")]
+    pools: PathBuf,
+    /// Also try these settings of the scheduler. Repeat for more.
+    #[arg(long, value_name = "'NAME=VALUE …'")]
+    compare: Vec<Policy>,
+    /// Try only these policies: settings, or round-robin, random, least-loaded, least-loaded-fifo,
+    /// own-cluster, strict-fifo, fifo, easy, shortest. Repeat for more.
+    #[arg(long, value_name = "POLICY")]
+    only: Vec<Policy>,
+    /// Write the tables into this page, between its markers.
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
+    /// Write all figures here as JSON, one file per trace.
+    #[arg(long, value_name = "FOLDER")]
+    json: Option<PathBuf>,
+    /// Added to the tables, such as the date and the commit.
+    #[arg(long, default_value = "")]
+    note: String,
+    /// How many policies are tried at the same time. Default: one per core.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+/// A trace with its pool.
+struct Trace {
+    name: String,
+    setup: Setup,
+    workload: Workload,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let page = arguments.write.as_deref().map(Page::open).transpose()?;
+    let policies = match &arguments.only[..] {
+        [] => lineup().into_iter().chain(arguments.compare.iter().cloned()).collect(),
+        only => only.to_vec(),
+    };
+    let mut tables = String::new();
+    for (name, path) in traces(&arguments.folder)? {
+        let trace = Trace::load(name, &path, arguments)?;
+        let begun = Instant::now();
+        let studies = trace.try_all(&policies, arguments.threads)?;
+        let took = begun.elapsed().as_secs_f64();
+        let Trace { name, setup, workload } = &trace;
+        let table = format!(
+            "### {name}\n\n{} jobs on {} clusters. {} policies took {took:.0} s.\n\n{}\n",
+            workload.arrivals.len(),
+            setup.lab.pool.clusters.len(),
+            studies.len(),
+            text::markdown(&studies),
+        );
+        print!("{table}");
+        tables += &table;
+        if let Some(folder) = &arguments.json {
+            fs::create_dir_all(folder)?;
+            fs::write(folder.join(format!("{name}.json")), serde_json::to_string_pretty(&studies)? + "\n")?;
+        }
+    }
+    match page {
+        Some(page) => page.write(&format!("{}\n\n{}", arguments.note, tables.trim_end())),
+        None => Ok(()),
+    }
+}
+
+impl Trace {
+    fn load(name: String, path: &Path, arguments: &Arguments) -> Result<Self, Box<dyn Error>> {
+        let description = description(&name, &[&arguments.folder, &arguments.pools])?;
+        let setup = Setup::read(&fs::read_to_string(&description)?, &description.display().to_string())?;
+        let loaded = setup.reading.load(path)?;
+        eprintln!(
+            "{}: {} jobs, pool {}",
+            path.display(),
+            loaded.workload.arrivals.len(),
+            description.display()
+        );
+        loaded.notes.iter().for_each(|note| eprintln!("note: {note}"));
+        Ok(Self { name, setup, workload: loaded.workload })
+    }
+
+    /// Several at the same time, each on one core; the results in the order of the policies.
+    fn try_all(&self, policies: &[Policy], threads: Option<usize>) -> Result<Vec<Study>, LabError> {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let threads = threads.unwrap_or(cores).clamp(1, policies.len().max(1));
+        let next = AtomicUsize::new(0);
+        let results = Mutex::new(Vec::new());
+        let Setup { lab, .. } = &self.setup;
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    while let Some((nth, policy)) = take(&next, policies) {
+                        let result = try_one(lab, policy, &self.workload);
+                        results.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((nth, result));
+                    }
+                });
+            }
+        });
+        let mut results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        results.sort_by_key(|(nth, _)| *nth);
+        results.into_iter().map(|(_, result)| result).collect()
+    }
+}
+
+fn take<'p>(next: &AtomicUsize, policies: &'p [Policy]) -> Option<(usize, &'p Policy)> {
+    let nth = next.fetch_add(1, Ordering::Relaxed);
+    policies.get(nth).map(|policy| (nth, policy))
+}
+
+fn try_one(lab: &Lab, policy: &Policy, workload: &Workload) -> Result<Study, LabError> {
+    let begun = Instant::now();
+    let study = lab.run(policy, workload)?;
+    eprintln!(
+        "  {policy}: mean wait {:.0} s, p95 {:.0} s, slowdown {:.1}, in {:.1?}",
+        study.quality.wait_s.mean,
+        study.quality.wait_s.p95,
+        study.quality.slowdown.mean,
+        begun.elapsed()
+    );
+    Ok(study)
+}
+
+/// The traces of a folder with their names, in alphabetical order.
+fn traces(folder: &Path) -> Result<Vec<(String, PathBuf)>, Box<dyn Error>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let stem = FORMATS.iter().find_map(|format| name.strip_suffix(format));
+        if let Some(stem) = stem {
+            found.push((stem.to_owned(), path.clone()));
+        }
+    }
+    found.sort();
+    match found.is_empty() {
+        true => Err(format!(
+            "{}: no traces\n  hint: their names end with {}",
+            folder.display(),
+            FORMATS.join(", ")
+        )
+        .into()),
+        false => Ok(found),
+    }
+}
+
+/// `philly-quarter` is described in `philly-quarter.pool` or `philly.pool`.
+fn description(name: &str, folders: &[&Path]) -> Result<PathBuf, Box<dyn Error>> {
+    let mut names = vec![name];
+    while let Some((shorter, _)) = names[names.len() - 1].rsplit_once(['-', '.']) {
+        names.push(shorter);
+    }
+    let mut candidates =
+        names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(format!("{name}.pool"))));
+    candidates.find(|path| path.is_file()).ok_or_else(|| {
+        format!("{name}: no description of its pool\n  hint: write {name}.pool beside it, with lines such as: cluster a=16*8gpu").into()
+    })
+}
+
+/// A page with a generated part.
+struct Page {
+    path: PathBuf,
+    before: String,
+    after: String,
+}
+
+impl Page {
+    fn open(path: &Path) -> Result<Self, Box<dyn Error>> {
+        let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let (before, rest) =
+            text.split_once(BEGIN).ok_or_else(|| format!("{}: no line {BEGIN}", path.display()))?;
+        let (_, after) = rest.split_once(END).ok_or_else(|| format!("{}: no line {END}", path.display()))?;
+        Ok(Self { path: path.to_owned(), before: before.to_owned(), after: after.to_owned() })
+    }
+
+    fn write(&self, tables: &str) -> Result<(), Box<dyn Error>> {
+        let Self { path, before, after } = self;
+        fs::write(path, format!("{before}{BEGIN}\n{}\n{END}{after}", tables.trim()))?;
+        eprintln!("wrote {}", path.display());
+        Ok(())
+    }
+}
