@@ -5,7 +5,8 @@
 //! ```
 //!
 //! A trace is a file `NAME.csv`, `NAME.swf`, or either with `.gz`. Its pool is described in `NAME.pool`
-//! beside it or in `--pools`; `philly.pool` is also the pool of `philly-quarter.csv.gz`.
+//! beside it or in `--pools`; `philly.pool` is also the pool of `philly-quarter.csv.gz`. If there is
+//! `philly.one-node.pool`, too, the trace is tried on both.
 
 use std::{
     error::Error,
@@ -82,8 +83,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         only => only.to_vec(),
     };
     let mut tables = String::new();
-    for (name, path) in traces(&arguments.folder)? {
-        let trace = Trace::load(name, &path, arguments)?;
+    for trace in Trace::load_all(arguments)? {
         let begun = Instant::now();
         let studies = trace.try_all(&policies, arguments.threads)?;
         let took = begun.elapsed().as_secs_f64();
@@ -109,16 +109,31 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
 }
 
 impl Trace {
-    fn load(name: String, path: &Path, arguments: &Arguments) -> Result<Self, Box<dyn Error>> {
-        let description = description(&name, &[&arguments.folder, &arguments.pools])?;
-        let setup = Setup::read(&fs::read_to_string(&description)?, &description.display().to_string())?;
+    /// The traces of the folder on each of their pools.
+    fn load_all(arguments: &Arguments) -> Result<Vec<Self>, Box<dyn Error>> {
+        let mut all = Vec::new();
+        for (name, path) in traces(&arguments.folder)? {
+            let pools = descriptions(&name, &[&arguments.folder, &arguments.pools])?;
+            if pools.is_empty() {
+                eprintln!(
+                    "note: {} left out: no description of its pool\n  hint: write {name}.pool beside it, with lines such as: cluster a=16*8gpu",
+                    path.display()
+                );
+            }
+            for (variant, pool) in pools {
+                all.push(Self::load(format!("{name}{variant}"), &path, &pool)?);
+            }
+        }
+        if all.is_empty() {
+            return Err(format!("{}: no traces that can be tried", arguments.folder.display()).into());
+        }
+        Ok(all)
+    }
+
+    fn load(name: String, path: &Path, pool: &Path) -> Result<Self, Box<dyn Error>> {
+        let setup = Setup::read(&fs::read_to_string(pool)?, &pool.display().to_string())?;
         let loaded = setup.reading.load(path)?;
-        eprintln!(
-            "{}: {} jobs, pool {}",
-            path.display(),
-            loaded.workload.arrivals.len(),
-            description.display()
-        );
+        eprintln!("{}: {} jobs, pool {}", path.display(), loaded.workload.arrivals.len(), pool.display());
         loaded.notes.iter().for_each(|note| eprintln!("note: {note}"));
         Ok(Self { name, setup, workload: loaded.workload })
     }
@@ -187,17 +202,33 @@ fn traces(folder: &Path) -> Result<Vec<(String, PathBuf)>, Box<dyn Error>> {
     }
 }
 
-/// `philly-quarter` is described in `philly-quarter.pool` or `philly.pool`.
-fn description(name: &str, folders: &[&Path]) -> Result<PathBuf, Box<dyn Error>> {
-    let mut names = vec![name];
-    while let Some((shorter, _)) = names[names.len() - 1].rsplit_once(['-', '.']) {
-        names.push(shorter);
+/// `philly-quarter` is described in `philly-quarter.pool` or `philly.pool`, and in `philly.VARIANT.pool`.
+/// Returns `""` or `.VARIANT` with each file.
+fn descriptions(name: &str, folders: &[&Path]) -> Result<Vec<(String, PathBuf)>, Box<dyn Error>> {
+    let mut stem = name;
+    loop {
+        for folder in folders.iter().filter(|folder| folder.is_dir()) {
+            let mut found = Vec::new();
+            for entry in fs::read_dir(folder)? {
+                let path = entry?.path();
+                let file = path.file_name().and_then(|file| file.to_str()).unwrap_or_default();
+                let variant = file.strip_suffix(".pool").and_then(|file| file.strip_prefix(stem));
+                if let Some(variant) =
+                    variant.filter(|variant| variant.is_empty() || variant.starts_with('.'))
+                {
+                    found.push((variant.to_owned(), path.clone()));
+                }
+            }
+            if !found.is_empty() {
+                found.sort();
+                return Ok(found);
+            }
+        }
+        match stem.rsplit_once(['-', '.']) {
+            Some((shorter, _)) => stem = shorter,
+            None => return Ok(Vec::new()),
+        }
     }
-    let mut candidates =
-        names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(format!("{name}.pool"))));
-    candidates.find(|path| path.is_file()).ok_or_else(|| {
-        format!("{name}: no description of its pool\n  hint: write {name}.pool beside it, with lines such as: cluster a=16*8gpu").into()
-    })
 }
 
 /// A page with a generated part.

@@ -14,7 +14,7 @@ use multicluster_types::{ClusterName, ClusterSpec, IdError, Settings, Tags, Tags
 
 use crate::{
     Capacities, CapacityError, Lab, OptionError, Pool, Reading, Spread, Timing, Variant, VariantError,
-    capacity::read_size, excerpt,
+    excerpt,
 };
 
 /// A pool, and how to read the traces that belong to it.
@@ -121,7 +121,7 @@ impl Draft {
             }
             "set" => self.settings.push((line, rest.parse()?)),
             "owner-from" => self.reading.owner_from = rest.parse()?,
-            "one-node" => self.spread.one_node_up_to = Some(read_size(rest)?),
+            "one-node" => self.spread = rest.parse()?,
             "processors" => self.reading.processors = rest.parse()?,
             other => return Err(Problem::Word { word: excerpt(other) }),
         }

@@ -6,7 +6,7 @@ mod table;
 use multicluster_types::{Dimension, Resources, Work};
 
 use crate::{ClusterReport, Distribution, NeverPlaced, Refused, Report, Run};
-pub use quality::{markdown, quality};
+pub use quality::{markdown, qualities, quality};
 use table::{Align, Table, cut, wrap};
 
 /// The widest line.

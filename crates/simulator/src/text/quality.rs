@@ -60,6 +60,34 @@ fn owners(owners: &[OwnerQuality]) -> String {
     }
 }
 
+/// How good several runs are, side by side.
+#[must_use]
+pub fn qualities(studies: &[Study]) -> String {
+    let mut table = Table::new([
+        ("", Align::Left),
+        ("median wait", Align::Right),
+        ("p99 wait", Align::Right),
+        ("used", Align::Right),
+        ("worst owner", Align::Left),
+        ("slowdown", Align::Right),
+        ("fairness", Align::Right),
+    ]);
+    for (nth, Study { label, quality, .. }) in studies.iter().enumerate() {
+        let label = if label.chars().count() > 30 { format!("variant {nth}") } else { label.clone() };
+        let worst = quality.worst();
+        table.row(vec![
+            label,
+            time(quality.wait_s.p50),
+            time(quality.wait_s.p99),
+            cut(&used(quality.utilization), 24),
+            worst.map_or("-".to_owned(), |worst| cut(worst.owner.as_str(), 16)),
+            worst.map_or("-".to_owned(), |worst| slowdown(worst.slowdown.mean)),
+            format!("{:.2}", quality.fairness),
+        ]);
+    }
+    table.render()
+}
+
 /// One row for each run, in Markdown.
 #[must_use]
 pub fn markdown(studies: &[Study]) -> String {

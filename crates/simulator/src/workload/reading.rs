@@ -10,6 +10,8 @@ use std::{
 
 use multicluster_types::{Kind, Owner, Resources, Work};
 
+use crate::{CapacityError, capacity::read_size};
+
 use super::{
     Workload, WorkloadError, share,
     source::{self, Format},
@@ -131,6 +133,15 @@ impl Reading {
             }
         }
         work
+    }
+}
+
+impl FromStr for Spread {
+    type Err = CapacityError;
+
+    /// `8gpu`: the size of the largest job that must be on one node.
+    fn from_str(text: &str) -> Result<Self, CapacityError> {
+        Ok(Self { one_node_up_to: Some(read_size(text)?) })
     }
 }
 
