@@ -254,3 +254,42 @@ impl Page {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scratch(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("traces-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_trace_has_the_pools_of_its_name_or_of_the_beginning_of_its_name() {
+        let folder = scratch("pools");
+        for file in ["philly.pool", "philly.one-node.pool", "phillyx.pool", "a-b.pool", "a.pool"] {
+            fs::write(folder.join(file), "").unwrap();
+        }
+        let found = |name: &str| -> Vec<String> {
+            let found = descriptions(name, &[&folder.join("missing"), &folder]).unwrap();
+            found.into_iter().map(|(variant, _)| variant).collect()
+        };
+        assert_eq!(found("philly-quarter"), ["", ".one-node"]);
+        assert_eq!(found("a-b-c"), [""]);
+        assert!(found("other").is_empty());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn tables_replace_what_is_between_the_markers_and_nothing_else() {
+        let folder = scratch("page");
+        let path = folder.join("page.md");
+        fs::write(&path, format!("# Page\n\n{BEGIN}\nold\n{END}\n\nmore\n")).unwrap();
+        Page::open(&path).unwrap().write("new\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("# Page\n\n{BEGIN}\nnew\n{END}\n\nmore\n"));
+        fs::write(&path, "# Page\n").unwrap();
+        assert!(Page::open(&path).is_err(), "no markers: nothing is overwritten");
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

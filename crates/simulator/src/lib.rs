@@ -2,10 +2,9 @@
 //! virtual clusters: an hour of work takes milliseconds, and no real cluster is touched.
 //!
 //! ```text
-//! CSV ─ workload ─┐
-//! seed ─ generate ┼─ engine ⇄ Core::handle ─ report ─ text, JSON
-//! pool ─ variant ─┘    │
-//!                    fleet
+//! CSV, SWF ─ workload ─┐  ┌ engine ⇄ Core::handle ┐
+//!     seed ─ generate ─┼──┤          fleet         ├─ report, quality ─ text, JSON
+//!     pool ─ variant ──┘  └ baselines ─────────────┘
 //! ```
 //!
 //! **Real**: every decision. Queues, filters, policies, spacing, thresholds, the
@@ -14,7 +13,11 @@
 //! **Modelled**: the clusters. A run starts [`Timing::start`] after it was sent,
 //! takes exactly its duration, and shows in the cluster's usage
 //! [`Timing::usage`] late, as Ray's does. A cluster that has no room keeps a run
-//! pending, as Ray does.
+//! pending, as Ray does. A cluster may have nodes: then work is put on them by best fit, and polls
+//! show what each has free.
+//!
+//! **Beside it**: [`Baseline`]s, policies that people would use instead. A [`Lab`] runs them and the
+//! core on the same clusters, and measures both the same way.
 //!
 //! **Left out**: failures. Clusters always answer and no job is stopped, so settings that only
 //! matter then (`snapshot_max_age`, `lease_ttl`, `breaker_*`, `retry_*`, …) change nothing here.

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Shorter runs count as this long in the slowdown: it does not matter that a job of a second took ten.
-pub(crate) const SHORT: Span = Span::seconds(10);
+const SHORT: Span = Span::seconds(10);
 
 /// The measures of one run. All times are in seconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -7,6 +7,7 @@ use crate::{
     Pool, Workload,
     engine::{Fate, StuckGroup, Trace, moment},
     fleet::Meter,
+    quality::bounded_slowdown,
 };
 
 /// One run of a workload under one name.
@@ -131,8 +132,6 @@ pub struct Why {
     pub reason: String,
 }
 
-/// Shorter runs count as this long in the slowdown: it does not matter that a job of a second took ten.
-const SHORT: Span = Span::seconds(10);
 /// How many ids are listed as examples.
 const EXAMPLES: usize = 5;
 
@@ -145,7 +144,7 @@ impl Report {
                 let wait = started.since(moment(arrival.at)).as_seconds();
                 let duration = arrival.duration.as_seconds();
                 waits.push(wait);
-                slowdowns.push(((wait + duration) / duration.max(SHORT.as_seconds())).max(1.0));
+                slowdowns.push(bounded_slowdown(wait, duration));
                 last_end = last_end.max(Some(ended));
             }
         }

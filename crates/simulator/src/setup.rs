@@ -37,7 +37,7 @@ pub enum SetupError {
         /// The line, from 1.
         line: usize,
         /// What is wrong with it.
-        problem: Problem,
+        problem: Box<Problem>,
     },
     /// A description without any cluster.
     #[error("{origin}: no cluster\n  hint: add a line such as: cluster a=16*8gpu,64cpu")]
@@ -82,7 +82,10 @@ impl Setup {
     /// # Errors
     /// With the line and what to write instead.
     pub fn read(text: &str, origin: &str) -> Result<Self, SetupError> {
-        let wrong = |line, problem| SetupError::Line { origin: origin.to_owned(), line, problem };
+        let wrong = |line, problem| {
+            let problem = Box::new(problem);
+            SetupError::Line { origin: origin.to_owned(), line, problem }
+        };
         let mut draft = Draft::default();
         for (line, text) in (1..).zip(text.lines()) {
             let text = text.split('#').next().unwrap_or_default().trim();

@@ -60,7 +60,7 @@ fn owners(owners: &[OwnerQuality]) -> String {
     }
 }
 
-/// How good several runs are, side by side.
+/// How good several runs are, side by side. Long labels are those of [`super::comparison`].
 #[must_use]
 pub fn qualities(studies: &[Study]) -> String {
     let mut table = Table::new([
@@ -72,8 +72,9 @@ pub fn qualities(studies: &[Study]) -> String {
         ("slowdown", Align::Right),
         ("fairness", Align::Right),
     ]);
-    for (nth, Study { label, quality, .. }) in studies.iter().enumerate() {
-        let label = if label.chars().count() > 30 { format!("variant {nth}") } else { label.clone() };
+    let names: Vec<_> = studies.iter().map(|study| study.label.as_str()).collect();
+    let (labels, _) = super::labels(&names);
+    for (Study { quality, .. }, label) in studies.iter().zip(labels) {
         let worst = quality.worst();
         table.row(vec![
             label,
