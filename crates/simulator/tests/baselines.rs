@@ -56,6 +56,20 @@ fn easy_uses_clusters_without_the_reservation_freely() {
 }
 
 #[test]
+fn easy_makes_a_new_reservation_if_work_of_a_higher_priority_takes_the_room() {
+    // B would run at 100. P comes first and takes 2 until 301; c would end at 402, after b's new turn at 301.
+    let rows = "owner,arrival,duration,gpu,priority\na,0,100,2,0\nb,1,50,4,0\np,1,300,2,1\nc,302,100,2,0\n";
+    let found = waits(&study(&lab(&["x=4gpu"]), "easy", rows));
+    let expected = [("a", 0.0), ("b", 300.0), ("c", 49.0), ("p", 0.0)];
+    assert_eq!(found, expected.map(|(owner, wait)| (owner.to_owned(), wait)));
+    // A short job may pass b until then, a long one may not.
+    let rows = rows.to_owned() + "s,110,100,2,0\nl,120,300,2,0\n";
+    let found = waits(&study(&lab(&["x=4gpu"]), "easy", &rows));
+    let expected = [("a", 0.0), ("b", 300.0), ("c", 49.0), ("l", 231.0), ("p", 0.0), ("s", 0.0)];
+    assert_eq!(found, expected.map(|(owner, wait)| (owner.to_owned(), wait)));
+}
+
+#[test]
 fn shortest_first_knows_the_run_times() {
     let rows = "a,0,100,1\nb,1,50,1\nc,2,10,1\n";
     expect(&["x=1gpu"], "shortest", rows, &[("a", 0.0), ("b", 109.0), ("c", 98.0)]);

@@ -35,7 +35,11 @@ impl<'a> Easy<'a> {
             let (turn, shape) = self.queue.first()?;
             let (.., job) = turn;
             match world.best_fit(job) {
-                Some(on) if world.start(job, on) => self.queue.remove(&turn, shape),
+                Some(on) if world.start(job, on) => {
+                    self.queue.remove(&turn, shape);
+                    // Work of a higher priority may have taken the reserved room.
+                    self.reservation = None;
+                }
                 _ => return Some((turn, shape)),
             }
         }
