@@ -286,7 +286,7 @@ impl Core {
         let node = work.on_one_node();
         let frees_a_node =
             |(_, theirs): &(JobKey, &Work)| node.first_beyond_total(theirs.on_one_node()).is_none();
-        let no_node = crate::nodes::full(snapshot, work).is_some()
+        let no_node = crate::nodes::full(snapshot, cluster.nodes_left(snapshot), work).is_some()
             && snapshot.nodes > 1
             && !by.iter().any(frees_a_node);
         work.demand.iter().any(short) || no_node || self.stays_busy(cluster, freed)

@@ -133,10 +133,10 @@ fn settings(rng: &mut ChaCha8Rng) -> Settings {
         settings.utilization = *pick(rng, &[Utilization::Physical, Utilization::Max]);
     }
     if chance(rng, 30) {
-        let names = ["score", "tag_affinity", "weighted_preference", "spread", "pack"];
+        let names = ["score", "tag_affinity", "weighted_preference", "spread", "pack", "whole_nodes"];
         let built_in =
             |name: &&str| PolicySpec { name: (*name).into(), rule: PolicyRule::BuiltIn { weight: 1.0 } };
-        settings.policies = names[rng.random_range(0..4)..].iter().map(built_in).collect();
+        settings.policies = names[rng.random_range(0..5)..].iter().map(built_in).collect();
     }
     settings
 }

@@ -57,6 +57,15 @@ impl Sharing {
 
     /// One more job is on a cluster: it counts at once.
     pub fn note_placed(&mut self, work: &Work, now: Timestamp) {
+        self.change(work, 1.0, now);
+    }
+
+    /// One job less is.
+    pub fn note_left(&mut self, work: &Work, now: Timestamp) {
+        self.change(work, -1.0, now);
+    }
+
+    fn change(&mut self, work: &Work, sign: f64, now: Timestamp) {
         let name = self.name_of(work.owner.as_ref());
         let (average, adds) = (self.average(&name, now), holds(work));
         if adds == [0.0; 3] {
@@ -64,7 +73,7 @@ impl Sharing {
         }
         self.averages.insert(name.clone(), (average, now));
         let held = self.held.entry(name).or_default();
-        (0..3).for_each(|n| held[n] += adds[n]);
+        (0..3).for_each(|n| held[n] = (held[n] + sign * adds[n]).max(0.0));
     }
 
     /// Before a step: other groups or terms may be in force.
