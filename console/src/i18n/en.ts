@@ -308,4 +308,5 @@ export const en = {
   'is.failed': 'failed',
   'is.stopped': 'stopped',
   'is.lost': 'lost',
+  'is.preempted': 'preempted',
 } as const satisfies Record<string, string> & Record<Labels, string>;

@@ -300,4 +300,5 @@ export const zh: Record<keyof typeof en, string> = {
   'is.failed': '失败',
   'is.stopped': '已停止',
   'is.lost': '丢失',
+  'is.preempted': '被抢占',
 };
