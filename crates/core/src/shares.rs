@@ -126,6 +126,11 @@ impl Sharer {
         held
     }
 
+    /// Does it have or want some of the pool?
+    fn counts(&self) -> bool {
+        self.queued > 0 || self.live > 0
+    }
+
     fn average_at(&self, now: Timestamp, half_life: Span) -> Amounts {
         let rest = half_to_the(now.since(self.at).0, half_life.0);
         self.average.zip(self.held.capped(), |average, held| {
@@ -317,23 +322,28 @@ impl Sharers {
 
     /// The part of the pool that its weight stands for, in 1/2^32.
     fn entitled_parts(&self, key: SharerKey) -> u64 {
-        let (mine, all) = self.weights(key);
+        let (mine, all) = self.weight_among(key, self.weights());
         (mine << 32) / all.max(1)
     }
 
     /// The part of the pool that its weight stands for, among all that have or want some of it.
-    pub(crate) fn entitled(&self, key: SharerKey) -> Share {
-        let (mine, all) = self.weights(key);
+    /// `weights` are [`Sharers::weights`].
+    pub(crate) fn entitled(&self, key: SharerKey, weights: u64) -> Share {
+        let (mine, all) = self.weight_among(key, weights);
         Share::of(mine, all)
     }
 
     /// Its weight, and that of all that have or want some of the pool, itself included.
-    fn weights(&self, key: SharerKey) -> (u64, u64) {
-        let counts = |sharer: &&Sharer| sharer.queued > 0 || sharer.live > 0;
-        let weight = |sharer: &Sharer| u64::from(sharer.terms.weight.parts());
-        let others = self.iter().filter(|(other, _)| *other != key).map(|(_, sharer)| sharer);
-        let mine = weight(&self[key]);
-        (mine, mine + others.filter(counts).map(weight).sum::<u64>())
+    fn weight_among(&self, key: SharerKey, weights: u64) -> (u64, u64) {
+        let sharer = &self[key];
+        let mine = u64::from(sharer.terms.weight.parts());
+        (mine, weights + if sharer.counts() { 0 } else { mine })
+    }
+
+    /// The weights of all that have or want some of the pool.
+    pub(crate) fn weights(&self) -> u64 {
+        let sharers = self.iter().map(|(_, sharer)| sharer).filter(|sharer| sharer.counts());
+        sharers.map(|sharer| u64::from(sharer.terms.weight.parts())).sum()
     }
 
     /// The records that changed since the last call.
