@@ -126,6 +126,8 @@ export const en = {
   'job.priorityOf': 'priority {n}',
   'job.attempts': 'Attempts',
   'job.retries': 'up to {n} retry|up to {n} retries',
+  'job.retryOn': 'on exit codes {codes}',
+  'job.neverRetryOn': 'never on exit codes {codes}',
   'job.parent': 'Parent job',
   why: 'Why it is queued',
   timeline: 'Timeline',

@@ -119,6 +119,8 @@ export const zh: Record<keyof typeof en, string> = {
   'job.priorityOf': '优先级 {n}',
   'job.attempts': '尝试次数',
   'job.retries': '最多重试 {n} 次',
+  'job.retryOn': '仅当退出码为 {codes}',
+  'job.neverRetryOn': '退出码为 {codes} 时不重试',
   'job.parent': '父作业',
   why: '排队原因',
   timeline: '时间线',

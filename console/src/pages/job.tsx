@@ -247,6 +247,10 @@ function Facts({ job }: { job: JobDetail }) {
         <dd class="num">
           {job.attempts}
           {job.max_retries > 0 && <span class="muted"> · {t('job.retries', { n: job.max_retries })}</span>}
+          {job.retry_on && <span class="muted"> · {t('job.retryOn', { codes: job.retry_on.join(', ') })}</span>}
+          {job.never_retry_on && (
+            <span class="muted"> · {t('job.neverRetryOn', { codes: job.never_retry_on.join(', ') })}</span>
+          )}
         </dd>
         <dt>{t('job.submitted')}</dt>
         <dd class="num">

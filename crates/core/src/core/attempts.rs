@@ -314,12 +314,14 @@ impl Core {
                 });
                 self.end(key, Transition::Stop, by_others, out);
             }
-            RunStatus::Failed { message, never_started: false } if live.stopping() => {
+            RunStatus::Failed { message, never_started: false, .. } if live.stopping() => {
                 self.close_attempt(key, AttemptOutcome::Failed, Some(message), out);
                 self.end(key, Transition::Fail, Some(message.clone()), out);
             }
-            RunStatus::Failed { message, never_started: true } => self.try_elsewhere(key, message, out),
-            RunStatus::Failed { message, never_started: false } => self.handle_run_failed(key, message, out),
+            RunStatus::Failed { message, never_started: true, .. } => self.try_elsewhere(key, message, out),
+            RunStatus::Failed { message, never_started: false, exit_code } => {
+                self.handle_run_failed(key, message, *exit_code, out);
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use multicluster_types::{ClusterName, Message, OnClusterLoss, State, Transition}
 use super::backoff;
 use crate::{
     Core, Output, Write,
-    jobs::JobKey,
+    jobs::{AfterFailure, JobKey},
     record::{AttemptOutcome, AttemptRecord, Ended, Live, Phase, Unsuited},
 };
 
@@ -60,12 +60,25 @@ impl Core {
         Some(cluster)
     }
 
-    /// The attempt ran and failed: it is retried only if its owner allows that.
-    pub(super) fn handle_run_failed(&mut self, key: JobKey, message: &Message, out: &mut Output) {
+    /// The attempt ran and failed: it is retried only if its owner allows that, for this exit code.
+    pub(super) fn handle_run_failed(
+        &mut self,
+        key: JobKey,
+        message: &Message,
+        exit_code: Option<i64>,
+        out: &mut Output,
+    ) {
         self.close_attempt(key, AttemptOutcome::Failed, Some(message), out);
-        match self.jobs[key].note_run_failed() {
-            Some(failures) => self.wait_again(key, message, failures, out),
-            None => self.end(key, Transition::Fail, Some(message.clone()), out),
+        match self.jobs[key].note_run_failed(exit_code) {
+            AfterFailure::Retry(failures) => self.wait_again(key, message, failures, out),
+            AfterFailure::UsedUp => self.end(key, Transition::Fail, Some(message.clone()), out),
+            AfterFailure::Excluded(why) => {
+                // Lists and explanations show the last line only.
+                let (text, line) = (message.as_str().trim(), message.line());
+                let before = if line == text { String::new() } else { format!("{text}\n") };
+                let message = format!("{before}not retried: {why}; last error: {line}");
+                self.end(key, Transition::Fail, Some(message.into()), out);
+            }
         }
     }
 

@@ -17,6 +17,7 @@ mod policies;
 mod prototype_failures;
 mod queues;
 mod regressions;
+mod retry;
 mod rules;
 mod sharing;
 mod unauthorized;

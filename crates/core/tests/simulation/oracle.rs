@@ -9,12 +9,12 @@ use std::{
 };
 
 use multicluster_core::{
-    ClusterChange, Core, DispatchOutcome, Durable, Event, Output, Run, Write,
-    record::{JobRecord, Phase, Sent, Standing},
+    ClusterChange, Core, DispatchOutcome, Durable, Event, Output, Run, RunStatus, Write,
+    record::{AttemptOutcome, AttemptRecord, JobRecord, Phase, Sent, Standing},
 };
 use multicluster_types::{
-    ClusterName, Decision, GroupId, JobId, Kind, NodeShape, OnClusterLoss, Origin, Quantity, Resources,
-    Settings, Snapshot, Span, State, Timestamp, Verdict, Work,
+    Attempt, ClusterName, Decision, ExitCodes, GroupId, JobId, Kind, NodeShape, OnClusterLoss, Origin,
+    Quantity, Resources, Settings, Snapshot, Span, State, Timestamp, Verdict, Work,
     settings::{Claims, Order, TagAffinity, ThresholdCounts, Utilization},
 };
 
@@ -49,6 +49,10 @@ pub struct Oracle {
     started: BTreeMap<JobId, u32>,
     running: BTreeMap<JobId, u32>,
     succeeded: BTreeSet<JobId>,
+    /// The runs that failed, and their exit codes.
+    failed: BTreeMap<(JobId, Attempt), Option<i64>>,
+    /// How many failures of each job are known since it was accepted or run again.
+    failures: BTreeMap<JobId, u32>,
     /// When the caller of a queued placement was last heard of.
     heard: BTreeMap<JobId, Timestamp>,
     /// How many jobs each cluster might be starting at once, after the last step.
@@ -196,7 +200,7 @@ impl Oracle {
         *self.started.entry(job.clone()).or_default() += 1;
         *self.running.entry(job.clone()).or_default() += 1;
         let Some(record) = self.store.jobs.get(job) else { return };
-        let retry = record.work.retry;
+        let retry = &record.work.retry;
         if retry.on_cluster_loss == OnClusterLoss::Requeue {
             return;
         }
@@ -212,11 +216,19 @@ impl Oracle {
         assert!(rerun || self.running[job] == 1, "{job} runs {} times at once", self.running[job]);
     }
 
-    pub fn told_ended(&mut self, job: &JobId, well: bool) {
+    pub fn told_ended(&mut self, job: &JobId, attempt: Attempt, end: &RunStatus) {
         *self.running.entry(job.clone()).or_default() -= 1;
-        if well {
-            self.succeeded.insert(job.clone());
+        match end {
+            RunStatus::Succeeded => drop(self.succeeded.insert(job.clone())),
+            RunStatus::Failed { exit_code, .. } => {
+                self.failed.insert((job.clone(), attempt), *exit_code);
+            }
+            _ => {}
         }
+    }
+
+    pub fn told_killed(&mut self, job: &JobId) {
+        *self.running.entry(job.clone()).or_default() -= 1;
     }
 
     // ---- what it checks
@@ -232,11 +244,15 @@ impl Oracle {
         }
         let reserved = core.clusters().filter(|cluster| cluster.reserved_for.is_some());
         let reserved: BTreeSet<_> = reserved.map(|cluster| cluster.spec.name.clone()).collect();
-        for write in &out.writes {
+        for (nth, write) in out.writes.iter().enumerate() {
             match write {
                 Write::Job(record) if record.work.kind != Kind::Job => {
                     self.check_heard(record, now, settings)
                 }
+                Write::Job(record) if record.state().is_terminal() => {
+                    self.failures.remove(&record.id);
+                }
+                Write::Attempt(over) => self.check_retry(over, &out.writes[nth..]),
                 Write::Decision(decision) => self.check_dispatch(decision, &reserved, now, settings),
                 Write::DeleteJob(job) => {
                     self.check_forgotten(job, now, settings);
@@ -267,6 +283,36 @@ impl Oracle {
         self.check_nothing_lost(core);
         self.check_waiting(core);
         self.check_nobody_waits_for_the_dead(now, settings);
+    }
+
+    /// A job that ran and failed is run again if its owner allows one more, and its exit code is
+    /// worth it; otherwise it has ended.
+    fn check_retry(&mut self, over: &AttemptRecord, then: &[Write]) {
+        let job = &over.job;
+        let Some(exit_code) = self.failed.get(&(job.clone(), over.live.attempt)) else { return };
+        if over.outcome != AttemptOutcome::Failed {
+            return;
+        }
+        let mut records = then.iter().filter_map(|write| match write {
+            Write::Job(record) if record.id == *job => Some(record),
+            _ => None,
+        });
+        let record = records.next().expect("the end of an attempt changes its job");
+        let failures = self.failures.entry(job.clone()).or_default();
+        *failures += 1;
+        let retry = &record.work.retry;
+        let is_in = |codes: &ExitCodes| codes.iter().any(|code| Some(code) == *exit_code);
+        let worth_it = retry.codes.as_ref().is_none_or(|codes| {
+            let (only, never) = (codes.retry_on(), codes.never_retry_on());
+            (only.is_empty() || is_in(only)) && !is_in(never)
+        });
+        let again = *failures <= retry.max_retries && worth_it && !over.live.stopping();
+        assert_eq!(
+            record.state() == State::Queued,
+            again,
+            "{job} failed {failures} times, now with {exit_code:?}: {}, {retry:?}",
+            record.state()
+        );
     }
 
     /// Ended work is forgotten on request, after `retain_for`, or if its owner has more of its kind
