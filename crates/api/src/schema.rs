@@ -104,6 +104,19 @@ fn or_null(mut array: Array) -> Array {
     array
 }
 
+pub(crate) fn stop_grace() -> Object {
+    ObjectBuilder::new()
+        .schema_type(SchemaType::from_iter([Type::String, Type::Number, Type::Null]))
+        .description(Some(
+            "How long it may take to end when it is stopped, before it is killed: a text such as `10m`, or a \
+             number of seconds, up to 24 hours. Default: 30 s if it is preemptible, else as Ray does (3 s).",
+        ))
+        .exclusive_minimum(Some(0))
+        .maximum(Some(86_400))
+        .examples(["10m"])
+        .build()
+}
+
 fn number() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(SchemaType::new(Type::Number))
 }
