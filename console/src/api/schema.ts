@@ -110,7 +110,7 @@ export type ClusterVerdict = {
   cluster: string;
   details?: Record<string, unknown>;
   parts?: Array<PolicyScore>;
-  reason?: 'cordoned' | 'draining' | 'never_seen' | 'unhealthy' | 'unauthorized' | 'no_nodes' | 'breaker_open' | 'breaker_probing' | 'other_cluster' | 'missing_tags' | 'other_versions' | 'other_platform' | 'not_supported' | 'no_such_node' | 'infeasible' | 'node_too_small' | 'policy' | 'policy_failed' | 'over_threshold' | 'too_soon' | 'at_limit' | 'head_full' | 'starting' | 'no_room' | 'no_room_on_node' | 'reserved';
+  reason?: 'cordoned' | 'draining' | 'never_seen' | 'unhealthy' | 'unauthorized' | 'no_nodes' | 'breaker_open' | 'breaker_probing' | 'other_cluster' | 'missing_tags' | 'other_versions' | 'other_platform' | 'not_supported' | 'no_such_node' | 'infeasible' | 'node_too_small' | 'policy' | 'policy_failed' | 'owner_limit' | 'over_threshold' | 'too_soon' | 'at_limit' | 'head_full' | 'starting' | 'no_room' | 'no_room_on_node' | 'reserved';
   score?: number;
   text: string;
   verdict: 'chosen' | 'eligible' | 'rejected';
@@ -207,6 +207,7 @@ export type Job = {
   on_cluster_loss: 'wait' | 'requeue';
   owner?: string;
   parent_job?: string;
+  preemptible?: boolean;
   preferred_cluster?: string;
   priority: number;
   queued_at?: number;
@@ -216,6 +217,7 @@ export type Job = {
   retry_on?: Array<number>;
   running_at?: number;
   state: 'queued' | 'dispatching' | 'pending' | 'running' | 'unknown' | 'succeeded' | 'failed' | 'stopped';
+  stop_grace?: number;
   stopping?: boolean;
   submission_id?: string;
   submitted_at: number;
@@ -250,12 +252,14 @@ export type JobRequest = {
   packages?: Record<string, string>;
   parent_cluster?: string;
   parent_job?: string;
+  preemptible?: boolean;
   preferred_cluster?: string;
   priority?: number;
   required?: boolean;
   retry_on?: Array<number>;
   runtime_env?: Record<string, unknown>;
   sdk?: string;
+  stop_grace?: string | number;
   tags?: Array<string>;
 };
 
