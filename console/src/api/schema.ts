@@ -157,6 +157,7 @@ export type Explanation = {
   queue?: string;
   state: 'queued' | 'dispatching' | 'pending' | 'running' | 'unknown' | 'succeeded' | 'failed' | 'stopped';
   summary: string;
+  turns?: Turns;
 };
 
 export type Granted = {
@@ -314,6 +315,33 @@ export type Logs = {
 
 export type NoteRequest = {
   note?: string;
+};
+
+export type OwnerShare = {
+  entitled: number;
+  had: number;
+  held: Record<string, number>;
+  holds: number;
+  limit: Record<string, number>;
+  live: number;
+  max_priority?: number;
+  max_queued?: number;
+  members?: Array<string>;
+  name?: string;
+  preempts: boolean;
+  queued: number;
+  queued_at?: number;
+  queued_job?: string;
+  text: string;
+  turn?: number;
+  weight: number;
+};
+
+export type Owners = {
+  at: number;
+  half_life_seconds: number;
+  items: Array<OwnerShare>;
+  more: number;
 };
 
 export type Placement = {
@@ -504,6 +532,16 @@ export type TriedWork = {
   job?: string;
   now: WhatIf;
   then: WhatIf;
+};
+
+export type Turns = {
+  entitled: number;
+  had: number;
+  half_life_seconds: number;
+  holds: number;
+  next?: string;
+  owner: string;
+  text: string;
 };
 
 export type Utilization = {
