@@ -111,6 +111,7 @@ pub(crate) fn stop_grace() -> Object {
             "How long it may take to end when it is stopped, before it is killed: a text such as `10m`, or a \
              number of seconds, up to 24 hours. Default: 30 s if it is preemptible, else as Ray does (3 s).",
         ))
+        .pattern(Some(r"^[0-9]{1,7}(\.[0-9]{1,9})?(ms|s|m)?$|^[0-9]{1,4}(\.[0-9]{1,9})?(h|d)$"))
         .exclusive_minimum(Some(0))
         .maximum(Some(86_400))
         .examples(["10m"])
