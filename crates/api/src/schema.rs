@@ -112,8 +112,9 @@ pub(crate) fn stop_grace() -> Object {
              number of seconds, up to 24 hours. Default: 30 s if it is preemptible, else as Ray does (3 s).",
         ))
         .pattern(Some(r"^[0-9]{1,7}(\.[0-9]{1,9})?(ms|s|m)?$|^[0-9]{1,4}(\.[0-9]{1,9})?(h|d)$"))
-        .exclusive_minimum(Some(0))
-        .maximum(Some(86_400))
+        // What can be read at all. In a batch, a job with a grace beyond 24 hours is refused alone.
+        .minimum(Some(0))
+        .maximum(Some(3_200_000_000_i64))
         .examples(["10m"])
         .build()
 }

@@ -114,6 +114,16 @@ impl Job {
         Ok(changed)
     }
 
+    /// Is it being stopped for other work?
+    pub(crate) fn is_preempted(&self) -> bool {
+        self.live().is_some_and(Live::preempted)
+    }
+
+    /// It was stopped for other work.
+    pub(crate) fn note_preempted(&mut self) {
+        self.record.troubles.get_or_insert_default().preemptions += 1;
+    }
+
     /// The number of the attempt after the latest.
     pub(crate) fn next_attempt(&self) -> Attempt {
         Attempt(self.record.attempts + 1)

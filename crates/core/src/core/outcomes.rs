@@ -51,7 +51,7 @@ impl Core {
     /// stopped, and has ended.
     fn close_unstarted(&mut self, key: JobKey, message: &Message, out: &mut Output) -> Option<ClusterName> {
         let live = self.jobs[key].live()?;
-        let (cluster, stopping) = (live.cluster.clone(), live.stopping());
+        let (cluster, stopping) = (live.cluster.clone(), live.stops_for_good());
         self.close_attempt(key, AttemptOutcome::NotStarted, Some(message), out);
         if stopping {
             self.end(key, Transition::Stop, Some("stopped before it started".into()), out);
@@ -82,12 +82,24 @@ impl Core {
         }
     }
 
+    /// The attempt was stopped for other work, whatever it reports about its end: the job goes back to
+    /// its place in the queue.
+    pub(super) fn handle_preempted(&mut self, key: JobKey, out: &mut Output) {
+        let message: Message = "stopped for other work; queued again".into();
+        self.close_attempt(key, AttemptOutcome::Preempted, Some(&message), out);
+        let job = &mut self.jobs[key];
+        job.note_preempted();
+        job.note_error(&message);
+        let next = Phase::Waiting { since: self.now, not_before: None };
+        let _ = self.move_to(key, Transition::Requeue, next, out);
+    }
+
     /// The cluster lost the attempt and will not find it again. Idempotent work is requeued; other work fails,
     /// because it may have run.
     pub(super) fn lose(&mut self, key: JobKey, message: &Message, out: &mut Output) {
         self.close_attempt(key, AttemptOutcome::Lost, Some(message), out);
         let job = &self.jobs[key];
-        if job.live().is_some_and(Live::stopping) {
+        if job.live().is_some_and(Live::stops_for_good) {
             self.end(key, Transition::Stop, Some(message.clone()), out);
         } else if job.record().work.retry.on_cluster_loss == OnClusterLoss::Requeue {
             self.wait_again(key, message, 1, out);

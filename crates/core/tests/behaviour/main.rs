@@ -14,6 +14,7 @@ mod nodes;
 mod operate;
 mod placements;
 mod policies;
+mod preemption;
 mod prototype_failures;
 mod queues;
 mod regressions;

@@ -123,7 +123,7 @@ impl World {
             priority: Priority(*pick(&mut self.rng, &[0, 0, 0, 5, -5])),
             retry,
             versions: None,
-            preemptible: false,
+            preemptible: kind == Kind::Job && chance(&mut self.rng, 40),
             owner: pick(&mut self.rng, &[None, None, Some("ann"), Some("bob")])
                 .map(|o| Owner::new(o).unwrap()),
         }

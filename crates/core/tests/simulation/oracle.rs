@@ -18,7 +18,7 @@ use multicluster_types::{
     settings::{Claims, Order, TagAffinity, ThresholdCounts, Utilization},
 };
 
-use crate::sharing::Sharing;
+use crate::{preemption::Preemption, sharing::Sharing};
 
 /// How long ended work is known at least.
 const KEPT: Span = Span::minutes(5);
@@ -60,6 +60,7 @@ pub struct Oracle {
     /// Clusters that showed in this step that they do not cope.
     troubled: BTreeSet<ClusterName>,
     sharing: Sharing,
+    preemption: Preemption,
     /// Clusters on which room was kept for a job after the last step.
     reserved: BTreeSet<ClusterName>,
 }
@@ -77,6 +78,8 @@ struct OnCluster {
     /// In its facts: what work from outside needs, and what Ray set aside for all our work.
     shown: Resources,
     set_aside: Resources,
+    /// Work that will need room on one node, and is not in its facts.
+    on_one_node: Vec<Arc<Work>>,
     /// Top-level jobs.
     jobs: u32,
     /// Jobs that have not been seen running yet.
@@ -184,6 +187,7 @@ impl Oracle {
         self.windows.clear();
         self.troubled.clear();
         self.reserved.clear();
+        self.preemption.told_crash();
     }
 
     /// The control plane is back, with what it has stored.
@@ -204,8 +208,8 @@ impl Oracle {
         if retry.on_cluster_loss == OnClusterLoss::Requeue {
             return;
         }
-        let allowed =
-            1 + retry.max_retries + (1 + retry.max_retries) * self.reruns.get(job).copied().unwrap_or(0);
+        let reruns = self.reruns.get(job).copied().unwrap_or(0);
+        let allowed = (1 + retry.max_retries) * (1 + reruns) + self.preemption.times(job);
         assert!(
             self.started[job] <= allowed,
             "{job} was started {} times, {allowed} allowed",
@@ -237,6 +241,7 @@ impl Oracle {
     pub fn check(&mut self, core: &Core, out: &Output) {
         let (now, settings) = (core.now(), core.settings());
         self.check_windows(core, settings);
+        self.sharing.regroup(&self.store, settings, now);
         for event in &out.events {
             if let Event::Cluster { cluster, change, .. } = event {
                 self.note_breaker(cluster, change);
@@ -245,6 +250,13 @@ impl Oracle {
         let reserved = core.clusters().filter(|cluster| cluster.reserved_for.is_some());
         let reserved: BTreeSet<_> = reserved.map(|cluster| cluster.spec.name.clone()).collect();
         for (nth, write) in out.writes.iter().enumerate() {
+            if let Write::Job(record) = write {
+                self.preemption.check(record, &self.store, settings, now);
+                let was_live = self.store.jobs.get(&record.id).is_some_and(|was| was.live().is_some());
+                if was_live && record.live().is_none() {
+                    self.sharing.note_left(&record.work, now);
+                }
+            }
             match write {
                 Write::Job(record) if record.work.kind != Kind::Job => {
                     self.check_heard(record, now, settings)
@@ -277,7 +289,7 @@ impl Oracle {
         if self.looks_closely() {
             self.check_durable(core);
         }
-        self.sharing.check(&self.store, settings, now);
+        self.sharing.check(&self.store, now);
         self.reserved = reserved;
         self.check_retention(now, settings);
         self.check_nothing_lost(core);
@@ -592,16 +604,18 @@ impl Oracle {
             }
         }
         let one = work.on_one_node();
-        let on_some_node = |has: fn(&NodeShape) -> &Resources| {
-            facts.shapes.iter().any(|node| {
-                let labelled =
-                    work.labels.is_none() || node.labels.get("zone").is_some_and(|zone| zone == "a");
-                labelled && one.iter().all(|(dimension, asked)| has(node).get(&dimension) >= asked)
+        let on_some_node = |nodes: &[NodeShape], has: fn(&NodeShape) -> &Resources| {
+            nodes.iter().any(|node| {
+                is_labelled(work, node)
+                    && one.iter().all(|(dimension, asked)| has(node).get(&dimension) >= asked)
             })
         };
         let is_bound = work.labels.is_some() || facts.nodes > 1 && !one.is_empty();
-        if is_bound && !(on_some_node(|node| &node.total) && on_some_node(|node| &node.free)) {
-            return Err(format!("no node has {one:?}: {:?}", facts.shapes));
+        let left = nodes_left(facts, &load.on_one_node);
+        if is_bound
+            && !(on_some_node(&facts.shapes, |node| &node.total) && on_some_node(&left, |node| &node.free))
+        {
+            return Err(format!("no node has {one:?}: {left:?}"));
         }
         let limit = cluster.spec.limits.threshold(settings).as_f64();
         let share = |of: fn(&Resources) -> Quantity, physical: Option<f64>| {
@@ -720,6 +734,7 @@ impl Oracle {
                 if unseen(live.running_at(), Span::default()) {
                     load.assumed.add(&record.work.demand);
                     load.held.add(record.work.on_one_node());
+                    load.on_one_node.push(Arc::clone(&record.work));
                     if inside {
                         load.inside.add(&record.work.demand);
                     }
@@ -780,6 +795,32 @@ impl Oracle {
             }
         }
     }
+}
+
+fn is_labelled(work: &Work, node: &NodeShape) -> bool {
+    work.labels.is_none() || node.labels.get("zone").is_some_and(|zone| zone == "a")
+}
+
+/// The nodes, one by one, when promised work has its room where most is free: the largest first.
+fn nodes_left(facts: &Snapshot, promised: &[Arc<Work>]) -> Vec<NodeShape> {
+    let each = |shape: &NodeShape| vec![shape.clone(); shape.count as usize];
+    let mut nodes: Vec<_> = facts.shapes.iter().flat_map(each).collect();
+    if facts.nodes < 2 {
+        return nodes;
+    }
+    let mut promised: Vec<_> = promised.iter().filter(|work| !work.on_one_node().is_empty()).collect();
+    promised.sort_by_key(|work| std::cmp::Reverse((work.on_one_node().clone(), work.labels.clone())));
+    for work in promised.into_iter().take(64) {
+        let one = work.on_one_node();
+        let fits = |node: &&mut NodeShape| {
+            is_labelled(work, node) && one.iter().all(|(dimension, asked)| node.free.get(&dimension) >= asked)
+        };
+        let most = |node: &&mut NodeShape| (node.free.gpu, node.free.cpu, node.free.memory);
+        if let Some(node) = nodes.iter_mut().filter(fits).max_by_key(most) {
+            node.free.subtract(one);
+        }
+    }
+    nodes
 }
 
 /// Is the other one ended work that counts together with this one?

@@ -8,8 +8,8 @@ use multicluster_core::{
     Observation, Output, ReleaseOutcome, Reply, Run, RunStatus, record::JobRecord,
 };
 use multicluster_types::{
-    Attempt, ClusterName, JobId, Kind, Lang, Quantity, ReasonKind, Resources, Settings, Snapshot, Span,
-    State, Timestamp, Verdict,
+    Attempt, ClusterName, JobId, Kind, Lang, Quantity, Reason, ReasonKind, Resources, Settings, Snapshot,
+    Span, State, Timestamp, Verdict,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -668,6 +668,7 @@ impl World {
             OtherVersions,
         };
         let never = |c: &ClusterVerdict| match &c.verdict {
+            Verdict::Rejected(Reason::OwnerLimit { demand, limit, .. }) => demand > limit,
             Verdict::Rejected(reason) => matches!(
                 reason.kind(),
                 Infeasible
