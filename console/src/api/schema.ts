@@ -12,7 +12,7 @@ export type Attempt = {
   dispatched_at: number;
   ended_at?: number;
   message?: string;
-  outcome?: 'not_started' | 'succeeded' | 'failed' | 'stopped' | 'lost';
+  outcome?: 'not_started' | 'succeeded' | 'failed' | 'stopped' | 'preempted' | 'lost';
   running_at?: number;
   submission_id: string;
 };

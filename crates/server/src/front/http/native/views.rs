@@ -150,6 +150,7 @@ fn outcome(outcome: AttemptOutcome) -> &'static str {
         AttemptOutcome::Succeeded => "succeeded",
         AttemptOutcome::Failed => "failed",
         AttemptOutcome::Stopped => "stopped",
+        AttemptOutcome::Preempted => "preempted",
         AttemptOutcome::Lost => "lost",
     }
 }
