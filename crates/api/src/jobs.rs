@@ -128,7 +128,7 @@ pub struct Attempt {
     pub cluster: String,
     /// Its id on that Ray cluster.
     pub submission_id: String,
-    /// `not_started`, `succeeded`, `failed`, `stopped`, `preempted` or `lost`; absent until it ends.
+    /// `not_started`, `succeeded`, `failed`, `stopped`, `lost` or `preempted`; absent until it ends.
     #[schema(example = "succeeded")]
     pub outcome: Option<String>,
     /// How it ended, in words.

@@ -333,7 +333,7 @@ impl Sharers {
         Share::of(mine, all)
     }
 
-    /// Its weight, and those of all that have or want some of the pool, itself included.
+    /// Its weight, and that of all that have or want some of the pool, itself included.
     fn weight_among(&self, key: SharerKey, weights: u64) -> (u64, u64) {
         let sharer = &self[key];
         let mine = u64::from(sharer.terms.weight.parts());

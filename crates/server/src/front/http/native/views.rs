@@ -150,8 +150,8 @@ fn outcome(outcome: AttemptOutcome) -> &'static str {
         AttemptOutcome::Succeeded => "succeeded",
         AttemptOutcome::Failed => "failed",
         AttemptOutcome::Stopped => "stopped",
-        AttemptOutcome::Preempted => "preempted",
         AttemptOutcome::Lost => "lost",
+        AttemptOutcome::Preempted => "preempted",
     }
 }
 
