@@ -70,7 +70,7 @@ fn stable_words() -> [(&'static str, Vec<&'static str>); 8] {
         ("ClusterVerdict/properties/reason", ReasonKind::ALL.iter().map(|kind| kind.as_str()).collect()),
         (
             "Attempt/properties/outcome",
-            vec!["not_started", "succeeded", "failed", "stopped", "lost", "preempted"],
+            vec!["not_started", "succeeded", "failed", "stopped", "preempted", "lost"],
         ),
         ("Health/properties/state", vec!["healthy", "unhealthy", "unauthorized", "never_seen"]),
         ("Breaker/properties/state", vec!["closed", "open", "half_open"]),
