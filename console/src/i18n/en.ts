@@ -307,7 +307,6 @@ export const en = {
   'is.reserved': 'reserved',
   'is.owner_limit': 'limit of the owner',
   'is.not_started': 'not started',
-  'is.preempted': 'preempted',
   'is.succeeded': 'succeeded',
   'is.failed': 'failed',
   'is.stopped': 'stopped',

@@ -299,7 +299,6 @@ export const zh: Record<keyof typeof en, string> = {
   'is.reserved': '已预留',
   'is.owner_limit': '达到所有者上限',
   'is.not_started': '未启动',
-  'is.preempted': '被抢占',
   'is.succeeded': '成功',
   'is.failed': '失败',
   'is.stopped': '已停止',
