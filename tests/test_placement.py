@@ -129,33 +129,6 @@ def test_higher_priority_goes_first(make_plane: MakePlane, tmp_path: Path) -> No
     assert order.read_text().splitlines() == ["priority 9", "priority 5", "priority 0"]
 
 
-def test_a_preemptible_job_gives_way_saves_its_work_and_runs_again(
-    make_plane: MakePlane, clusters: Clusters, tmp_path: Path
-) -> None:
-    client = make_plane(preempt_from=10, preempt_after="1s", resource_threshold=1.0).client
-    saved, urgent_ran = tmp_path / "saved", tmp_path / "urgent"
-    # It ends well in its second attempt only: the first one is asked to stop, and saves its work
-    # for longer than Ray waits unless it is told otherwise.
-    entrypoint = (
-        f"test -e {saved} && exit 0; trap 'sleep 5; touch {saved}; exit 0' TERM; "
-        "while :; do sleep 0.2; done"
-    )
-    batch = client.submit_job(
-        submission_id=unique_id("batch"),
-        entrypoint=entrypoint,
-        metadata=hints("mac", required=True, needs="cpu=4", preemptible="true", stop_grace="30s"),
-    )
-    wait_for(client, batch, "RUNNING")
-    urgent = client.submit_job(
-        submission_id=unique_id("urgent"),
-        entrypoint=appends("ran", urgent_ran),
-        metadata=hints("mac", required=True, priority=10, needs="cpu=4"),
-    )
-    wait_for_all(client, [urgent, batch])
-    assert (saved.exists(), urgent_ran.read_text()) == (True, "ran\n")
-    assert where(clusters, batch) == where(clusters, f"{batch}-a2") == ["mac"]
-
-
 def test_the_submission_interval_holds_over_a_crash(
     make_plane: MakePlane, centos: RayCluster
 ) -> None:
