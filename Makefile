@@ -9,7 +9,7 @@ PROFILE ?= dist
 WORKERS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build program page env console test rust-test console-test ray-test integrations fakes lint wheels release release-test bench compat load head chaos soak worlds simulate fmt
+.PHONY: help demo build program page env console test rust-test console-test ray-test integrations fakes lint wheels release release-test bench compat load head chaos soak worlds simulate traces fmt
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -99,6 +99,9 @@ simulate: ## A simulated morning on two clusters, and what other settings would 
 	  --config examples/cluster.yaml --workload examples/workloads/morning.csv \
 	  --capacity centos=32cpu,4gpu,128GiB --capacity mac=10cpu,32GiB \
 	  --compare submission_interval=5s --compare policies=spread:1
+
+traces: ## Every policy on recorded workloads; writes docs/scheduling-quality.md (TRACES=folder)
+	@CARGO="$(CARGO)" scripts/traces $(TRACES)
 
 load: fakes ## Two minutes of load on fake clusters; fails if anything grows (LOAD_SECONDS, LOAD_RATE)
 	$(CARGO) build --release -p multicluster-cli

@@ -11,7 +11,8 @@ use std::{collections::BTreeMap, error::Error, io::Write, path::PathBuf, process
 
 use clap::{ArgGroup, Parser, ValueEnum};
 use multicluster_simulator::{
-    Capacities, Change, Pool, Run, Synthetic, Timing, Variant, Workload, generate, simulate, text,
+    Capacities, Change, Lab, OwnerFrom, Policy, Pool, Processors, Reading, Run, Spread, Study, Synthetic,
+    Timing, Variant, Workload, generate, text,
 };
 use multicluster_types::{ClusterName, Span, SpanError};
 
@@ -24,7 +25,7 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
     /// CSV with the columns arrival,duration,cpu,gpu,memory,tags,priority and, if you like,
-    /// id,kind,preferred_cluster.
+    /// id,kind,preferred_cluster,owner,one_node; or SWF. Either may be compressed with gzip.
     #[arg(long, value_name = "FILE")]
     workload: Option<PathBuf>,
     /// Make up so many jobs instead.
@@ -36,7 +37,18 @@ struct Arguments {
     /// With --generate: mean time between arrivals.
     #[arg(long, default_value = "15s", value_parser = span, requires = "generate")]
     gap: Span,
-    /// Size of a cluster, such as centos=64cpu,4gpu,256GiB; `*=…` for all others.
+    /// Where the owners of jobs come from: owner (the column, or the user of SWF) or tags (the first).
+    #[arg(long, value_name = "FROM", default_value = "owner", requires = "workload")]
+    owner_from: OwnerFrom,
+    /// What the processors of SWF are: cpu or gpu.
+    #[arg(long, value_name = "WHAT", default_value = "cpu", requires = "workload")]
+    processors: Processors,
+    /// Jobs up to this size must be on one node, such as 8gpu or 64cpu,256GiB, unless the column one_node
+    /// says otherwise. Other jobs may use several nodes.
+    #[arg(long, value_name = "SIZE", requires = "workload")]
+    one_node: Option<Spread>,
+    /// Size of a cluster, such as centos=64cpu,4gpu,256GiB, or 16*8gpu,64cpu for 16 nodes; `*=…` for all
+    /// others.
     #[arg(long, value_name = "NAME=SIZE")]
     capacity: Vec<String>,
     /// Change a setting: resource_threshold=0.9, or a cluster's own: mac.weight=2.
@@ -47,9 +59,10 @@ struct Arguments {
     policy: Vec<String>,
     /// Also run with these changes, and show both side by side. Policies of your own are changes
     /// too: filter.small=cpu <= 4.0, expression.mine:0.5=free_cpu / total_cpu, up to the next
-    /// semicolon. Repeat for more.
+    /// semicolon. Or with what people use instead: round-robin, random, least-loaded,
+    /// least-loaded-fifo, own-cluster, strict-fifo, fifo, easy, shortest. Repeat for more.
     #[arg(long, value_name = "'NAME=VALUE …'")]
-    compare: Vec<Variant>,
+    compare: Vec<Policy>,
     /// From submit request to running entrypoint.
     #[arg(long, default_value = "1.2s", value_parser = span)]
     start_delay: Span,
@@ -79,21 +92,23 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
-    let pool = pool(arguments)?;
-    let workload = workload(arguments, &pool)?;
+    let lab = lab(arguments)?;
+    let workload = workload(arguments, &lab)?;
     let begun = Instant::now();
-    let mut runs = vec![Run { label: "baseline".to_owned(), report: simulate(&pool, &workload)? }];
-    for variant in &arguments.compare {
-        let mut changed = pool.clone();
-        note(&variant.apply(&mut changed)?);
-        runs.push(Run { label: variant.to_string(), report: simulate(&changed, &workload)? });
+    let mut studies =
+        vec![Study { label: "baseline".to_owned(), ..lab.run(&Policy::AsConfigured, &workload)? }];
+    for policy in &arguments.compare {
+        if let Policy::Changed(variant) = policy {
+            note(&lab.with(variant)?.1);
+        }
+        studies.push(lab.run(policy, &workload)?);
     }
     eprintln!("simulated in {:.1?}", begun.elapsed());
-    print(&runs, arguments.output)
+    print(studies, arguments.output)
 }
 
 /// The configured pool with the changes from the command line.
-fn pool(arguments: &Arguments) -> Result<Pool, Box<dyn Error>> {
+fn lab(arguments: &Arguments) -> Result<Lab, Box<dyn Error>> {
     let config = multicluster_config::load(&arguments.config, environment())?;
     config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     let mut capacities = Capacities::default();
@@ -107,37 +122,46 @@ fn pool(arguments: &Arguments) -> Result<Pool, Box<dyn Error>> {
         );
     }
     let timing = Timing { start: arguments.start_delay, ..Timing::default() };
-    let mut pool = Pool { settings: config.settings, clusters, timing };
-    note(&Variant(arguments.set.clone()).apply(&mut pool)?);
+    let nodes = capacities.nodes(&clusters);
+    let lab = Lab { pool: Pool { settings: config.settings, clusters, timing }, nodes };
+    let (mut lab, notes) = lab.with(&Variant(arguments.set.clone()))?;
+    note(&notes);
     if !arguments.policy.is_empty() {
         let policies: Vec<_> = arguments.policy.iter().map(|policy| policy.replacen('=', ":", 1)).collect();
         let policies: Change = format!("policies={}", policies.join(",")).parse()?;
-        note(&Variant(vec![policies]).apply(&mut pool)?);
+        note(&Variant(vec![policies]).apply(&mut lab.pool)?);
     }
-    Ok(pool)
+    Ok(lab)
 }
 
-fn workload(arguments: &Arguments, pool: &Pool) -> Result<Workload, Box<dyn Error>> {
+fn workload(arguments: &Arguments, lab: &Lab) -> Result<Workload, Box<dyn Error>> {
     let Some(path) = &arguments.workload else {
         let jobs = arguments.generate.unwrap_or_default();
-        return Ok(generate(Synthetic { jobs, seed: arguments.seed, gap: arguments.gap }, pool));
+        return Ok(generate(Synthetic { jobs, seed: arguments.seed, gap: arguments.gap }, &lab.pool));
     };
-    let workload = Workload::load(path)?;
-    if !workload.ignored_columns.is_empty() {
-        eprintln!("note: columns not used: {}", workload.ignored_columns.join(", "));
-    }
-    Ok(workload)
+    let reading = Reading {
+        owner_from: arguments.owner_from,
+        processors: arguments.processors,
+        spread: (!lab.nodes.is_empty()).then(|| arguments.one_node.clone().unwrap_or_default()),
+    };
+    let loaded = reading.load(path)?;
+    note(&loaded.notes);
+    Ok(loaded.workload)
 }
 
 fn note(notes: &[String]) {
     notes.iter().for_each(|note| eprintln!("note: {note}"));
 }
 
-fn print(runs: &[Run], output: Output) -> Result<(), Box<dyn Error>> {
-    let out = match (output, runs) {
-        (Output::Json, runs) => serde_json::to_string_pretty(&BTreeMap::from([("runs", runs)]))? + "\n",
-        (Output::Text, [only]) => text::report(&only.report),
-        (Output::Text, runs) => text::comparison(runs),
+fn print(studies: Vec<Study>, output: Output) -> Result<(), Box<dyn Error>> {
+    let out = match (output, &studies[..]) {
+        (Output::Json, studies) => serde_json::to_string_pretty(&BTreeMap::from([("runs", studies)]))? + "\n",
+        (Output::Text, [only]) => format!("{}\n{}", text::report(&only.report), text::quality(&only.quality)),
+        (Output::Text, several) => {
+            let qualities = text::qualities(several);
+            let runs = studies.into_iter().map(|study| Run { label: study.label, report: study.report });
+            format!("{}\n{qualities}", text::comparison(&runs.collect::<Vec<_>>()))
+        }
     };
     std::io::stdout().write_all(out.as_bytes())?;
     Ok(())

@@ -1,5 +1,6 @@
 //! The sizes of clusters, as written on a command line: `centos=64cpu,4gpu,256GiB`, or
-//! `*=16cpu,64GiB` for all that are not named.
+//! `*=16cpu,64GiB` for all that are not named. `gpu=16*8gpu,64cpu` is a cluster of 16 nodes that
+//! have 8 GPUs and 64 CPUs each; `16*8gpu + 4*2gpu` has nodes of two sizes.
 
 use std::{collections::BTreeMap, str::FromStr};
 
@@ -7,13 +8,16 @@ use multicluster_types::{
     ClusterName, ClusterSpec, IdError, Quantity, QuantityError, Resources, settings::closest,
 };
 
-use crate::{VirtualCluster, excerpt};
+use crate::{
+    VirtualCluster, excerpt,
+    nodes::{MAX_NODES, NodeGroup, Nodes},
+};
 
 /// The sizes of the clusters of a pool.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Capacities {
-    named: BTreeMap<ClusterName, Resources>,
-    others: Option<Resources>,
+    named: BTreeMap<ClusterName, Capacity>,
+    others: Option<Capacity>,
 }
 
 /// Why a capacity was refused.
@@ -38,6 +42,14 @@ pub enum CapacityError {
         text: String,
         /// The error.
         source: QuantityError,
+    },
+    /// No number of nodes, or too many.
+    #[error(
+        "{text:?} is not a number of nodes\n  hint: write NAME=16*8gpu,64cpu for 16 nodes; at most {MAX_NODES}"
+    )]
+    Nodes {
+        /// The first characters of the input.
+        text: String,
     },
     /// The same resource or the same cluster twice.
     #[error("{what} is given twice\n  hint: give it once")]
@@ -81,7 +93,7 @@ impl Capacities {
     pub fn add(&mut self, text: &str) -> Result<(), CapacityError> {
         let not_one = || CapacityError::NotACapacity { text: excerpt(text) };
         let (name, size) = text.split_once('=').ok_or_else(not_one)?;
-        let size = size.parse::<Capacity>()?.0;
+        let size = size.parse::<Capacity>()?;
         let before = match name.trim() {
             "*" => self.others.replace(size),
             name => self.named.insert(ClusterName::new(name)?, size),
@@ -108,7 +120,7 @@ impl Capacities {
                 known: names.iter().map(ClusterName::as_str).collect::<Vec<_>>().join(", "),
             });
         }
-        let given = |name: &ClusterName| self.named.get(name).or(self.others.as_ref()).cloned();
+        let given = |name: &ClusterName| self.given(name).map(Capacity::total);
         let assumed = names.into_iter().filter(|name| given(name).is_none()).collect();
         let sized = |spec: ClusterSpec| {
             let total = given(&spec.name).unwrap_or_else(Self::assumed);
@@ -116,30 +128,81 @@ impl Capacities {
         };
         Ok((clusters.into_iter().map(sized).collect(), assumed))
     }
+
+    /// The nodes of these clusters.
+    #[must_use]
+    pub fn nodes(&self, clusters: &[VirtualCluster]) -> Nodes {
+        let mut nodes = Nodes::default();
+        for VirtualCluster { spec, .. } in clusters {
+            if let Some(capacity) = self.given(&spec.name) {
+                nodes.set(&spec.name, capacity.0.clone());
+            }
+        }
+        nodes
+    }
+
+    fn given(&self, name: &ClusterName) -> Option<&Capacity> {
+        self.named.get(name).or(self.others.as_ref())
+    }
 }
 
-/// One size: `64cpu,4gpu,256GiB`.
-pub(crate) struct Capacity(pub(crate) Resources);
+/// One size: `64cpu,4gpu,256GiB`, or `16*8gpu,64cpu`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Capacity(pub(crate) Vec<NodeGroup>);
+
+impl Capacity {
+    pub(crate) fn total(&self) -> Resources {
+        let mut total = Resources::default();
+        for NodeGroup { count, each } in &self.0 {
+            for _ in 0..*count {
+                total.add(each);
+            }
+        }
+        total
+    }
+}
 
 impl FromStr for Capacity {
     type Err = CapacityError;
 
     fn from_str(text: &str) -> Result<Self, CapacityError> {
-        let mut total = Resources::default();
-        for item in text.split(',').map(str::trim) {
-            let (what, amount) = read_item(item)?;
-            let slot = match what {
-                "CPU" => &mut total.cpu,
-                "GPU" => &mut total.gpu,
-                _ => &mut total.memory,
-            };
-            if !slot.is_zero() {
-                return Err(CapacityError::Twice { what: what.to_owned() });
-            }
-            *slot = amount;
+        let groups = text.split('+').map(read_group).collect::<Result<Vec<_>, _>>()?;
+        let nodes = groups.iter().try_fold(0u32, |sum, group| sum.checked_add(group.count));
+        match nodes {
+            Some(0..=MAX_NODES) => Ok(Self(groups)),
+            _ => Err(CapacityError::Nodes { text: excerpt(text) }),
         }
-        Ok(Self(total))
     }
+}
+
+/// `16*8gpu,64cpu`: the number in front is for all that follows.
+fn read_group(text: &str) -> Result<NodeGroup, CapacityError> {
+    let (count, size) = match text.split_once('*') {
+        None => (1, text),
+        Some((count, size)) => match count.trim().parse() {
+            Ok(count @ 1..=MAX_NODES) => (count, size),
+            _ => return Err(CapacityError::Nodes { text: excerpt(text.trim()) }),
+        },
+    };
+    Ok(NodeGroup { count, each: read_size(size)? })
+}
+
+/// `64cpu,4gpu,256GiB`.
+pub(crate) fn read_size(text: &str) -> Result<Resources, CapacityError> {
+    let mut size = Resources::default();
+    for item in text.split(',').map(str::trim) {
+        let (what, amount) = read_item(item)?;
+        let slot = match what {
+            "CPU" => &mut size.cpu,
+            "GPU" => &mut size.gpu,
+            _ => &mut size.memory,
+        };
+        if !slot.is_zero() {
+            return Err(CapacityError::Twice { what: what.to_owned() });
+        }
+        *slot = amount;
+    }
+    Ok(size)
 }
 
 fn read_item(item: &str) -> Result<(&'static str, Quantity), CapacityError> {
@@ -177,8 +240,10 @@ mod tests {
             ("10 CPUs, 32 GiB", "CPU 10, memory 32 GiB"),
             ("0.5cpu", "CPU 0.5"),
             ("8GPU", "GPU 8"),
+            ("16*8gpu", "GPU 128"),
+            ("2 * 8gpu, 64cpu + 4gpu", "CPU 128, GPU 20"),
         ] {
-            assert_eq!(text.parse::<Capacity>().unwrap().0.to_string(), shown);
+            assert_eq!(text.parse::<Capacity>().unwrap().total().to_string(), shown);
         }
     }
 
@@ -194,15 +259,34 @@ mod tests {
             ("centos=infcpu", "is too large"),
             ("centos=4cpu,4cpu", "CPU is given twice"),
             ("cent os=4cpu", "contains ' '"),
+            ("centos=0*4cpu", "is not a number of nodes"),
+            ("centos=many*4cpu", "is not a number of nodes"),
+            ("centos=9999*4cpu+9999*4cpu", "is not a number of nodes"),
+            ("centos=2*4cpu+", "does not say of what"),
         ] {
             let error = Capacities::default().add(text).unwrap_err().to_string();
             assert!(error.contains(problem) && error.contains("hint: "), "{text}: {error}");
         }
     }
 
+    #[test]
+    fn nodes_are_counted_by_cluster() {
+        let spec = |name: &str| {
+            let name = ClusterName::new(name).unwrap();
+            ClusterSpec::new(name, "127.0.0.1:10001", "http://127.0.0.1:8265")
+        };
+        let mut capacities = Capacities::default();
+        capacities.add("a=16*8gpu+2*4gpu").unwrap();
+        capacities.add("*=128gpu").unwrap();
+        let (clusters, _) = capacities.apply(vec![spec("a"), spec("b")]).unwrap();
+        let nodes = capacities.nodes(&clusters);
+        assert_eq!(clusters.iter().map(|c| nodes.count(&c.spec.name)).collect::<Vec<_>>(), [18, 1]);
+        assert_eq!(clusters[0].total.to_string(), "GPU 136");
+    }
+
     proptest! {
         #[test]
-        fn no_text_panics(text in ".{0,40}|[*a-z]{0,3}=[0-9.a-zA-Z, -]{0,30}") {
+        fn no_text_panics(text in ".{0,40}|[*a-z]{0,3}=[0-9.a-zA-Z, *+-]{0,30}") {
             let _ = Capacities::default().add(&text);
         }
     }

@@ -12,7 +12,7 @@ use multicluster_core::{
 use multicluster_types::{Attempt, ClusterName, JobId, Kind, Settings, Span, State, Timestamp, Work};
 
 use crate::{
-    Pool, Workload,
+    Nodes, Pool, Workload,
     fleet::{Fleet, Meter, Place},
 };
 
@@ -65,13 +65,13 @@ pub(crate) struct RefusedGroup {
 pub(crate) struct StuckGroup {
     /// Indices into the arrivals.
     pub(crate) arrivals: Vec<usize>,
-    /// Why the first of them waits.
-    pub(crate) why: Explanation,
+    /// Why the first of them waits, if the core had it.
+    pub(crate) why: Option<Explanation>,
 }
 
 /// Runs the workload until all work is done or nothing can happen any more.
-pub(crate) fn run(pool: &Pool, workload: &Workload) -> Result<Trace, SimulationError> {
-    let mut engine = Engine::new(pool, workload)?;
+pub(crate) fn run(pool: &Pool, nodes: &Nodes, workload: &Workload) -> Result<Trace, SimulationError> {
+    let mut engine = Engine::new(pool, nodes, workload)?;
     while let Some(step) = engine.next_step() {
         engine.take(step);
     }
@@ -131,11 +131,11 @@ struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    fn new(pool: &'a Pool, workload: &'a Workload) -> Result<Self, SimulationError> {
+    fn new(pool: &'a Pool, nodes: &Nodes, workload: &'a Workload) -> Result<Self, SimulationError> {
         let settings = without_failure(&pool.settings);
         let mut engine = Self {
             core: Core::new(settings.clone())?,
-            fleet: Fleet::new(pool),
+            fleet: Fleet::new(pool, nodes),
             fates: vec![Fate::Absent; workload.arrivals.len()],
             by_id: workload.arrivals.iter().enumerate().map(|(n, arrival)| (&arrival.id, n)).collect(),
             refused: BTreeMap::new(),
@@ -242,8 +242,8 @@ impl<'a> Engine<'a> {
             }
             Happening::Start(nth) => self.start(nth),
             Happening::End(nth) => self.end(nth),
-            Happening::Show(nth, on) => self.fleet[on].show(&self.workload.arrivals[nth].work.demand),
-            Happening::Hide(nth, on) => self.fleet[on].hide(&self.workload.arrivals[nth].work.demand),
+            Happening::Show(nth, on) => self.fleet[on].show(nth, &self.workload.arrivals[nth].work),
+            Happening::Hide(nth, on) => self.fleet[on].hide(nth, &self.workload.arrivals[nth].work),
         }
     }
 
@@ -252,7 +252,7 @@ impl<'a> Engine<'a> {
         let Fate::Sent { on, attempt } = self.fates[nth] else { return };
         let arrival = &self.workload.arrivals[nth];
         let cluster = &mut self.fleet[on];
-        if !cluster.start(self.now, &arrival.work.demand) {
+        if !cluster.start(nth, &arrival.work) {
             cluster.meter.held_back += 1;
             cluster.held.push(nth);
             return;
@@ -273,7 +273,7 @@ impl<'a> Engine<'a> {
     fn end(&mut self, nth: usize) {
         let Fate::Running { on, attempt, started } = self.fates[nth] else { return };
         let arrival = &self.workload.arrivals[nth];
-        self.fleet[on].end(self.now, &arrival.work.demand);
+        self.fleet[on].end(nth, &arrival.work, arrival.duration);
         self.fates[nth] = Fate::Done { started, ended: self.now };
         let hidden = self.now + self.pool.timing.usage;
         self.plan(hidden, Happening::Hide(nth, on));
@@ -387,7 +387,7 @@ impl<'a> Engine<'a> {
         }
         let explain = |arrivals: Vec<usize>| {
             let why = self.core.explain(&self.workload.arrivals[arrivals[0]].id)?;
-            Ok(StuckGroup { arrivals, why })
+            Ok(StuckGroup { arrivals, why: Some(why) })
         };
         let stuck = groups.into_values().map(explain).collect::<Result<_, Refusal>>()?;
         let meters = self.fleet.into_meters().collect();

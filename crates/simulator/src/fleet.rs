@@ -1,8 +1,15 @@
 //! Virtual clusters: the work on them, their reports, and their usage over time.
 
-use multicluster_types::{ClusterName, Dimension, Load, Platform, Resources, Snapshot, Span, Timestamp};
+use std::collections::HashMap;
 
-use crate::Pool;
+use multicluster_types::{
+    ClusterName, Dimension, Load, Platform, Resources, Snapshot, Span, Timestamp, Work,
+};
+
+use crate::{
+    Nodes, Pool,
+    nodes::{Room, Seats},
+};
 
 /// A cluster's index in the fleet: the same as in the pool.
 pub(crate) type Place = usize;
@@ -19,10 +26,12 @@ pub(crate) struct Fleet {
 pub(crate) struct Cluster {
     pub(crate) name: ClusterName,
     total: Resources,
-    /// The real usage.
-    used: Resources,
-    /// The usage that a poll shows.
-    shown: Resources,
+    /// What is really free.
+    room: Room,
+    /// What a poll shows as free.
+    shown: Room,
+    /// The nodes of each run that is here, or still shown.
+    seats: HashMap<usize, Seats>,
     /// Sent, but without room to start: Ray keeps them pending.
     pub(crate) held: Vec<usize>,
     pub(crate) meter: Meter,
@@ -42,8 +51,7 @@ struct Polls {
 /// The totals of a cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
-    since: Timestamp,
-    /// CPU, GPU, memory in use × milliseconds, in 1/10,000 of a unit.
+    /// CPU, GPU, memory in use × milliseconds, in 1/10,000 of a unit, of runs that ended.
     area: [u128; 3],
     pub(crate) started: u64,
     pub(crate) held_back: u64,
@@ -53,15 +61,19 @@ pub(crate) struct Meter {
 pub(crate) const METERED: [Dimension; 3] = [Dimension::Cpu, Dimension::Gpu, Dimension::Memory];
 
 impl Fleet {
-    pub(crate) fn new(pool: &Pool) -> Self {
-        let cluster = |c: &crate::VirtualCluster| Cluster {
-            name: c.spec.name.clone(),
-            total: c.total.clone(),
-            used: Resources::default(),
-            shown: Resources::default(),
-            held: Vec::new(),
-            meter: Meter::default(),
-            polls: Polls::default(),
+    pub(crate) fn new(pool: &Pool, nodes: &Nodes) -> Self {
+        let cluster = |c: &crate::VirtualCluster| {
+            let room = nodes.room(&c.spec.name, &c.total);
+            Cluster {
+                name: c.spec.name.clone(),
+                total: c.total.clone(),
+                shown: room.clone(),
+                room,
+                seats: HashMap::new(),
+                held: Vec::new(),
+                meter: Meter::default(),
+                polls: Polls::default(),
+            }
         };
         // A poll takes time too, and with zero, time would never pass.
         let poll_interval = pool.settings.poll_interval.max(Span(100));
@@ -117,42 +129,66 @@ impl std::ops::IndexMut<Place> for Fleet {
 }
 
 impl Cluster {
+    pub(crate) fn total(&self) -> &Resources {
+        &self.total
+    }
+
+    pub(crate) fn room(&self) -> &Room {
+        &self.room
+    }
+
+    /// The nodes that a run uses.
+    pub(crate) fn seats(&self, run: usize) -> Option<&Seats> {
+        self.seats.get(&run)
+    }
+
     /// Starts a run if there is room.
-    pub(crate) fn start(&mut self, now: Timestamp, demand: &Resources) -> bool {
-        if demand.first_short(|get| get(&self.total).minus(get(&self.used))).is_some() {
-            return false;
-        }
-        self.meter.advance(now, &self.used);
-        self.used.add(demand);
+    pub(crate) fn start(&mut self, run: usize, work: &Work) -> bool {
+        let Some(seats) = self.room.seats(work) else { return false };
+        self.room.take(&seats, &work.demand);
+        self.seats.insert(run, seats);
         self.meter.started += 1;
         true
     }
 
-    /// Ends a run.
-    pub(crate) fn end(&mut self, now: Timestamp, demand: &Resources) {
-        self.meter.advance(now, &self.used);
-        self.used.subtract(demand);
+    /// Ends a run, which took this long.
+    pub(crate) fn end(&mut self, run: usize, work: &Work, duration: Span) {
+        self.meter.add(&work.demand, duration);
+        if let Some(seats) = self.seats.get(&run) {
+            self.room.give_back(seats, &work.demand);
+        }
     }
 
     /// From now on polls show a run that started.
-    pub(crate) fn show(&mut self, demand: &Resources) {
-        self.shown.add(demand);
+    pub(crate) fn show(&mut self, run: usize, work: &Work) {
+        if let Some(seats) = self.seats.get(&run) {
+            self.shown.take(seats, &work.demand);
+        }
     }
 
     /// From now on polls no longer show a run that ended.
-    pub(crate) fn hide(&mut self, demand: &Resources) {
-        self.shown.subtract(demand);
+    pub(crate) fn hide(&mut self, run: usize, work: &Work) {
+        if let Some(seats) = self.seats.remove(&run) {
+            self.shown.give_back(&seats, &work.demand);
+        }
+    }
+
+    /// Forgets a run that ended and was never shown.
+    pub(crate) fn forget(&mut self, run: usize) {
+        self.seats.remove(&run);
     }
 
     fn snapshot(&self, now: Timestamp) -> Snapshot {
+        let mut used = self.total.clone();
+        used.subtract(self.shown.all_free());
         Snapshot {
             taken_at: now,
             total: self.total.clone(),
-            used: self.shown.clone(),
+            used,
             physical: Load::default(),
             head: None,
-            nodes: 1,
-            shapes: Vec::new(),
+            nodes: self.shown.nodes(),
+            shapes: self.shown.shapes(),
             platform: Platform::default(),
             ray_version: "virtual".to_owned(),
             python_version: None,
@@ -162,12 +198,15 @@ impl Cluster {
 }
 
 impl Meter {
-    fn advance(&mut self, now: Timestamp, used: &Resources) {
-        let elapsed = u128::from(now.since(self.since).0);
+    fn add(&mut self, used: &Resources, duration: Span) {
         for (area, dimension) in self.area.iter_mut().zip(&METERED) {
-            *area = area.saturating_add(u128::from(used.get(dimension).parts()) * elapsed);
+            *area = area.saturating_add(u128::from(used.get(dimension).parts()) * u128::from(duration.0));
         }
-        self.since = now;
+    }
+
+    /// In use × milliseconds, in 1/10,000 of a unit.
+    pub(crate) fn area(&self, nth: usize) -> u128 {
+        self.area[nth]
     }
 
     /// The mean share of `total` in use over a window that holds all runs; `None` for a resource

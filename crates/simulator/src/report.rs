@@ -7,6 +7,7 @@ use crate::{
     Pool, Workload,
     engine::{Fate, StuckGroup, Trace, moment},
     fleet::Meter,
+    quality::bounded_slowdown,
 };
 
 /// One run of a workload under one name.
@@ -131,8 +132,6 @@ pub struct Why {
     pub reason: String,
 }
 
-/// Shorter runs count as this long in the slowdown: it does not matter that a job of a second took ten.
-const SHORT: Span = Span::seconds(10);
 /// How many ids are listed as examples.
 const EXAMPLES: usize = 5;
 
@@ -145,7 +144,7 @@ impl Report {
                 let wait = started.since(moment(arrival.at)).as_seconds();
                 let duration = arrival.duration.as_seconds();
                 waits.push(wait);
-                slowdowns.push(((wait + duration) / duration.max(SHORT.as_seconds())).max(1.0));
+                slowdowns.push(bounded_slowdown(wait, duration));
                 last_end = last_end.max(Some(ended));
             }
         }
@@ -218,16 +217,20 @@ impl ClusterReport {
 impl NeverPlaced {
     fn of(group: &StuckGroup, workload: &Workload) -> Self {
         let arrivals = || group.arrivals.iter().map(|nth| &workload.arrivals[*nth]);
-        let why = group.why.clusters.iter().map(|said| Why {
+        let why = group.why.iter().flat_map(|why| why.clusters.iter().map(move |said| (why.at, said)));
+        let why = why.map(|(at, said)| Why {
             cluster: said.cluster.clone(),
-            reason: said.verdict.describe(group.why.at, Lang::En),
+            reason: said.verdict.describe(at, Lang::En),
         });
         Self {
             count: group.arrivals.len() as u64,
             jobs: arrivals().take(EXAMPLES).map(|arrival| arrival.id.clone()).collect(),
             work: workload.arrivals[group.arrivals[0]].work.as_ref().clone(),
             why: why.collect(),
-            summary: group.why.summary(Lang::En),
+            summary: match &group.why {
+                Some(why) => why.summary(Lang::En),
+                None => "too large for every cluster that may run it".to_owned(),
+            },
         }
     }
 }

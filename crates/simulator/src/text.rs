@@ -1,10 +1,12 @@
 //! Reports for people: aligned, and within 100 columns.
 
+mod quality;
 mod table;
 
 use multicluster_types::{Dimension, Resources, Work};
 
 use crate::{ClusterReport, Distribution, NeverPlaced, Refused, Report, Run};
+pub use quality::{markdown, qualities, quality};
 use table::{Align, Table, cut, wrap};
 
 /// The widest line.
@@ -32,7 +34,8 @@ pub fn report(report: &Report) -> String {
 #[must_use]
 pub fn comparison(runs: &[Run]) -> String {
     let Some((baseline, variants)) = runs.split_first() else { return String::new() };
-    let (labels, legend) = labels(runs);
+    let names: Vec<_> = runs.iter().map(|run| run.label.as_str()).collect();
+    let (labels, legend) = labels(&names);
     let mut table = Table::new([
         ("", Align::Left),
         ("makespan", Align::Right),
@@ -51,16 +54,16 @@ pub fn comparison(runs: &[Run]) -> String {
 }
 
 /// The labels of the first column, and an explanation if labels are too long for it.
-fn labels(runs: &[Run]) -> (Vec<String>, String) {
+fn labels(names: &[&str]) -> (Vec<String>, String) {
     const LONGEST: usize = 30;
-    if runs.iter().all(|run| run.label.chars().count() <= LONGEST) {
-        return (runs.iter().map(|run| run.label.clone()).collect(), String::new());
+    if names.iter().all(|name| name.chars().count() <= LONGEST) {
+        return (names.iter().map(ToString::to_string).collect(), String::new());
     }
-    let mut labels = vec![cut(&runs[0].label, LONGEST)];
+    let mut labels = vec![cut(names[0], LONGEST)];
     let mut legend = String::new();
-    for (nth, run) in runs.iter().enumerate().skip(1) {
+    for (nth, name) in names.iter().enumerate().skip(1) {
         labels.push(format!("variant {nth}"));
-        legend += &wrap(&format!("variant {nth}: {}", run.label), 0);
+        legend += &wrap(&format!("variant {nth}: {name}"), 0);
     }
     (labels, legend + "\n")
 }

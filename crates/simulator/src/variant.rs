@@ -9,7 +9,7 @@ use multicluster_types::{
     settings::{SettingError, closest},
 };
 
-use crate::{CapacityError, Pool, VirtualCluster, capacity::Capacity, excerpt};
+use crate::{CapacityError, Nodes, Pool, VirtualCluster, capacity::Capacity, excerpt};
 
 /// One change: `resource_threshold=0.9`, `mac.submission_interval=5s`,
 /// `policies=score:1,pack:0.5`, `expression.night:0.5=cluster == 'mac' ? 1.0 : 0.0`,
@@ -101,16 +101,24 @@ impl Variant {
     ///
     /// # Errors Names the change that cannot be made; the pool may then be half changed.
     pub fn apply(&self, pool: &mut Pool) -> Result<Vec<String>, VariantError> {
+        self.apply_with_nodes(pool, &mut Nodes::default())
+    }
+
+    /// The same, for a pool whose clusters have nodes: a change of capacity changes them, too.
+    ///
+    /// # Errors
+    /// As [`Variant::apply`].
+    pub fn apply_with_nodes(&self, pool: &mut Pool, nodes: &mut Nodes) -> Result<Vec<String>, VariantError> {
         let mut notes = Vec::new();
         for change in &self.0 {
-            change.apply(pool, &mut notes)?;
+            change.apply(pool, nodes, &mut notes)?;
         }
         Ok(notes)
     }
 }
 
 impl Change {
-    fn apply(&self, pool: &mut Pool, notes: &mut Vec<String>) -> Result<(), VariantError> {
+    fn apply(&self, pool: &mut Pool, nodes: &mut Nodes, notes: &mut Vec<String>) -> Result<(), VariantError> {
         if self.name == "policies" {
             pool.settings.policies = self.policies()?;
             return Ok(());
@@ -125,7 +133,7 @@ impl Change {
         }
         // Names of clusters may contain dots, names of settings never do.
         if let Some((cluster, own)) = self.name.rsplit_once('.') {
-            return self.apply_to_cluster(cluster, own, pool);
+            return self.apply_to_cluster(cluster, own, pool, nodes);
         }
         pool.settings.set(&self.name, &self.value)?;
         let name = canonical(&self.name);
@@ -152,7 +160,13 @@ impl Change {
         Ok(())
     }
 
-    fn apply_to_cluster(&self, cluster: &str, own: &str, pool: &mut Pool) -> Result<(), VariantError> {
+    fn apply_to_cluster(
+        &self,
+        cluster: &str,
+        own: &str,
+        pool: &mut Pool,
+        nodes: &mut Nodes,
+    ) -> Result<(), VariantError> {
         let names: Vec<ClusterName> = pool.clusters.iter().map(|c| c.spec.name.clone()).collect();
         let Some(at) = names.iter().position(|name| name.as_str() == cluster) else {
             return Err(VariantError::UnknownCluster {
@@ -179,7 +193,11 @@ impl Change {
             "head_memory_share" => limits.head_memory_share = Some(read.head_memory_share),
             "weight" => spec.weight = Weight::new(self.number(&self.value)?)?,
             "prefer" => spec.prefer = self.value.parse().map_err(|_| self.bad("true or false"))?,
-            "capacity" => *total = self.value.parse::<Capacity>()?.0,
+            "capacity" => {
+                let capacity: Capacity = self.value.parse()?;
+                *total = capacity.total();
+                nodes.set(&spec.name, capacity.0);
+            }
             other => return Err(VariantError::NotPerCluster { name: other.to_owned() }),
         }
         Ok(())

@@ -1,15 +1,18 @@
-//! A workload, read from CSV: which work arrives when.
+//! A workload, read from CSV or SWF, compressed or not: which work arrives when.
 //!
-//! Columns `arrival`, `duration` (both required), `cpu`, `gpu`, `memory`, `tags`, `priority`,
-//! `id`, `kind`, `preferred_cluster`, in any order. Lines that start with `#` are comments.
+//! Columns of CSV: `arrival`, `duration` (both required), `cpu`, `gpu`, `memory`, `tags`, `priority`,
+//! `id`, `kind`, `preferred_cluster`, `owner`, `one_node`, in any order. Lines that start with `#` are
+//! comments.
 
 mod error;
 mod header;
+mod reading;
+mod source;
+mod swf;
 
 use std::{
     cell::Cell,
     collections::HashSet,
-    fs::File,
     io::{self, BufRead, BufReader, Read},
     path::Path,
     rc::Rc,
@@ -19,10 +22,11 @@ use std::{
 
 use csv::{ByteRecord, ReaderBuilder, Trim};
 use multicluster_types::{
-    ClusterName, JobId, Kind, Preference, Priority, Quantity, Resources, Span, Tags, Work,
+    ClusterName, JobId, Kind, Owner, Preference, Priority, Quantity, Resources, Span, Tags, Work,
 };
 
 pub use error::{FieldError, WorkloadError};
+pub use reading::{Loaded, OptionError, OwnerFrom, Processors, Reading, Spread};
 
 use crate::excerpt;
 use header::{Column, Header};
@@ -56,19 +60,15 @@ const MAX_FIELD: usize = 16 << 10;
 const MAX_ROW: usize = 256 << 10;
 
 impl Workload {
-    /// Reads a file.
+    /// Reads a file: [`Reading`] without options.
     ///
     /// # Errors
     /// With the line, the column and what to write instead.
     pub fn load(path: &Path) -> Result<Self, WorkloadError> {
-        let origin = path.display().to_string();
-        match File::open(path) {
-            Ok(file) => Self::read(file, &origin),
-            Err(source) => Err(WorkloadError::Io { origin, source }),
-        }
+        Ok(Reading::default().load(path)?.workload)
     }
 
-    /// Reads from any source. `origin` names it in errors.
+    /// Reads CSV from any source. `origin` names it in errors.
     ///
     /// # Errors
     /// As [`Workload::load`].
@@ -79,7 +79,7 @@ impl Workload {
         };
         let header = Header::read(&rows.record, origin, line)?;
         let mut arrivals = Vec::new();
-        let mut ids = HashSet::new();
+        let mut ids = Ids::default();
         let mut works = HashSet::new();
         while let Some(line) = rows.next()? {
             if arrivals.len() == MAX_ROWS {
@@ -87,14 +87,24 @@ impl Workload {
             }
             let row = Row { record: &rows.record, header: &header, origin, line };
             let arrival = row.read(&mut works)?;
-            if !ids.insert(arrival.id.clone()) {
-                let (origin, id) = (origin.to_owned(), arrival.id.to_string());
-                return Err(WorkloadError::RepeatedId { origin, line, id });
-            }
+            ids.add(&arrival.id, origin, line)?;
             arrivals.push(arrival);
         }
         arrivals.sort_by_key(|arrival: &Arrival| arrival.at);
         Ok(Self { arrivals, ignored_columns: header.ignored })
+    }
+}
+
+/// The ids of the rows so far.
+#[derive(Default)]
+struct Ids(HashSet<JobId>);
+
+impl Ids {
+    fn add(&mut self, id: &JobId, origin: &str, line: u64) -> Result<(), WorkloadError> {
+        if self.0.insert(id.clone()) {
+            return Ok(());
+        }
+        Err(WorkloadError::RepeatedId { origin: origin.to_owned(), line, id: id.to_string() })
     }
 }
 
@@ -133,12 +143,19 @@ impl Row<'_> {
         demand.cpu = self.field(Column::Cpu, amount)?;
         demand.gpu = self.field(Column::Gpu, amount)?;
         demand.memory = self.field(Column::Memory, amount)?;
+        let kind = self.field(Column::Kind, kind)?;
+        let one_node = self.field(Column::OneNode, yes_or_no)?;
+        let reserves = one_node
+            .filter(|_| kind == Kind::Job)
+            .map(|one_node| Box::new(if one_node { demand.clone() } else { Resources::default() }));
         Ok(Work {
             demand,
+            reserves,
+            owner: self.field(Column::Owner, owner)?,
             tags: self.field(Column::Tags, tags)?,
             priority: self.field(Column::Priority, priority)?,
             preference: self.field(Column::PreferredCluster, preference)?,
-            ..Work::new(self.field(Column::Kind, kind)?)
+            ..Work::new(kind)
         })
     }
 
@@ -197,6 +214,19 @@ fn preference(text: &str) -> Result<Option<Preference>, FieldError> {
     }
 }
 
+fn owner(text: &str) -> Result<Option<Owner>, FieldError> {
+    if text.is_empty() { Ok(None) } else { Ok(Some(Owner::new(text)?)) }
+}
+
+fn yes_or_no(text: &str) -> Result<Option<bool>, FieldError> {
+    match text.to_ascii_lowercase().as_str() {
+        "" => Ok(None),
+        "yes" | "true" | "1" => Ok(Some(true)),
+        "no" | "false" | "0" => Ok(Some(false)),
+        _ => Err(FieldError::YesOrNo { text: excerpt(text) }),
+    }
+}
+
 /// Equal work is kept once: a workload has few shapes.
 pub(crate) fn share(work: Work, works: &mut HashSet<Arc<Work>>) -> Arc<Work> {
     if let Some(known) = works.get(&work) {
@@ -247,7 +277,13 @@ impl<'a, R: Read> Rows<'a, R> {
             Err(_) if self.progress.bytes.get() > MAX_ROW => {
                 Err(WorkloadError::RowTooLong { origin: origin(), line: start, max: MAX_ROW })
             }
-            Err(error) => Err(WorkloadError::Io { origin: origin(), source: io::Error::other(error) }),
+            Err(error) => Err(source::unreadable(
+                match error.into_kind() {
+                    csv::ErrorKind::Io(error) => error,
+                    other => io::Error::other(format!("{other:?}")),
+                },
+                self.origin,
+            )),
         }
     }
 }

@@ -4,8 +4,10 @@ mod support;
 
 use std::path::Path;
 
-use multicluster_simulator::{Capacities, Pool, Run, Timing, Workload, simulate, text};
-use support::{pool, run, with};
+use multicluster_simulator::{
+    Baseline, Capacities, Percentiles, Pool, Run, Setup, Timing, Workload, lineup, simulate, text,
+};
+use support::{lab, pool, run, study, with};
 
 const CSV: &str = "id,arrival,duration,cpu,gpu,memory,tags,preferred_cluster
 clean,0,2m,4,,8GiB,,
@@ -116,6 +118,82 @@ fn json_has_the_same_numbers() {
     assert_eq!(json["clusters"][1]["utilization"]["gpu"], serde_json::Value::Null);
     assert_eq!(json["never_placed"][0]["why"][1]["reason"], "too small: CPU 128 requested, 10 in total");
     assert_eq!(json["rejected"][0]["code"], "unknown_cluster");
+}
+
+/// Two owners: ann's second job waits for her first one, bob's job is large and waits for both.
+const OWNERS: &str = "owner,arrival,duration,gpu\nann,0,100,4\nann,0,100,4\nbob,1,50,8\nann,1,5,4\n";
+
+#[test]
+fn measures_are_the_same_for_every_policy() {
+    let found = study(&lab(&["x=1*8gpu"]), "strict-fifo", OWNERS);
+    // Waits: 0, 0, 99 and 149; slowdowns: 1, 1, 149 / 50 and 154 / 10.
+    let quality = &found.quality;
+    assert_eq!(quality.wait_s, Percentiles { mean: 62.0, p50: 0.0, p95: 149.0, p99: 149.0, max: 149.0 });
+    assert_eq!((quality.slowdown.mean, quality.slowdown.max), (5.095, 15.4));
+    assert_eq!(quality.utilization.gpu, Some(0.983_871), "(8 × 100 + 8 × 50 + 4 × 5) / (8 × 155)");
+    let owners: Vec<_> = quality.owners.iter().map(|o| (o.owner.as_str(), o.jobs, o.slowdown.mean)).collect();
+    assert_eq!(owners, [("ann", 3, 5.8), ("bob", 1, 2.98)]);
+    assert_eq!(quality.worst().unwrap().owner.as_str(), "ann");
+    // (5.8 + 2.98)² / (2 × (5.8² + 2.98²))
+    assert_eq!((quality.fairness, quality.preempted_s), (0.906, 0.0));
+    insta::assert_snapshot!(text::quality(quality), @r"
+                        mean  median     p95     p99  longest
+    wait              1m 02s   0.0 s  2m 29s  2m 29s   2m 29s
+    bounded slowdown     5.1     1.0    15.4    15.4     15.4
+
+    used       GPU 98.4 %
+    preempted  0.0 s of run time lost
+    fairness   0.91 (Jain's index of the owners' mean slowdowns)
+
+    owner  jobs  mean wait  p95 wait  longest wait  mean slowdown
+    ann       3     49.7 s    2m 29s        2m 29s            5.8
+    bob       1     1m 39s    1m 39s        1m 39s            3.0
+    ");
+}
+
+#[test]
+fn policies_are_shown_side_by_side_as_text_markdown_and_json() {
+    let lab = lab(&["x=1*8gpu"]);
+    let long = "resource_threshold=1.0 submission_interval=0s";
+    let studies = ["strict-fifo", "shortest", long].map(|policy| study(&lab, policy, OWNERS));
+    insta::assert_snapshot!(text::qualities(&studies), @r"
+                            median wait  p99 wait        used  worst owner  slowdown  fairness
+    one queue, strict FIFO        0.0 s    2m 29s  GPU 98.4 %  ann               5.8      0.91
+    variant 1                     0.0 s    1m 44s  GPU 98.4 %  ann               4.1      0.98
+    variant 2                     0.0 s    2m 29s  GPU 98.4 %  ann               5.8      0.91
+    ");
+    insta::assert_snapshot!(text::markdown(&studies), @r"
+    | policy | mean wait | median | p95 | p99 | longest | slowdown | used | worst owner | fairness | finished |
+    | --- | --: | --: | --: | --: | --: | --: | --: | --- | --: | --: |
+    | one queue, strict FIFO | 1m 02s | 0.0 s | 2m 29s | 2m 29s | 2m 29s | 5.1 | GPU 98.4 % | ann 5.8 | 0.91 | 4 |
+    | one queue, shortest first (true run times) | 50.8 s | 0.0 s | 1m 44s | 1m 44s | 1m 44s | 3.9 | GPU 98.4 % | ann 4.1 | 0.98 | 4 |
+    | `resource_threshold=1.0 submission_interval=0s` | 1m 02s | 0.0 s | 2m 29s | 2m 29s | 2m 29s | 5.1 | GPU 98.4 % | ann 5.8 | 0.91 | 4 |
+    ");
+    let json = serde_json::to_value(&studies[0]).unwrap();
+    assert_eq!((&json["label"], &json["jobs"]["finished"]), (&"one queue, strict FIFO".into(), &4.into()));
+    assert_eq!(json["quality"]["wait_s"]["p99"], 149.0);
+    assert_eq!(json["quality"]["owners"][1]["owner"], "bob");
+    assert_eq!(
+        (&json["quality"]["worst_owner"], &json["quality"]["preempted_s"]),
+        (&"ann".into(), &0.0.into())
+    );
+}
+
+/// The short form of `make traces`.
+#[test]
+fn every_policy_runs_the_sample_of_four_teams() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/workloads");
+    let description = std::fs::read_to_string(folder.join("teams.pool")).unwrap();
+    let Setup { lab, reading } = Setup::read(&description, "teams.pool").unwrap();
+    let workload = reading.load(&folder.join("teams.csv")).unwrap().workload;
+    let studies: Vec<_> = lineup().iter().map(|policy| lab.run(policy, &workload).unwrap()).collect();
+    let mean = |label: &str| studies.iter().find(|s| s.label == label).unwrap().quality.wait_s.mean;
+    for study in &studies {
+        assert_eq!((study.report.jobs.finished, study.quality.owners.len()), (400, 4), "{}", study.label);
+    }
+    assert!(mean(Baseline::Fifo.title()) < mean(Baseline::LeastLoaded.title()));
+    assert!(mean(Baseline::Shortest.title()) < mean(Baseline::Fifo.title()));
+    assert!(mean(Baseline::Fifo.title()) < mean(Baseline::StrictFifo.title()) / 2.0);
 }
 
 #[test]

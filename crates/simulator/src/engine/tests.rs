@@ -27,8 +27,8 @@ fn polls_that_are_left_out_would_have_told_nothing() {
     ]) {
         let pool = pool(changes);
         let workload = generate(Synthetic { jobs: 300, seed, gap: Span::seconds(4) }, &pool);
-        let lazy = run(&pool, &workload).unwrap();
-        let mut engine = Engine::new(&pool, &workload).unwrap();
+        let lazy = run(&pool, &Nodes::default(), &workload).unwrap();
+        let mut engine = Engine::new(&pool, &Nodes::default(), &workload).unwrap();
         for on in 0..pool.clusters.len() {
             engine.expect_news(on, Timestamp(20_000_000));
         }

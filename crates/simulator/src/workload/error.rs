@@ -15,6 +15,40 @@ pub enum WorkloadError {
         /// The error of the system.
         source: io::Error,
     },
+    /// Compressed data that cannot be unpacked to its end.
+    #[error("{origin}: cannot be unpacked: {source}\n  hint: is the file complete? Get it again")]
+    Damaged {
+        /// The file.
+        origin: String,
+        /// The error.
+        source: io::Error,
+    },
+    /// A file that unpacks to more than can sensibly be read.
+    #[error("{origin}: more than {} GiB of text\n  hint: simulate a part of it", .max >> 30)]
+    TooMuchText {
+        /// The file.
+        origin: String,
+        /// Bytes allowed.
+        max: u64,
+    },
+    /// A line of SWF with more or fewer numbers.
+    #[error(
+        "{origin}:{line}: {found} fields, but a line of the Standard Workload Format has 18\n  hint: comments start with ';'"
+    )]
+    NotSwf {
+        /// The file.
+        origin: String,
+        /// The line.
+        line: u64,
+        /// Fields of the line; 19 for 19 or more.
+        found: usize,
+    },
+    /// SWF with comments only.
+    #[error("{origin}: there are no jobs in it\n  hint: a job is a line of 18 numbers")]
+    NoJobs {
+        /// The file.
+        origin: String,
+    },
     /// Not even a header.
     #[error("{origin}: there is nothing in it\n  hint: the first line names the columns: {COLUMNS}")]
     Empty {
@@ -147,6 +181,18 @@ pub enum FieldError {
     /// Not a priority.
     #[error("{text:?} is not a priority\n  hint: write a whole number; higher goes first, 0 is the default")]
     Priority {
+        /// The first characters of the input.
+        text: String,
+    },
+    /// Not a number.
+    #[error("{text:?} is not a number\n  hint: write a number; -1 if it is not known")]
+    Number {
+        /// The first characters of the input.
+        text: String,
+    },
+    /// Neither yes nor no.
+    #[error("{text:?} is neither yes nor no\n  hint: write yes or no")]
+    YesOrNo {
         /// The first characters of the input.
         text: String,
     },

@@ -18,10 +18,12 @@ pub(super) enum Column {
     Id,
     Kind,
     PreferredCluster,
+    Owner,
+    OneNode,
 }
 
 impl Column {
-    const ALL: [(&'static str, Column); 10] = [
+    const ALL: [(&'static str, Column); 12] = [
         ("arrival", Column::Arrival),
         ("duration", Column::Duration),
         ("cpu", Column::Cpu),
@@ -32,6 +34,8 @@ impl Column {
         ("id", Column::Id),
         ("kind", Column::Kind),
         ("preferred_cluster", Column::PreferredCluster),
+        ("owner", Column::Owner),
+        ("one_node", Column::OneNode),
     ];
 
     pub(super) fn name(self) -> &'static str {
