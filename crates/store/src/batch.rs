@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use multicluster_core::{
     Write,
-    record::{AttemptRecord, ClusterRecord, JobRecord, Orphan},
+    record::{AttemptRecord, ClusterRecord, JobRecord, Orphan, UsageRecord},
 };
-use multicluster_types::{Attempt, ClusterName, Decision, JobId, Message, Payload, PolicySpec};
+use multicluster_types::{Attempt, ClusterName, Decision, JobId, Message, Owner, Payload, PolicySpec};
 
 use crate::{Change, LogPiece, Seen, StoredEvent};
 
@@ -21,6 +21,8 @@ pub(crate) struct Batch<'a> {
     pub(crate) orphans: BTreeMap<&'a Orphan, bool>,
     /// The last version of each; `None`: deleted.
     pub(crate) policies: BTreeMap<&'a Message, Option<&'a PolicySpec>>,
+    /// The last record of each; `None`: deleted.
+    pub(crate) usage: BTreeMap<&'a Owner, Option<&'a UsageRecord>>,
     /// In the order of their numbers.
     pub(crate) events: Vec<&'a StoredEvent>,
     attempts: Vec<Owned<&'a AttemptRecord>>,
@@ -61,6 +63,7 @@ impl<'a> Batch<'a> {
             clusters: BTreeMap::new(),
             orphans: BTreeMap::new(),
             policies: BTreeMap::new(),
+            usage: BTreeMap::new(),
             events: Vec::with_capacity(changes.len() / 2),
             attempts: Vec::new(),
             decisions: Vec::new(),
@@ -160,6 +163,12 @@ impl<'a> Batch<'a> {
             }
             Write::DeletePolicy(name) => {
                 self.policies.insert(name, None);
+            }
+            Write::Usage(record) => {
+                self.usage.insert(&record.owner, Some(record));
+            }
+            Write::DeleteUsage(owner) => {
+                self.usage.insert(owner, None);
             }
         }
     }

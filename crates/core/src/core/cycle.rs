@@ -99,7 +99,7 @@ impl Core {
         let compete = self.sharers.compete();
         let mut ceilings: BTreeMap<Tier, Ceiling> = BTreeMap::new();
         let mut agenda = Agenda::new();
-        let mut heads = self.heads(dirty, compete, &mut agenda, &mut ceilings);
+        let mut heads = self.heads(&dirty, compete, &mut agenda, &mut ceilings);
         let mut verdicts = std::mem::take(&mut self.verdicts);
         let mut rejections = [0; ReasonKind::ALL.len()];
         let (mut looked_at, mut looks, mut placed) = (BTreeSet::new(), 0, 0);
@@ -158,7 +158,7 @@ impl Core {
     /// heads there are.
     fn heads(
         &mut self,
-        dirty: Dirty,
+        dirty: &Dirty,
         compete: bool,
         agenda: &mut Agenda,
         ceilings: &mut BTreeMap<Tier, Ceiling>,

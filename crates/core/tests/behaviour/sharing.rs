@@ -1,5 +1,7 @@
 //! Shares: whose turn it is when several owners want the pool, and what an owner may have.
 
+#![allow(clippy::unwrap_used, reason = "tests may")]
+
 use std::collections::BTreeMap;
 
 use multicluster_core::{Input, Refusal};
@@ -233,9 +235,9 @@ fn with_one_owner_every_decision_is_the_same_as_without_owners() {
         let named = [("ann", weighing(3.0)), ("bob", weighing(0.1))];
         set_shares(&mut env, Span::minutes(10), &named);
         let mut seed = 7_u64;
-        let mut random = move |below: u64| {
+        let mut random = move |below: u32| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 33) % below
+            u32::try_from(seed >> 33).unwrap() % below
         };
         for n in 0..400 {
             let mut job = a_job().id(&format!("j{n}")).cpus([1.0, 2.0, 4.0, 6.0][random(4) as usize]);
@@ -244,7 +246,7 @@ fn with_one_owner_every_decision_is_the_same_as_without_owners() {
                 job = job.owner(owner);
             }
             env.submit(job);
-            env.advance_s(random(20));
+            env.advance_s(random(20).into());
             let live: Vec<_> = env.core.jobs().filter(|j| j.live().is_some()).map(|j| j.id.clone()).collect();
             if let Some(job) = live.get(random(4) as usize) {
                 env.run(job);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use multicluster_core::Durable;
-use multicluster_types::{Origin, Owner, Resources, Settings, Shares, Timestamp, Work};
+use multicluster_types::{Origin, Owner, Quantity, Resources, Settings, Shares, Timestamp, Work};
 
 type Name = Option<Owner>;
 /// CPUs, GPUs, bytes.
@@ -118,5 +118,5 @@ fn holds(work: &Work) -> Amounts {
 }
 
 fn amounts(resources: &Resources) -> Amounts {
-    [resources.cpu, resources.gpu, resources.memory].map(|amount| amount.as_f64())
+    [resources.cpu, resources.gpu, resources.memory].map(Quantity::as_f64)
 }

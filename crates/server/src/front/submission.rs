@@ -111,6 +111,7 @@ pub(crate) fn check_alone(mut sent: api::JobRequest, dedup: Dedup) -> Result<Che
         runtime_env: sent.runtime_env,
         metadata: sent.metadata,
         reserve,
+        stop_grace: None,
         home: sent.home,
         folders,
         packages: BTreeMap::new(),

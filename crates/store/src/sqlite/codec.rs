@@ -138,7 +138,7 @@ fn failure(error: Box<dyn std::error::Error + Send + Sync>) -> Error {
 #[cfg(test)]
 mod tests {
     use multicluster_core::record::{Ended, Live, Step};
-    use multicluster_types::{Attempt, ClusterName, Kind, Priority, State, Tags};
+    use multicluster_types::{Attempt, ClusterName, Kind, Priority, Span, State, Tags};
 
     use super::*;
 
@@ -155,6 +155,7 @@ mod tests {
             Phase::Ended(Box::new(Ended {
                 state: State::Failed,
                 at: Timestamp(5),
+                ran: Some(Span(6)),
                 cluster: Some(cluster.clone()),
                 message: None,
             })),

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use multicluster_core::{
     Durable,
-    record::{ClusterRecord, JobRecord, Orphan},
+    record::{ClusterRecord, JobRecord, Orphan, UsageRecord},
 };
-use multicluster_types::{Attempt, ClusterName, JobId, Message, PolicySpec, Timestamp};
+use multicluster_types::{Attempt, ClusterName, JobId, Message, Owner, PolicySpec, Timestamp};
 use rusqlite::Connection;
 
 use super::{codec::ParsedWorks, fail::Fail, index::Index, uint};
@@ -21,6 +21,7 @@ pub(super) fn everything(conn: &Connection) -> Result<Loaded, Fail> {
         jobs: jobs(&tx)?,
         orphans: orphans(&tx)?,
         policies: policies(&tx)?,
+        usage: usage(&tx)?,
     };
     let plane = tx.query_row("SELECT id FROM plane", [], |row| row.get(0))?;
     let last: i64 = tx.query_row("SELECT coalesce(max(last), 0) FROM events", [], |row| row.get(0))?;
@@ -82,6 +83,19 @@ fn policies(conn: &Connection) -> Result<BTreeMap<Message, PolicySpec>, Fail> {
         policies.insert(spec.name.clone(), spec);
     }
     Ok(policies)
+}
+
+fn usage(conn: &Connection) -> Result<BTreeMap<Owner, UsageRecord>, Fail> {
+    let mut statement = conn.prepare("SELECT record, owner FROM usage")?;
+    let mut rows = statement.query([])?;
+    let mut usage = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let owner = row.get_ref(1)?.as_str()?;
+        let record: UsageRecord = serde_json::from_str(row.get_ref(0)?.as_str()?)
+            .map_err(|error| Fail::bad(format_args!("the usage of {owner}"), error))?;
+        usage.insert(record.owner.clone(), record);
+    }
+    Ok(usage)
 }
 
 fn orphans(conn: &Connection) -> Result<BTreeSet<Orphan>, Fail> {

@@ -12,6 +12,7 @@ pub(super) const STATE: &[&str] = &[
     include_str!("../../migrations/state/0002_seen_and_policies.sql"),
     include_str!("../../migrations/state/0003_orphan_life.sql"),
     include_str!("../../migrations/state/0004_log_pieces.sql"),
+    include_str!("../../migrations/state/0005_usage.sql"),
 ];
 
 /// The migrations to the present form of `packages.db`.

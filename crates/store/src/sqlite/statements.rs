@@ -159,6 +159,14 @@ impl<'c> Statements<'c> {
         }
     }
 
+    pub(super) fn usage(&mut self, owner: &str, record: Option<&str>) -> Result<()> {
+        match record {
+            Some(record) => self
+                .run("INSERT OR REPLACE INTO usage (owner, record) VALUES (?1, ?2)", params![owner, record]),
+            None => self.run("DELETE FROM usage WHERE owner = ?1", params![owner]),
+        }
+    }
+
     pub(super) fn orphan(&mut self, orphan: &Orphan, there: bool) -> Result<()> {
         let (cluster, job, attempt) = (orphan.cluster.as_str(), orphan.job.as_str(), orphan.attempt.0);
         if there {

@@ -223,7 +223,7 @@ impl<'b> Writing<'_, 'b> {
         Ok(())
     }
 
-    /// Clusters, orphans and policies, of which there are few.
+    /// Clusters, orphans, policies and the usage of owners, of which there are few.
     fn pool(&mut self, batch: &Batch<'_>) -> rusqlite::Result<()> {
         for (name, record) in &batch.clusters {
             let record = record.map(|record| json(self.buffer, record)).transpose()?;
@@ -235,6 +235,10 @@ impl<'b> Writing<'_, 'b> {
         for (name, spec) in &batch.policies {
             let spec = spec.map(|spec| json(self.buffer, spec)).transpose()?;
             self.sql.policy(name.as_str(), spec)?;
+        }
+        for (owner, record) in &batch.usage {
+            let record = record.map(|record| json(self.buffer, record)).transpose()?;
+            self.sql.usage(owner.as_str(), record)?;
         }
         Ok(())
     }

@@ -9,11 +9,11 @@ use std::{fs, path::Path, sync::Arc};
 
 use multicluster_core::{
     Write,
-    record::{ClusterRecord, Cordon, JobRecord, Orphan, Source, Stage, Troubles},
+    record::{ClusterRecord, Cordon, JobRecord, Orphan, Phase, Source, Stage, Troubles},
 };
 use multicluster_store::{Change, Opened, Options, sqlite};
 use multicluster_types::{
-    Attempt, ContentHash, GroupId, Kind, OnClusterLoss, Origin, Preference, Priority, Resources, Retry,
+    Attempt, ContentHash, GroupId, Kind, OnClusterLoss, Origin, Preference, Priority, Resources, Retry, Span,
     State, Versions, Work,
 };
 use rusqlite::Connection;
@@ -24,8 +24,8 @@ const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
 const MIGRATIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations");
 const PACKAGE: &[u8] = b"a package";
 
-/// One job of each form.
-fn jobs() -> Vec<JobRecord> {
+/// One job of each form. How long a job ran is stored since version 5.
+fn jobs(version: u32) -> Vec<JobRecord> {
     let work = Work {
         demand: Resources::from_amounts([("CPU", 0.5), ("memory", 1e9), ("tpu", 2.0)]).unwrap(),
         preference: Some(Preference { cluster: cluster("mac"), required: true }),
@@ -37,6 +37,10 @@ fn jobs() -> Vec<JobRecord> {
         ..Work::new(Kind::Job)
     };
     let troubles = Troubles { dispatch_failures: 2, avoid: vec![cluster("mac")], ..Troubles::default() };
+    let mut succeeded = ended(&queued("succeeded", 6), Some("mac"), State::Succeeded);
+    if let Phase::Ended(ended) = &mut succeeded.phase {
+        ended.ran = (version >= 5).then_some(Span::seconds(90));
+    }
     vec![
         JobRecord {
             work: Arc::new(work),
@@ -49,7 +53,7 @@ fn jobs() -> Vec<JobRecord> {
         on(&queued("running", 3), "mac", Stage::Running),
         JobRecord { work: work_of(Kind::Task), ..on(&queued("task", 4), "mac", Stage::Running) },
         JobRecord { work: work_of(Kind::Actor), ..queued("actor", 5) },
-        ended(&queued("succeeded", 6), Some("mac"), State::Succeeded),
+        succeeded,
         ended(&queued("failed", 7), None, State::Failed),
     ]
 }
@@ -67,7 +71,7 @@ fn clusters() -> Vec<ClusterRecord> {
 }
 
 fn contents() -> Vec<Change> {
-    let jobs = jobs().into_iter().map(job);
+    let jobs = jobs(*versions("state").end()).into_iter().map(job);
     let clusters = clusters().into_iter().map(|cluster| Change::Core(Write::Cluster(cluster)));
     let rest = [
         payload("waiting", a_payload("python é.py")),
@@ -78,6 +82,7 @@ fn contents() -> Vec<Change> {
         seen("running", 1, "node"),
         Change::Core(Write::Orphan(an_orphan("failed", 1))),
         Change::Core(Write::Policy(a_policy("night", 0.5))),
+        Change::Core(Write::Usage(a_usage("ann", 10_000))),
         event(1, Some("waiting")),
         event(2, None),
     ];
@@ -103,7 +108,7 @@ fn restore(dir: &Path, state: u32, packages: u32) {
 fn check(opened: &mut Opened, version: u32) {
     let loaded = opened.store.load().unwrap();
     assert_eq!(loaded.durable.jobs.values().cloned().collect::<Vec<_>>(), {
-        let mut jobs = jobs();
+        let mut jobs = jobs(version);
         jobs.sort_by(|a, b| a.id.cmp(&b.id));
         jobs
     });
@@ -115,6 +120,9 @@ fn check(opened: &mut Opened, version: u32) {
     // Since version 2.
     let policies = if version < 2 { vec![] } else { vec![a_policy("night", 0.5)] };
     assert_eq!(loaded.durable.policies.into_values().collect::<Vec<_>>(), policies);
+    // Since version 5.
+    let usage = if version < 5 { vec![] } else { vec![a_usage("ann", 10_000)] };
+    assert_eq!(loaded.durable.usage.into_values().collect::<Vec<_>>(), usage);
     assert_eq!(loaded.next_event, 3);
     assert!(loaded.plane.starts_with("plane-"), "{}", loaded.plane);
     let reader = &opened.reader;

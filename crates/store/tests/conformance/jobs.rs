@@ -127,7 +127,7 @@ fn a_payload_may_come_before_its_record() {
 }
 
 #[test]
-fn clusters_orphans_and_policies_come_back() {
+fn clusters_orphans_policies_and_usage_come_back() {
     let mut store = TestStore::new(Options::default());
     let core = |write| Change::Core(write);
     store.commit([
@@ -138,6 +138,9 @@ fn clusters_orphans_and_policies_come_back() {
         core(Write::Orphan(an_orphan("a", 2))),
         core(Write::Policy(a_policy("night", 1.0))),
         core(Write::Policy(a_policy("small", 1.0))),
+        core(Write::Usage(a_usage("ann", 1))),
+        core(Write::Usage(a_usage("bob", 1))),
+        core(Write::Usage(a_usage("bob", 2))),
     ]);
     store.commit([
         core(Write::Cluster(a_cluster("mac", true))),
@@ -147,12 +150,18 @@ fn clusters_orphans_and_policies_come_back() {
         core(Write::Policy(a_policy("night", 0.1))),
         core(Write::DeletePolicy("small".into())),
         core(Write::DeletePolicy("none".into())),
+        core(Write::Usage(a_usage("eve", 3))),
+        core(Write::DeleteUsage(owner("eve"))),
+        core(Write::DeleteUsage(owner("ann"))),
+        core(Write::Usage(a_usage("cat", 4))),
     ]);
     store.reopen();
     let durable = store.store().load().unwrap().durable;
     assert_eq!(durable.clusters, [(cluster("mac"), a_cluster("mac", true))].into());
     assert_eq!(durable.orphans, [an_orphan("a", 2)].into());
     assert_eq!(durable.policies, [("night".into(), a_policy("night", 0.1))].into());
+    let usage: Vec<_> = durable.usage.into_values().collect();
+    assert_eq!(usage, [a_usage("bob", 2), a_usage("cat", 4)]);
 }
 
 #[test]

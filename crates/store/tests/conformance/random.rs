@@ -33,6 +33,8 @@ enum Step {
     Orphan(usize, u32, bool),
     Policy(usize, u8),
     DeletePolicy(usize),
+    Usage(usize, u8),
+    DeleteUsage(usize),
 }
 
 #[derive(Debug, Clone)]
@@ -58,7 +60,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => on.prop_map(Step::DeleteCluster),
         1 => (name.clone(), 1..3u32, any::<bool>()).prop_map(|(name, n, there)| Step::Orphan(name, n, there)),
         1 => (name.clone(), any::<u8>()).prop_map(|(name, weight)| Step::Policy(name, weight)),
-        1 => name.prop_map(Step::DeletePolicy),
+        1 => name.clone().prop_map(Step::DeletePolicy),
+        2 => (name.clone(), any::<u8>()).prop_map(|(name, cpu)| Step::Usage(name, cpu)),
+        1 => name.prop_map(Step::DeleteUsage),
     ]
 }
 
@@ -92,6 +96,8 @@ impl Numbers {
             Step::Orphan(name, n, true) => Change::Core(Write::Orphan(an_orphan(IDS[name], n))),
             Step::Policy(name, weight) => Change::Core(Write::Policy(a_policy(IDS[name], f64::from(weight)))),
             Step::DeletePolicy(name) => Change::Core(Write::DeletePolicy(IDS[name].into())),
+            Step::Usage(name, cpu) => Change::Core(Write::Usage(a_usage(IDS[name], cpu.into()))),
+            Step::DeleteUsage(name) => Change::Core(Write::DeleteUsage(owner(IDS[name]))),
             Step::Orphan(name, n, false) => Change::Core(Write::DeleteOrphan(an_orphan(IDS[name], n))),
         }
     }

@@ -14,7 +14,7 @@ use multicluster_core::{
     Write,
     record::{
         AttemptOutcome, AttemptRecord, ClusterRecord, Ended, JobRecord, Live, Orphan, Phase, Source, Stage,
-        Step,
+        Step, UsageRecord,
     },
 };
 use multicluster_store::{
@@ -22,8 +22,8 @@ use multicluster_store::{
     Seen, SeenDriver, Store, StoreError, StoredEvent, StoredJob, sqlite,
 };
 use multicluster_types::{
-    Attempt, ClusterName, ClusterSpec, Decision, JobId, Kind, Payload, PolicyRule, PolicySpec, Quantity,
-    Reason, State, Tags, Timestamp, Verdict, Weight, Work,
+    Attempt, ClusterName, ClusterSpec, Decision, JobId, Kind, Owner, Payload, PolicyRule, PolicySpec,
+    Quantity, Reason, State, Tags, Timestamp, Verdict, Weight, Work,
 };
 
 /// A directory that is removed with the test.
@@ -166,7 +166,8 @@ pub(crate) fn on(record: &JobRecord, cluster: &str, stage: Stage) -> JobRecord {
 }
 
 pub(crate) fn ended(record: &JobRecord, on: Option<&str>, state: State) -> JobRecord {
-    let ended = Ended { state, at: Timestamp(9), cluster: on.map(cluster), message: Some("over".into()) };
+    let ended =
+        Ended { state, at: Timestamp(9), ran: None, cluster: on.map(cluster), message: Some("over".into()) };
     JobRecord { phase: Phase::Ended(Box::new(ended)), ..record.clone() }
 }
 
@@ -290,6 +291,14 @@ pub(crate) fn a_cluster(name: &str, leaving: bool) -> ClusterRecord {
 pub(crate) fn a_policy(name: &str, weight: f64) -> PolicySpec {
     let expression = "cluster == 'mac' ? 1.0 : free[\"é\"]".into();
     PolicySpec { name: name.into(), rule: PolicyRule::Score { expression, weight } }
+}
+
+pub(crate) fn owner(name: &str) -> Owner {
+    Owner::new(name).unwrap()
+}
+
+pub(crate) fn a_usage(name: &str, cpu: u64) -> UsageRecord {
+    UsageRecord { owner: owner(name), cpu, gpu: 1, memory: u64::MAX, at: Timestamp(11) }
 }
 
 pub(crate) fn an_orphan(name: &str, number: u32) -> Orphan {

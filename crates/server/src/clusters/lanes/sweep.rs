@@ -134,8 +134,15 @@ mod tests {
 
     #[test]
     fn a_run_that_nobody_knows_waits_as_long_as_the_others() {
-        let ended =
-            |at| Phase::Ended(Box::new(Ended { state: State::Succeeded, at, cluster: None, message: None }));
+        let ended = |at| {
+            Phase::Ended(Box::new(Ended {
+                state: State::Succeeded,
+                at,
+                ran: None,
+                cluster: None,
+                message: None,
+            }))
+        };
         let is_old = |at| at <= Timestamp(1000);
         let (old, new) = (Timestamp(1000), Timestamp(1001));
         // Our own records win, whatever the cluster's clock says.

@@ -198,6 +198,7 @@ mod tests {
             Phase::Ended(Box::new(Ended {
                 state: State::Stopped,
                 at: Timestamp(5000),
+                ran: None,
                 cluster: None,
                 message,
             }))
@@ -215,7 +216,8 @@ mod tests {
             driver: Some(SeenDriver { id: "02000000".into(), ..Default::default() }),
             ..Default::default()
         };
-        let ended = Ended { state: State::Failed, at: Timestamp(5000), cluster: None, message: None };
+        let ended =
+            Ended { state: State::Failed, at: Timestamp(5000), ran: None, cluster: None, message: None };
         let ended = a_job(Phase::Ended(Box::new(ended)));
         let shown = |attempt, job: &StoredJob| {
             let job = StoredJob { seen: Some((Attempt(attempt), seen.clone())), ..job.clone() };
@@ -231,7 +233,7 @@ mod tests {
     #[test]
     fn an_ended_job_has_rays_fifteen_keys() {
         let cluster = Some(ClusterName::new("mac").unwrap());
-        let ended = Ended { state: State::Succeeded, at: Timestamp(5000), cluster, message: None };
+        let ended = Ended { state: State::Succeeded, at: Timestamp(5000), ran: None, cluster, message: None };
         let job = a_job(Phase::Ended(Box::new(ended)));
         let shown = serde_json::to_value(JobDetails::new(job, None)).unwrap();
         let mut keys: Vec<_> = shown.as_object().unwrap().keys().map(String::as_str).collect();
