@@ -45,7 +45,7 @@ struct Arguments {
     processors: Processors,
     /// Jobs up to this size must be on one node, such as 8gpu or 64cpu,256GiB, unless the column one_node
     /// says otherwise. Other jobs may use several nodes.
-    #[arg(long, value_name = "SIZE", requires = "workload")]
+    #[arg(long, value_name = "SIZE")]
     one_node: Option<Spread>,
     /// Size of a cluster, such as centos=64cpu,4gpu,256GiB, or 16*8gpu,64cpu for 16 nodes; `*=…` for all
     /// others.
@@ -135,14 +135,16 @@ fn lab(arguments: &Arguments) -> Result<Lab, Box<dyn Error>> {
 }
 
 fn workload(arguments: &Arguments, lab: &Lab) -> Result<Workload, Box<dyn Error>> {
-    let Some(path) = &arguments.workload else {
-        let jobs = arguments.generate.unwrap_or_default();
-        return Ok(generate(Synthetic { jobs, seed: arguments.seed, gap: arguments.gap }, &lab.pool));
-    };
     let reading = Reading {
         owner_from: arguments.owner_from,
         processors: arguments.processors,
         spread: (!lab.nodes.is_empty()).then(|| arguments.one_node.clone().unwrap_or_default()),
+    };
+    let Some(path) = &arguments.workload else {
+        let jobs = arguments.generate.unwrap_or_default();
+        let mut made = generate(Synthetic { jobs, seed: arguments.seed, gap: arguments.gap }, &lab.pool);
+        reading.complete(&mut made);
+        return Ok(made);
     };
     let loaded = reading.load(path)?;
     note(&loaded.notes);

@@ -102,9 +102,14 @@ fn round_robin_leaves_out_clusters_that_are_too_small() {
 #[test]
 fn the_least_loaded_cluster_is_the_one_with_the_least_demand_for_its_size() {
     // A: 2/8 < 2/4: x. B: 4/8 = 2/4: the larger. C: 6/8 > 2/4: y. D: 6/8 < 4/4: x.
-    let rows = "a,0,100,2\nb,0,100,2\nc,0,100,2\nd,0,100,2\n";
-    let found = study(&lab(&["x=8gpu", "y=4gpu"]), "least-loaded", &format!("{HEADER}{rows}"));
-    assert_eq!(found.report.clusters.iter().map(|cluster| cluster.jobs).collect::<Vec<_>>(), [3, 1]);
+    for (rows, expected) in [
+        ("a,0,100,2\nb,0,100,2\n", [0, 2]),
+        ("a,0,100,2\nb,0,100,2\nc,0,100,2\n", [1, 2]),
+        ("a,0,100,2\nb,0,100,2\nc,0,100,2\nd,0,100,2\n", [1, 3]),
+    ] {
+        let found = study(&lab(&["y=4gpu", "x=8gpu"]), "least-loaded", &format!("{HEADER}{rows}"));
+        assert_eq!(found.report.clusters.iter().map(|cluster| cluster.jobs).collect::<Vec<_>>(), expected);
+    }
 }
 
 #[test]

@@ -208,7 +208,9 @@ fn owners_come_from_their_column_or_from_the_first_tag() {
     let Loaded { workload, .. } = load(&Reading::default(), csv, "t.csv").unwrap();
     assert_eq!(owners(&workload), ["ann", "-"]);
     let tags = Reading { owner_from: OwnerFrom::Tags, ..Reading::default() };
-    assert_eq!(owners(&load(&tags, csv, "t.csv").unwrap().workload), ["team-a", "-"]);
+    let Loaded { workload, notes } = load(&tags, csv, "t.csv").unwrap();
+    assert_eq!(owners(&workload), ["team-a", "-"]);
+    assert_eq!(notes, ["1 jobs have no owner: without a tag that can be one"]);
 }
 
 #[test]

@@ -60,15 +60,15 @@ fn owners(owners: &[OwnerQuality]) -> String {
     }
 }
 
-/// How good several runs are, side by side. Long labels are those of [`super::comparison`].
+/// How good several runs are, side by side, with the owner that was served worst and its slowdown. Long labels are those of [`super::comparison`].
 #[must_use]
 pub fn qualities(studies: &[Study]) -> String {
     let mut table = Table::new([
         ("", Align::Left),
-        ("median wait", Align::Right),
-        ("p99 wait", Align::Right),
+        ("median", Align::Right),
+        ("p99", Align::Right),
         ("used", Align::Right),
-        ("worst owner", Align::Left),
+        ("worst", Align::Left),
         ("slowdown", Align::Right),
         ("fairness", Align::Right),
     ]);
@@ -80,8 +80,8 @@ pub fn qualities(studies: &[Study]) -> String {
             label,
             time(quality.wait_s.p50),
             time(quality.wait_s.p99),
-            cut(&used(quality.utilization), 24),
-            worst.map_or("-".to_owned(), |worst| cut(worst.owner.as_str(), 16)),
+            most_used(quality.utilization),
+            worst.map_or("-".to_owned(), |worst| cut(worst.owner.as_str(), 10)),
             worst.map_or("-".to_owned(), |worst| slowdown(worst.slowdown.mean)),
             format!("{:.2}", quality.fairness),
         ]);
@@ -116,13 +116,20 @@ pub fn markdown(studies: &[Study]) -> String {
 
 /// The share of the resources that the work uses.
 fn used(used: Utilization) -> String {
-    let parts = [("CPU", used.cpu), ("GPU", used.gpu), ("memory", used.memory)];
-    let parts: Vec<_> = parts
-        .into_iter()
-        .filter(|(_, share)| share.is_some_and(|share| share > 0.0))
-        .map(|(name, share)| format!("{name} {}", percent(share)))
-        .collect();
+    let parts: Vec<_> =
+        shares(used).map(|(name, share)| format!("{name} {}", percent(Some(share)))).collect();
     if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
+}
+
+/// Only the resource that is used most.
+fn most_used(used: Utilization) -> String {
+    let most = shares(used).max_by(|a, b| a.1.total_cmp(&b.1));
+    most.map_or("nothing".to_owned(), |(name, share)| format!("{name} {}", percent(Some(share))))
+}
+
+fn shares(used: Utilization) -> impl Iterator<Item = (&'static str, f64)> {
+    let shares = [("CPU", used.cpu), ("GPU", used.gpu), ("memory", used.memory)];
+    shares.into_iter().filter_map(|(name, share)| Some((name, share.filter(|share| *share > 0.0)?)))
 }
 
 fn slowdown(value: f64) -> String {

@@ -104,10 +104,15 @@ impl Reading {
             notes.push(format!("{skipped} jobs left out: without run time or processors"));
         }
         self.complete(&mut workload);
+        let nobodys = workload.arrivals.iter().filter(|arrival| arrival.work.owner.is_none()).count();
+        if self.owner_from == OwnerFrom::Tags && nobodys > 0 {
+            notes.push(format!("{nobodys} jobs have no owner: without a tag that can be one"));
+        }
         Ok(Loaded { workload, notes })
     }
 
-    fn complete(&self, workload: &mut Workload) {
+    /// Adds what a workload does not say itself.
+    pub fn complete(&self, workload: &mut Workload) {
         // Much work is shared: each is completed once.
         let mut done: HashMap<*const Work, Arc<Work>> = HashMap::new();
         let mut works = HashSet::new();
