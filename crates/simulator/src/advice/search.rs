@@ -49,7 +49,7 @@ pub(super) fn search(
         progress,
     };
     let mut lines = search.lines()?;
-    lines.sort_by(|a, b| a.rank(&now).total_cmp(&b.rank(&now)));
+    lines.sort_by(|a, b| a.kind().cmp(&b.kind()).then(a.rank(&now).total_cmp(&b.rank(&now))));
     let trials = search.trials.get();
     Ok(Advice { history, lines, fullest: now.fullest(|cluster| cluster.mean).cloned(), trials, now })
 }
@@ -122,10 +122,15 @@ impl Search<'_> {
                 winners.extend(self.best_step(idea)?);
             }
             winners.sort_by(|a, b| a.after.wait_s.mean.total_cmp(&b.after.wait_s.mean));
-            lines.extend(self.combination(&ideas, &winners)?.map(Tried::into_line));
-            lines.extend(winners.into_iter().map(Tried::into_line));
+            self.drop_alternatives(&mut winners);
+            let together = self.combination(&ideas, &winners)?;
+            let best = together.iter().chain(winners.first()).map(|tried| tried.after.wait_s.mean);
+            let best = best.fold(self.now.wait_s.mean, f64::min);
+            lines.extend(together.into_iter().chain(winners).map(Tried::into_line));
             for cluster in clusters {
-                lines.extend(self.one_more(cluster)?);
+                // Settings are free, clusters are not.
+                let line = self.one_more(cluster)?;
+                lines.extend(line.filter(|line| matters(best, line.rank(self.now))));
             }
         }
         lines.extend(self.owners()?);
@@ -145,6 +150,21 @@ impl Search<'_> {
         let gain = |tried: &Tried| before - tried.after.wait_s.mean;
         let best = tried.iter().map(gain).fold(0.0, f64::max);
         Ok(tried.into_iter().find(|tried| gain(tried) >= best * GOOD_ENOUGH))
+    }
+
+    /// Of two ways to change the same, one is enough, unless the other gives more.
+    fn drop_alternatives(&self, winners: &mut Vec<Tried>) {
+        let mild = |tried: &Tried| {
+            let is_mild = |shift: &Shift| shift.name.ends_with("resource_threshold") && shift.to != "1";
+            tried.shifts.iter().all(is_mild)
+        };
+        let Some(mild) = winners.iter().find(|tried| mild(tried)).map(|tried| tried.after.wait_s.mean) else {
+            return;
+        };
+        winners.retain(|tried| {
+            tried.shifts.iter().all(|shift| shift.name != "threshold_counts")
+                || matters(mild, tried.after.wait_s.mean)
+        });
     }
 
     /// Changes that help more together than the best one alone. If none helps alone, all of them.
@@ -281,6 +301,15 @@ impl Tried {
 }
 
 impl Line {
+    /// Settings first: they cost nothing.
+    fn kind(&self) -> u8 {
+        match self.about {
+            About::Settings(_) => 0,
+            About::Cluster(_) => 1,
+            About::Owners { .. } => 2,
+        }
+    }
+
     /// Best first: the mean wait that it gives.
     fn rank(&self, now: &Outcome) -> f64 {
         match (&self.about, &self.after) {

@@ -82,8 +82,9 @@ fn outcome(lab: &Lab, workload: &Workload, trace: &Trace) -> Outcome {
 }
 
 impl Outcome {
-    /// The cluster that was the fullest, by its mean or by its peak.
+    /// The cluster that was the fullest, by its mean or by its peak; of equal ones, the first.
     pub(super) fn fullest(&self, by: impl Fn(&Fullness) -> f64) -> Option<&Fullness> {
-        self.clusters.iter().filter(|cluster| by(cluster) > 0.0).max_by(|a, b| by(a).total_cmp(&by(b)))
+        let some = self.clusters.iter().filter(|cluster| by(cluster) > 0.0);
+        some.rev().max_by(|a, b| by(a).total_cmp(&by(b)))
     }
 }

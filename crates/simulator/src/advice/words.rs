@@ -87,13 +87,21 @@ impl Advice {
                     let (slow, fast) = (length(of(outcome, slow), lang), length(of(outcome, fast), lang));
                     say!(lang, "{slow} against {fast}", "{slow} 对 {fast}")
                 };
-                let times = times(of(&self.now, slow), of(&self.now, fast));
                 let now = both(&self.now);
-                let gap = say!(
-                    lang,
-                    "{slow} waits {times} longer than {fast}: {now}",
-                    "{slow} 的等待时间是 {fast} 的 {times}：{now}"
-                );
+                let gap = match (of(&self.now, slow), of(&self.now, fast)) {
+                    // So many times nothing says nothing.
+                    (_, fast_s) if fast_s < 10.0 => {
+                        say!(lang, "{slow} waits longer than {fast}: {now}", "{slow} 比 {fast} 等得久：{now}")
+                    }
+                    (slow_s, fast_s) => {
+                        let times = times(slow_s / fast_s);
+                        say!(
+                            lang,
+                            "{slow} waits {times} longer than {fast}: {now}",
+                            "{slow} 的等待时间是 {fast} 的 {times}：{now}"
+                        )
+                    }
+                };
                 match (weight, &line.after) {
                     (Some(shift), Some(after)) => {
                         let (from, to, then) = (&shift.from, &shift.to, both(after));
@@ -140,12 +148,9 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-/// `9 ×`, `2.4 ×`; `much` if the other does not wait at all.
-fn times(slow: f64, fast: f64) -> String {
-    match slow / fast.max(1.0) {
-        times if times < 9.5 => format!("{times:.1} ×"),
-        times => format!("{times:.0} ×"),
-    }
+/// `9 ×`, `2.4 ×`.
+fn times(ratio: f64) -> String {
+    if ratio < 9.5 { format!("{ratio:.1} ×") } else { format!("{ratio:.0} ×") }
 }
 
 /// `4,812`.
@@ -172,7 +177,10 @@ fn length(seconds: f64, lang: Lang) -> String {
         100..5_400 => say!(lang, "{minutes} min", "{minutes} 分钟"),
         5_400..86_400 => {
             let (h, m) = (minutes / 60, minutes % 60);
-            say!(lang, "{h} h {m:02} min", "{h} 小时 {m:02} 分")
+            match m {
+                0 => say!(lang, "{h} h", "{h} 小时"),
+                _ => say!(lang, "{h} h {m:02} min", "{h} 小时 {m:02} 分"),
+            }
         }
         _ if hours.is_multiple_of(24) || hours > 96 => {
             let days = (hours + 12) / 24;
@@ -196,6 +204,7 @@ mod tests {
             (41.2, "41 s", "41 秒"),
             (2_460.0, "41 min", "41 分钟"),
             (7_680.0, "2 h 08 min", "2 小时 08 分"),
+            (7_210.0, "2 h", "2 小时"),
             (302_400.0, "3 d 12 h", "3 天 12 小时"),
             (1_209_000.0, "14 d", "14 天"),
         ] {
