@@ -110,7 +110,7 @@ export type ClusterVerdict = {
   cluster: string;
   details?: Record<string, unknown>;
   parts?: Array<PolicyScore>;
-  reason?: 'cordoned' | 'draining' | 'never_seen' | 'unhealthy' | 'unauthorized' | 'no_nodes' | 'breaker_open' | 'breaker_probing' | 'other_cluster' | 'missing_tags' | 'other_versions' | 'other_platform' | 'not_supported' | 'no_such_node' | 'infeasible' | 'node_too_small' | 'policy' | 'policy_failed' | 'over_threshold' | 'too_soon' | 'at_limit' | 'head_full' | 'starting' | 'no_room' | 'no_room_on_node' | 'reserved';
+  reason?: 'cordoned' | 'draining' | 'never_seen' | 'unhealthy' | 'unauthorized' | 'no_nodes' | 'breaker_open' | 'breaker_probing' | 'other_cluster' | 'missing_tags' | 'other_versions' | 'other_platform' | 'not_supported' | 'no_such_node' | 'infeasible' | 'node_too_small' | 'policy' | 'policy_failed' | 'owner_limit' | 'over_threshold' | 'too_soon' | 'at_limit' | 'head_full' | 'starting' | 'no_room' | 'no_room_on_node' | 'reserved';
   score?: number;
   text: string;
   verdict: 'chosen' | 'eligible' | 'rejected';
@@ -157,6 +157,7 @@ export type Explanation = {
   queue?: string;
   state: 'queued' | 'dispatching' | 'pending' | 'running' | 'unknown' | 'succeeded' | 'failed' | 'stopped';
   summary: string;
+  turns?: Turns;
 };
 
 export type Granted = {
@@ -306,6 +307,33 @@ export type Logs = {
 
 export type NoteRequest = {
   note?: string;
+};
+
+export type OwnerShare = {
+  entitled: number;
+  had: number;
+  held: Record<string, number>;
+  holds: number;
+  limit: Record<string, number>;
+  live: number;
+  max_priority?: number;
+  max_queued?: number;
+  members?: Array<string>;
+  name?: string;
+  preempts: boolean;
+  queued: number;
+  queued_at?: number;
+  queued_job?: string;
+  text: string;
+  turn?: number;
+  weight: number;
+};
+
+export type Owners = {
+  at: number;
+  half_life_seconds: number;
+  items: Array<OwnerShare>;
+  more: number;
 };
 
 export type Placement = {
@@ -496,6 +524,16 @@ export type TriedWork = {
   job?: string;
   now: WhatIf;
   then: WhatIf;
+};
+
+export type Turns = {
+  entitled: number;
+  had: number;
+  half_life_seconds: number;
+  holds: number;
+  next?: string;
+  owner: string;
+  text: string;
 };
 
 export type Utilization = {

@@ -28,6 +28,8 @@ pub struct Explanation {
     pub not_before_at: Option<u64>,
     /// The last error.
     pub last_error: Option<String>,
+    /// Set if work of another owner goes first. Also in the summary.
+    pub turns: Option<Turns>,
     /// The cluster that it is on.
     pub cluster: Option<String>,
     /// The number of the attempt.
@@ -38,6 +40,27 @@ pub struct Explanation {
     /// Also in the summary.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inside: Vec<InsideWork>,
+}
+
+/// Why work of another owner goes first: shares of the pool are 0 to 1.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Turns {
+    /// The owner of the job, or the owner's group.
+    pub owner: String,
+    /// The share that its weight stands for.
+    pub entitled: f64,
+    /// The share that it had on average over the half-life.
+    pub had: f64,
+    /// The share that its running work has now.
+    pub holds: f64,
+    /// How long it takes until use counts half.
+    pub half_life_seconds: u64,
+    /// The owner or group that goes first. Absent if it has no name, or if the caller may not see
+    /// work of others.
+    pub next: Option<String>,
+    /// In words.
+    pub text: String,
 }
 
 /// Tasks or actors of a running job that request the same resources and cannot start.

@@ -77,8 +77,8 @@ codes! {
         "ask the operator of the control plane for a new token: ray-multicluster token create";
     FORBIDDEN = "forbidden", 403, "The role of the token does not allow this.",
         "ask the operator of the control plane for a token with another role";
-    PRIORITY_TOO_HIGH = "priority_too_high", 403, "The priority is higher than the token allows.",
-        "submit with a lower priority, or ask the operator of the control plane for another token";
+    PRIORITY_TOO_HIGH = "priority_too_high", 403, "The priority is higher than the token, or the share of its owner, allows.",
+        "submit with a lower priority, or ask the operator of the control plane to allow a higher one";
     HOST_NOT_ALLOWED = "host_not_allowed", 403, "The control plane does not answer to this `Host`.",
         "use http://127.0.0.1 or http://localhost, or start it with the name you want to use";
     ORIGIN_NOT_ALLOWED = "origin_not_allowed", 403, "A web page of another site made this request.",

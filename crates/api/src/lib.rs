@@ -10,6 +10,7 @@ mod error;
 mod history;
 mod jobs;
 mod lists;
+mod owners;
 mod placements;
 mod plane;
 mod policies;
@@ -20,11 +21,12 @@ pub use clusters::{
     Breaker, Cluster, ClusterConnection, ClusterList, ClusterRequest, ConnectionView, Health, LimitsView,
     NoteRequest, Pool, Removed, Utilization,
 };
-pub use decisions::{ClusterVerdict, Decision, Explanation, InsideWork, PolicyScore, WhatIf};
+pub use decisions::{ClusterVerdict, Decision, Explanation, InsideWork, PolicyScore, Turns, WhatIf};
 pub use error::{Code, ErrorBody, codes};
 pub use history::{ClusterHistory, History, PoolHistory};
 pub use jobs::{Attempt, Job, JobDetail, Logs, ResolvedJob};
 pub use lists::{EventList, Page};
+pub use owners::{OwnerShare, Owners};
 pub use placements::{
     Granted, LeaseAnswer, LeaseAnswers, LeaseBeat, LeaseBeats, LeaseRelease, LeaseReleases, LeaseStatus,
     Placement, PlacementAnswer, PlacementAnswers, PlacementBatch, PlacementIds, PlacementRequest,

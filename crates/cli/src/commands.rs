@@ -9,6 +9,7 @@ pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod logs;
 pub(crate) mod mcp;
+pub(crate) mod owners;
 pub(crate) mod policies;
 pub(crate) mod queue;
 pub(crate) mod replay;

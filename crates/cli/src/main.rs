@@ -91,6 +91,8 @@ enum Guest {
     WhatIf(Box<commands::what_if::Args>),
     /// Show the queues: what is next, and why it waits.
     Queue,
+    /// List the owners that share the pool: what each had, and whose turn is next.
+    Owners,
     /// List the clusters, or change them.
     Clusters(commands::clusters::Args),
     /// List the policies in force, try one, register or remove one.
@@ -161,6 +163,7 @@ async fn ask(guest: Guest, context: &Context) -> anyhow::Result<()> {
         Guest::Why(args) => commands::why::run(&args, context).await?,
         Guest::WhatIf(args) => commands::what_if::run(&args, context).await?,
         Guest::Queue => commands::queue::run(context).await?,
+        Guest::Owners => commands::owners::run(context).await?,
         Guest::Clusters(args) => commands::clusters::run(&args, context).await?,
         Guest::Policies(args) => commands::policies::run(&args, context).await?,
         Guest::Events(args) => commands::events::run(&args, context).await?,

@@ -126,6 +126,11 @@ impl Sharer {
         held
     }
 
+    /// Does it have or want some of the pool?
+    fn counts(&self) -> bool {
+        self.queued > 0 || self.live > 0
+    }
+
     fn average_at(&self, now: Timestamp, half_life: Span) -> Amounts {
         let rest = half_to_the(now.since(self.at).0, half_life.0);
         self.average.zip(self.held.capped(), |average, held| {
@@ -289,12 +294,17 @@ impl Sharers {
     }
 
     /// The part of the pool that its weight stands for, among all that have or want some of it.
-    pub(crate) fn entitled(&self, key: SharerKey) -> Share {
-        let counts = |sharer: &&Sharer| sharer.queued > 0 || sharer.live > 0;
-        let weight = |sharer: &Sharer| u64::from(sharer.terms.weight.parts());
-        let others = self.iter().filter(|(other, _)| *other != key).map(|(_, sharer)| sharer);
-        let all = weight(&self[key]) + others.filter(counts).map(weight).sum::<u64>();
-        Share::of(weight(&self[key]), all)
+    /// `weights` are [`Sharers::weights`].
+    pub(crate) fn entitled(&self, key: SharerKey, weights: u64) -> Share {
+        let sharer = &self[key];
+        let own = u64::from(sharer.terms.weight.parts());
+        Share::of(own, weights + if sharer.counts() { 0 } else { own })
+    }
+
+    /// The weights of all that have or want some of the pool.
+    pub(crate) fn weights(&self) -> u64 {
+        let sharers = self.iter().map(|(_, sharer)| sharer).filter(|sharer| sharer.counts());
+        sharers.map(|sharer| u64::from(sharer.terms.weight.parts())).sum()
     }
 
     /// The records that changed since the last call.

@@ -29,6 +29,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     // The rest of the summary is in the table.
     out.line(if clusters.is_empty() { words::printable(summary) } else { words::first_line(summary, 500) });
     if !clusters.is_empty() {
+        if let Some(turns) = &why.value.turns {
+            out.line(words::first_line(&turns.text, 500));
+        }
         out.line("");
         out.table(&verdicts(clusters, out.lang));
     }

@@ -13,6 +13,7 @@ mod debug_dump;
 mod events;
 mod jobs;
 mod mcp;
+mod owners;
 mod policies;
 mod replay;
 mod submit;

@@ -1,6 +1,8 @@
 //! Who shares the pool, and what that means for one piece of work.
 #![expect(missing_docs, reason = "a field is documented where its name does not say it all")]
 
+use std::collections::BTreeMap;
+
 use multicluster_types::{JobId, Lang, Owner, Resources, Share, ShareTerms, Span, Timestamp, Work, say};
 use serde::Serialize;
 
@@ -41,15 +43,16 @@ pub struct Turns {
     pub holds: Share,
     pub entitled: Share,
     pub half_life: Span,
-    /// The owner or group that goes first.
+    /// The owner or group that goes first; `None`: it has no name, or is not to be named.
     pub next: Option<Owner>,
 }
 
 impl Turns {
-    pub(super) fn describe(&self, lang: Lang) -> String {
+    /// In one line.
+    #[must_use]
+    pub fn describe(&self, lang: Lang) -> String {
         let Self { sharer, had, entitled, half_life, .. } = self;
-        let next =
-            self.next.as_ref().map_or(lang.pick("work without an owner", "无所有者的任务"), Owner::as_str);
+        let next = self.next.as_ref().map_or(lang.pick("other work", "其他工作"), Owner::as_str);
         say!(
             lang,
             "{sharer} had {had} of the pool over the last {half_life} and has {holds} now, its share is {entitled}: {next} goes first",
@@ -63,48 +66,57 @@ impl Core {
     /// All owners and groups that have, want or had something of the pool, whose turn is next first.
     #[must_use]
     pub fn sharers(&self) -> Vec<SharerView> {
-        let order = self.order_of_sharers();
-        let turn =
-            |key| order.iter().position(|waits| *waits == key).and_then(|at| u32::try_from(at + 1).ok());
-        let mut views: Vec<_> =
-            self.sharers.iter().map(|(key, _)| self.sharer_view(key, turn(key))).collect();
+        let turns = self.turns_of_sharers();
+        let mut first = BTreeMap::<SharerKey, (Timestamp, &JobId)>::new();
+        for (_, class) in self.queue.heads() {
+            let Some((_, job)) = class.ready().first_key_value() else { continue };
+            let record = self.jobs[*job].record();
+            let Phase::Waiting { since, .. } = record.phase else { continue };
+            let waits = (since, &record.id);
+            first.entry(class.sharer).and_modify(|first| *first = waits.min(*first)).or_insert(waits);
+        }
+        let weights = self.sharers.weights();
+        let view = |key| {
+            let waits = first.get(&key).map(|(since, job)| (*since, JobId::clone(job)));
+            self.sharer_view(key, turns.get(&key).copied(), waits, weights)
+        };
+        let mut views: Vec<_> = self.sharers.iter().map(|(key, _)| view(key)).collect();
         views.sort_by_key(|view| (view.turn.is_none(), view.turn));
         views
     }
 
-    fn sharer_view(&self, key: SharerKey, turn: Option<u32>) -> SharerView {
+    fn sharer_view(
+        &self,
+        key: SharerKey,
+        turn: Option<u32>,
+        waits: Option<(Timestamp, JobId)>,
+        weights: u64,
+    ) -> SharerView {
         let sharer = &self.sharers[key];
         let (had, holds) = self.sharers.shares(key, self.now, self.settings.shares.half_life());
-        let first = self.queue.heads().filter(|(_, class)| class.sharer == key).filter_map(|(_, class)| {
-            let record = self.jobs[*class.ready().first_key_value()?.1].record();
-            let Phase::Waiting { since, .. } = record.phase else { return None };
-            Some((since, record.id.clone()))
-        });
         SharerView {
             name: sharer.name.clone(),
             terms: sharer.terms.clone(),
-            entitled: self.sharers.entitled(key),
+            entitled: self.sharers.entitled(key, weights),
             had,
             holds,
             held: sharer.held(),
             live: sharer.live,
             queued: sharer.queued,
-            waits: first.min(),
+            waits,
             turn,
         }
     }
 
-    /// The sharers that have a head, in the order of choice.
-    fn order_of_sharers(&self) -> Vec<SharerKey> {
+    /// The place of each sharer that has a head, in the order of choice: 1 is next.
+    fn turns_of_sharers(&self) -> BTreeMap<SharerKey, u32> {
         let compete = self.sharers.compete();
         let mut turns: Vec<_> = self.queue.heads().map(|(key, _)| (self.turn(key, compete), key)).collect();
         turns.sort_unstable();
-        let mut order = Vec::new();
+        let mut order = BTreeMap::new();
         for (_, class) in turns {
-            let sharer = self.queue[class].sharer;
-            if !order.contains(&sharer) {
-                order.push(sharer);
-            }
+            let place = u32::try_from(order.len() + 1).unwrap_or(u32::MAX);
+            order.entry(self.queue[class].sharer).or_insert(place);
         }
         order
     }
@@ -129,7 +141,7 @@ impl Core {
             sharer: self.sharers[key].name.clone()?,
             had,
             holds,
-            entitled: self.sharers.entitled(key),
+            entitled: self.sharers.entitled(key, self.sharers.weights()),
             half_life,
             next: self.sharers[next.1].name.clone(),
         })

@@ -27,6 +27,7 @@ use std::{
 use anyhow::Context as _;
 use axum::http::{HeaderMap, header};
 use multicluster_api::codes;
+use multicluster_core::Explanation;
 pub use multicluster_types::Role;
 use multicluster_types::{Owner, Sso};
 use parking_lot::{Mutex, MutexGuard};
@@ -92,10 +93,8 @@ impl Caller {
     pub(crate) fn own(&self, job: NewJob) -> Result<NewJob, Problem> {
         let (priority, most) = (job.priority(), self.token().and_then(|token| token.max_priority));
         if let Some(most) = most.filter(|most| priority > *most) {
-            let message =
-                format!("priority {priority} is higher than {most}, the highest that this token may use");
-            let hint =
-                format!("submit with a priority of at most {most}, or ask the operator for another token");
+            let message = format!("this token may ask for a priority up to {most}, not {priority}");
+            let hint = format!("submit with --priority {most} or less");
             return Err(Problem::new(codes::PRIORITY_TOO_HIGH, message).hint(hint));
         }
         Ok(job.owned_by(self.owner.clone()))
@@ -104,6 +103,19 @@ impl Caller {
     /// The only owner whose work the caller may see; `None`: it may see all work.
     pub(crate) fn sees_only(&self) -> Option<&Owner> {
         self.owner.as_ref().filter(|_| self.role == Role::Submit)
+    }
+
+    /// An explanation as this caller may read it.
+    pub(crate) fn told(&self, mut why: Explanation) -> Explanation {
+        self.hide_others(&mut why);
+        why
+    }
+
+    /// Other owners are not named to a caller that sees its own work only.
+    pub(crate) fn hide_others(&self, why: &mut Explanation) {
+        if let Some(turns) = why.turns.as_mut().filter(|_| self.sees_only().is_some()) {
+            turns.next = None;
+        }
     }
 
     /// The name under which a package of this caller is stored. A caller can neither store nor read

@@ -57,6 +57,9 @@ metrics! {
     QUEUE = Gauge "multicluster_queue_length" {"queue", "cluster"} "Queued jobs, or queued tasks and actors. No cluster: those that name none.";
     WAITS = Histogram "multicluster_wait" [Seconds] {"kind", "cluster"} "From acceptance to the first dispatch, by the cluster that was chosen.";
 
+    OWNER_SHARE = Gauge "multicluster_owner_share_ratio" {"owner", "measure"} "The share of the pool of an owner or group, 0 to 1: entitled by its weight, had on average over the half-life, holds now. The 50 owners that hold, queue and had the most; the rest summed as (other). No owner: work without one. Only for callers that may see all work.";
+    OWNER_QUEUED = Gauge "multicluster_owner_queued" {"owner"} "Queued jobs, tasks and actors of an owner or group; for the same owners.";
+
     IMPOSSIBLE = Counter "multicluster_impossible_transitions" {} "Changes of a job that the scheduler tried and did not make, because its state has no such transition. Each is a bug; please report it.";
     CYCLES = Counter "multicluster_cycles" {} "Scheduling cycles.";
     HEADS = Counter "multicluster_cycle_heads" {} "Equivalence classes with something to place, summed over cycles.";

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use multicluster_core::{ClusterView, Core, HealthState, QueueName};
+use multicluster_core::{ClusterView, Core, HealthState, QueueName, SharerView};
 use multicluster_types::{
     CircuitKind, ClusterChangeKind, Dimension, Kind, ReasonKind, Share, State, Timestamp,
 };
@@ -36,9 +36,61 @@ pub(crate) struct Seen {
     jobs: u64,
     pub(crate) queues: Vec<(QueueName, u32)>,
     pub(crate) clusters: Vec<ClusterView>,
+    /// None unless they are asked for.
+    owners: Vec<OwnerSeen>,
 }
 
+/// One owner or group, or all that are not shown one by one.
+#[derive(Debug)]
+struct OwnerSeen {
+    name: String,
+    /// Of all others together it would say nothing.
+    entitled: Option<Share>,
+    had: Share,
+    holds: Share,
+    queued: u32,
+}
+
+/// How many owners are shown one by one: their number has no other bound.
+const OWNERS: usize = 50;
+/// Not the name of an owner.
+const OTHERS: &str = "(other)";
+
 impl Seen {
+    /// With the owners that share the pool, for callers that may see all work.
+    pub(crate) fn with_owners(core: &Core) -> Self {
+        let mut sharers = core.sharers();
+        let rank = |view: &SharerView| std::cmp::Reverse((view.holds, view.queued, view.had));
+        sharers.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.name.cmp(&b.name)));
+        let rest = sharers.split_off(sharers.len().min(OWNERS));
+        let mut owners: Vec<_> = sharers
+            .into_iter()
+            .map(|SharerView { name, entitled, had, holds, queued, .. }| OwnerSeen {
+                name: name.map_or_else(String::new, |name| name.to_string()),
+                entitled: Some(entitled),
+                had,
+                holds,
+                queued,
+            })
+            .collect();
+        if !rest.is_empty() {
+            let others = OwnerSeen {
+                name: OTHERS.to_owned(),
+                entitled: None,
+                had: Share::default(),
+                holds: Share::default(),
+                queued: 0,
+            };
+            owners.push(rest.into_iter().fold(others, |sum, view| OwnerSeen {
+                had: sum.had.plus(view.had),
+                holds: sum.holds.plus(view.holds),
+                queued: sum.queued.saturating_add(view.queued),
+                ..sum
+            }));
+        }
+        Self { owners, ..Self::of(core) }
+    }
+
     pub(crate) fn of(core: &Core) -> Self {
         Self {
             now: core.now(),
@@ -46,6 +98,7 @@ impl Seen {
             jobs: core.job_count() as u64,
             queues: core.queues().map(|(name, length)| (name.clone(), length)).collect(),
             clusters: core.clusters().collect(),
+            owners: Vec::new(),
         }
     }
 }
@@ -119,7 +172,20 @@ impl Page {
             )
         });
         out.gauges(&all::QUEUE, queues)?;
-        out.histograms(&all::WAITS, times_by_kind(|cluster| &cluster.waits))
+        out.histograms(&all::WAITS, times_by_kind(|cluster| &cluster.waits))?;
+        self.owners(out)
+    }
+
+    fn owners(&self, out: &mut Out<'_>) -> fmt::Result {
+        let shares = self.seen.owners.iter().flat_map(|owner| {
+            let measures =
+                [("entitled", owner.entitled), ("had", Some(owner.had)), ("holds", Some(owner.holds))];
+            let shown = measures.into_iter().filter_map(|(measure, share)| Some((measure, share?)));
+            shown.map(|(measure, share)| ([owner.name.as_str(), measure], share.as_f64()))
+        });
+        out.gauges(&all::OWNER_SHARE, shares)?;
+        let queued = self.seen.owners.iter().map(|owner| ([owner.name.as_str()], f64::from(owner.queued)));
+        out.gauges(&all::OWNER_QUEUED, queued)
     }
 
     fn scheduler(&self, out: &mut Out<'_>) -> fmt::Result {

@@ -2,7 +2,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use multicluster_core::{ClusterChange, DispatchOutcome, Identity, Input, Run, Submission};
 use multicluster_types::{
-    ClusterSpec, Platform, Resources, Settings, Snapshot, Span, Timestamp, Work, settings::Share,
+    ClusterSpec, Owner, Platform, Resources, Settings, Snapshot, Span, Timestamp, Work, settings::Share,
 };
 
 use super::{catalogue::ALL, *};
@@ -109,6 +109,31 @@ fn who_waits_is_seen_in_its_queue_with_the_reason() {
     world.shows(r#"multicluster_decisions_total{outcome="passed_over",reason="too_soon"} 1"#);
     world.feed(4000, Input::Stop { job: JobId::new("b").unwrap() });
     world.shows(r#"multicluster_ended_total{kind="job",cluster="",state="stopped"} 1"#);
+}
+
+#[test]
+fn the_owners_with_the_most_are_shown_and_the_rest_as_one() {
+    let mut world = World::new();
+    let submit = |world: &mut World, owner: &str, id: String| {
+        let work = Work { owner: Some(Owner::new(owner).unwrap()), ..Work::new(Kind::Job) };
+        let id = Identity::Given(JobId::new(id).unwrap());
+        world.feed(3000, Input::Submit(Submission { id, work, content: None, bytes: 0, parent: None }));
+    };
+    for n in 0..3 {
+        submit(&mut world, "ann", format!("ann-{n}"));
+    }
+    for n in 0..60 {
+        submit(&mut world, &format!("o-{n:02}"), format!("o-{n}"));
+    }
+    let page = world.metrics.render(Seen::with_owners(&world.core));
+    let has = |line: &str| assert!(page.lines().any(|found| found == line), "{line}: {page}");
+    has(r#"multicluster_owner_share_ratio{owner="ann",measure="holds"} 0.125"#);
+    has(r#"multicluster_owner_queued{owner="ann"} 2.0"#);
+    has(r#"multicluster_owner_queued{owner="o-48"} 1.0"#);
+    has(r#"multicluster_owner_queued{owner="(other)"} 11.0"#);
+    has(r#"multicluster_owner_share_ratio{owner="(other)",measure="holds"} 0.0"#);
+    assert!(!page.contains(r#"owner="o-49""#) && !page.contains(r#"owner="(other)",measure="entitled""#));
+    assert!(!world.page().contains("owner="), "not for callers that see their own work only");
 }
 
 #[test]

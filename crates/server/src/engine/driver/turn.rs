@@ -273,7 +273,7 @@ impl Turn {
         let accepted = match reply {
             Some(Ok(Reply::Accepted(accepted))) => accepted,
             Some(Err(refusal)) => {
-                if matches!(refusal, Refusal::QueueFull { .. }) {
+                if matches!(refusal, Refusal::QueueFull { .. } | Refusal::OwnerQueueFull { .. }) {
                     self.metrics.shed(Shed::QueueFull);
                 }
                 return Err(refusal);

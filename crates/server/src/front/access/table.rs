@@ -78,6 +78,7 @@ mod tests {
             (&get, "/v1/clusters", true, true),
             (&post, "/v1/what-if", true, true),
             (&get, "/v1/policies", true, true),
+            (&get, "/v1/owners", true, true),
             (&post, "/v1/policies/try", true, true),
             (&put, "/v1/policies/{name}", false, false),
             (&delete, "/v1/policies/{name}", false, false),

@@ -3,15 +3,19 @@
 use std::time::Duration;
 
 use axum::{
-    Router,
+    Extension, Router,
     extract::State,
     http::{StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
     routing::get,
 };
+use multicluster_core::Core;
 use multicluster_types::JobId;
 
-use crate::{front::plane::Plane, metrics::Seen};
+use crate::{
+    front::{access::Caller, plane::Plane},
+    metrics::Seen,
+};
 
 /// Load balancers and the like do not wait longer for a readiness check.
 const READY_WITHIN: Duration = Duration::from_secs(5);
@@ -23,8 +27,10 @@ pub(super) fn routes() -> Router<Plane> {
         .route("/readyz", get(ready))
 }
 
-async fn metrics(State(plane): State<Plane>) -> Response {
-    let mut seen = match plane.driver.read(Seen::of).await {
+async fn metrics(State(plane): State<Plane>, Extension(caller): Extension<Caller>) -> Response {
+    let sees_all = caller.sees_only().is_none();
+    let look = move |core: &Core| if sees_all { Seen::with_owners(core) } else { Seen::of(core) };
+    let mut seen = match plane.driver.read(look).await {
         Ok(seen) => seen,
         Err(failure) => return (StatusCode::SERVICE_UNAVAILABLE, format!("{failure}\n")).into_response(),
     };

@@ -16,6 +16,7 @@ mod follow;
 mod inside;
 mod jobs;
 mod leases;
+mod owners;
 mod placements;
 mod plane;
 mod policies;
@@ -112,6 +113,7 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(policies::set, policies::remove))
         .routes(routes!(policies::attempt))
         .routes(routes!(plane::queue))
+        .routes(routes!(owners::list))
         .routes(routes!(plane::history))
         .routes(routes!(plane::settings))
         .routes(routes!(plane::reload))

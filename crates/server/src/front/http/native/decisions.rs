@@ -26,12 +26,13 @@ use crate::{
     responses((status = 200, body = api::Explanation), (status = 404, body = api::ErrorBody)))]
 pub(super) async fn explain(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     Language(lang): Language,
     Job(id): Job,
 ) -> Result<Json<api::Explanation>, Problem> {
     let why = plane.driver.read(move |core| core.explain(&id)).await?.map_err(Failure::Refused)?;
     let inside = inside::waiting(&plane, &why).await;
-    let mut told = views::explanation(why, lang);
+    let mut told = views::explanation(caller.told(why), lang);
     for work in &inside {
         told.summary += &format!("\n{}", work.text);
     }

@@ -140,6 +140,7 @@ fn filter(params: &Params) -> Result<JobFilter, Problem> {
     responses((status = 200, body = api::JobDetail), (status = 404, body = api::ErrorBody)))]
 pub(super) async fn get(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     Language(lang): Language,
     Job(id): Job,
 ) -> Result<Json<api::JobDetail>, Problem> {
@@ -153,7 +154,8 @@ pub(super) async fn get(
     let unknown = Failure::Refused(Refusal::UnknownJob { job: id.clone() });
     let (StoredJob { record, payload, .. }, attempts) = stored.ok_or(unknown)?;
     let why = plane.driver.read(move |core| core.explain(&id).ok()).await?;
-    let why = why.filter(|why| !why.state.is_terminal()).map(|why| views::explanation(why, lang));
+    let why = why.filter(|why| !why.state.is_terminal());
+    let why = why.map(|why| views::explanation(caller.told(why), lang));
     Ok(Json(views::detail(&record, payload.as_ref(), &attempts, why)))
 }
 

@@ -161,7 +161,7 @@ impl Sight {
             head_address: cluster.and_then(|cluster| core.head_address(cluster)).map(str::to_owned),
             lease_seconds: core.settings().lease_ttl.0 / 1000,
             reuse_seconds: if is_spaced { 0 } else { REUSE },
-            why: says_why.then(|| core.explain(&record.id).ok()).flatten(),
+            why: says_why.then(|| core.explain(&record.id).ok().map(without_others)).flatten(),
         }
     }
 
@@ -196,6 +196,12 @@ impl Sight {
             message: message.map(ToString::to_string),
         }
     }
+}
+
+/// Other owners are not named to the programs of an owner.
+fn without_others(mut why: Explanation) -> Explanation {
+    why.turns.iter_mut().for_each(|turns| turns.next = None);
+    why
 }
 
 /// Give up a placement, from outside

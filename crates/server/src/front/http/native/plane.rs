@@ -36,6 +36,7 @@ pub(super) async fn queue(
     for queue in &mut queues {
         let all = queue.heads.len();
         queue.heads.retain(|head| caller.may_see(head.work.owner.as_ref()));
+        queue.heads.iter_mut().for_each(|head| caller.hide_others(&mut head.why));
         queue.more_heads += u32::try_from(all - queue.heads.len()).unwrap_or(u32::MAX);
     }
     let items: Vec<_> = queues.into_iter().map(|queue| views::queue(queue, limit, lang)).collect();

@@ -8,6 +8,7 @@ mod document;
 mod events;
 mod jobs;
 mod limits;
+mod owners;
 mod placements;
 mod policies;
 mod problems;

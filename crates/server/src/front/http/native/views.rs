@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use multicluster_api as api;
 use multicluster_core::{
-    Accepted, ClusterVerdict, Duplicate, Explanation, Head, QueueView, WhatIf,
+    Accepted, ClusterVerdict, Duplicate, Explanation, Head, QueueView, Turns, WhatIf,
     record::{AttemptOutcome, AttemptRecord, JobRecord, Live, Phase},
 };
 use multicluster_types::{Attempt, Decision, Lang, Message, Payload, SubmissionId, Tag, Timestamp, Verdict};
@@ -164,8 +164,21 @@ pub(super) fn explanation(why: Explanation, lang: Lang) -> api::Explanation {
         last_error: why.last_error.map(text),
         cluster: why.cluster.map(text),
         attempt: why.attempt.map(|attempt| attempt.0),
+        turns: why.turns.map(|turns| self::turns(turns, lang)),
         clusters: verdicts(why.clusters, why.at, lang),
         inside: Vec::new(),
+    }
+}
+
+fn turns(turns: Turns, lang: Lang) -> api::Turns {
+    api::Turns {
+        text: turns.describe(lang),
+        owner: text(turns.sharer),
+        entitled: turns.entitled.into(),
+        had: turns.had.into(),
+        holds: turns.holds.into(),
+        half_life_seconds: turns.half_life.0 / 1000,
+        next: turns.next.map(text),
     }
 }
 

@@ -28,6 +28,7 @@ const PAGE: usize = 1000;
 
 pub(super) async fn get(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Json<JobDetails>, Sorry> {
     let id = job_id(&id)?;
@@ -36,7 +37,8 @@ pub(super) async fn get(
     let job = job.filter(|job| job.record.work.kind == Kind::Job);
     let job = job.ok_or_else(|| Sorry::no_such_job(id.as_str()))?;
     let why = if needs_why(job.record.state()) {
-        plane.driver.read(move |core| core.explain(&id).ok().map(|why| why.summary(Lang::En))).await?
+        let why = plane.driver.read(move |core| core.explain(&id).ok()).await?;
+        why.map(|why| caller.told(why).summary(Lang::En))
     } else {
         None
     };

@@ -313,7 +313,13 @@ async fn a_token_cannot_pass_others_by_a_priority_above_its_own() {
         ("/v1/placements", json!({"kind": "task", "priority": 6})),
     ] {
         let refused = guarded.ask(&modest, "POST", path, body).await.refused(403, "priority_too_high");
-        assert!(refused["message"].as_str().unwrap().starts_with("priority 6 is higher than 5"), "{refused}");
+        assert!(
+            refused["message"]
+                .as_str()
+                .unwrap()
+                .starts_with("this token may ask for a priority up to 5, not 6"),
+            "{refused}"
+        );
     }
     guarded.ask(&modest, "POST", "/api/jobs/", by_hint).await.expect(403);
     for (path, list, work) in [
