@@ -166,8 +166,9 @@ fn count(number: u64) -> String {
     text
 }
 
-/// `8 s`, `41 min`, `2 h 08 min`, `3 d 12 h`, `14 days`.
-fn length(seconds: f64, lang: Lang) -> String {
+/// A length of time for people: `8 s`, `41 min`, `2 h 08 min`, `3 d 12 h`, `14 d`.
+#[must_use]
+pub fn length(seconds: f64, lang: Lang) -> String {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates; never negative")]
     let whole = seconds.round() as u64;
     let minutes = (whole + 30) / 60;
