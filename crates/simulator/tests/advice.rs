@@ -55,7 +55,7 @@ fn few_jobs_are_said_to_be_few() {
     let advice = advice(pool(&["mac=64cpu"]), &bursts(2, 6));
     insta::assert_snapshot!(lines(&advice).join("\n"), @"submission_interval 40s → 0s: mean wait 2 min → 0 s, mac at most 19 % full");
     insta::assert_snapshot!(advice.sureness(&advice.lines[0], Lang::En), @"little history: 12 jobs in 2 h, better in both halves");
-    insta::assert_snapshot!(advice.sureness(&advice.lines[0], Lang::Zh), @"历史较少：2 小时 内 12 个作业，前后两半均有改善");
+    insta::assert_snapshot!(advice.sureness(&advice.lines[0], Lang::Zh), @"历史较少：2 小时内 12 个作业，前后两半均有改善");
     insta::assert_snapshot!(advice.describe(&advice.lines[0], Lang::Zh), @"submission_interval 40s → 0s：平均等待 2 分钟 → 0 秒，mac 最满时 19 %");
 }
 

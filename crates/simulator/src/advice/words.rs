@@ -9,12 +9,13 @@ impl Advice {
     #[must_use]
     pub fn basis(&self, lang: Lang) -> String {
         let History { jobs, over, .. } = self.history;
+        let noun = if jobs == 1 { "job" } else { "jobs" };
         let (jobs, over) = (count(jobs), length(over.as_seconds(), lang));
-        if self.is_little() {
-            say!(lang, "little history: {jobs} jobs in {over}", "历史较少：{over} 内 {jobs} 个作业")
-        } else {
-            say!(lang, "{jobs} jobs in {over}", "{over} 内 {jobs} 个作业")
-        }
+        let basis = match lang {
+            Lang::En => format!("{jobs} {noun} in {over}"),
+            Lang::Zh => format!("{over}内 {jobs} 个作业"),
+        };
+        if self.is_little() { say!(lang, "little history: {basis}", "历史较少：{basis}") } else { basis }
     }
 
     /// How sure a line is.
