@@ -14,6 +14,7 @@ from ray.exceptions import AuthenticationError
 from ray.job_submission import JobSubmissionClient
 
 from support import tokens
+from support.jobs import unique_id
 from support.plane import REPOSITORY, MakePlane, Plane, binary
 from support.ray_cluster import BIN, clean_environment
 from support.waiting import PATIENCE, wait_until
@@ -119,3 +120,59 @@ def test_no_token_is_found_in_what_the_control_plane_writes_and_says(
     told = "".join([*answers, plane.output(), (plane.state / "tokens.json").read_text()])
     for token in made.values():
         assert token.removeprefix("rmc_") not in told
+
+
+def test_owners_share_the_pool_and_each_sees_its_own_share(
+    guarded: tuple[Plane, dict[str, str]],
+) -> None:
+    plane, made = guarded
+
+    def ask(owner: str, path: str = "/v1/owners") -> requests.Response:
+        return requests.get(plane.address + path, headers=tokens.headers(made[owner]), timeout=30)
+
+    def submit(owner: str, job_id: str, **more: object) -> None:
+        body = {"id": job_id, "entrypoint": "sleep 600", **more}
+        sent = requests.post(
+            f"{plane.address}/v1/jobs", json=body, headers=tokens.headers(made[owner]), timeout=30
+        )
+        assert sent.status_code == 201, sent.text
+
+    runs = unique_id("runs")
+    submit("diego", runs, needs={"CPU": 1})
+    wait_until(
+        lambda: ask("diego", f"/v1/jobs/{runs}").json()["state"] == "running",
+        "the job runs",
+        60 * PATIENCE,
+    )
+    # Larger than any cluster: both wait.
+    for owner in ("diego", "zorro"):
+        submit(owner, f"{owner}-waits", needs={"CPU": 64})
+
+    everyone = ask("grafana").json()
+    assert everyone["half_life_seconds"] == 7 * 24 * 3600
+    assert [row["name"] for row in everyone["items"]] == ["zorro", "diego"], everyone
+    zorro, diego = everyone["items"]
+    assert (zorro["turn"], diego["turn"]) == (1, 2)
+    assert (zorro["holds"], diego["held"]) == (0.0, {"CPU": 1})
+    assert 0 < diego["had"] <= diego["holds"] < 1
+    assert (diego["live"], diego["queued"], diego["queued_job"]) == (1, 1, "diego-waits")
+    assert zorro["text"].endswith("its share is 50 %: next in line")
+
+    assert [row["name"] for row in ask("diego").json()["items"]] == ["diego"]
+    assert "zorro" not in ask("diego").text
+    turns = ask("grafana", "/v1/jobs/diego-waits/explain").json()["turns"]
+    assert turns["next"] == "zorro"
+    assert turns["text"].endswith("its share is 50 %: zorro goes first")
+    own = ask("diego", "/v1/jobs/diego-waits/explain").json()
+    assert "next" not in own["turns"]
+    assert "other work goes first" in own["summary"]
+
+    assert 'multicluster_owner_queued{owner="zorro"} 1.0' in ask("grafana", "/metrics").text
+    assert "zorro" not in ask("diego", "/metrics").text
+
+    plane.restart()
+    after = ask("grafana").json()["items"]
+    assert [row["name"] for row in after] == ["zorro", "diego"]
+    assert after[1]["had"] >= diego["had"], "what it had survives a restart"
+    stop = f"{plane.address}/v1/jobs/{runs}/stop"
+    assert requests.post(stop, headers=tokens.headers(made["diego"]), timeout=30).ok

@@ -234,6 +234,32 @@ def test_a_failed_job_is_retried_as_it_asked_and_run_again_on_demand(
     assert error(plane.request("GET", f"/v1/jobs/{job_id}"), 404, "unknown_job")
 
 
+@pytest.mark.parametrize(
+    ("entrypoint", "code", "lists", "runs"),
+    [
+        ("exit 75", 75, {"retry_on": [75]}, 2),
+        ("exit 2", 2, {"retry_on": [75]}, 1),
+        ("exit 2", 2, {"never_retry_on": [2]}, 1),
+        # The program takes the place of the shell, so the signal itself is reported.
+        ("exec sh -c 'kill -9 $$'", -9, {"retry_on": [-9]}, 2),
+        # The shell waits for the program, and reports the signal in its own exit code.
+        ("sh -c 'kill -9 $$'; exit $?", 137, {"retry_on": [137]}, 2),
+    ],
+    ids=["listed", "not listed", "excluded", "killed", "killed below a shell"],
+)
+def test_the_exit_code_that_ray_reports_decides_whether_a_job_is_retried(
+    plane: Plane, entrypoint: str, code: int, lists: dict[str, list[int]], runs: int
+) -> None:
+    job_id = submit(plane, entrypoint, id=unique_id("codes"), max_retries=1, **lists)
+    ended(plane, job_id, "failed")
+    job = plane.native_job(job_id)
+    assert len(job["history"]) == runs
+    assert plane.get(f"/api/jobs/{job_id}")["driver_exit_code"] == code
+    said = plane.get(f"/v1/jobs/{job_id}/explain")["summary"]
+    assert (f"not retried: exit code {code} is" in said) == (runs == 1), said
+    assert {name: job[name] for name in lists} == lists
+
+
 def test_events_tell_a_jobs_life_as_it_happens_and_later(plane: Plane) -> None:
     with EventStream(f"{plane.address}/v1/events") as events:
         began = time.monotonic()

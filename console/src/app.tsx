@@ -8,6 +8,7 @@ import { EventsPage } from './pages/events';
 import { JobPage } from './pages/job';
 import { JobsPage } from './pages/jobs';
 import { OverviewPage } from './pages/overview';
+import { OwnersPage } from './pages/owners';
 import { QueuePage } from './pages/queue';
 import { SubmitPage } from './pages/submit';
 import { link, route } from './router';
@@ -68,6 +69,8 @@ function CurrentPage() {
       return <JobPage id={here.name} key={here.name} />;
     case 'queue':
       return <QueuePage />;
+    case 'owners':
+      return <OwnersPage />;
     case 'cluster':
       return <ClusterPage name={here.name} key={here.name} />;
     case 'events':

@@ -3,7 +3,7 @@
 import { computed, signal } from '@preact/signals';
 
 export type Route =
-  | { page: 'overview' | 'jobs' | 'queue' | 'events' | 'submit' | 'missing' }
+  | { page: 'overview' | 'jobs' | 'queue' | 'owners' | 'events' | 'submit' | 'missing' }
   | { page: 'job' | 'cluster'; name: string };
 
 const hash = signal(location.hash);
@@ -18,6 +18,7 @@ export const link = {
   overview: '#/',
   jobs: '#/jobs',
   queue: '#/queue',
+  owners: '#/owners',
   events: '#/events',
   submit: '#/submit',
   job: (id: string): string => `#/jobs/${encodeURIComponent(id)}`,
@@ -51,6 +52,7 @@ export function parse(text: string): Route {
       return { page: 'overview' };
     case 'jobs':
     case 'queue':
+    case 'owners':
     case 'events':
     case 'submit':
       return { page: first };

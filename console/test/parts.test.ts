@@ -1,18 +1,46 @@
 import { expect, test } from 'vitest';
+import type { ClusterVerdict, OwnerShare } from '../src/api/types';
+import { holdings, place, scaleOf, small } from '../src/pages/owners';
 import { request, type Fields } from '../src/pages/request';
 import { parse } from '../src/router';
 import { wholeHour } from '../src/store/history';
 import { LogPosition, plain } from '../src/store/log';
 import { area, path } from '../src/ui/chart';
 import { phases } from '../src/ui/timeline';
+import { inGeneral } from '../src/ui/verdicts';
 
 test('addresses lead to pages', () => {
   expect(parse('')).toEqual({ page: 'overview' });
   expect(parse('#/jobs?state=failed')).toEqual({ page: 'jobs' });
   expect(parse('#/jobs/a%2Fb')).toEqual({ page: 'job', name: 'a/b' });
   expect(parse('#/clusters/mac')).toEqual({ page: 'cluster', name: 'mac' });
+  expect(parse('#/owners')).toEqual({ page: 'owners' });
   expect(parse('#/clusters')).toEqual({ page: 'missing' });
   expect(parse('#/jobs/a/b')).toEqual({ page: 'missing' });
+});
+
+test('bars of owners end where the largest fits, and small shares keep a digit', () => {
+  const owner = { entitled: 0.2, had: 0.004, holds: 0 } as OwnerShare;
+  expect(scaleOf([])).toBe(0.05);
+  expect(scaleOf([owner])).toBe(0.25);
+  expect(scaleOf([owner, { ...owner, holds: 0.9 }])).toBe(1);
+  expect([0, 0.004, 0.0996, 0.3334].map(small)).toEqual(['0 %', '0.4 %', '10 %', '33 %']);
+  expect([2, 3, 4, 11, 21].map(place)).toEqual(['2nd', '3rd', '4th', '11th', '21st']);
+});
+
+test('what an owner holds is shown beside its limit', () => {
+  const held = { CPU: 48, memory: 2 ** 34 };
+  const owner = { held, limit: { CPU: 64, GPU: 8 } } as unknown as OwnerShare;
+  expect(holdings(owner)).toBe('48 / 64 CPU · 0 / 8 GPU · 16 GiB');
+});
+
+test('verdicts are not repeated above their table', () => {
+  const clusters = [{ cluster: 'mac' }, { cluster: 'lab' }] as ClusterVerdict[];
+  const summary = 'queued for 3 s, next in line\nann had 2 %: bob goes first\nmac: busy\nlab：忙';
+  expect(inGeneral(summary, clusters)).toEqual([
+    'queued for 3 s, next in line',
+    'ann had 2 %: bob goes first',
+  ]);
 });
 
 test('a log that begins again is not shown twice', () => {

@@ -75,6 +75,8 @@ class Scheduler:
         required: bool = False,
         priority: int | None = None,
         max_retries: int | None = None,
+        retry_on: Sequence[int] | None = None,
+        never_retry_on: Sequence[int] | None = None,
         on_cluster_loss: str | None = None,
         driver_resources: Requirements | None = None,
         os: str | None = None,
@@ -86,6 +88,9 @@ class Scheduler:
         it starts. `driver_resources` is what Ray reserves for the entrypoint itself; the job's own
         tasks and actors cannot use it. `os` and `arch` select clusters by platform
         (`arch="arm64"`). `job_id` is Ray's earlier name for `submission_id`.
+
+        A job that ran and failed is run again up to `max_retries` times: with `retry_on` only if
+        its exit code is one of these, with `never_retry_on` only if it is none of these.
         """
         return self._on_jobs().submit(
             entrypoint,
@@ -98,6 +103,8 @@ class Scheduler:
             tags=tags,
             priority=priority,
             max_retries=max_retries,
+            retry_on=retry_on,
+            never_retry_on=never_retry_on,
             on_cluster_loss=on_cluster_loss,
             driver_resources=driver_resources,
             os=os,

@@ -44,6 +44,8 @@ def test_a_job_is_sent_with_what_was_said_and_nothing_else(
         tags=["linux", "fund"],
         priority=3,
         max_retries=2,
+        retry_on=(3, -9),
+        never_retry_on=[2],
         on_cluster_loss="requeue",
     )
     assert given == "mine"
@@ -63,6 +65,8 @@ def test_a_job_is_sent_with_what_was_said_and_nothing_else(
         "tags": ["linux", "fund"],
         "priority": 3,
         "max_retries": 2,
+        "retry_on": [3, -9],
+        "never_retry_on": [2],
         "on_cluster_loss": "requeue",
         "home": "/home/me",
     }
@@ -95,6 +99,10 @@ def test_from_inside_a_job_the_parent_is_named(
         ({"entrypoint": "x", "metadata": "b"}, "metadata is 'b'"),
         ({"entrypoint": "x", "submission_id": 7}, "submission_id is 7"),
         ({"entrypoint": "x", "resource_requirements": {"memory": 16}}, "memory"),
+        ({"entrypoint": "x", "retry_on": "3,4"}, "retry_on is '3,4'"),
+        ({"entrypoint": "x", "retry_on": 3}, "retry_on is 3"),
+        ({"entrypoint": "x", "never_retry_on": [2, "3"]}, r"never_retry_on is \[2, '3'\]"),
+        ({"entrypoint": "x", "never_retry_on": [True]}, r"never_retry_on is \[True\]"),
     ],
 )
 def test_what_cannot_be_meant_is_not_sent(

@@ -203,6 +203,7 @@ export type Job = {
   max_retries: number;
   message?: string;
   metadata?: Record<string, string>;
+  never_retry_on?: Array<number>;
   not_before_at?: number;
   on_cluster_loss: 'wait' | 'requeue';
   owner?: string;
@@ -213,6 +214,7 @@ export type Job = {
   ray_status: string;
   required?: boolean;
   reserves?: Record<string, number>;
+  retry_on?: Array<number>;
   running_at?: number;
   state: 'queued' | 'dispatching' | 'pending' | 'running' | 'unknown' | 'succeeded' | 'failed' | 'stopped';
   stopping?: boolean;
@@ -243,6 +245,7 @@ export type JobRequest = {
   max_retries?: number;
   metadata?: Record<string, string>;
   needs?: Record<string, number>;
+  never_retry_on?: Array<number>;
   on_cluster_loss?: 'wait' | 'requeue';
   os?: string;
   packages?: Record<string, string>;
@@ -251,6 +254,7 @@ export type JobRequest = {
   preferred_cluster?: string;
   priority?: number;
   required?: boolean;
+  retry_on?: Array<number>;
   runtime_env?: Record<string, unknown>;
   sdk?: string;
   tags?: Array<string>;

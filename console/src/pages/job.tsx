@@ -15,7 +15,7 @@ import { BackIcon } from '../ui/icons';
 import { LogTail } from '../ui/logtail';
 import { Clock, Span } from '../ui/time';
 import { Timeline } from '../ui/timeline';
-import { Verdicts } from '../ui/verdicts';
+import { inGeneral, Verdicts } from '../ui/verdicts';
 
 const about = (id: string) => (event: Event) => event.type === 'job' && event.job === id;
 const path = (id: string): string => `/v1/jobs/${segment(id)}`;
@@ -152,12 +152,18 @@ function Actions({ job, refresh }: { job: JobDetail; refresh: () => void }) {
 
 /** Why a queued job does not start, cluster by cluster. */
 function Why({ job }: { job: JobDetail }) {
+  const [first, ...more] = inGeneral(job.why!.summary, job.why!.clusters);
   return (
     <section class="panel" aria-labelledby="why-title" data-why>
       <header>
         <h2 id="why-title">{t('why')}</h2>
-        <span class="muted">{job.why!.summary.split('\n')[0]}</span>
+        <span class="muted">{first}</span>
       </header>
+      {more.map((line) => (
+        <p class="why" key={line}>
+          {line}
+        </p>
+      ))}
       <Verdicts verdicts={job.why!.clusters} />
     </section>
   );
@@ -247,6 +253,10 @@ function Facts({ job }: { job: JobDetail }) {
         <dd class="num">
           {job.attempts}
           {job.max_retries > 0 && <span class="muted"> · {t('job.retries', { n: job.max_retries })}</span>}
+          {job.retry_on && <span class="muted"> · {t('job.retryOn', { codes: job.retry_on.join(', ') })}</span>}
+          {job.never_retry_on && (
+            <span class="muted"> · {t('job.neverRetryOn', { codes: job.never_retry_on.join(', ') })}</span>
+          )}
         </dd>
         <dt>{t('job.submitted')}</dt>
         <dd class="num">

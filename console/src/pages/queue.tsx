@@ -9,7 +9,7 @@ import { useResource } from '../store/resource';
 import { Tags } from '../ui/badges';
 import { Empty, Loading, Problem } from '../ui/feedback';
 import { Since } from '../ui/time';
-import { reasonsInShort, Verdicts } from '../ui/verdicts';
+import { inGeneral, reasonsInShort, Verdicts } from '../ui/verdicts';
 
 export function QueuePage() {
   useResource(queues);
@@ -87,7 +87,11 @@ function HeadEntry({ head, open }: { head: QueueHead; open: boolean }) {
         </span>
         <span class="row-second muted">{reasonsInShort(head.clusters)}</span>
       </summary>
-      <p class="why">{head.summary.split('\n')[0]}</p>
+      {inGeneral(head.summary, head.clusters).map((line) => (
+        <p class="why" key={line}>
+          {line}
+        </p>
+      ))}
       <Verdicts verdicts={head.clusters} />
     </details>
   );

@@ -1,7 +1,7 @@
 // Clusters, queues, decisions and the last hour: shared by the pages that show them.
 
 import { get } from '../api/client';
-import type { ClusterList, Decision, History, Page, Pool, Queues } from '../api/types';
+import type { ClusterList, Decision, History, Owners, Page, Pool, Queues } from '../api/types';
 import { wholeHour } from './history';
 import { Resource } from './resource';
 
@@ -20,6 +20,11 @@ export const pool = new Resource((signal) => get<Pool>('/v1/pool', {}, signal), 
 
 /** Includes the reasons, so it is fetched only where they are shown. */
 export const queues = new Resource((signal) => get<Queues>('/v1/queue', {}, signal), {
+  every: FACTS_MS,
+  concerns: () => true,
+});
+
+export const owners = new Resource((signal) => get<Owners>('/v1/owners', {}, signal), {
   every: FACTS_MS,
   concerns: () => true,
 });

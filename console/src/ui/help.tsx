@@ -12,6 +12,7 @@ const PLACES: Record<string, { to: string; label: Key }> = {
   o: { to: link.overview, label: 'overview' },
   j: { to: link.jobs, label: 'jobs' },
   q: { to: link.queue, label: 'queue' },
+  w: { to: link.owners, label: 'owners' },
   e: { to: link.events, label: 'events' },
   s: { to: link.submit, label: 'submit' },
 };

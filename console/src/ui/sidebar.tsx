@@ -18,6 +18,7 @@ import {
   Mark,
   MoonIcon,
   OverviewIcon,
+  OwnersIcon,
   PlusIcon,
   QueueIcon,
   SunIcon,
@@ -25,10 +26,11 @@ import {
 } from './icons';
 import { toggleHelp } from './help';
 
-const PAGES: { page: 'overview' | 'jobs' | 'queue' | 'events'; icon: FunctionComponent }[] = [
+const PAGES: { page: 'overview' | 'jobs' | 'queue' | 'owners' | 'events'; icon: FunctionComponent }[] = [
   { page: 'overview', icon: OverviewIcon },
   { page: 'jobs', icon: JobsIcon },
   { page: 'queue', icon: QueueIcon },
+  { page: 'owners', icon: OwnersIcon },
   { page: 'events', icon: EventsIcon },
 ];
 

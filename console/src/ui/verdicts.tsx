@@ -63,6 +63,13 @@ function tone({ verdict }: ClusterVerdict): string {
   return verdict === 'chosen' ? 'good' : verdict === 'eligible' ? 'accent' : 'idle';
 }
 
+/** The lines of an explanation that are not about one cluster: those are in the table. */
+export function inGeneral(summary: string, verdicts: ClusterVerdict[]): string[] {
+  const isAboutOne = (line: string): boolean =>
+    verdicts.some(({ cluster }) => line.startsWith(`${cluster}: `) || line.startsWith(`${cluster}：`));
+  return summary.split('\n').filter((line) => !isAboutOne(line));
+}
+
 /** The same in one line: `centos: too soon · mac: over its threshold`. */
 export function reasonsInShort(verdicts: ClusterVerdict[]): string {
   return verdicts

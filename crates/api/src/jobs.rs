@@ -47,6 +47,14 @@ pub struct Job {
     pub priority: i32,
     /// How many times it is retried after it ran and failed.
     pub max_retries: u32,
+    /// It is retried only if its exit code is one of these; absent: any exit code.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(schema_with = schema::retry_on)]
+    pub retry_on: Vec<i64>,
+    /// It is not retried if its exit code is one of these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(schema_with = schema::never_retry_on)]
+    pub never_retry_on: Vec<i64>,
     /// What happens when its cluster is lost.
     #[schema(schema_with = schema::on_cluster_loss)]
     pub on_cluster_loss: OnClusterLoss,
@@ -114,7 +122,7 @@ pub struct Attempt {
     pub cluster: String,
     /// Its id on that Ray cluster.
     pub submission_id: String,
-    /// `not_started`, `succeeded`, `failed`, `stopped` or `lost`; absent until it ends.
+    /// `not_started`, `succeeded`, `failed`, `stopped`, `lost` or `preempted`; absent until it ends.
     #[schema(example = "succeeded")]
     pub outcome: Option<String>,
     /// How it ended, in words.

@@ -1,11 +1,11 @@
 //! Schemas of types that are declared elsewhere and know nothing of OpenAPI.
 
 use multicluster_types::{
-    CircuitKind, HealthKind, Kind, Quantity, QueueKind, ResourceName, Source, State, VerdictKind,
+    CircuitKind, ExitCodes, HealthKind, Kind, Quantity, QueueKind, ResourceName, Source, State, VerdictKind,
 };
 use utoipa::openapi::{
     Object, ObjectBuilder, RefOr, Schema,
-    schema::{AdditionalProperties, ArrayBuilder, SchemaType, Type},
+    schema::{AdditionalProperties, Array, ArrayBuilder, SchemaType, Type},
 };
 
 use crate::codes;
@@ -73,6 +73,37 @@ pub(crate) fn own_on_cluster_loss() -> Object {
     object
 }
 
+fn exit_codes(about: &str) -> Array {
+    let code = ObjectBuilder::new()
+        .schema_type(SchemaType::new(Type::Integer))
+        .description(Some("0 to 255, or the negative number of the signal that ended the entrypoint."))
+        .minimum(Some(*ExitCodes::RANGE.start()))
+        .maximum(Some(*ExitCodes::RANGE.end()));
+    ArrayBuilder::new().description(Some(about)).items(code).max_items(Some(ExitCodes::MAX)).build()
+}
+
+pub(crate) fn retry_on() -> Array {
+    exit_codes("It is retried only if its exit code is one of these; without any: whatever its exit code is.")
+}
+
+pub(crate) fn never_retry_on() -> Array {
+    exit_codes("It is not retried if its exit code is one of these.")
+}
+
+/// Likewise, where `null` is as good as nothing.
+pub(crate) fn own_retry_on() -> Array {
+    or_null(retry_on())
+}
+
+pub(crate) fn own_never_retry_on() -> Array {
+    or_null(never_retry_on())
+}
+
+fn or_null(mut array: Array) -> Array {
+    array.schema_type = SchemaType::from_iter([Type::Array, Type::Null]);
+    array
+}
+
 fn number() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(SchemaType::new(Type::Number))
 }
@@ -127,6 +158,6 @@ pub(crate) fn anything() -> Object {
         .build()
 }
 
-pub(crate) fn events() -> utoipa::openapi::schema::Array {
+pub(crate) fn events() -> Array {
     ArrayBuilder::new().items(anything()).build()
 }

@@ -104,6 +104,15 @@ request! {
         /// How many times it is retried after it ran and failed; default 0.
         #[schema(format = Int64, maximum = 4_294_967_295_u32)]
         pub max_retries: Option<u32>,
+        /// Retry only if its exit code is one of these, up to 32; empty: any exit code. Needs
+        /// `max_retries`.
+        #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+        #[schema(schema_with = schema::own_retry_on)]
+        pub retry_on: Vec<i64>,
+        /// Do not retry if its exit code is one of these, up to 32. Needs `max_retries`.
+        #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+        #[schema(schema_with = schema::own_never_retry_on)]
+        pub never_retry_on: Vec<i64>,
     }
 }
 

@@ -6,7 +6,7 @@
 //! - `moves` the only way a job changes · `due` what the timer of a job is for
 //! - `submit`, `attempts`, `contact`, `outcomes`, `orphans`, `leases` the life of a job and its attempts
 //! - `polls`, `operate`, `registry`, `retention` changes made by clusters, operators and time
-//! - `sharing` who shares the pool, and whose turn it is
+//! - `sharing` who shares the pool, and whose turn it is · `preempt` who is stopped for whom
 //! - `explain`, `heads`, `view` queries · `rebuild` after a crash
 
 mod attempts;
@@ -21,6 +21,7 @@ mod operate;
 mod orphans;
 mod outcomes;
 mod polls;
+pub(crate) mod preempt;
 pub(crate) mod rebuild;
 pub(crate) mod registry;
 mod retention;
@@ -32,7 +33,7 @@ pub(crate) mod view;
 
 use multicluster_types::{ClusterName, JobId, Settings, Span, Timestamp, Verdict, settings::Infeasible};
 
-use self::{cycle::Dirty, orphans::Orphans, registry::Registry, retention::Retention};
+use self::{cycle::Dirty, orphans::Orphans, preempt::Preemption, registry::Registry, retention::Retention};
 use crate::{
     Input, Output, Refusal, Reply, Run, Write,
     jobs::{JobKey, Jobs},
@@ -78,6 +79,7 @@ pub struct Core {
     retention: Retention,
     runs: Runs,
     sharers: Sharers,
+    preemption: Preemption,
     dirty: Dirty,
     /// Records that [`Core::rebuild`] corrected; [`Core::recover`] writes them.
     corrected: Vec<Write>,
@@ -104,6 +106,7 @@ impl Core {
             retention: Retention::default(),
             runs: Runs::default(),
             sharers: Sharers::default(),
+            preemption: Preemption::default(),
             dirty: Dirty::default(),
             corrected: Vec::new(),
             verdicts: Vec::new(),
@@ -226,6 +229,10 @@ impl Core {
                 }
                 Timer::Policies => {
                     self.policies.time_came();
+                    self.dirty.all();
+                }
+                Timer::Preemption => {
+                    self.preemption.time_came();
                     self.dirty.all();
                 }
                 Timer::Retention => {

@@ -293,6 +293,8 @@ pub enum RunStatus {
         message: Message,
         /// The entrypoint never ran (no environment, no room): safe to try elsewhere.
         never_started: bool,
+        /// The exit code of the entrypoint, if the cluster reports it.
+        exit_code: Option<i64>,
     },
     /// Stopped.
     Stopped,

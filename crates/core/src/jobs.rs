@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use multicluster_types::{
-    Attempt, ClusterName, ContentHash, ImpossibleTransition, JobId, Kind, Message, Owner, Timestamp,
+    Attempt, ClusterName, ContentHash, ImpossibleTransition, JobId, Kind, Message, NotRetried, Owner,
+    Timestamp,
 };
 use slab::Slab;
 
@@ -113,6 +114,16 @@ impl Job {
         Ok(changed)
     }
 
+    /// Is it being stopped for other work?
+    pub(crate) fn is_preempted(&self) -> bool {
+        self.live().is_some_and(Live::preempted)
+    }
+
+    /// It was stopped for other work.
+    pub(crate) fn note_preempted(&mut self) {
+        self.record.troubles.get_or_insert_default().preemptions += 1;
+    }
+
     /// The number of the attempt after the latest.
     pub(crate) fn next_attempt(&self) -> Attempt {
         Attempt(self.record.attempts + 1)
@@ -143,14 +154,18 @@ impl Job {
         troubles.dispatch_failures
     }
 
-    /// An attempt ran and failed. Returns how many did, or `None` if that is more than the owner allows.
-    pub(crate) fn note_run_failed(&mut self) -> Option<u32> {
+    /// An attempt ran and failed with this exit code.
+    pub(crate) fn note_run_failed(&mut self, exit_code: Option<i64>) -> AfterFailure {
+        let retry = &self.record.work.retry;
         let failures = self.record.troubles.as_ref().map_or(0, |troubles| troubles.run_failures);
-        if failures >= self.record.work.retry.max_retries {
-            return None;
+        if failures >= retry.max_retries {
+            return AfterFailure::UsedUp;
+        }
+        if let Some(Err(why)) = retry.codes.as_ref().map(|codes| codes.check(exit_code)) {
+            return AfterFailure::Excluded(why);
         }
         self.record.troubles.get_or_insert_default().run_failures = failures + 1;
-        Some(failures + 1)
+        AfterFailure::Retry(failures + 1)
     }
 
     /// An attempt was seen running: dispatching works.
@@ -165,6 +180,17 @@ impl Job {
     pub(crate) fn forget_troubles(&mut self) {
         self.record.troubles = None;
     }
+}
+
+/// What becomes of a job after an attempt ran and failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AfterFailure {
+    /// It is run again; so many attempts have failed.
+    Retry(u32),
+    /// It may not be run again.
+    UsedUp,
+    /// It may be run again, but not after this exit code.
+    Excluded(NotRetried),
 }
 
 /// Ended work that is counted together: one owner's, jobs apart from tasks and actors. So nobody's

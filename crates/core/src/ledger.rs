@@ -143,6 +143,12 @@ impl Ledger {
         free
     }
 
+    /// Work that is promised room on one node, and is not in the facts yet.
+    pub(crate) fn promised_on_nodes(&self) -> impl Iterator<Item = &Work> {
+        let any = !self.sums.held.is_empty();
+        self.entries.values().filter(move |entry| any && !entry.is_shown).map(|entry| &*entry.work)
+    }
+
     /// Promises room to a job. Work without a demand needs no entry, except for its driver.
     pub(crate) fn reserve(&mut self, job: JobKey, work: &Arc<Work>) {
         if !work.demand.is_empty() || work.burdens_head() {

@@ -208,7 +208,7 @@ impl<'a> Look<'a> {
         let passed = Passed { snapshot, missing_tags };
         // A demand that fits now is feasible; only a demand that does not fit is examined further.
         let short = cluster.first_short(snapshot, self.work);
-        let full = nodes::full(snapshot, self.work);
+        let full = nodes::full(snapshot, cluster.nodes_left(snapshot), self.work);
         if short.is_some() || full.is_some() {
             no!(infeasible(snapshot, self.work));
         }

@@ -7,31 +7,59 @@ use multicluster_types::{Dimension, NodeShape, Quantity, Reason, Resources, Snap
 #[inline]
 pub(crate) fn too_small(snapshot: &Snapshot, work: &Work) -> Option<Reason> {
     let short = |resource, demand, largest| Reason::NodeTooSmall { resource, demand, largest };
-    judge(snapshot, work, |node| &node.total, short)
+    judge(snapshot, &snapshot.shapes, work, |node| &node.total, short)
 }
 
-/// Has no node room for the work at the moment?
+/// Has no node room for the work at the moment? `left` is what promised work leaves of the nodes.
 #[inline]
-pub(crate) fn full(snapshot: &Snapshot, work: &Work) -> Option<Reason> {
+pub(crate) fn full(snapshot: &Snapshot, left: &[NodeShape], work: &Work) -> Option<Reason> {
     let short = |resource, demand, free| Reason::NoRoomOnNode { resource, demand, free };
-    judge(snapshot, work, |node| &node.free, short)
+    judge(snapshot, left, work, |node| &node.free, short)
+}
+
+/// So much promised work is counted on the nodes: more cannot settle in the meantime.
+const MOST: usize = 64;
+
+/// What is left of the nodes when work that they do not show yet has its room on one of them. Nobody
+/// knows which node Ray will choose. At worst it is the one with the most room.
+pub(crate) fn left<'a>(snapshot: &Snapshot, promised: impl Iterator<Item = &'a Work>) -> Vec<NodeShape> {
+    let mut promised: Vec<_> = promised.filter(|work| !work.on_one_node().is_empty()).collect();
+    // In an order that depends on the demands alone.
+    promised.sort_by(|a, b| b.on_one_node().cmp(a.on_one_node()).then_with(|| b.labels.cmp(&a.labels)));
+    let mut nodes = snapshot.shapes.clone();
+    for work in promised.into_iter().take(MOST) {
+        let demand = work.on_one_node();
+        let can = |node: &&mut NodeShape| {
+            let labelled = work.labels.as_deref().is_none_or(|labels| labels.matches(&node.labels));
+            labelled && node.count > 0 && demand.first_beyond_total(&node.free).is_none()
+        };
+        let most = |node: &&mut NodeShape| (node.free.gpu, node.free.cpu, node.free.memory);
+        let Some(node) = nodes.iter_mut().filter(can).max_by_key(most) else { continue };
+        node.count -= 1;
+        let mut taken = NodeShape { count: 1, ..node.clone() };
+        taken.free.subtract(demand);
+        nodes.push(taken);
+    }
+    nodes.retain(|node| node.count > 0);
+    nodes
 }
 
 /// Most work has no demand on a single node, and for a cluster of one node the sums are enough.
 #[inline]
 fn judge(
     snapshot: &Snapshot,
+    shapes: &[NodeShape],
     work: &Work,
     has: fn(&NodeShape) -> &Resources,
     short: fn(Dimension, Quantity, Quantity) -> Reason,
 ) -> Option<Reason> {
     let asks = work.labels.is_some() || snapshot.nodes > 1 && !work.on_one_node().is_empty();
-    if !asks || snapshot.shapes.is_empty() {
+    if !asks || shapes.is_empty() {
         return None;
     }
     let labels = work.labels.as_deref();
     let matches = |node: &&NodeShape| labels.is_none_or(|labels| labels.matches(&node.labels));
-    let nodes: Vec<_> = snapshot.shapes.iter().filter(matches).map(has).collect();
+    let nodes: Vec<_> = shapes.iter().filter(matches).map(has).collect();
     let demand = work.on_one_node();
     let mut last = None;
     for node in &nodes {

@@ -6,14 +6,15 @@ use std::{
 };
 
 use multicluster_types::{
-    ClusterName, ClusterSpec, Dimension, Incarnation, JobId, Kind, Message, Origin, Platform, Quantity,
-    Reason, Resources, Settings, Share, Snapshot, Span, Tag, Timestamp, Work,
+    ClusterName, ClusterSpec, Dimension, Incarnation, JobId, Kind, Message, NodeShape, Origin, Platform,
+    Quantity, Reason, Resources, Settings, Share, Snapshot, Span, Tag, Timestamp, Work,
     settings::{Claims, ThresholdCounts, Utilization},
 };
 use slab::Slab;
 
 use crate::{
     breaker::Breaker,
+    core::preempt::Clearing,
     drivers::Room,
     jobs::JobKey,
     ledger::Ledger,
@@ -47,6 +48,8 @@ pub(crate) struct Cluster {
     ledger: Box<Ledger>,
     /// What work from outside may still use. Depends on the snapshot and the ledger alone.
     free: Resources,
+    /// What promised work leaves of its nodes, if there is any such work on one of several nodes.
+    left: Vec<NodeShape>,
     /// The first resource over the threshold. Depends on the snapshot, the ledger and the terms
     /// alone, and changes far less often than it is read.
     pressure: Option<(Dimension, Share)>,
@@ -71,6 +74,10 @@ pub(crate) struct Cluster {
     foreign: Foreign,
     /// Room that is kept for a starving head.
     pub(crate) reserved: Option<Reservation>,
+    /// Preemptible jobs are being stopped on it.
+    pub(crate) clearing: Option<Clearing>,
+    /// Jobs that were asked to end for others, and did not in time.
+    pub(crate) stubborn: BTreeSet<JobKey>,
     /// The reservation before this cycle, so that a starving head keeps its cluster.
     pub(crate) last_reserved: Option<Reservation>,
     pub(crate) spacing_due: Due,
@@ -115,6 +122,7 @@ impl Cluster {
             snapshot: None,
             ledger: Box::default(),
             free: Resources::default(),
+            left: Vec::new(),
             pressure: None,
             platform: Platform::default(),
             room: None,
@@ -128,6 +136,8 @@ impl Cluster {
             picked: 0,
             foreign: Foreign::default(),
             reserved: None,
+            clearing: None,
+            stubborn: BTreeSet::new(),
             last_reserved: None,
             spacing_due: None,
             freshness_due: None,
@@ -259,6 +269,7 @@ impl Cluster {
     pub(crate) fn leave(&mut self, job: JobKey, work: &Work, settings: &Settings) {
         self.live.remove(&job);
         self.starting.remove(&job);
+        self.stubborn.remove(&job);
         self.top_level_jobs -= u32::from(work.is_top_level_job());
         self.drivers -= u32::from(work.burdens_head());
         self.ledger.release(job);
@@ -308,6 +319,10 @@ impl Cluster {
         let Some(snapshot) = &self.snapshot else { return };
         let Snapshot { total, used, physical, head, .. } = snapshot;
         self.free = self.ledger.free(snapshot);
+        self.left.clear();
+        if snapshot.nodes > 1 && self.ledger.promised_on_nodes().next().is_some() {
+            self.left = nodes::left(snapshot, self.ledger.promised_on_nodes());
+        }
         self.room = head.and_then(|head| Room::of(head, self.terms.driver, self.terms.head_share));
         let limit = self.terms.threshold;
         let over = |dimension, total, load: &Counted, physical| {
@@ -334,8 +349,8 @@ impl Cluster {
         };
         fresh.ledger = self.ledger.clone();
         fresh.assess(settings);
-        let is = (&fresh.pressure, fresh.room, &fresh.free);
-        let was = (&self.pressure, self.room, &self.free);
+        let is = (&fresh.pressure, fresh.room, &fresh.free, &fresh.left);
+        let was = (&self.pressure, self.room, &self.free, &self.left);
         if is == was {
             Ok(())
         } else {
@@ -358,6 +373,12 @@ impl Cluster {
             Origin::Outside => work.demand.first_beyond_total(&self.free),
             Origin::Inside => work.demand.first_short(|get| self.ledger.free_inside(snapshot, get)),
         }
+    }
+
+    /// The nodes with what promised work leaves of them.
+    #[inline]
+    pub(crate) fn nodes_left<'a>(&'a self, snapshot: &'a Snapshot) -> &'a [NodeShape] {
+        if self.left.is_empty() { &snapshot.shapes } else { &self.left }
     }
 
     /// What work from outside may still use of it; empty while its facts are not known.

@@ -46,6 +46,9 @@ pub struct Troubles {
     pub dispatch_failures: u32,
     /// Attempts that ran and failed.
     pub run_failures: u32,
+    /// Attempts that were stopped for other work.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub preemptions: u32,
     /// Where dispatches failed since the last one that worked: other clusters go first.
     pub avoid: Vec<ClusterName>,
     /// Clusters that cannot accept the job.
@@ -53,6 +56,11 @@ pub struct Troubles {
     pub unsuited: Vec<Unsuited>,
     /// The latest error.
     pub last_error: Option<Message>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// A cluster whose Ray does not know a field of the job's request.
@@ -172,6 +180,8 @@ pub enum AttemptOutcome {
     Failed,
     /// It was stopped.
     Stopped,
+    /// It was stopped for other work.
+    Preempted,
     /// The cluster was lost, or lost the attempt.
     Lost,
 }

@@ -202,6 +202,7 @@ pub(crate) struct Sharers {
     waiting: u32,
     /// Whose record must be written.
     changed: BTreeSet<SharerKey>,
+    any_preempts: bool,
 }
 
 impl Sharers {
@@ -215,6 +216,7 @@ impl Sharers {
         if let Some(key) = self.by_name.get(&name) {
             return *key;
         }
+        self.any_preempts |= shares.named().any(|(_, terms)| terms.preempts);
         let key = self.table.insert(Sharer::new(name.clone(), now, shares));
         let key = SharerKey(u32::try_from(key).expect("fewer than 2^32 sharers fit in memory"));
         self.by_name.insert(name, key);
@@ -293,12 +295,49 @@ impl Sharers {
         (share(sharer.average_at(now, half_life)), share(sharer.held))
     }
 
+    /// May any of them stop work of others?
+    pub(crate) fn any_preempts(&self) -> bool {
+        self.any_preempts
+    }
+
+    /// Would it still have no more than its share, with this work?
+    pub(crate) fn stays_below(&self, key: SharerKey, work: &Work) -> bool {
+        self.holds(key, |held| held.plus(Amounts::held_by(work))) <= self.entitled_parts(key)
+    }
+
+    /// Would it still have its share, without this work?
+    pub(crate) fn stays_at<'a>(&self, key: SharerKey, without: impl Iterator<Item = &'a Work>) -> bool {
+        let given = without.fold(Amounts::default(), |sum, work| sum.plus(Amounts::held_by(work)));
+        self.holds(key, |held| held.minus(given)) >= self.entitled_parts(key)
+    }
+
+    /// By how much it has more than its share; negative if it has less.
+    pub(crate) fn over_share(&self, key: SharerKey) -> i128 {
+        i128::from(self.holds(key, |held| held)) - i128::from(self.entitled_parts(key))
+    }
+
+    fn holds(&self, key: SharerKey, change: impl Fn(Amounts) -> Amounts) -> u64 {
+        change(self[key].held).dominant(self.total)
+    }
+
+    /// The part of the pool that its weight stands for, in 1/2^32.
+    fn entitled_parts(&self, key: SharerKey) -> u64 {
+        let (mine, all) = self.weight_among(key, self.weights());
+        (mine << 32) / all.max(1)
+    }
+
     /// The part of the pool that its weight stands for, among all that have or want some of it.
     /// `weights` are [`Sharers::weights`].
     pub(crate) fn entitled(&self, key: SharerKey, weights: u64) -> Share {
+        let (mine, all) = self.weight_among(key, weights);
+        Share::of(mine, all)
+    }
+
+    /// Its weight, and that of all that have or want some of the pool, itself included.
+    fn weight_among(&self, key: SharerKey, weights: u64) -> (u64, u64) {
         let sharer = &self[key];
-        let own = u64::from(sharer.terms.weight.parts());
-        Share::of(own, weights + if sharer.counts() { 0 } else { own })
+        let mine = u64::from(sharer.terms.weight.parts());
+        (mine, weights + if sharer.counts() { 0 } else { mine })
     }
 
     /// The weights of all that have or want some of the pool.
@@ -362,6 +401,7 @@ impl Sharers {
                 self.changed.insert(SharerKey(key));
             }
         }
+        self.any_preempts = shares.named().any(|(_, terms)| terms.preempts);
         self.waiting = 0;
     }
 }

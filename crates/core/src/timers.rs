@@ -21,6 +21,8 @@ pub(crate) enum Timer {
     Breaker(ClusterKey),
     /// A policy that uses the time may decide differently.
     Policies,
+    /// A job may be stopped for others from now on, or need not be waited for any longer.
+    Preemption,
     /// Ended jobs may be forgotten.
     Retention,
 }

@@ -13,7 +13,7 @@ use crate::options::FakeOptions;
 /// | `sleep 0.5` | runs half a second |
 /// | `echo text` | writes a line |
 /// | `lines 25` | writes `line 1` to `line 25` |
-/// | `exit 3`, `true`, `false` | ends, with that exit code |
+/// | `exit 3`, `true`, `false` | ends, with that exit code; `exit -9` as if killed |
 /// | `forever` | runs until stopped or [finished](crate::FakeRay::finish) |
 /// | `never-start` | PENDING for good |
 /// | `python …` | runs for the options' `runs_for`, and has a driver id, as a script that calls `ray.init()` |

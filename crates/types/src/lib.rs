@@ -7,6 +7,7 @@
 mod cluster;
 mod decision;
 pub mod env_vars;
+mod exit_codes;
 mod hex;
 mod id;
 mod labels;
@@ -30,6 +31,7 @@ pub use cluster::{
     as_token, refuse_header,
 };
 pub use decision::{Decision, Verdict};
+pub use exit_codes::{ExitCodes, ExitCodesError, NotRetried, RetryCodes};
 pub use hex::hex;
 pub use id::{
     Attempt, ClusterName, GroupId, IdError, Incarnation, JobId, Owner, PolicyName, ResourceName,

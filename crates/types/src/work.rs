@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    ClusterName, GroupId, IdError, LabelSelector, Owner, Platform, Resources, Snapshot, Tag, hex,
+    ClusterName, GroupId, IdError, LabelSelector, Owner, Platform, Resources, RetryCodes, Snapshot, Tag, hex,
     words::words,
 };
 
@@ -200,7 +200,7 @@ impl fmt::Display for Priority {
 }
 
 /// Which failed work may be run again, and when.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Retry {
     /// How many times work that ran and failed is run again.
     #[serde(default)]
@@ -208,6 +208,9 @@ pub struct Retry {
     /// What happens if its cluster is lost.
     #[serde(default)]
     pub on_cluster_loss: OnClusterLoss,
+    /// The exit codes that are worth a retry. `None`: all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub codes: Option<Box<RetryCodes>>,
 }
 
 /// What happens to work whose cluster is lost.

@@ -55,6 +55,21 @@ def body(
     return {key: value for key, value in wanted.items() if _is_said(value)}
 
 
+def exit_codes(field: str, given: object) -> list[int]:
+    """The codes of `retry_on` or `never_retry_on`.
+
+    Raises:
+        ConfigurationError: they are not a list of whole numbers.
+    """
+    if given is None:
+        return []
+    if isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping)):
+        codes = list(given)
+        if all(isinstance(code, int) and not isinstance(code, bool) for code in codes):
+            return codes
+    raise ConfigurationError(f"{field} is {given!r:.80}", hint="give exit codes, such as [3, 4]")
+
+
 def _preferred(context: _context.JobContext | None) -> str | None:
     """A task without a job at least prefers its own cluster for work that it submits."""
     chosen = _context.chosen_cluster()

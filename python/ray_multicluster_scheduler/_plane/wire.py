@@ -62,6 +62,18 @@ class ClusterVerdict(TypedDict):
     parts: NotRequired[list[PolicyScore]]
 
 
+class Turns(TypedDict):
+    owner: str
+    #: Shares of the pool, 0 to 1.
+    entitled: float
+    had: float
+    holds: float
+    half_life_seconds: int
+    #: The owner that goes first, if the caller may know it.
+    next: NotRequired[str | None]
+    text: str
+
+
 class Explanation(TypedDict):
     id: str
     state: str
@@ -71,6 +83,8 @@ class Explanation(TypedDict):
     ahead: NotRequired[int | None]
     not_before_at: NotRequired[int | None]
     last_error: NotRequired[str | None]
+    #: Set if work of another owner goes first.
+    turns: NotRequired[Turns | None]
     cluster: NotRequired[str | None]
     attempt: NotRequired[int | None]
     #: If the job is queued: what each cluster would say to it now.

@@ -42,6 +42,8 @@ class RayMulticlusterJobOperator(BaseOperator):
     :param arch: the processor architecture of the cluster, such as ``arm64``
     :param priority: a higher priority goes first
     :param max_retries: how often the control plane retries a job that failed, before the task fails
+    :param retry_on: retry only if the exit code of the job is one of these
+    :param never_retry_on: do not retry if the exit code of the job is one of these
     :param on_cluster_loss: ``requeue`` if the job may run twice
     :param metadata: kept with the job
     :param timeout: how long the job may run, in seconds or as a timedelta. Time in queues does not
@@ -92,6 +94,8 @@ class RayMulticlusterJobOperator(BaseOperator):
         arch: str | None = None,
         priority: int | str | None = None,
         max_retries: int | None = None,
+        retry_on: Sequence[int] | None = None,
+        never_retry_on: Sequence[int] | None = None,
         on_cluster_loss: str | None = None,
         metadata: Mapping[str, str] | None = None,
         timeout: float | timedelta | None = None,
@@ -114,6 +118,8 @@ class RayMulticlusterJobOperator(BaseOperator):
         self.arch = arch
         self.priority = priority
         self.max_retries = max_retries
+        self.retry_on = retry_on
+        self.never_retry_on = never_retry_on
         self.on_cluster_loss = on_cluster_loss
         self.metadata = metadata
         self.timeout = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
@@ -247,6 +253,8 @@ class RayMulticlusterJobOperator(BaseOperator):
             "tags": self.tags,
             "priority": None if self.priority in (None, "") else int(self.priority),
             "max_retries": self.max_retries,
+            "retry_on": self.retry_on,
+            "never_retry_on": self.never_retry_on,
             "on_cluster_loss": self.on_cluster_loss,
             "os": self.os or None,
             "arch": self.arch or None,

@@ -74,7 +74,7 @@ fn facts(job: &Job, out: &Out, now: u64) -> String {
         say("tags", &job.tags.join(", "));
     }
     say("priority", &job.priority.to_string());
-    say("retries", &format!("{} at most", job.max_retries));
+    say("retries", &retries(job));
     if let Some(parent) = &job.parent_job {
         say("parent", parent);
     }
@@ -91,6 +91,18 @@ fn facts(job: &Job, out: &Out, now: u64) -> String {
     }
     for (key, value) in &job.metadata {
         say("metadata", &words::printable(&format!("{key}={value}")));
+    }
+    text
+}
+
+fn retries(job: &Job) -> String {
+    let list = |codes: &[i64]| codes.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
+    let mut text = format!("{} at most", job.max_retries);
+    if !job.retry_on.is_empty() {
+        text += &format!(", on exit codes {}", list(&job.retry_on));
+    }
+    if !job.never_retry_on.is_empty() {
+        text += &format!(", never on {}", list(&job.never_retry_on));
     }
     text
 }

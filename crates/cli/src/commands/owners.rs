@@ -18,7 +18,7 @@ pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
     }
     let Owners { half_life_seconds, at, items, more } = &answer.value;
     if items.is_empty() {
-        out.line(out.lang.pick("no owner has or had any of the pool", "还没有所有者使用过资源池"));
+        out.line(out.lang.pick("no owner has or had any of the pool", "还没有所有者使用过集群池"));
         return Ok(());
     }
     let half_life = Span::seconds(*half_life_seconds);

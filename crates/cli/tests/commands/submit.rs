@@ -138,6 +138,10 @@ fn submit_says_all_that_ray_job_submit_can() {
         "-3",
         "--max-retries",
         "2",
+        "--retry-on",
+        "-9,137",
+        "--never-retry-on",
+        "2",
         "--on-cluster-loss",
         "requeue",
         "--",
@@ -152,6 +156,10 @@ fn submit_says_all_that_ray_job_submit_can() {
     assert_eq!(job["entrypoint"], "python train.py --name 'it is'");
     assert_eq!((&job["preferred_cluster"], &job["required"]), (&"lab".into(), &true.into()));
     assert_eq!((&job["priority"], &job["max_retries"]), (&(-3).into(), &2.into()));
+    assert_eq!(job["retry_on"], serde_json::json!([-9, 137]));
+    assert_eq!(job["never_retry_on"], serde_json::json!([2]));
+    let shown = world.ok(&["job", "all"]);
+    assert!(shown.contains("2 at most, on exit codes -9, 137, never on 2"), "{shown}");
     assert_eq!(job["on_cluster_loss"], "requeue");
     assert_eq!(job["metadata"]["team"], "fund");
     assert_eq!(job["tags"], serde_json::json!(["a", "b"]));

@@ -206,11 +206,11 @@ impl Core {
         if let Some(message) = refused {
             self.close_attempt(key, AttemptOutcome::NotStarted, Some(message), out);
             self.end(key, Transition::Fail, Some(message.clone()), out);
-        } else if live.stopping() && live.may_have_arrived() && self.jobs[key].asks < CERTAIN_AFTER {
+        } else if live.stops_for_good() && live.may_have_arrived() && self.jobs[key].asks < CERTAIN_AFTER {
             // The old request may still be on its way to the cluster, and no later request will
             // be sent that Ray would refuse it for. A job that is reported STOPPED must not run.
             self.arm(key);
-        } else if live.stopping() {
+        } else if live.stops_for_good() {
             self.close_attempt(key, AttemptOutcome::Stopped, None, out);
             self.end(key, Transition::Stop, Some("stopped before it reached its cluster".into()), out);
         } else if sends >= self.settings.dispatch_attempts.get() {
@@ -306,6 +306,9 @@ impl Core {
                 self.close_attempt(key, AttemptOutcome::Succeeded, None, out);
                 self.end(key, Transition::Succeed, None, out);
             }
+            RunStatus::Stopped | RunStatus::Failed { never_started: false, .. } if live.preempted() => {
+                self.handle_preempted(key, out);
+            }
             RunStatus::Stopped => {
                 self.close_attempt(key, AttemptOutcome::Stopped, None, out);
                 // The state says enough, unless the job was stopped on the cluster itself.
@@ -314,12 +317,14 @@ impl Core {
                 });
                 self.end(key, Transition::Stop, by_others, out);
             }
-            RunStatus::Failed { message, never_started: false } if live.stopping() => {
+            RunStatus::Failed { message, never_started: false, .. } if live.stopping() => {
                 self.close_attempt(key, AttemptOutcome::Failed, Some(message), out);
                 self.end(key, Transition::Fail, Some(message.clone()), out);
             }
-            RunStatus::Failed { message, never_started: true } => self.try_elsewhere(key, message, out),
-            RunStatus::Failed { message, never_started: false } => self.handle_run_failed(key, message, out),
+            RunStatus::Failed { message, never_started: true, .. } => self.try_elsewhere(key, message, out),
+            RunStatus::Failed { message, never_started: false, exit_code } => {
+                self.handle_run_failed(key, message, *exit_code, out);
+            }
         }
     }
 

@@ -56,8 +56,8 @@ impl Dirty {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Turn {
     priority: Reverse<Priority>,
-    /// How long the job is expected to run, if that counts.
-    expected: Span,
+    /// How long the job is expected to run, if that counts. Not if it has waited too long.
+    expected: Option<Span>,
     /// What its owner will have had for its weight.
     claim: u64,
     seq: u64,
@@ -114,8 +114,9 @@ impl Core {
             let starving = unreserved > 0 && self.queue.starving().contains(&class);
             // One head of each tier gets a full look, whatever the ceiling: it tells the reasons.
             let is_first = tier.is_some_and(|tier| looked_at.insert(tier));
-            let ceiling = tier.and_then(|tier| ceilings.get(&tier)).filter(|_| !is_first);
-            if ceiling.is_some_and(|ceiling| !ceiling.admits(&self.queue[class].work.demand)) && !starving {
+            let ceiling = tier.and_then(|tier| ceilings.get(&tier));
+            let must_look = is_first || starving || self.may_preempt(class);
+            if ceiling.is_some_and(|ceiling| !ceiling.admits(&self.queue[class].work.demand)) && !must_look {
                 continue;
             }
             looks += 1;
@@ -133,6 +134,9 @@ impl Core {
                 }
                 None => {
                     unreserved -= usize::from(starving && self.reserve(class, &verdicts));
+                    if self.may_preempt(class) {
+                        self.preempt(class, &verdicts, out);
+                    }
                     count_rejections(&verdicts, &mut rejections);
                     // A rejected head spares the next head of its tier a full look.
                     if let Some(tier) = tier {
@@ -168,7 +172,7 @@ impl Core {
             agenda.extend(dirty.classes.iter().filter_map(entry));
             return u32::try_from(agenda.len()).unwrap_or(u32::MAX);
         }
-        let mut count = 0;
+        let (mut count, can_preempt) = (0, self.can_preempt());
         for (_, family) in self.queue.open_families() {
             let heads = family.heads();
             count += heads.len();
@@ -181,7 +185,8 @@ impl Core {
                 is_first = true;
                 self.ceiling(&family.work)
             });
-            if ceiling.admits(&family.work.demand) {
+            let may_preempt = can_preempt && self.family_may_preempt(&family.work, heads.iter());
+            if may_preempt || ceiling.admits(&family.work.demand) {
                 agenda.extend(heads.iter().filter_map(entry));
             } else if is_first {
                 agenda.extend(heads.first().and_then(entry));
@@ -191,6 +196,8 @@ impl Core {
         for (_, cluster) in self.pool.iter_mut() {
             cluster.last_reserved = cluster.reserved.take();
         }
+        self.preemption.begin_cycle();
+        self.keep_cleared_room();
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
@@ -203,10 +210,8 @@ impl Core {
         } else {
             0
         };
-        let expected = match self.settings.order {
-            Order::Shortest if !self.queue.starving().contains(&class) => self.runs.expected(work),
-            Order::Fifo | Order::Shortest => Span::ZERO,
-        };
+        let by_length = self.settings.order == Order::Shortest && !self.queue.starving().contains(&class);
+        let expected = by_length.then(|| self.runs.expected(work));
         Some(Turn { priority: Reverse(rank.priority()), expected, claim, seq: rank.seq() })
     }
 

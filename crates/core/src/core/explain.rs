@@ -8,7 +8,7 @@ use multicluster_types::{
 };
 use serde::Serialize;
 
-use super::{sharing::Turns, submit::stay_with_parent};
+use super::{preempt::Clearing, sharing::Turns, submit::stay_with_parent};
 use crate::{
     Core, Parent, Refusal,
     jobs::Job,
@@ -43,6 +43,8 @@ pub struct Explanation {
     pub kept_free: Option<ClusterName>,
     /// The job has waited for too long, but its room is used by work that is not ours.
     pub foreign: Option<ForeignUse>,
+    /// Set while preemptible jobs are being stopped for the job: where, and how many.
+    pub clearing: Option<(ClusterName, usize)>,
     /// Set if work of another owner goes first, because of what both had of the pool.
     pub turns: Option<Turns>,
     /// Where the job is, or was when it ended.
@@ -54,6 +56,8 @@ pub struct Explanation {
     pub unreachable: Option<Unreachable>,
     /// Is the job being stopped?
     pub stopping: bool,
+    /// Is it being stopped for other work, and will be queued again?
+    pub preempted: bool,
     /// How the job ended.
     pub message: Option<Message>,
     /// If the job is queued: the verdict of each cluster now.
@@ -136,6 +140,8 @@ impl Core {
             pushing: job.pushing,
             unreachable: None,
             stopping: false,
+            preempted: false,
+            clearing: None,
             message: None,
             clusters: Vec::new(),
         };
@@ -154,6 +160,11 @@ impl Core {
                         Some(ForeignUse { cluster: cluster.name().clone(), resource, used })
                     });
                 }
+                let for_it = |c: &&Clearing| c.job == record.id;
+                explanation.clearing = self.pool.iter().find_map(|(_, cluster)| {
+                    let clearing = cluster.clearing.as_ref().filter(for_it)?;
+                    Some((cluster.name().clone(), clearing.victims.len()))
+                });
                 explanation.turns = self.turns_before(self.queue[job.class].sharer, &record.work);
                 let look = self.look_of(job);
                 explanation.clusters = self.verdicts_of(&look, self.pool.iter().map(|(_, c)| look.judge(c)));
@@ -161,6 +172,7 @@ impl Core {
             Phase::Live(live) => {
                 explanation.cluster = Some(live.cluster.clone());
                 explanation.stopping = live.stopping();
+                explanation.preempted = live.preempted();
                 explanation.unreachable = live.lost_since().map(|since| Unreachable {
                     since,
                     requeued_at: (record.work.retry.on_cluster_loss == OnClusterLoss::Requeue)
@@ -264,6 +276,13 @@ impl Explanation {
                 "等待已久：已在 {cluster} 上为它预留空间"
             ));
         }
+        if let Some((cluster, jobs)) = &self.clearing {
+            lines.push(say!(
+                lang,
+                "room is being made on {cluster}: {jobs} preemptible jobs are being stopped",
+                "正在 {cluster} 上腾出空间：正在停止 {jobs} 个可抢占作业"
+            ));
+        }
         lines.extend(self.turns.as_ref().map(|turns| turns.describe(lang)));
         if let Some(ForeignUse { cluster, resource, used }) = &self.foreign {
             let used = resource.show(*used);
@@ -320,7 +339,12 @@ impl Explanation {
             };
             text += &say!(lang, ", unreachable for {time}: {fate}", "，已有 {time}无法连接：{fate}");
         }
-        if self.stopping {
+        if self.preempted {
+            text += lang.pick(
+                ", being stopped for other work: it will be queued again",
+                "，正在为其他任务让出空间：停止后将重新排队",
+            );
+        } else if self.stopping {
             text += lang.pick(", being stopped", "，正在停止");
         }
         if let Some(message) = self.message.as_ref().map(Message::line) {

@@ -150,6 +150,8 @@ impl Core {
                 let half_life = self.settings.shares.half_life();
                 self.sharers.end(self.queue[job.class].sharer, &job.record().work, self.now, half_life);
                 let Some(on) = job.on.take() else { return };
+                self.note_victim_gone(key, on);
+                let job = &self.jobs[key];
                 let cluster = &mut self.pool[on];
                 cluster.leave(key, &job.record().work, &self.settings);
                 self.dirty.all();

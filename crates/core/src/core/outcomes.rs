@@ -5,7 +5,7 @@ use multicluster_types::{ClusterName, Message, OnClusterLoss, State, Transition}
 use super::backoff;
 use crate::{
     Core, Output, Write,
-    jobs::JobKey,
+    jobs::{AfterFailure, JobKey},
     record::{AttemptOutcome, AttemptRecord, Ended, Live, Phase, Unsuited},
 };
 
@@ -51,7 +51,7 @@ impl Core {
     /// stopped, and has ended.
     fn close_unstarted(&mut self, key: JobKey, message: &Message, out: &mut Output) -> Option<ClusterName> {
         let live = self.jobs[key].live()?;
-        let (cluster, stopping) = (live.cluster.clone(), live.stopping());
+        let (cluster, stopping) = (live.cluster.clone(), live.stops_for_good());
         self.close_attempt(key, AttemptOutcome::NotStarted, Some(message), out);
         if stopping {
             self.end(key, Transition::Stop, Some("stopped before it started".into()), out);
@@ -60,13 +60,38 @@ impl Core {
         Some(cluster)
     }
 
-    /// The attempt ran and failed: it is retried only if its owner allows that.
-    pub(super) fn handle_run_failed(&mut self, key: JobKey, message: &Message, out: &mut Output) {
+    /// The attempt ran and failed: it is retried only if its owner allows that, for this exit code.
+    pub(super) fn handle_run_failed(
+        &mut self,
+        key: JobKey,
+        message: &Message,
+        exit_code: Option<i64>,
+        out: &mut Output,
+    ) {
         self.close_attempt(key, AttemptOutcome::Failed, Some(message), out);
-        match self.jobs[key].note_run_failed() {
-            Some(failures) => self.wait_again(key, message, failures, out),
-            None => self.end(key, Transition::Fail, Some(message.clone()), out),
+        match self.jobs[key].note_run_failed(exit_code) {
+            AfterFailure::Retry(failures) => self.wait_again(key, message, failures, out),
+            AfterFailure::UsedUp => self.end(key, Transition::Fail, Some(message.clone()), out),
+            AfterFailure::Excluded(why) => {
+                // Lists and explanations show the last line only.
+                let (text, line) = (message.as_str().trim(), message.line());
+                let before = if line == text { String::new() } else { format!("{text}\n") };
+                let message = format!("{before}not retried: {why}; last error: {line}");
+                self.end(key, Transition::Fail, Some(message.into()), out);
+            }
         }
+    }
+
+    /// The attempt was stopped for other work, whatever it reports about its end: the job goes back to
+    /// its place in the queue.
+    pub(super) fn handle_preempted(&mut self, key: JobKey, out: &mut Output) {
+        let message: Message = "stopped for other work; queued again".into();
+        self.close_attempt(key, AttemptOutcome::Preempted, Some(&message), out);
+        let job = &mut self.jobs[key];
+        job.note_preempted();
+        job.note_error(&message);
+        let next = Phase::Waiting { since: self.now, not_before: None };
+        let _ = self.move_to(key, Transition::Requeue, next, out);
     }
 
     /// The cluster lost the attempt and will not find it again. Idempotent work is requeued; other work fails,
@@ -74,7 +99,7 @@ impl Core {
     pub(super) fn lose(&mut self, key: JobKey, message: &Message, out: &mut Output) {
         self.close_attempt(key, AttemptOutcome::Lost, Some(message), out);
         let job = &self.jobs[key];
-        if job.live().is_some_and(Live::stopping) {
+        if job.live().is_some_and(Live::stops_for_good) {
             self.end(key, Transition::Stop, Some(message.clone()), out);
         } else if job.record().work.retry.on_cluster_loss == OnClusterLoss::Requeue {
             self.wait_again(key, message, 1, out);

@@ -205,7 +205,7 @@ impl Core {
         }
         self.check_starting()?;
         self.check_sharers()?;
-        let bound = self.jobs.len() + self.queue.class_count() + 3 * self.pool.names().len() + 2;
+        let bound = self.jobs.len() + self.queue.class_count() + 3 * self.pool.names().len() + 3;
         if self.timers.len() > bound {
             return Err(format!("{} timers for {bound} owners", self.timers.len()));
         }

@@ -56,7 +56,7 @@ impl Turns {
         say!(
             lang,
             "{sharer} had {had} of the pool over the last {half_life} and has {holds} now, its share is {entitled}: {next} goes first",
-            "{sharer} 过去 {half_life} 平均占用资源池 {had}，现占 {holds}，应得份额 {entitled}：{next} 优先",
+            "{sharer} 过去 {half_life} 平均占用集群池 {had}，现占 {holds}，应得份额 {entitled}：{next} 优先",
             holds = self.holds
         )
     }

@@ -140,7 +140,7 @@ impl Core {
                 self.end(key, Transition::Stop, Some("stopped before it was dispatched".into()), out);
                 Ok(())
             }
-            Phase::Live(live) if live.stopping() => Ok(()),
+            Phase::Live(live) if live.stops_for_good() => Ok(()),
             Phase::Live(_) => {
                 if self.step(key, Step::Stop, out) {
                     self.send_stop(key, out);

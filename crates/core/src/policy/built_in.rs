@@ -1,7 +1,7 @@
 //! The built-in scores. Each gives 0..1 for one cluster, independent of the other candidates, so
 //! that a decision needs one pass.
 
-use multicluster_types::{Message, Quantity, Resources, Work, settings};
+use multicluster_types::{Message, NodeShape, Quantity, Resources, Work, settings};
 
 use super::{Facts, PolicyError, built_ins};
 
@@ -18,6 +18,8 @@ pub(super) enum BuiltIn {
     Spread,
     /// Fullest after placement, to keep other clusters empty for large work.
     Pack,
+    /// Where the least of a free node is broken up.
+    WholeNodes,
 }
 
 impl BuiltIn {
@@ -28,6 +30,7 @@ impl BuiltIn {
         (BuiltIn::WeightedPreference, "weighted_preference", "the highest `weight`, and `prefer`"),
         (BuiltIn::Spread, "spread", "the least work of ours"),
         (BuiltIn::Pack, "pack", "the fullest that still fits"),
+        (BuiltIn::WholeNodes, "whole_nodes", "the rest of a node in use rather than a part of a free one"),
     ];
 
     pub(super) fn named(name: &Message) -> Result<Self, PolicyError> {
@@ -48,9 +51,24 @@ impl BuiltIn {
                 wanted => f64::from(facts.tags_carried) / f64::from(wanted),
             },
             BuiltIn::WeightedPreference => facts.desire,
+            BuiltIn::WholeNodes => 0.5 - broken_up(work, facts) / 2.0,
             BuiltIn::Spread => 1.0 / (1.0 + f64::from(facts.live)),
         }
     }
+}
+
+/// How much free room on nodes in use this work adds, -1..1 of a node: room there is of no use to
+/// work that needs a whole node. Ray is taken to choose the node where the work fits best.
+fn broken_up(work: &Work, facts: &Facts<'_>) -> f64 {
+    let demand = work.on_one_node();
+    let of = |set: &Resources| if demand.gpu.is_zero() { set.cpu } else { set.gpu };
+    let fits = |node: &&NodeShape| demand.first_beyond_total(&node.free).is_none();
+    let best = facts.snapshot.shapes.iter().filter(fits).min_by_key(|node| of(&node.free));
+    let Some(node) = best.filter(|node| !of(demand).is_zero() && !of(&node.total).is_zero()) else {
+        return 0.0;
+    };
+    let room = |free: Quantity| if free == of(&node.total) { 0.0 } else { free.share_of(of(&node.total)) };
+    room(of(&node.free).minus(of(demand))) - room(of(&node.free))
 }
 
 /// The mean share of CPU and memory that would be free after placement. GPUs

@@ -48,6 +48,28 @@ fn spread_prefers_the_cluster_with_less_of_our_work() {
 }
 
 #[test]
+fn whole_nodes_prefers_the_rest_of_a_node_in_use_to_a_part_of_a_free_one() {
+    fn node(s: &mut Sample, free: f64) {
+        let cpus = |cpus| Resources::from_amounts([("CPU", cpus)]).unwrap();
+        let shape = multicluster_types::NodeShape {
+            total: cpus(8.0),
+            free: cpus(free),
+            count: 1,
+            ..Default::default()
+        };
+        s.snapshot.shapes = vec![shape];
+    }
+    let two = [("CPU", 2.0)];
+    let exact = scored("whole_nodes", &two, |s, _| node(s, 2.0));
+    let rest = scored("whole_nodes", &two, |s, _| node(s, 4.0));
+    let free = scored("whole_nodes", &two, |s, _| node(s, 8.0));
+    assert!(exact == rest && rest > free, "{exact} {rest} {free}");
+    let whole = scored("whole_nodes", &[("CPU", 8.0)], |s, _| node(s, 8.0));
+    assert!(whole > free && whole < rest, "a whole node is not broken up: {whole}");
+    assert_eq!(scored("whole_nodes", &[], |s, _| node(s, 8.0)), 0.5, "what needs no node breaks none");
+}
+
+#[test]
 fn expressions_see_the_facts() {
     let policies =
         Policies::compile(&[score("free_cpu / total_cpu"), filter_named("os", "'linux' in tags")]).unwrap();

@@ -18,7 +18,17 @@ pub struct Live {
     /// When the cluster was chosen.
     pub dispatched_at: Timestamp,
     standing: Standing,
-    stopping: bool,
+    stop: Stop,
+}
+
+/// Whether an attempt is being stopped, and what becomes of its job then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stop {
+    No,
+    /// For other work: the job is queued again.
+    ForOthers,
+    /// A caller wants it: the job ends.
+    ForGood,
 }
 
 /// What is known of an attempt.
@@ -99,6 +109,8 @@ pub enum Step {
     Resend,
     /// A caller wants the attempt stopped.
     Stop,
+    /// The room of the attempt is for other work.
+    Preempt,
     /// Silence so far does not count: the control plane could hear nothing.
     Forgive,
     /// The control plane was down, and does not know which requests left before.
@@ -112,7 +124,7 @@ impl Step {
             Step::Accept => Transition::Accept,
             Step::Start => Transition::Start,
             Step::Resend => Transition::Resend,
-            Step::Stop => Transition::Stop,
+            Step::Stop | Step::Preempt => Transition::Stop,
             Step::NoAnswer | Step::Refuse(_) | Step::LoseContact | Step::Forgive | Step::Interrupt => {
                 Transition::LoseContact
             }
@@ -130,7 +142,7 @@ impl Live {
         now: Timestamp,
     ) -> Self {
         let standing = Standing::Sending { sends: 1 };
-        Self { attempt, cluster, incarnation, dispatched_at: now, standing, stopping: false }
+        Self { attempt, cluster, incarnation, dispatched_at: now, standing, stop: Stop::No }
     }
 
     /// The only function that changes an attempt. Returns whether anything changed.
@@ -139,8 +151,16 @@ impl Live {
     /// If there is no such step from the present standing. The attempt then stays as it is.
     pub fn apply(&mut self, step: Step, now: Timestamp) -> Result<bool, ImpossibleTransition> {
         use Standing::{Pending, Running, Sending, Unheard};
-        if step == Step::Stop {
-            return Ok(!std::mem::replace(&mut self.stopping, true));
+        let stop = match step {
+            Step::Stop => Stop::ForGood,
+            Step::Preempt => Stop::ForOthers,
+            _ => Stop::No,
+        };
+        if stop != Stop::No {
+            // What a caller wants counts more.
+            let changed = stop > self.stop;
+            self.stop = self.stop.max(stop);
+            return Ok(changed);
         }
         let impossible = ImpossibleTransition { from: self.state(), transition: step.transition() };
         let is_lost = self.lost_since().is_some();
@@ -261,10 +281,21 @@ impl Live {
         }
     }
 
-    /// Does a caller want it stopped?
+    /// Is it being stopped?
     #[must_use]
     pub fn stopping(&self) -> bool {
-        self.stopping
+        self.stop != Stop::No
+    }
+
+    /// Is it being stopped for other work, and will be queued again?
+    #[must_use]
+    pub fn preempted(&self) -> bool {
+        self.stop == Stop::ForOthers
+    }
+
+    /// Does a caller want it stopped?
+    pub(crate) fn stops_for_good(&self) -> bool {
+        self.stop == Stop::ForGood
     }
 
     /// May a send without an answer have arrived?
@@ -299,20 +330,24 @@ struct Stored {
     uncertain: bool,
     sends: u32,
     refused: Option<Message>,
+    /// By a caller.
     stopping: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    preempted: bool,
 }
 
 impl From<Live> for Stored {
     fn from(live: Live) -> Self {
         let (stage, running_at, lost_since) = (live.stage(), live.running_at(), live.lost_since());
         let uncertain = live.may_have_arrived();
+        let (stopping, preempted) = (live.stops_for_good(), live.preempted());
         let (sends, refused) = match live.standing {
             Standing::Sending { sends } => (sends, None),
             Standing::Unheard { sends, sent: Sent::Refused(why), .. } => (sends, Some(why)),
             Standing::Unheard { sends, .. } => (sends, None),
             Standing::Pending { .. } | Standing::Running { .. } => (1, None),
         };
-        let Live { attempt, cluster, incarnation, dispatched_at, stopping, .. } = live;
+        let Live { attempt, cluster, incarnation, dispatched_at, .. } = live;
         Stored {
             attempt,
             cluster,
@@ -325,13 +360,19 @@ impl From<Live> for Stored {
             sends,
             refused,
             stopping,
+            preempted,
         }
     }
 }
 
 impl From<Stored> for Live {
     fn from(stored: Stored) -> Self {
-        let Stored { attempt, cluster, incarnation, dispatched_at, stopping, .. } = stored;
+        let Stored { attempt, cluster, incarnation, dispatched_at, stopping, preempted, .. } = stored;
+        let stop = match (stopping, preempted) {
+            (true, _) => Stop::ForGood,
+            (false, true) => Stop::ForOthers,
+            (false, false) => Stop::No,
+        };
         let sends = stored.sends.max(1);
         let standing = match (stored.stage, stored.lost_since) {
             (Stage::Sending, None) => Standing::Sending { sends },
@@ -348,7 +389,7 @@ impl From<Stored> for Live {
                 Standing::Running { since: stored.running_at.unwrap_or(dispatched_at), lost }
             }
         };
-        Live { attempt, cluster, incarnation, dispatched_at, standing, stopping }
+        Live { attempt, cluster, incarnation, dispatched_at, standing, stop }
     }
 }
 

@@ -30,7 +30,7 @@ fn looked_up(env: &TestEnv, job: &JobId, question: u32, outcome: LookupOutcome) 
 }
 
 fn never_started() -> RunStatus {
-    RunStatus::Failed { message: "no such conda environment".into(), never_started: true }
+    RunStatus::Failed { message: "no such conda environment".into(), never_started: true, exit_code: None }
 }
 
 // ---- outcome unknown
@@ -46,7 +46,8 @@ fn a_submit_without_an_answer_is_unknown_and_looked_up() {
 
 #[test]
 fn what_is_found_is_adopted() {
-    let failed = RunStatus::Failed { message: "exit code 1".into(), never_started: false };
+    let failed =
+        RunStatus::Failed { message: "exit code 1".into(), never_started: false, exit_code: Some(1) };
     for (status, state) in [
         (RunStatus::Pending, State::Pending),
         (RunStatus::Running, State::Running),
@@ -493,7 +494,10 @@ fn a_stopped_request_without_an_answer_is_given_up_only_when_it_cannot_turn_up_a
 fn a_job_that_ends_while_it_is_stopped_ended_as_it_did_and_is_not_retried() {
     for (status, state) in [
         (RunStatus::Succeeded, State::Succeeded),
-        (RunStatus::Failed { message: "SIGTERM".into(), never_started: false }, State::Failed),
+        (
+            RunStatus::Failed { message: "SIGTERM".into(), never_started: false, exit_code: None },
+            State::Failed,
+        ),
     ] {
         let mut env = TestEnv::only();
         let job = env.submit(a_job().retries(5));
@@ -642,7 +646,11 @@ fn what_is_said_about_an_earlier_job_of_the_same_id_is_dropped() {
         None,
         vec![Observation {
             run: earlier.clone(),
-            status: RunStatus::Failed { message: "exit code 1".into(), never_started: false },
+            status: RunStatus::Failed {
+                message: "exit code 1".into(),
+                never_started: false,
+                exit_code: Some(1),
+            },
         }],
     ));
     assert_eq!(env.core.durable(), before);

@@ -7,9 +7,9 @@ use multicluster_core::{
     ReleaseOutcome, Reply, Run, RunStatus, Submission,
 };
 use multicluster_types::{
-    Attempt, ClusterName, ClusterSpec, ContentHash, GroupId, HeadMemory, Incarnation, JobId, Kind, Load,
-    Message, OnClusterLoss, Owner, Platform, Preference, Priority, Quantity, Resources, Retry, Settings,
-    Share, Snapshot, Span, State, Tags, Timestamp, Work,
+    Attempt, ClusterName, ClusterSpec, ContentHash, ExitCodes, GroupId, HeadMemory, Incarnation, JobId, Kind,
+    Load, Message, OnClusterLoss, Owner, Platform, Preference, Priority, Quantity, Resources, Retry,
+    RetryCodes, Settings, Share, Snapshot, Span, State, Tags, Timestamp, Work,
 };
 use proptest::prelude::*;
 
@@ -380,11 +380,15 @@ fn work() -> impl Strategy<Value = Work> {
     let tags = one_of(&[&[][..], &[], &["fund"], &["linux"]]).prop_map(|tags| Tags::new(tags).unwrap());
     let group = prop::option::weighted(0.2, Just(GroupId::new("batch").unwrap()));
     let priority = one_of(&[0, 0, 1, i32::MIN, i32::MAX]).prop_map(Priority);
-    let retry = (one_of(&[0, 1, u32::MAX]), one_of(&[OnClusterLoss::Wait, OnClusterLoss::Requeue]));
+    let codes = one_of(&[&[][..], &[], &[1], &[1, -9]]).prop_map(|codes| {
+        let codes = ExitCodes::new(codes.iter().copied()).unwrap();
+        (!codes.is_empty()).then(|| Box::new(RetryCodes::new(codes, ExitCodes::default()).unwrap()))
+    });
+    let retry = (one_of(&[0, 1, u32::MAX]), one_of(&[OnClusterLoss::Wait, OnClusterLoss::Requeue]), codes);
     let kind = one_of(&[Kind::Job, Kind::Job, Kind::Task, Kind::Actor]);
     (kind, resources(), tags, preference, group, priority, retry).prop_map(
-        |(kind, demand, tags, preference, group, priority, (max_retries, on_cluster_loss))| {
-            let retry = Retry { max_retries, on_cluster_loss };
+        |(kind, demand, tags, preference, group, priority, (max_retries, on_cluster_loss, codes))| {
+            let retry = Retry { max_retries, on_cluster_loss, codes };
             Work { demand, tags, preference, group, priority, retry, ..Work::new(kind) }
         },
     )
@@ -399,8 +403,10 @@ fn submission() -> impl Strategy<Value = Submission> {
 }
 
 fn status() -> impl Strategy<Value = RunStatus> {
-    let failed = (message(), any::<bool>())
-        .prop_map(|(message, never_started)| RunStatus::Failed { message, never_started });
+    let exit_code = one_of(&[None, Some(1), Some(-9), Some(i64::MIN), Some(i64::MAX)]);
+    let failed = (message(), any::<bool>(), exit_code).prop_map(|(message, never_started, exit_code)| {
+        RunStatus::Failed { message, never_started, exit_code }
+    });
     prop_oneof![
         one_of(&[RunStatus::Pending, RunStatus::Running, RunStatus::Running, RunStatus::Succeeded]),
         prop_oneof![failed, Just(RunStatus::Stopped)],

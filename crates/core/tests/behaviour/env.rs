@@ -12,10 +12,10 @@ use multicluster_core::{
     record::{AttemptOutcome, AttemptRecord, JobRecord},
 };
 use multicluster_types::{
-    Attempt, ClusterName, ClusterSpec, ContentHash, Decision, GroupId, HeadMemory, Incarnation, JobId, Kind,
-    LabelSelector, Labels, Lang, Limits, Load, NodeShape, OnClusterLoss, Owner, Platform, PlatformName,
-    Preference, Priority, Quantity, Reason, Resources, Settings, Snapshot, Span, State, Tags, Timestamp,
-    Verdict, Versions, Weight, Work,
+    Attempt, ClusterName, ClusterSpec, ContentHash, Decision, ExitCodes, GroupId, HeadMemory, Incarnation,
+    JobId, Kind, LabelSelector, Labels, Lang, Limits, Load, NodeShape, OnClusterLoss, Owner, Platform,
+    PlatformName, Preference, Priority, Quantity, Reason, Resources, RetryCodes, Settings, Snapshot, Span,
+    State, Tags, Timestamp, Verdict, Versions, Weight, Work,
 };
 
 pub fn job_id(text: &str) -> JobId {
@@ -180,6 +180,14 @@ impl WorkBuilder {
 
     pub fn retries(mut self, retries: u32) -> Self {
         self.0.work.retry.max_retries = retries;
+        self
+    }
+
+    /// The exit codes to retry on, and those never to retry on.
+    pub fn codes(mut self, retry_on: &[i64], never_retry_on: &[i64]) -> Self {
+        let [only, never] =
+            [retry_on, never_retry_on].map(|codes| ExitCodes::new(codes.iter().copied()).unwrap());
+        self.0.work.retry.codes = Some(Box::new(RetryCodes::new(only, never).unwrap()));
         self
     }
 
@@ -554,7 +562,11 @@ impl TestEnv {
     }
 
     pub fn fail(&mut self, job: &JobId) {
-        self.observe(job, RunStatus::Failed { message: "exit code 1".into(), never_started: false });
+        self.fail_with(job, Some(1), "exit code 1");
+    }
+
+    pub fn fail_with(&mut self, job: &JobId, exit_code: Option<i64>, message: &str) {
+        self.observe(job, RunStatus::Failed { message: message.into(), never_started: false, exit_code });
     }
 
     pub fn stop(&mut self, job: &JobId) -> Result<Reply, Refusal> {

@@ -213,7 +213,10 @@ fn an_ended_job_says_how_and_where_it_ended() {
     env.observe(&jobs[3], multicluster_core::RunStatus::Stopped);
     let message =
         "setup failed:\nTraceback (most recent call last):\n  File \"a\", line 1\nKeyError: 'x'\n".into();
-    env.observe(&jobs[4], multicluster_core::RunStatus::Failed { message, never_started: false });
+    env.observe(
+        &jobs[4],
+        multicluster_core::RunStatus::Failed { message, never_started: false, exit_code: None },
+    );
     let summaries: Vec<_> = jobs.iter().map(|job| env.summary(job)).collect();
     assert_eq!(
         summaries,

@@ -403,7 +403,8 @@ fn a_job_that_is_run_again_joins_the_end_of_its_queue() {
 fn a_failed_or_stopped_job_is_run_again_under_its_id() {
     let mut env = TestEnv::only();
     let job = env.submit(a_job());
-    let failed = RunStatus::Failed { message: "exit code 1".into(), never_started: false };
+    let failed =
+        RunStatus::Failed { message: "exit code 1".into(), never_started: false, exit_code: Some(1) };
     for (n, status) in [(2, RunStatus::Stopped), (3, failed)] {
         env.run(&job);
         env.stop(&job).unwrap();

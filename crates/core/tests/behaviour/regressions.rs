@@ -44,7 +44,7 @@ fn what_never_starts_anywhere_is_given_up_after_dispatch_attempts() {
     while env.state(&job) == State::Dispatching && env.attempt(&job).0 < 30 {
         env.accept(&job);
         let message = "no such conda environment".into();
-        env.observe(&job, RunStatus::Failed { message, never_started: true });
+        env.observe(&job, RunStatus::Failed { message, never_started: true, exit_code: None });
         while env.state(&job) == State::Queued {
             env.advance_s(1);
         }
@@ -414,7 +414,10 @@ fn a_stopped_job_that_never_started_is_stopped() {
     let job = env.submit(a_job());
     env.accept(&job);
     env.stop(&job).unwrap();
-    env.observe(&job, RunStatus::Failed { message: "start timeout".into(), never_started: true });
+    env.observe(
+        &job,
+        RunStatus::Failed { message: "start timeout".into(), never_started: true, exit_code: None },
+    );
     assert_eq!(env.state(&job), State::Stopped);
 }
 

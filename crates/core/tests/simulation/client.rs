@@ -2,9 +2,9 @@
 
 use multicluster_core::{Accepted, Duplicate, Identity, Input, Parent, Reply, Submission};
 use multicluster_types::{
-    ClusterName, ContentHash, GroupId, JobId, Kind, LabelSelector, Labels, Lang, OnClusterLoss, Origin,
-    Owner, Platform, PlatformName, PolicyRule, PolicySpec, Preference, Priority, Resources, Retry, Share,
-    Span, State, Tags, Work,
+    ClusterName, ContentHash, ExitCodes, GroupId, JobId, Kind, LabelSelector, Labels, Lang, OnClusterLoss,
+    Origin, Owner, Platform, PlatformName, PolicyRule, PolicySpec, Preference, Priority, Resources, Retry,
+    RetryCodes, Share, Span, State, Tags, Work,
 };
 use rand::RngExt;
 
@@ -23,6 +23,8 @@ const DEMANDS: &[&[(&str, f64)]] = &[
     &[("CPU", 12.0)],
     &[("licence", 1.0)],
 ];
+/// `retry_on` and `never_retry_on`.
+const CODES: &[(&[i64], &[i64])] = &[(&[], &[]), (&[], &[]), (&[1, -9], &[]), (&[], &[2]), (&[1], &[2])];
 const TAGS: &[&[&str]] = &[&[], &["linux"], &["macos", "fund"], &["gpu"], &["tradebot"]];
 
 impl World {
@@ -85,7 +87,12 @@ impl World {
             3 => self.some_cluster().map(|cluster| Preference { cluster, required: true }),
             _ => None,
         };
+        let (only, never) = *pick(&mut self.rng, CODES);
+        let codes = [only, never].map(|codes| ExitCodes::new(codes.iter().copied()).unwrap());
         let retry = Retry {
+            codes: Some(codes)
+                .filter(|codes| codes.iter().any(|codes| !codes.is_empty()))
+                .map(|[only, never]| Box::new(RetryCodes::new(only, never).unwrap())),
             max_retries: *pick(&mut self.rng, &[0, 0, 2]),
             on_cluster_loss: *pick(
                 &mut self.rng,
@@ -116,7 +123,7 @@ impl World {
             priority: Priority(*pick(&mut self.rng, &[0, 0, 0, 5, -5])),
             retry,
             versions: None,
-            preemptible: false,
+            preemptible: kind == Kind::Job && chance(&mut self.rng, 40),
             owner: pick(&mut self.rng, &[None, None, Some("ann"), Some("bob")])
                 .map(|o| Owner::new(o).unwrap()),
         }

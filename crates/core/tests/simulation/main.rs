@@ -18,6 +18,7 @@
 mod client;
 mod oracle;
 mod plan;
+mod preemption;
 mod ray;
 mod sharing;
 mod world;

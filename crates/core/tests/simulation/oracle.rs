@@ -9,16 +9,16 @@ use std::{
 };
 
 use multicluster_core::{
-    ClusterChange, Core, DispatchOutcome, Durable, Event, Output, Run, Write,
-    record::{JobRecord, Phase, Sent, Standing},
+    ClusterChange, Core, DispatchOutcome, Durable, Event, Output, Run, RunStatus, Write,
+    record::{AttemptOutcome, AttemptRecord, JobRecord, Phase, Sent, Standing},
 };
 use multicluster_types::{
-    ClusterName, Decision, GroupId, JobId, Kind, NodeShape, OnClusterLoss, Origin, Quantity, Resources,
-    Settings, Snapshot, Span, State, Timestamp, Verdict, Work,
+    Attempt, ClusterName, Decision, ExitCodes, GroupId, JobId, Kind, NodeShape, OnClusterLoss, Origin,
+    Quantity, Resources, Settings, Snapshot, Span, State, Timestamp, Verdict, Work,
     settings::{Claims, Order, TagAffinity, ThresholdCounts, Utilization},
 };
 
-use crate::sharing::Sharing;
+use crate::{preemption::Preemption, sharing::Sharing};
 
 /// How long ended work is known at least.
 const KEPT: Span = Span::minutes(5);
@@ -49,6 +49,10 @@ pub struct Oracle {
     started: BTreeMap<JobId, u32>,
     running: BTreeMap<JobId, u32>,
     succeeded: BTreeSet<JobId>,
+    /// The runs that failed, and their exit codes.
+    failed: BTreeMap<(JobId, Attempt), Option<i64>>,
+    /// How many failures of each job are known since it was accepted or run again.
+    failures: BTreeMap<JobId, u32>,
     /// When the caller of a queued placement was last heard of.
     heard: BTreeMap<JobId, Timestamp>,
     /// How many jobs each cluster might be starting at once, after the last step.
@@ -56,6 +60,7 @@ pub struct Oracle {
     /// Clusters that showed in this step that they do not cope.
     troubled: BTreeSet<ClusterName>,
     sharing: Sharing,
+    preemption: Preemption,
     /// Clusters on which room was kept for a job after the last step.
     reserved: BTreeSet<ClusterName>,
 }
@@ -73,6 +78,8 @@ struct OnCluster {
     /// In its facts: what work from outside needs, and what Ray set aside for all our work.
     shown: Resources,
     set_aside: Resources,
+    /// Work that will need room on one node, and is not in its facts.
+    on_one_node: Vec<Arc<Work>>,
     /// Top-level jobs.
     jobs: u32,
     /// Jobs that have not been seen running yet.
@@ -180,6 +187,7 @@ impl Oracle {
         self.windows.clear();
         self.troubled.clear();
         self.reserved.clear();
+        self.preemption.told_crash();
     }
 
     /// The control plane is back, with what it has stored.
@@ -196,12 +204,12 @@ impl Oracle {
         *self.started.entry(job.clone()).or_default() += 1;
         *self.running.entry(job.clone()).or_default() += 1;
         let Some(record) = self.store.jobs.get(job) else { return };
-        let retry = record.work.retry;
+        let retry = &record.work.retry;
         if retry.on_cluster_loss == OnClusterLoss::Requeue {
             return;
         }
-        let allowed =
-            1 + retry.max_retries + (1 + retry.max_retries) * self.reruns.get(job).copied().unwrap_or(0);
+        let reruns = self.reruns.get(job).copied().unwrap_or(0);
+        let allowed = (1 + retry.max_retries) * (1 + reruns) + self.preemption.times(job);
         assert!(
             self.started[job] <= allowed,
             "{job} was started {} times, {allowed} allowed",
@@ -212,11 +220,19 @@ impl Oracle {
         assert!(rerun || self.running[job] == 1, "{job} runs {} times at once", self.running[job]);
     }
 
-    pub fn told_ended(&mut self, job: &JobId, well: bool) {
+    pub fn told_ended(&mut self, job: &JobId, attempt: Attempt, end: &RunStatus) {
         *self.running.entry(job.clone()).or_default() -= 1;
-        if well {
-            self.succeeded.insert(job.clone());
+        match end {
+            RunStatus::Succeeded => drop(self.succeeded.insert(job.clone())),
+            RunStatus::Failed { exit_code, .. } => {
+                self.failed.insert((job.clone(), attempt), *exit_code);
+            }
+            _ => {}
         }
+    }
+
+    pub fn told_killed(&mut self, job: &JobId) {
+        *self.running.entry(job.clone()).or_default() -= 1;
     }
 
     // ---- what it checks
@@ -225,6 +241,7 @@ impl Oracle {
     pub fn check(&mut self, core: &Core, out: &Output) {
         let (now, settings) = (core.now(), core.settings());
         self.check_windows(core, settings);
+        self.sharing.regroup(&self.store, settings, now);
         for event in &out.events {
             if let Event::Cluster { cluster, change, .. } = event {
                 self.note_breaker(cluster, change);
@@ -232,11 +249,22 @@ impl Oracle {
         }
         let reserved = core.clusters().filter(|cluster| cluster.reserved_for.is_some());
         let reserved: BTreeSet<_> = reserved.map(|cluster| cluster.spec.name.clone()).collect();
-        for write in &out.writes {
+        for (nth, write) in out.writes.iter().enumerate() {
+            if let Write::Job(record) = write {
+                self.preemption.check(record, &self.store, settings, now);
+                let was_live = self.store.jobs.get(&record.id).is_some_and(|was| was.live().is_some());
+                if was_live && record.live().is_none() {
+                    self.sharing.note_left(&record.work, now);
+                }
+            }
             match write {
                 Write::Job(record) if record.work.kind != Kind::Job => {
                     self.check_heard(record, now, settings)
                 }
+                Write::Job(record) if record.state().is_terminal() => {
+                    self.failures.remove(&record.id);
+                }
+                Write::Attempt(over) => self.check_retry(over, &out.writes[nth..]),
                 Write::Decision(decision) => self.check_dispatch(decision, &reserved, now, settings),
                 Write::DeleteJob(job) => {
                     self.check_forgotten(job, now, settings);
@@ -261,12 +289,42 @@ impl Oracle {
         if self.looks_closely() {
             self.check_durable(core);
         }
-        self.sharing.check(&self.store, settings, now);
+        self.sharing.check(&self.store, now);
         self.reserved = reserved;
         self.check_retention(now, settings);
         self.check_nothing_lost(core);
         self.check_waiting(core);
         self.check_nobody_waits_for_the_dead(now, settings);
+    }
+
+    /// A job that ran and failed is run again if its owner allows one more, and its exit code is
+    /// worth it; otherwise it has ended.
+    fn check_retry(&mut self, over: &AttemptRecord, then: &[Write]) {
+        let job = &over.job;
+        let Some(exit_code) = self.failed.get(&(job.clone(), over.live.attempt)) else { return };
+        if over.outcome != AttemptOutcome::Failed {
+            return;
+        }
+        let mut records = then.iter().filter_map(|write| match write {
+            Write::Job(record) if record.id == *job => Some(record),
+            _ => None,
+        });
+        let record = records.next().expect("the end of an attempt changes its job");
+        let failures = self.failures.entry(job.clone()).or_default();
+        *failures += 1;
+        let retry = &record.work.retry;
+        let is_in = |codes: &ExitCodes| codes.iter().any(|code| Some(code) == *exit_code);
+        let worth_it = retry.codes.as_ref().is_none_or(|codes| {
+            let (only, never) = (codes.retry_on(), codes.never_retry_on());
+            (only.is_empty() || is_in(only)) && !is_in(never)
+        });
+        let again = *failures <= retry.max_retries && worth_it && !over.live.stopping();
+        assert_eq!(
+            record.state() == State::Queued,
+            again,
+            "{job} failed {failures} times, now with {exit_code:?}: {}, {retry:?}",
+            record.state()
+        );
     }
 
     /// Ended work is forgotten on request, after `retain_for`, or if its owner has more of its kind
@@ -546,16 +604,18 @@ impl Oracle {
             }
         }
         let one = work.on_one_node();
-        let on_some_node = |has: fn(&NodeShape) -> &Resources| {
-            facts.shapes.iter().any(|node| {
-                let labelled =
-                    work.labels.is_none() || node.labels.get("zone").is_some_and(|zone| zone == "a");
-                labelled && one.iter().all(|(dimension, asked)| has(node).get(&dimension) >= asked)
+        let on_some_node = |nodes: &[NodeShape], has: fn(&NodeShape) -> &Resources| {
+            nodes.iter().any(|node| {
+                is_labelled(work, node)
+                    && one.iter().all(|(dimension, asked)| has(node).get(&dimension) >= asked)
             })
         };
         let is_bound = work.labels.is_some() || facts.nodes > 1 && !one.is_empty();
-        if is_bound && !(on_some_node(|node| &node.total) && on_some_node(|node| &node.free)) {
-            return Err(format!("no node has {one:?}: {:?}", facts.shapes));
+        let left = nodes_left(facts, &load.on_one_node);
+        if is_bound
+            && !(on_some_node(&facts.shapes, |node| &node.total) && on_some_node(&left, |node| &node.free))
+        {
+            return Err(format!("no node has {one:?}: {left:?}"));
         }
         let limit = cluster.spec.limits.threshold(settings).as_f64();
         let share = |of: fn(&Resources) -> Quantity, physical: Option<f64>| {
@@ -674,6 +734,7 @@ impl Oracle {
                 if unseen(live.running_at(), Span::default()) {
                     load.assumed.add(&record.work.demand);
                     load.held.add(record.work.on_one_node());
+                    load.on_one_node.push(Arc::clone(&record.work));
                     if inside {
                         load.inside.add(&record.work.demand);
                     }
@@ -734,6 +795,32 @@ impl Oracle {
             }
         }
     }
+}
+
+fn is_labelled(work: &Work, node: &NodeShape) -> bool {
+    work.labels.is_none() || node.labels.get("zone").is_some_and(|zone| zone == "a")
+}
+
+/// The nodes, one by one, when promised work has its room where most is free: the largest first.
+fn nodes_left(facts: &Snapshot, promised: &[Arc<Work>]) -> Vec<NodeShape> {
+    let each = |shape: &NodeShape| vec![shape.clone(); shape.count as usize];
+    let mut nodes: Vec<_> = facts.shapes.iter().flat_map(each).collect();
+    if facts.nodes < 2 {
+        return nodes;
+    }
+    let mut promised: Vec<_> = promised.iter().filter(|work| !work.on_one_node().is_empty()).collect();
+    promised.sort_by_key(|work| std::cmp::Reverse((work.on_one_node().clone(), work.labels.clone())));
+    for work in promised.into_iter().take(64) {
+        let one = work.on_one_node();
+        let fits = |node: &&mut NodeShape| {
+            is_labelled(work, node) && one.iter().all(|(dimension, asked)| node.free.get(&dimension) >= asked)
+        };
+        let most = |node: &&mut NodeShape| (node.free.gpu, node.free.cpu, node.free.memory);
+        if let Some(node) = nodes.iter_mut().filter(fits).max_by_key(most) {
+            node.free.subtract(one);
+        }
+    }
+    nodes
 }
 
 /// Is the other one ended work that counts together with this one?

@@ -3,7 +3,9 @@
 use multicluster_types::{
     ClusterName, ClusterSpec, Limits, Owner, Platform, PlatformName, PolicyRule, PolicySpec, Priority,
     Quantity, Resources, Settings, Share, ShareTerms, ShareWeight, Shares, Span, Tags, Weight,
-    settings::{Claims, Count, ExecutionMode, JobLimit, Order, TagAffinity, ThresholdCounts, Utilization},
+    settings::{
+        Claims, Count, ExecutionMode, JobLimit, Order, PreemptFrom, TagAffinity, ThresholdCounts, Utilization,
+    },
 };
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -121,6 +123,9 @@ fn settings(rng: &mut ChaCha8Rng) -> Settings {
         settings.order = Order::Shortest;
     }
     settings.shares = shares(rng);
+    settings.preempt_from = PreemptFrom(*pick(rng, &[None, Some(Priority(0)), Some(Priority(5))]));
+    settings.preempt_after = *pick(rng, &[Span::ZERO, Span::seconds(20), Span::minutes(5)]);
+    settings.preempt_per_hour = *pick(rng, &[60, 60, 2]);
     if chance(rng, 20) {
         settings.tag_affinity = TagAffinity::Preferred;
     }
@@ -128,10 +133,10 @@ fn settings(rng: &mut ChaCha8Rng) -> Settings {
         settings.utilization = *pick(rng, &[Utilization::Physical, Utilization::Max]);
     }
     if chance(rng, 30) {
-        let names = ["score", "tag_affinity", "weighted_preference", "spread", "pack"];
+        let names = ["score", "tag_affinity", "weighted_preference", "spread", "pack", "whole_nodes"];
         let built_in =
             |name: &&str| PolicySpec { name: (*name).into(), rule: PolicyRule::BuiltIn { weight: 1.0 } };
-        settings.policies = names[rng.random_range(0..4)..].iter().map(built_in).collect();
+        settings.policies = names[rng.random_range(0..5)..].iter().map(built_in).collect();
     }
     settings
 }
@@ -146,6 +151,7 @@ pub fn shares(rng: &mut ChaCha8Rng) -> Shares {
             .unwrap(),
         max_queued: *pick(rng, &[None, None, Some(3)]),
         max_priority: *pick(rng, &[None, None, Some(Priority(0))]),
+        preempts: chance(rng, 30),
         ..ShareTerms::default()
     };
     let members = vec![owner("ann"), owner("bob")];

@@ -85,7 +85,7 @@ pub struct FakeJob {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Happened {
     Started(JobId, Attempt),
-    Ended(JobId, Attempt, bool),
+    Ended(JobId, Attempt, RunStatus),
 }
 
 impl FakeRay {
@@ -181,8 +181,7 @@ impl FakeRay {
             }
             if job.status == RunStatus::Running && job.ends_at <= now {
                 job.status = job.end.clone();
-                let well = job.status == RunStatus::Succeeded;
-                happened.push(Happened::Ended(job.run.job.clone(), job.run.attempt, well));
+                happened.push(Happened::Ended(job.run.job.clone(), job.run.attempt, job.status.clone()));
             }
         }
         happened

@@ -57,41 +57,71 @@ impl Sharing {
 
     /// One more job is on a cluster: it counts at once.
     pub fn note_placed(&mut self, work: &Work, now: Timestamp) {
-        let name = self.name_of(work.owner.as_ref());
-        let (average, adds) = (self.average(&name, now), holds(work));
-        self.averages.insert(name.clone(), (average, now));
-        let held = self.held.entry(name).or_default();
-        (0..3).for_each(|n| held[n] += adds[n]);
+        self.change(work, 1.0, now);
     }
 
-    /// After a step: the records say what the jobs make.
-    pub fn check(&mut self, store: &Durable, settings: &Settings, now: Timestamp) {
+    /// One job less is.
+    pub fn note_left(&mut self, work: &Work, now: Timestamp) {
+        self.change(work, -1.0, now);
+    }
+
+    fn change(&mut self, work: &Work, sign: f64, now: Timestamp) {
+        let name = self.name_of(work.owner.as_ref());
+        let (average, adds) = (self.average(&name, now), holds(work));
+        if adds == [0.0; 3] {
+            return;
+        }
+        self.averages.insert(name.clone(), (average, now));
+        let held = self.held.entry(name).or_default();
+        (0..3).for_each(|n| held[n] = (held[n] + sign * adds[n]).max(0.0));
+    }
+
+    /// Before a step: other groups or terms may be in force.
+    pub fn regroup(&mut self, store: &Durable, settings: &Settings, now: Timestamp) {
+        if self.shares == settings.shares {
+            return;
+        }
+        let names: Vec<_> = self.averages.keys().cloned().collect();
+        for name in names {
+            let average = self.average(&name, now);
+            self.averages.insert(name, (average, now));
+        }
+        self.shares = settings.shares.clone();
+        self.held = self.held_in(store);
+        for name in self.held.keys() {
+            self.averages.entry(name.clone()).or_insert(([0.0; 3], now));
+        }
+    }
+
+    fn held_in(&self, store: &Durable) -> BTreeMap<Name, Amounts> {
         let mut held = BTreeMap::<Name, Amounts>::new();
         for record in store.jobs.values().filter(|record| record.live().is_some()) {
             let adds = holds(&record.work);
-            let name = record.work.owner.as_ref().map(|owner| settings.shares.sharer_of(owner).clone());
-            let sum = held.entry(name).or_default();
+            let sum = held.entry(self.name_of(record.work.owner.as_ref())).or_default();
             (0..3).for_each(|n| sum[n] += adds[n]);
         }
+        held
+    }
+
+    /// After a step: the records say what the jobs make.
+    pub fn check(&mut self, store: &Durable, now: Timestamp) {
+        let held = self.held_in(store);
         let names: Vec<_> = self.held.keys().chain(held.keys()).cloned().collect();
         for name in names {
-            let (was, is) = (self.held.get(&name), held.get(&name));
-            let same = (0..3).all(|n| {
-                let of = |amounts: Option<&Amounts>| amounts.map_or(0.0, |amounts| amounts[n]);
-                (of(was) - of(is)).abs() < 1e-6
-            });
-            if !same || self.shares != settings.shares {
+            let of = |held: &BTreeMap<Name, Amounts>| held.get(&name).copied().unwrap_or_default();
+            let (was, is) = (of(&self.held), of(&held));
+            if (0..3).any(|n| (was[n] - is[n]).abs() >= 1e-6) {
                 let average = self.average(&name, now);
                 self.averages.insert(name.clone(), (average, now));
             }
         }
         self.held = held;
-        self.shares = settings.shares.clone();
         for (owner, record) in &store.usage {
             let average = self.average(&Some(owner.clone()), record.at);
             let stored = [record.cpu, record.gpu, record.memory].map(|parts| parts as f64 / 1e4);
-            for n in 0..3 {
-                let slack = 1e-3 * (1.0 + average[n].max(stored[n]));
+            // What is left of an owner's use is forgotten at a start if it is next to nothing.
+            for (n, slack) in [(0, 0.02), (1, 0.02), (2, 32e6)] {
+                let slack = slack + 1e-3 * average[n].max(stored[n]);
                 assert!(
                     (average[n] - stored[n]).abs() <= slack,
                     "{owner} had {average:?} by the jobs, {stored:?} is stored"

@@ -8,8 +8,8 @@ use multicluster_core::{
     Observation, Output, ReleaseOutcome, Reply, Run, RunStatus, record::JobRecord,
 };
 use multicluster_types::{
-    Attempt, ClusterName, JobId, Kind, Lang, Quantity, ReasonKind, Resources, Settings, Snapshot, Span,
-    State, Timestamp, Verdict,
+    Attempt, ClusterName, JobId, Kind, Lang, Quantity, Reason, ReasonKind, Resources, Settings, Snapshot,
+    Span, State, Timestamp, Verdict,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -248,7 +248,7 @@ impl World {
             for happened in ray.advance(self.now) {
                 match happened {
                     Happened::Started(job, _) => self.oracle.told_started(&job),
-                    Happened::Ended(job, _, well) => self.oracle.told_ended(&job, well),
+                    Happened::Ended(job, attempt, end) => self.oracle.told_ended(&job, attempt, &end),
                 }
             }
         }
@@ -483,7 +483,11 @@ impl World {
 
     fn rng_end(&mut self) -> RunStatus {
         match self.rng.random_range(0..10) {
-            0 => RunStatus::Failed { message: "exit code 1".into(), never_started: false },
+            0 => RunStatus::Failed {
+                message: "it failed".into(),
+                never_started: false,
+                exit_code: *pick(&mut self.rng, &[Some(1), Some(1), Some(2), Some(-9), None]),
+            },
             _ => RunStatus::Succeeded,
         }
     }
@@ -626,7 +630,7 @@ impl World {
             println!("{} RESTART {name}", self.now.0 % 100_000_000);
         }
         let killed = self.rays.get_mut(name).expect("listed").restart();
-        killed.iter().for_each(|(job, _)| self.oracle.told_ended(job, false));
+        killed.iter().for_each(|(job, _)| self.oracle.told_killed(job));
     }
 
     /// All faults stop: from here on, everything that can end must end.
@@ -664,6 +668,7 @@ impl World {
             OtherVersions,
         };
         let never = |c: &ClusterVerdict| match &c.verdict {
+            Verdict::Rejected(Reason::OwnerLimit { demand, limit, .. }) => demand > limit,
             Verdict::Rejected(reason) => matches!(
                 reason.kind(),
                 Infeasible

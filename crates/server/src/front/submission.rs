@@ -101,6 +101,8 @@ pub(crate) fn check_alone(mut sent: api::JobRequest, dedup: Dedup) -> Result<Che
         versions: None,
         priority: sent.priority,
         max_retries: sent.max_retries,
+        retry_on: sent.retry_on,
+        never_retry_on: sent.never_retry_on,
         on_cluster_loss: sent.on_cluster_loss,
         parent: parent_names(sent.parent_job, sent.parent_cluster),
     };

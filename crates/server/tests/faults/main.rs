@@ -8,6 +8,7 @@ mod head_safety;
 mod ids;
 mod logs;
 mod restart;
+mod retry;
 mod tokens;
 mod traces;
 mod world;

@@ -84,6 +84,17 @@ async fn a_failing_entrypoint_leaves_code_and_log_in_the_message() {
     assert!(message.contains("failed with exit code 3") && message.ends_with("oops\n"), "{message}");
 }
 
+/// Ray reports what Python's `subprocess` does: the negative number of the signal.
+#[tokio::test]
+async fn a_killed_entrypoint_has_a_negative_exit_code() {
+    let fake = fake().await;
+    submit(&fake, "j", "exit -9").await;
+    fake.wait_for("j", JobStatus::Failed, SOON).await;
+    let details = get(&fake, "/api/jobs/j").await.json();
+    assert_eq!(details["driver_exit_code"], -9);
+    assert!(details["message"].as_str().unwrap().contains("failed with exit code -9"));
+}
+
 #[tokio::test]
 async fn an_id_can_be_used_once() {
     let fake = fake().await;

@@ -121,6 +121,12 @@ pub(super) struct NewJob {
     pub(super) priority: Option<i32>,
     /// How many times to run it again after it ran and failed; 0 if not given.
     pub(super) max_retries: Option<u32>,
+    /// Retry only if the exit code is one of these; any exit code if not given. Needs max_retries.
+    #[serde(default)]
+    pub(super) retry_on: Vec<i64>,
+    /// Do not retry if the exit code is one of these. Needs max_retries.
+    #[serde(default)]
+    pub(super) never_retry_on: Vec<i64>,
     /// Texts to keep with the job. No secrets.
     #[serde(default)]
     pub(super) metadata: BTreeMap<String, String>,
@@ -154,6 +160,8 @@ impl NewJob {
             arch: self.arch,
             priority: self.priority,
             max_retries: self.max_retries,
+            retry_on: self.retry_on,
+            never_retry_on: self.never_retry_on,
             ..JobRequest::default()
         })
     }

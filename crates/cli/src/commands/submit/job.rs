@@ -65,6 +65,12 @@ pub(crate) struct JobArgs {
     /// How many times to retry after the job ran and failed [default: 0].
     #[arg(long, value_name = "N")]
     max_retries: Option<u32>,
+    /// Retry only if the exit code is one of these, separated by commas [default: any].
+    #[arg(long, value_name = "CODES", value_delimiter = ',', allow_hyphen_values = true)]
+    retry_on: Vec<i64>,
+    /// Do not retry if the exit code is one of these, separated by commas.
+    #[arg(long, value_name = "CODES", value_delimiter = ',', allow_hyphen_values = true)]
+    never_retry_on: Vec<i64>,
     /// What to do if the cluster is lost: wait, or requeue if the job may run twice.
     #[arg(long, value_name = "WHAT", value_parser = on_cluster_loss)]
     on_cluster_loss: Option<OnClusterLoss>,
@@ -110,6 +116,8 @@ impl JobArgs {
             arch: self.arch.clone(),
             priority: self.priority,
             max_retries: self.max_retries,
+            retry_on: self.retry_on.clone(),
+            never_retry_on: self.never_retry_on.clone(),
             on_cluster_loss: self.on_cluster_loss,
             parent_job,
             parent_cluster,

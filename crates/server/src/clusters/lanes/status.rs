@@ -23,7 +23,8 @@ pub(super) fn of(details: &JobDetails) -> RunStatus {
             // Ray repeats commands and addresses, which may hold secrets.
             let message = details.message.as_ref().map(|message| redact_text(&message.to_string()).into());
             let message = message.unwrap_or_else(|| "Ray gave no reason".into());
-            RunStatus::Failed { message, never_started: NEVER_STARTED.contains(&kind) }
+            let never_started = NEVER_STARTED.contains(&kind);
+            RunStatus::Failed { message, never_started, exit_code: details.driver_exit_code }
         }
     }
 }

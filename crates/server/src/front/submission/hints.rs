@@ -12,7 +12,7 @@ use crate::problem::Problem;
 const PREFIX: &str = "multicluster.";
 
 /// What may follow `multicluster.`
-pub(super) const KNOWN: [&str; 13] = [
+pub(super) const KNOWN: [&str; 15] = [
     "needs",
     "preferred_cluster",
     "required",
@@ -21,6 +21,8 @@ pub(super) const KNOWN: [&str; 13] = [
     "arch",
     "priority",
     "max_retries",
+    "retry_on",
+    "never_retry_on",
     "on_cluster_loss",
     "home",
     "dedup",
@@ -65,6 +67,8 @@ pub(super) fn fill(job: &mut JobRequest) -> Result<Option<Dedup>, Problem> {
                 let retries = number(name, value, "a whole number from 0")?;
                 job.max_retries.get_or_insert(retries);
             }
+            "retry_on" => fill_codes(&mut job.retry_on, name, value)?,
+            "never_retry_on" => fill_codes(&mut job.never_retry_on, name, value)?,
             "on_cluster_loss" => {
                 let loss = on_cluster_loss(value).ok_or_else(|| bad(name, value, "wait or requeue"))?;
                 job.on_cluster_loss.get_or_insert(loss);
@@ -91,6 +95,16 @@ pub(super) fn fill(job: &mut JobRequest) -> Result<Option<Dedup>, Problem> {
         }
     }
     Ok(dedup)
+}
+
+fn fill_codes(given: &mut Vec<i64>, name: &str, value: &str) -> Result<(), Problem> {
+    let codes = value.split(',').map(str::trim).filter(|code| !code.is_empty());
+    let codes = codes.map(str::parse).collect::<Result<Vec<i64>, _>>();
+    let codes = codes.map_err(|_| bad(name, value, "exit codes separated by commas, such as 3,4"))?;
+    if given.is_empty() {
+        *given = codes;
+    }
+    Ok(())
 }
 
 fn on_cluster_loss(word: &str) -> Option<OnClusterLoss> {

@@ -33,12 +33,14 @@ fn hints_in_the_metadata_say_what_the_fields_leave_out() {
         ("multicluster.home", "/home/zorro"),
         ("multicluster.max_retries", "2"),
         ("multicluster.needs", "cpu=16,memory=32GiB"),
+        ("multicluster.never_retry_on", "2"),
         ("multicluster.on_cluster_loss", "requeue"),
         ("multicluster.parent_cluster", "mac"),
         ("multicluster.parent_job", "outer"),
         ("multicluster.preferred_cluster", "mac"),
         ("multicluster.priority", "-7"),
         ("multicluster.required", "true"),
+        ("multicluster.retry_on", "4, -9,3,"),
         ("multicluster.tags", "linux, x86_64,"),
         ("zzz", "c"),
     ]);
@@ -47,13 +49,15 @@ fn hints_in_the_metadata_say_what_the_fields_leave_out() {
     assert_eq!(work.preference.as_ref().map(|p| (p.cluster.as_str(), p.required)), Some(("mac", true)));
     assert_eq!(work.tags.iter().map(Tag::as_str).collect::<Vec<_>>(), ["linux", "x86_64"]);
     assert_eq!((work.priority.0, work.retry.max_retries), (-7, 2));
+    let codes = work.retry.codes.as_ref().unwrap();
+    assert_eq!([codes.retry_on(), codes.never_retry_on()].map(ToString::to_string), ["-9, 3, 4", "2"]);
     assert_eq!(work.platform.as_ref().unwrap().to_string(), "arm64");
     assert_eq!(work.demand.to_string(), "CPU 16, memory 32 GiB");
     assert!(work.on_one_node().is_empty() && work.burdens_head(), "its driver reserves none of it");
     assert_eq!(work.retry.on_cluster_loss, OnClusterLoss::Requeue);
     assert_eq!(checked.parent.as_ref().map(|p| p.job.as_str()), Some("outer"));
     assert_eq!(checked.payload.home.as_deref(), Some("/home/zorro"));
-    assert_eq!(checked.payload.metadata.len(), 13, "the metadata stays as it was");
+    assert_eq!(checked.payload.metadata.len(), 15, "the metadata stays as it was");
 
     let checked =
         checked_alone(JobRequest { priority: Some(3), preferred_cluster: Some("centos".into()), ..job });
@@ -75,6 +79,9 @@ fn a_hint_that_cannot_be_used_is_named_with_what_can() {
         ("multicluster.priority", "high"),
         ("multicluster.priority", "99999999999"),
         ("multicluster.max_retries", "-1"),
+        ("multicluster.retry_on", "3;4"),
+        ("multicluster.never_retry_on", "SIGKILL"),
+        ("multicluster.never_retry_on", "99999999999999999999"),
         ("multicluster.on_cluster_loss", "panic"),
         ("multicluster.dedup", "never"),
         ("multicluster.needs", "16"),
@@ -226,4 +233,48 @@ fn a_job_is_bounded() {
         assert_eq!(refused(JobRequest { home: Some(home.into()), ..a_job() }).code, "bad_job");
     }
     assert!(refused(JobRequest { max_retries: Some(5000), ..a_job() }).message.contains("at most 1000"));
+}
+
+#[test]
+fn exit_codes_that_cannot_be_meant_are_refused_with_what_to_do() {
+    let job = |retries: u32, retry_on: &[i64], never_retry_on: &[i64]| JobRequest {
+        max_retries: Some(retries),
+        retry_on: retry_on.to_vec(),
+        never_retry_on: never_retry_on.to_vec(),
+        ..a_job()
+    };
+    let many: Vec<i64> = (0..33).collect();
+    for (job, message, hint) in [
+        (
+            job(0, &[3], &[]),
+            "retry_on is set, but max_retries is 0, so the job is never retried",
+            "set max_retries, or leave retry_on out",
+        ),
+        (
+            JobRequest { max_retries: None, ..job(0, &[], &[2]) },
+            "never_retry_on is set, but max_retries is 0, so the job is never retried",
+            "set max_retries, or leave never_retry_on out",
+        ),
+        (
+            job(1, &[3, 2], &[2]),
+            "exit code 2 is in retry_on and in never_retry_on",
+            "remove it from one of them",
+        ),
+        (
+            job(1, &[256], &[]),
+            "retry_on: 256 is not an exit code",
+            "use 0 to 255, or -1 to -64 for the number of the signal that ended it",
+        ),
+        (
+            job(1, &[], &[-65]),
+            "never_retry_on: -65 is not an exit code",
+            "use 0 to 255, or -1 to -64 for the number of the signal that ended it",
+        ),
+        (job(1, &many, &[]), "retry_on: more than 32 exit codes", "list only the codes that matter"),
+    ] {
+        let problem = refused(job);
+        assert_eq!((problem.code, problem.message.as_str()), ("bad_job", message));
+        assert_eq!(problem.hint.as_deref(), Some(hint));
+    }
+    assert_eq!(checked_alone(job(1, &[], &[])).work.retry.codes, None, "empty lists allow everything");
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use multicluster_api::codes;
 use multicluster_core::Parent;
 use multicluster_types::{
-    ClusterName, IdError, JobId, LabelSelector, OnClusterLoss, Platform, PlatformName, Preference, Priority,
-    Retry, Tags, Versions, Work,
+    ClusterName, ExitCodes, IdError, JobId, LabelSelector, OnClusterLoss, Platform, PlatformName, Preference,
+    Priority, Retry, RetryCodes, Tags, Versions, Work,
 };
 
 use crate::problem::Problem;
@@ -26,6 +26,8 @@ pub(crate) struct Wishes {
     pub(crate) versions: Option<(String, String)>,
     pub(crate) priority: Option<i32>,
     pub(crate) max_retries: Option<u32>,
+    pub(crate) retry_on: Vec<i64>,
+    pub(crate) never_retry_on: Vec<i64>,
     pub(crate) on_cluster_loss: Option<OnClusterLoss>,
     /// The job it is submitted from, and the cluster that runs there.
     pub(crate) parent: Option<(String, String)>,
@@ -62,11 +64,31 @@ impl Wishes {
             let message = format!("max_retries is {max_retries}, at most {MAX_RETRIES} are allowed");
             return Err(Problem::new(codes::BAD_JOB, message).hint("0 to 3 is usual"));
         }
+        let codes = retry_codes(max_retries, self.retry_on, self.never_retry_on)?;
         let parent = self.parent.map(parent).transpose()?;
-        let retry = Retry { max_retries, on_cluster_loss: self.on_cluster_loss.unwrap_or_default() };
+        let on_cluster_loss = self.on_cluster_loss.unwrap_or_default();
+        let retry = Retry { max_retries, on_cluster_loss, codes };
         let priority = Priority(self.priority.unwrap_or_default());
         Ok((Work { tags, preference, platform, versions, priority, retry, ..work }, parent))
     }
+}
+
+fn retry_codes(
+    max_retries: u32,
+    retry_on: Vec<i64>,
+    never_retry_on: Vec<i64>,
+) -> Result<Option<Box<RetryCodes>>, Problem> {
+    let list = |field: &str, given: Vec<i64>| {
+        if !given.is_empty() && max_retries == 0 {
+            let message = format!("{field} is set, but max_retries is 0, so the job is never retried");
+            let hint = format!("set max_retries, or leave {field} out");
+            return Err(Problem::new(codes::BAD_JOB, message).hint(hint));
+        }
+        ExitCodes::new(given).map_err(|error| Problem::told(codes::BAD_JOB, &error).about(field))
+    };
+    let (only, never) = (list("retry_on", retry_on)?, list("never_retry_on", never_retry_on)?);
+    let codes = RetryCodes::new(only, never).map_err(|error| Problem::told(codes::BAD_JOB, &error))?;
+    Ok((!codes.is_empty()).then(|| Box::new(codes)))
 }
 
 fn parent((job, cluster): (String, String)) -> Result<Parent, Problem> {

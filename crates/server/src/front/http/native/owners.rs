@@ -133,7 +133,7 @@ fn describe(sharer: &SharerView, half_life: Span, lang: Lang) -> String {
     say!(
         lang,
         "had {had} of the pool over the last {half_life}, its share is {entitled}: {place}",
-        "过去 {half_life} 平均占用资源池 {had}，应得份额 {entitled}：{place}"
+        "过去 {half_life} 平均占用集群池 {had}，应得份额 {entitled}：{place}"
     )
 }
 

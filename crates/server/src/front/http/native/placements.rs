@@ -52,6 +52,8 @@ pub(super) fn new_placement(sent: api::PlacementRequest) -> Result<NewJob, Probl
         priority: sent.priority,
         // To run it again is its caller's business: what it runs never left there.
         max_retries: None,
+        retry_on: Vec::new(),
+        never_retry_on: Vec::new(),
         on_cluster_loss: sent.on_cluster_loss,
         parent: parent_names(sent.parent_job, sent.parent_cluster),
     };

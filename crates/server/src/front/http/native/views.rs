@@ -7,7 +7,9 @@ use multicluster_core::{
     Accepted, ClusterVerdict, Duplicate, Explanation, Head, QueueView, Turns, WhatIf,
     record::{AttemptOutcome, AttemptRecord, JobRecord, Live, Phase},
 };
-use multicluster_types::{Attempt, Decision, Lang, Message, Payload, SubmissionId, Tag, Timestamp, Verdict};
+use multicluster_types::{
+    Attempt, Decision, ExitCodes, Lang, Message, Payload, RetryCodes, SubmissionId, Tag, Timestamp, Verdict,
+};
 use serde_json::Value;
 
 use crate::redact::{redact, redact_metadata, redact_text};
@@ -31,6 +33,9 @@ pub(super) fn listed(record: &JobRecord, payload: Option<&Payload>) -> api::Job 
 pub(super) fn job(record: &JobRecord, payload: Option<&Payload>) -> api::Job {
     let work = &record.work;
     let state = record.state();
+    let codes = |list: fn(&RetryCodes) -> &ExitCodes| {
+        work.retry.codes.as_deref().map_or_else(Vec::new, |codes| list(codes).iter().collect())
+    };
     let latest = (record.attempts > 0).then(|| SubmissionId::of(&record.id, Attempt(record.attempts)));
     let mut job = api::Job {
         id: text(&record.id),
@@ -46,6 +51,8 @@ pub(super) fn job(record: &JobRecord, payload: Option<&Payload>) -> api::Job {
         required: work.preference.as_ref().is_some_and(|preference| preference.required),
         priority: work.priority.0,
         max_retries: work.retry.max_retries,
+        retry_on: codes(RetryCodes::retry_on),
+        never_retry_on: codes(RetryCodes::never_retry_on),
         on_cluster_loss: work.retry.on_cluster_loss,
         parent_job: record.parent.as_ref().map(text),
         owner: record.work.owner.as_ref().map(text),
@@ -141,6 +148,7 @@ fn outcome(outcome: AttemptOutcome) -> &'static str {
         AttemptOutcome::Failed => "failed",
         AttemptOutcome::Stopped => "stopped",
         AttemptOutcome::Lost => "lost",
+        AttemptOutcome::Preempted => "preempted",
     }
 }
 

@@ -141,6 +141,7 @@ async fn a_placement_that_makes_no_sense_is_refused() {
         (json!({"kind": "task", "id": "a/b"}), "bad_job"),
         // The caller has the function and runs it again, so there are no retries here.
         (json!({"kind": "task", "max_retries": 1}), "bad_body"),
+        (json!({"kind": "task", "retry_on": [1]}), "bad_body"),
     ] {
         world.post("/v1/placements", body).await.refused(400, code);
     }

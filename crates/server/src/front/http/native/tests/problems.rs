@@ -40,6 +40,15 @@ async fn every_code_can_be_met_and_comes_with_a_hint() {
     check(world.get("/v1/jobs?stat=x").await, "bad_query");
     check(world.get("/v1/jobs/a%2Fb").await, "bad_id");
     check(world.post("/v1/jobs", a_job(json!({"entrypoint_num_cpus": -1}))).await, "bad_job");
+    for (fields, code) in [
+        (json!({"retry_on": [3]}), "bad_job"),
+        (json!({"max_retries": 1, "retry_on": [3], "never_retry_on": [3]}), "bad_job"),
+        (json!({"max_retries": 1, "retry_on": [256]}), "bad_job"),
+        (json!({"max_retries": 1, "never_retry_on": [3.5]}), "bad_body"),
+        (json!({"max_retries": 1, "never_retry_on": "3"}), "bad_body"),
+    ] {
+        check(world.post("/v1/jobs", a_job(fields)).await, code);
+    }
     check(world.post("/v1/jobs", a_job(json!({"metadata": {"multicluster.tag": "x"}}))).await, "bad_hint");
     let missing = json!({"runtime_env": {"working_dir": "gcs://a.zip"}});
     check(world.post("/v1/jobs", a_job(missing)).await, "missing_package");
