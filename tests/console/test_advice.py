@@ -121,7 +121,9 @@ def test_what_would_have_helped_is_shown_when_it_is_computed(
     expect(best.locator("code")).to_have_text(
         "ray-multicluster replay --since 14d --set resource_threshold=0.9"
     )
-    expect(best.get_by_role("meter", name="Mean wait now")).to_have_attribute("aria-valuenow", "2460")
+    expect(best.get_by_role("meter", name="Mean wait now")).to_have_attribute(
+        "aria-valuenow", "2460"
+    )
     expect(best.get_by_role("meter", name="With it")).to_have_attribute("aria-valuenow", "360")
     expect(page.get_by_text("research waits 9.1 × longer")).to_be_visible()
     assert asked[-1].endswith("days=7")

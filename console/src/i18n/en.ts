@@ -109,6 +109,7 @@ export const en = {
   'advice.try': 'Try it:',
   'advice.now': 'Mean wait now',
   'advice.then': 'With it',
+  'advice.inUse': '{cluster} in use',
   'advice.full': '{resource} of {cluster} in use: on average, and at most (mark)',
   'advice.peak': 'at most {share}',
   'advice.notes': 'What the figures leave out',

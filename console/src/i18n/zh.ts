@@ -102,6 +102,7 @@ export const zh: Record<keyof typeof en, string> = {
   'advice.try': '试一试：',
   'advice.now': '现平均等待',
   'advice.then': '改后',
+  'advice.inUse': '{cluster} 使用率',
   'advice.full': '{cluster} 的 {resource} 使用率：平均值，竖线为最高值',
   'advice.peak': '最高 {share}',
   'advice.notes': '数据未包含的内容',

@@ -34,7 +34,7 @@ export function AdvicePage() {
           <span class="muted">{t('advice.days')}</span>
           <select value={days} onChange={(event) => choose(event.currentTarget.value)}>
             {[...new Set([...DAYS, days])]
-              .sort((a, b) => a - b)
+              .toSorted((a, b) => a - b)
               .map((each) => (
                 <option value={each} key={each}>
                   {t('advice.nDays', { n: each })}
@@ -101,7 +101,7 @@ function Line({ line, now }: { line: AdviceLine; now: number | undefined }) {
           <Bar label={t('advice.then')} seconds={line.waits.mean_seconds} longest={now} />
           {line.clusters.map(({ cluster, mean, peak, resource }) => (
             <div class="gauge" key={cluster} title={t('advice.full', { cluster, resource })}>
-              <span class="cut advice-cluster">{cluster}</span>
+              <span class="cut advice-cluster">{t('advice.inUse', { cluster })}</span>
               <div
                 class="meter"
                 role="meter"

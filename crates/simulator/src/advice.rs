@@ -32,6 +32,8 @@ pub struct Advice {
     pub fullest: Option<Fullness>,
     /// How many trials were made, and how many were planned.
     pub trials: Progress,
+    /// There was no time for some of them.
+    pub is_late: bool,
 }
 
 /// How much was replayed.

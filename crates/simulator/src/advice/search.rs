@@ -46,12 +46,13 @@ pub(super) fn search(
         now: &now,
         deadline,
         trials: Cell::new(Progress { done: 1, of: 1 }),
+        is_late: Cell::new(false),
         progress,
     };
     let mut lines = search.lines()?;
     lines.sort_by(|a, b| a.kind().cmp(&b.kind()).then(a.rank(&now).total_cmp(&b.rank(&now))));
-    let trials = search.trials.get();
-    Ok(Advice { history, lines, fullest: now.fullest(|cluster| cluster.mean).cloned(), trials, now })
+    let (trials, is_late) = (search.trials.get(), search.is_late.get());
+    Ok(Advice { history, lines, fullest: now.fullest(|cluster| cluster.mean).cloned(), trials, is_late, now })
 }
 
 /// What is replayed, and how many earlier jobs are not.
@@ -100,6 +101,8 @@ struct Search<'a> {
     now: &'a Outcome,
     deadline: Instant,
     trials: Cell<Progress>,
+    /// There was no time for a trial.
+    is_late: Cell<bool>,
     progress: &'a dyn Fn(Progress),
 }
 
@@ -230,8 +233,8 @@ impl Search<'_> {
             return Ok(None);
         }
         let weight = f64::from(self.weight(&slow.owner));
-        self.plan(2);
         for times in [2.0, 4.0] {
+            self.plan(1);
             let to = weight * times;
             let Some((set, after)) = self.try_text(&format!("share.{}={to}", slow.owner))? else { continue };
             let wait = after.owners.iter().find(|owner| owner.owner == slow.owner);
@@ -266,6 +269,7 @@ impl Search<'_> {
         let Ok(variant) = text.parse::<Variant>() else { return Ok(None) };
         let Ok((lab, _)) = self.lab.with(&variant) else { return Ok(None) };
         let outcome = if may_go_on() { trial::run(&lab, self.workload, &may_go_on)? } else { None };
+        self.is_late.set(self.is_late.get() || outcome.is_none());
         if outcome.is_some() {
             let Progress { done, of } = self.trials.get();
             self.trials.set(Progress { done: done + 1, of: of.max(done + 1) });

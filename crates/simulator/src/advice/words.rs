@@ -95,7 +95,7 @@ impl Advice {
                         say!(lang, "{slow} waits longer than {fast}: {now}", "{slow} 比 {fast} 等得久：{now}")
                     }
                     (slow_s, fast_s) => {
-                        let times = times(slow_s / fast_s);
+                        let times = times(slow_s / fast_s, lang);
                         say!(
                             lang,
                             "{slow} waits {times} longer than {fast}: {now}",
@@ -150,8 +150,9 @@ fn percent(share: f64) -> String {
 }
 
 /// `9 ×`, `2.4 ×`.
-fn times(ratio: f64) -> String {
-    if ratio < 9.5 { format!("{ratio:.1} ×") } else { format!("{ratio:.0} ×") }
+fn times(ratio: f64, lang: Lang) -> String {
+    let number = if ratio < 9.5 { format!("{ratio:.1}") } else { format!("{ratio:.0}") };
+    say!(lang, "{number} ×", "{number} 倍")
 }
 
 /// `4,812`.

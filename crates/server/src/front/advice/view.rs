@@ -145,7 +145,7 @@ fn notes(made: &Made, lang: Lang) -> Vec<String> {
             .to_owned(),
         );
     }
-    if advice.trials.done < advice.trials.of {
+    if advice.is_late {
         let (tried, of) = (advice.trials.done, advice.trials.of);
         notes.push(say!(
             lang,
