@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -130,7 +131,7 @@ def test_owners_share_the_pool_and_each_sees_its_own_share(
     def ask(owner: str, path: str = "/v1/owners") -> requests.Response:
         return requests.get(plane.address + path, headers=tokens.headers(made[owner]), timeout=30)
 
-    def submit(owner: str, job_id: str, **more: object) -> None:
+    def submit(owner: str, job_id: str, **more: Any) -> None:
         body = {"id": job_id, "entrypoint": "sleep 600", **more}
         sent = requests.post(
             f"{plane.address}/v1/jobs", json=body, headers=tokens.headers(made[owner]), timeout=30

@@ -260,6 +260,19 @@ def test_the_exit_code_that_ray_reports_decides_whether_a_job_is_retried(
     assert {name: job[name] for name in lists} == lists
 
 
+def test_a_job_that_is_stopped_has_its_grace_to_save_its_work(plane: Plane, tmp_path: Path) -> None:
+    saved = tmp_path / "saved"
+    # Longer than Ray waits unless it is told otherwise: 3 s.
+    entrypoint = f"trap 'sleep 6; echo saved > {saved}; exit 0' TERM; while :; do sleep 0.2; done"
+    job_id = submit(plane, entrypoint, id=unique_id("grace"), stop_grace="20s", preemptible=True)
+    wait_until(lambda: plane.native_job(job_id)["state"] == "running", "it runs")
+    shown = plane.native_job(job_id)
+    assert (shown["preemptible"], shown["stop_grace"]) == (True, 20)
+    assert plane.request("POST", f"/v1/jobs/{job_id}/stop").status_code == 202
+    ended(plane, job_id, "stopped")
+    assert saved.read_text() == "saved\n"
+
+
 def test_events_tell_a_jobs_life_as_it_happens_and_later(plane: Plane) -> None:
     with EventStream(f"{plane.address}/v1/events") as events:
         began = time.monotonic()

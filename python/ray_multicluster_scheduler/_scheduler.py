@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from . import _env, _forks, _policies
@@ -77,6 +78,8 @@ class Scheduler:
         max_retries: int | None = None,
         retry_on: Sequence[int] | None = None,
         never_retry_on: Sequence[int] | None = None,
+        preemptible: bool = False,
+        stop_grace: str | float | timedelta | None = None,
         on_cluster_loss: str | None = None,
         driver_resources: Requirements | None = None,
         os: str | None = None,
@@ -91,6 +94,10 @@ class Scheduler:
 
         A job that ran and failed is run again up to `max_retries` times: with `retry_on` only if
         its exit code is one of these, with `never_retry_on` only if it is none of these.
+
+        A `preemptible` job may be stopped to make room for other work. It gets SIGTERM and
+        `stop_grace` to end (`"10m"`, seconds or a timedelta; 30 s by default), goes back to the
+        queue, and is run again under its id. `stop_grace` also applies to `stop_job`.
         """
         return self._on_jobs().submit(
             entrypoint,
@@ -105,6 +112,8 @@ class Scheduler:
             max_retries=max_retries,
             retry_on=retry_on,
             never_retry_on=never_retry_on,
+            preemptible=preemptible,
+            stop_grace=stop_grace,
             on_cluster_loss=on_cluster_loss,
             driver_resources=driver_resources,
             os=os,

@@ -30,7 +30,7 @@ def shared(make_plane: MakePlane) -> Iterator[tuple[Plane, dict[str, str]]]:
     roles = {"zorro": "submit", "diego": "submit", "grafana": "read"}
     made = {owner: tokens.create(plane, owner, role) for owner, role in roles.items()}
 
-    def post(owner: str, path: str, **body: object) -> None:
+    def post(owner: str, path: str, **body: Any) -> None:
         headers = tokens.headers(made[owner])
         sent = requests.post(plane.address + path, json=body, headers=headers, timeout=30)
         assert sent.ok, sent.text

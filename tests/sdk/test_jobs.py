@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -46,6 +47,8 @@ def test_a_job_is_sent_with_what_was_said_and_nothing_else(
         max_retries=2,
         retry_on=(3, -9),
         never_retry_on=[2],
+        preemptible=True,
+        stop_grace="10m",
         on_cluster_loss="requeue",
     )
     assert given == "mine"
@@ -67,6 +70,8 @@ def test_a_job_is_sent_with_what_was_said_and_nothing_else(
         "max_retries": 2,
         "retry_on": [3, -9],
         "never_retry_on": [2],
+        "preemptible": True,
+        "stop_grace": "10m",
         "on_cluster_loss": "requeue",
         "home": "/home/me",
     }
@@ -103,6 +108,10 @@ def test_from_inside_a_job_the_parent_is_named(
         ({"entrypoint": "x", "retry_on": 3}, "retry_on is 3"),
         ({"entrypoint": "x", "never_retry_on": [2, "3"]}, r"never_retry_on is \[2, '3'\]"),
         ({"entrypoint": "x", "never_retry_on": [True]}, r"never_retry_on is \[True\]"),
+        ({"entrypoint": "x", "preemptible": "yes"}, "preemptible is 'yes'"),
+        ({"entrypoint": "x", "stop_grace": True}, "stop_grace is True"),
+        ({"entrypoint": "x", "stop_grace": [10]}, r"stop_grace is \[10\]"),
+        ({"entrypoint": "x", "stop_grace": float("nan")}, "stop_grace is nan"),
     ],
 )
 def test_what_cannot_be_meant_is_not_sent(
@@ -112,6 +121,17 @@ def test_what_cannot_be_meant_is_not_sent(
         jobs.submit(**call)
     assert refused.value.hint
     assert not fake.requests
+
+
+@pytest.mark.parametrize(
+    ("given", "written"), [("90s", "90s"), (90, 90), (0.5, 0.5), (timedelta(minutes=10), 600.0)]
+)
+def test_a_grace_is_a_text_or_seconds(
+    given: Any, written: Any, fake: FakePlane, jobs: Jobs
+) -> None:
+    jobs.submit("true", stop_grace=given)
+    assert sent(fake)["stop_grace"] == written
+    assert "preemptible" not in sent(fake)
 
 
 def test_a_lost_answer_is_asked_for_again_and_it_is_one_job(fake: FakePlane, jobs: Jobs) -> None:

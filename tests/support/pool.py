@@ -46,7 +46,7 @@ SCHEDULER: dict[str, Any] = {
 
 
 class Pool:
-    """The content of cluster.yaml; tests may change `clusters`, `scheduler` and `sso`."""
+    """The content of cluster.yaml; tests may change `clusters`, `scheduler`, `sso` and `shares`."""
 
     def __init__(self, clusters: list[RayCluster], scheduler: dict[str, Any] | None = None):
         self.clusters = [
@@ -62,6 +62,7 @@ class Pool:
         self.scheduler = {**SCHEDULER, **(scheduler or {})}
         #: `trusted_proxy` and `jwt`.
         self.sso: dict[str, Any] = {}
+        self.shares: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> dict[str, Any]:
         """The entry of one cluster."""
@@ -69,7 +70,9 @@ class Pool:
 
     def write(self, path: Path) -> None:
         # Replaced in one step, as editors and ConfigMaps do: a reload never sees half a file.
-        text = yaml.safe_dump({"clusters": self.clusters, "scheduler": self.scheduler, **self.sso})
+        shares = {"shares": self.shares} if self.shares else {}
+        content = {"clusters": self.clusters, "scheduler": self.scheduler, **self.sso, **shares}
+        text = yaml.safe_dump(content)
         fresh = path.with_suffix(".new")
         fresh.write_text(text)
         fresh.replace(path)

@@ -38,7 +38,7 @@ export type Attempt = {
   dispatched_at: number;
   ended_at?: number;
   message?: string;
-  outcome?: 'not_started' | 'succeeded' | 'failed' | 'stopped' | 'lost';
+  outcome?: 'not_started' | 'succeeded' | 'failed' | 'stopped' | 'preempted' | 'lost';
   running_at?: number;
   submission_id: string;
 };
@@ -258,6 +258,7 @@ export type Job = {
   on_cluster_loss: 'wait' | 'requeue';
   owner?: string;
   parent_job?: string;
+  preemptible?: boolean;
   preferred_cluster?: string;
   priority: number;
   queued_at?: number;
@@ -267,6 +268,7 @@ export type Job = {
   retry_on?: Array<number>;
   running_at?: number;
   state: 'queued' | 'dispatching' | 'pending' | 'running' | 'unknown' | 'succeeded' | 'failed' | 'stopped';
+  stop_grace?: number;
   stopping?: boolean;
   submission_id?: string;
   submitted_at: number;
@@ -301,12 +303,14 @@ export type JobRequest = {
   packages?: Record<string, string>;
   parent_cluster?: string;
   parent_job?: string;
+  preemptible?: boolean;
   preferred_cluster?: string;
   priority?: number;
   required?: boolean;
   retry_on?: Array<number>;
   runtime_env?: Record<string, unknown>;
   sdk?: string;
+  stop_grace?: string | number;
   tags?: Array<string>;
 };
 

@@ -168,6 +168,9 @@ export const en = {
   'job.retries': 'up to {n} retry|up to {n} retries',
   'job.retryOn': 'on exit codes {codes}',
   'job.neverRetryOn': 'never on exit codes {codes}',
+  'job.stops': 'Stops',
+  'job.preemptible': 'to make room for other work',
+  'job.stopGrace': 'within {n} s',
   'job.parent': 'Parent job',
   why: 'Why it is queued',
   timeline: 'Timeline',
@@ -323,4 +326,5 @@ export const en = {
   'is.failed': 'failed',
   'is.stopped': 'stopped',
   'is.lost': 'lost',
+  'is.preempted': 'preempted',
 } as const satisfies Record<string, string> & Record<Labels, string>;

@@ -160,6 +160,9 @@ export const zh: Record<keyof typeof en, string> = {
   'job.retries': '最多重试 {n} 次',
   'job.retryOn': '仅当退出码为 {codes}',
   'job.neverRetryOn': '退出码为 {codes} 时不重试',
+  'job.stops': '停止',
+  'job.preemptible': '可被抢占，为其他工作让出资源',
+  'job.stopGrace': '{n} 秒内退出',
   'job.parent': '父作业',
   why: '排队原因',
   timeline: '时间线',
@@ -314,4 +317,5 @@ export const zh: Record<keyof typeof en, string> = {
   'is.failed': '失败',
   'is.stopped': '已停止',
   'is.lost': '丢失',
+  'is.preempted': '被抢占',
 };

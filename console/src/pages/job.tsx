@@ -258,6 +258,16 @@ function Facts({ job }: { job: JobDetail }) {
             <span class="muted"> · {t('job.neverRetryOn', { codes: job.never_retry_on.join(', ') })}</span>
           )}
         </dd>
+        {(job.preemptible || job.stop_grace !== undefined) && (
+          <>
+            <dt>{t('job.stops')}</dt>
+            <dd class="num">
+              {job.preemptible && t('job.preemptible')}
+              {job.preemptible && job.stop_grace !== undefined && ' · '}
+              {job.stop_grace !== undefined && t('job.stopGrace', { n: job.stop_grace })}
+            </dd>
+          </>
+        )}
         <dt>{t('job.submitted')}</dt>
         <dd class="num">
           <Clock at={job.submitted_at} />

@@ -11,11 +11,16 @@ import { useResource } from '../store/resource';
 import { Empty, Loading, Problem } from '../ui/feedback';
 import { Since } from '../ui/time';
 
+/** Those whose turn is next come first; nobody reads more rows. */
+const MOST_ROWS = 200;
+
 export function OwnersPage() {
   useResource(owners);
   const { data, error } = owners;
   const found = data.value;
   const scale = found ? scaleOf(found.items) : 1;
+  const rows = found?.items.slice(0, MOST_ROWS) ?? [];
+  const more = found ? found.more + found.items.length - rows.length : 0;
   return (
     <div class="page">
       <header class="page-head">
@@ -32,13 +37,13 @@ export function OwnersPage() {
       ) : (
         <section class="panel" aria-label={t('owners')}>
           {found.items.length === 0 && <Empty title={t('owners.none')}>{t('owners.noneHint')}</Empty>}
-          {found.items.map((owner) => (
+          {rows.map((owner) => (
             <OwnerEntry owner={owner} scale={scale} key={owner.name ?? ''} />
           ))}
           {found.items.length > 0 && (
             <p class="muted panel-foot owners-foot">{t('owners.scale', { share: percent(scale) })}</p>
           )}
-          {found.more > 0 && <p class="muted panel-foot">{t('owners.more', { n: found.more })}</p>}
+          {more > 0 && <p class="muted panel-foot owners-foot">{t('owners.more', { n: more })}</p>}
         </section>
       )}
     </div>

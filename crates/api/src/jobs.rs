@@ -55,6 +55,12 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(schema_with = schema::never_retry_on)]
     pub never_retry_on: Vec<i64>,
+    /// It may be stopped to make room for other work, and is run again later under its id.
+    #[serde(default, skip_serializing_if = "crate::submit::is_false")]
+    pub preemptible: bool,
+    /// How many seconds it may take to end when it is stopped, before it is killed; absent: as long
+    /// as its cluster gives every job.
+    pub stop_grace: Option<f64>,
     /// What happens when its cluster is lost.
     #[schema(schema_with = schema::on_cluster_loss)]
     pub on_cluster_loss: OnClusterLoss,

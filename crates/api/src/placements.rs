@@ -32,6 +32,10 @@ request! {
         pub ray_version: Option<String>,
         /// The caller's Python version; major and minor must match.
         pub python_version: Option<String>,
+        /// Refused if it is true: read only so that the answer can say why.
+        #[serde(default, deserialize_with = "or_default", skip_serializing)]
+        #[schema(ignore)]
+        pub preemptible: bool,
     }
 }
 

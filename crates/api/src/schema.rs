@@ -1,5 +1,7 @@
 //! Schemas of types that are declared elsewhere and know nothing of OpenAPI.
 
+use std::ops::RangeInclusive;
+
 use multicluster_types::{
     CircuitKind, ExitCodes, HealthKind, Kind, Quantity, QueueKind, ResourceName, Source, State, VerdictKind,
 };
@@ -73,35 +75,55 @@ pub(crate) fn own_on_cluster_loss() -> Object {
     object
 }
 
-fn exit_codes(about: &str) -> Array {
+fn exit_codes(about: &str, range: RangeInclusive<i64>) -> ArrayBuilder {
     let code = ObjectBuilder::new()
         .schema_type(SchemaType::new(Type::Integer))
         .description(Some("0 to 255, or the negative number of the signal that ended the entrypoint."))
-        .minimum(Some(*ExitCodes::RANGE.start()))
-        .maximum(Some(*ExitCodes::RANGE.end()));
-    ArrayBuilder::new().description(Some(about)).items(code).max_items(Some(ExitCodes::MAX)).build()
+        .minimum(Some(*range.start()))
+        .maximum(Some(*range.end()));
+    ArrayBuilder::new().description(Some(about)).items(code)
 }
 
+const RETRY_ON: &str =
+    "It is retried only if its exit code is one of these; without any: whatever its exit code is.";
+const NEVER_RETRY_ON: &str = "It is not retried if its exit code is one of these.";
+
 pub(crate) fn retry_on() -> Array {
-    exit_codes("It is retried only if its exit code is one of these; without any: whatever its exit code is.")
+    exit_codes(RETRY_ON, ExitCodes::RANGE).max_items(Some(ExitCodes::MAX)).build()
 }
 
 pub(crate) fn never_retry_on() -> Array {
-    exit_codes("It is not retried if its exit code is one of these.")
+    exit_codes(NEVER_RETRY_ON, ExitCodes::RANGE).max_items(Some(ExitCodes::MAX)).build()
 }
 
-/// Likewise, where `null` is as good as nothing.
+/// Likewise, where `null` is as good as nothing. All that can be read: in a batch, a job with other
+/// codes is refused alone.
 pub(crate) fn own_retry_on() -> Array {
-    or_null(retry_on())
+    or_null(exit_codes(RETRY_ON, i64::MIN..=i64::MAX).build())
 }
 
 pub(crate) fn own_never_retry_on() -> Array {
-    or_null(never_retry_on())
+    or_null(exit_codes(NEVER_RETRY_ON, i64::MIN..=i64::MAX).build())
 }
 
 fn or_null(mut array: Array) -> Array {
     array.schema_type = SchemaType::from_iter([Type::Array, Type::Null]);
     array
+}
+
+pub(crate) fn stop_grace() -> Object {
+    ObjectBuilder::new()
+        .schema_type(SchemaType::from_iter([Type::String, Type::Number, Type::Null]))
+        .description(Some(
+            "How long it may take to end when it is stopped, before it is killed: a text such as `10m`, or a \
+             number of seconds, up to 24 hours. Default: 30 s if it is preemptible, else as Ray does (3 s).",
+        ))
+        .pattern(Some(r"^[0-9]{1,7}(\.[0-9]{1,9})?(ms|s|m)?$|^[0-9]{1,4}(\.[0-9]{1,9})?(h|d)$"))
+        // What can be read at all. In a batch, a job with a grace beyond 24 hours is refused alone.
+        .minimum(Some(0))
+        .maximum(Some(3_200_000_000_i64))
+        .examples(["10m"])
+        .build()
 }
 
 fn number() -> ObjectBuilder {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use multicluster_types::{Resources, RuntimeEnv};
+use multicluster_types::{Resources, RuntimeEnv, Span};
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{Error as _, SeqAccess, Visitor},
@@ -113,6 +113,14 @@ request! {
         #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
         #[schema(schema_with = schema::own_never_retry_on)]
         pub never_retry_on: Vec<i64>,
+        /// It may be stopped to make room for other work, and is run again later under its id.
+        #[serde(default, skip_serializing_if = "is_false")]
+        pub preemptible: bool,
+        /// How long it may take to end when it is stopped, before it is killed: `10m`, or a number
+        /// of seconds, up to 24 hours. Default: 30 s if it is preemptible, else as Ray does (3 s).
+        #[serde(default, with = "length")]
+        #[schema(schema_with = schema::stop_grace)]
+        pub stop_grace: Option<Span>,
     }
 }
 
@@ -126,6 +134,66 @@ pub(crate) fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Defaul
     from: D,
 ) -> Result<T, D::Error> {
     Ok(Option::<T>::deserialize(from)?.unwrap_or_default())
+}
+
+/// A length of time: a text such as `10m`, or a number of seconds.
+mod length {
+    use std::fmt;
+
+    use multicluster_types::Span;
+    use serde::{
+        Deserializer, Serializer,
+        de::{Error, Visitor},
+    };
+
+    #[expect(clippy::ref_option, reason = "serde wants it")]
+    pub(super) fn serialize<S: Serializer>(length: &Option<Span>, to: S) -> Result<S::Ok, S::Error> {
+        match length {
+            Some(length) => to.collect_str(length),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Span>, D::Error> {
+        struct Length;
+
+        impl<'de> Visitor<'de> for Length {
+            type Value = Option<Span>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a length of time such as \"10m\", or a number of seconds")
+            }
+
+            fn visit_unit<E: Error>(self) -> Result<Option<Span>, E> {
+                Ok(None)
+            }
+
+            fn visit_none<E: Error>(self) -> Result<Option<Span>, E> {
+                Ok(None)
+            }
+
+            fn visit_some<D: Deserializer<'de>>(self, from: D) -> Result<Option<Span>, D::Error> {
+                from.deserialize_any(self)
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Option<Span>, E> {
+                text.parse().map(Some).map_err(E::custom)
+            }
+
+            fn visit_u64<E: Error>(self, seconds: u64) -> Result<Option<Span>, E> {
+                self.visit_str(&seconds.to_string())
+            }
+
+            fn visit_i64<E: Error>(self, seconds: i64) -> Result<Option<Span>, E> {
+                self.visit_str(&seconds.to_string())
+            }
+
+            fn visit_f64<E: Error>(self, seconds: f64) -> Result<Option<Span>, E> {
+                self.visit_str(&seconds.to_string())
+            }
+        }
+        from.deserialize_any(Length)
+    }
 }
 
 /// An accepted job.
@@ -232,6 +300,29 @@ mod tests {
         assert_eq!((job.id.as_deref(), job.entrypoint_num_cpus), (Some("a"), Some(1.0)));
         let again: JobRequest = serde_json::from_str(&serde_json::to_string(&job).unwrap()).unwrap();
         assert_eq!(again, job);
+    }
+
+    #[test]
+    fn a_length_of_time_is_a_text_or_a_number_of_seconds() {
+        let read = |grace: &str| {
+            let sent = format!("{{\"entrypoint\": \"x\", \"stop_grace\": {grace}}}");
+            serde_json::from_str::<JobRequest>(&sent).map(|job| job.stop_grace)
+        };
+        for (given, grace) in [
+            ("\"10m\"", Some(Span::minutes(10))),
+            ("90", Some(Span::seconds(90))),
+            ("0.5", Some(Span(500))),
+            ("null", None),
+        ] {
+            assert_eq!(read(given).unwrap(), grace, "{given}");
+        }
+        for bad in ["\"soon\"", "-1", "1e300", "true", "[10]", "{}", "\"\""] {
+            let error = read(bad).unwrap_err().to_string();
+            assert!(error.contains("a length of time"), "{bad}: {error}");
+        }
+        let job = JobRequest { stop_grace: Some(Span::seconds(90)), ..JobRequest::default() };
+        assert_eq!(serde_json::to_value(&job).unwrap()["stop_grace"], "90s");
+        assert_eq!(serde_json::to_value(JobRequest::default()).unwrap().get("stop_grace"), None);
     }
 
     #[test]

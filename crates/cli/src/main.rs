@@ -91,7 +91,7 @@ enum Guest {
     WhatIf(Box<commands::what_if::Args>),
     /// Show the queues: what is next, and why it waits.
     Queue,
-    /// List the owners that share the pool: what each had, and whose turn is next.
+    /// List the owners that share the pool, and whose turn is next.
     Owners,
     /// List the clusters, or change them.
     Clusters(commands::clusters::Args),

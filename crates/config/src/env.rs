@@ -72,6 +72,8 @@ fn warn_unknown(given: &str, name: &str, report: &mut Report<'_>) {
         report.warn_about(origin, "this variable has no effect any more", instead);
     } else if name == "policies" {
         report.warn_about(origin, "policies are a list", "write them in the file, under `scheduler:`");
+    } else if name == "shares" {
+        report.warn_about(origin, "shares are a mapping", "write them in the file, as `shares:`");
     } else {
         let names = Settings::DEFINITIONS.iter().map(|definition| definition.name);
         let hint = match closest(name, names) {

@@ -7,6 +7,7 @@
 //! ```text
 //! text ─ tree ─┬─ clusters ─ runtime_env, address, connection ─┐
 //!              ├─ scheduler ─ policies ────────────────────────┼─ Config
+//!              ├─ shares ──────────────────────────────────────┤
 //!              └─ sso ─────────────────────────────────────────┤
 //! environment ─ env ───────────────────────────────────────────┘
 //! ```
@@ -25,6 +26,7 @@ mod report;
 mod runtime_env;
 mod scalar;
 mod scheduler;
+mod shares;
 mod source;
 mod sso;
 mod tree;
@@ -129,7 +131,7 @@ fn parse_in(
 }
 
 /// The keys of the file.
-const FILE_KEYS: [&str; 4] = ["clusters", "scheduler", "trusted_proxy", "jwt"];
+const FILE_KEYS: [&str; 5] = ["clusters", "scheduler", "shares", "trusted_proxy", "jwt"];
 const CLUSTERS_HINT: &str = "list your clusters:\n  clusters:\n    - name: centos\n      head_address: 192.168.5.7:10001\n      dashboard: http://192.168.5.7:8265";
 
 fn read_file(root: &Node<'_>, outside: &Outside, config: &mut Config, report: &mut Report<'_>) {
@@ -149,6 +151,11 @@ fn read_file(root: &Node<'_>, outside: &Outside, config: &mut Config, report: &m
                 config.clusters = clusters::read(key, value, outside, report);
             }
             "scheduler" => scheduler::read(key, value, &mut config.settings, report),
+            "shares" => {
+                if let Some(shares) = shares::read(key, value, report) {
+                    config.settings.shares = shares;
+                }
+            }
             "trusted_proxy" => config.sso.trusted_proxy = sso::trusted_proxy(key, value, report),
             "jwt" => config.sso.jwt = sso::jwt(key, value, outside, report),
             _ => report.unknown_key(key, "the file", FILE_KEYS),

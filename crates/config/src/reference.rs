@@ -7,10 +7,10 @@ use multicluster_types::Settings;
 use crate::{
     clusters,
     env::{RETIRED, variable},
-    policies, sso,
+    policies, shares, sso,
 };
 
-/// Markdown tables of the keys of a cluster, the settings, and the policies.
+/// Markdown tables of the keys of a cluster, the settings, and the other sections.
 #[must_use]
 pub fn reference() -> String {
     let mut page = String::new();
@@ -51,9 +51,12 @@ pub fn reference() -> String {
         &["name", "prefers"],
         multicluster_core::policy::built_ins().map(|(name, prefers)| vec![code(name), prefers.to_owned()]),
     );
-    for (title, keys) in
-        [("`trusted_proxy:`", &sso::PROXY_KEYS[..]), ("`jwt:`, a list of issuers", &sso::JWT_KEYS[..])]
-    {
+    for (title, keys) in [
+        ("`shares:`", &shares::KEYS[..]),
+        ("`owners:`, a mapping under `shares:`", &shares::OWNER_KEYS[..]),
+        ("`trusted_proxy:`", &sso::PROXY_KEYS[..]),
+        ("`jwt:`, a list of issuers", &sso::JWT_KEYS[..]),
+    ] {
         let rows = keys.iter().map(|(name, expected, default, doc)| {
             let default = default.map_or("required".to_owned(), code_unless_words);
             vec![code(name), (*expected).to_owned(), default, (*doc).to_owned()]

@@ -38,22 +38,27 @@ pub(crate) fn flag(key: &Key<'_>, node: &Node<'_>, report: &mut Report<'_>) -> O
 /// A number from 0 to 1000000.
 pub(crate) fn weight(key: &Key<'_>, node: &Node<'_>, report: &mut Report<'_>) -> Option<Weight> {
     const HINT: &str = "give a number from 0 to 1000000; 1.0 is the default";
-    let number = match &node.value {
-        Value::Scalar(Scalar { kind: Kind::Integer(number), .. }) => *number as f64,
-        Value::Scalar(Scalar { kind: Kind::Float(number), .. }) => *number,
-        Value::Scalar(Scalar { kind: Kind::Text { .. }, text }) => match text.trim().parse() {
-            Ok(number) => number,
-            Err(_) => {
-                report.error(node.at, format!("{} is not a number: {}", key.text, excerpt(text)), HINT);
-                return None;
-            }
-        },
-        _ => {
-            report.wrong_type(key, node, HINT);
-            return None;
-        }
-    };
+    let number = number(key, node, HINT, report)?;
     Weight::new(number).map_err(|error| report.refused(node.at, &error, HINT)).ok()
+}
+
+/// A number, in quotes or not.
+pub(crate) fn number(key: &Key<'_>, node: &Node<'_>, hint: &str, report: &mut Report<'_>) -> Option<f64> {
+    match &node.value {
+        Value::Scalar(Scalar { kind: Kind::Integer(number), .. }) => Some(*number as f64),
+        Value::Scalar(Scalar { kind: Kind::Float(number), .. }) => Some(*number),
+        Value::Scalar(Scalar { kind: Kind::Text { .. }, text }) => {
+            let number = text.trim().parse().ok();
+            if number.is_none() {
+                report.error(node.at, format!("{} is not a number: {}", key.text, excerpt(text)), hint);
+            }
+            number
+        }
+        _ => {
+            report.wrong_type(key, node, hint);
+            None
+        }
+    }
 }
 
 /// Sets an existing setting from the text of a scalar.

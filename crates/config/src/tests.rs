@@ -6,6 +6,7 @@ mod hostile;
 mod mistakes;
 mod policies;
 mod secrets;
+mod shares;
 mod sso;
 mod valid;
 

@@ -38,7 +38,9 @@ fn every_yaml_example_loads() {
     for page in pages() {
         for (line, example) in yaml_examples(&read(&page)) {
             // An example without clusters stands for a file with some cluster.
-            let is_part = ["scheduler:", "trusted_proxy:", "jwt:"].iter().any(|key| example.starts_with(key));
+            let is_part = ["scheduler:", "shares:", "trusted_proxy:", "jwt:"]
+                .iter()
+                .any(|key| example.starts_with(key));
             let text = match is_part {
                 true => format!("{A_CLUSTER}{example}"),
                 false => example,

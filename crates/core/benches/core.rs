@@ -27,8 +27,8 @@ use multicluster_core::{
     Core, DispatchOutcome, Effect, Identity, Input, Observation, Output, RunStatus, Submission,
 };
 use multicluster_types::{
-    ClusterName, ClusterSpec, ContentHash, Incarnation, JobId, Kind, Load, Platform, Resources, Settings,
-    Snapshot, Span, Tags, Timestamp, Weight, Work, settings::Count,
+    ClusterName, ClusterSpec, ContentHash, Incarnation, JobId, Kind, Load, Owner, Platform, Resources,
+    Settings, Snapshot, Span, Tags, Timestamp, Weight, Work, settings::Count,
 };
 
 /// The system's allocator, with a count of the bytes in use.
@@ -102,7 +102,7 @@ fn main() {
     let mut cycles = BTreeMap::new();
     let mut bytes_per_job = 0.0;
     for classes in [1, 100, 10_000] {
-        let (cycle, bytes) = cycle_with_a_full_queue(&scale, classes);
+        let (cycle, bytes) = cycle_with_a_full_queue(&scale, classes, 1);
         let ms = cycle.as_secs_f64() * 1000.0;
         println!("  {:<56} {:>14.3}", format!("{classes} classes wait"), ms);
         cycles.insert(classes.to_string(), ms);
@@ -110,6 +110,11 @@ fn main() {
             bytes_per_job = bytes;
         }
     }
+    let by_owners = [1, 1_000].map(|owners| {
+        let ms = cycle_with_a_full_queue(&scale, 100, owners).0.as_secs_f64() * 1000.0;
+        println!("  {:<56} {:>14.4}", format!("100 shapes of {owners} owners each wait"), ms);
+        (owners.to_string(), ms)
+    });
     println!("{:<58} {:>14.0}", "bytes per queued job (100 classes)", bytes_per_job);
 
     let lifecycle = lifecycle_jobs_per_s(&scale);
@@ -122,6 +127,7 @@ fn main() {
     report.insert("decisions_per_s", serde_json::json!(decisions));
     report.insert("placements_per_s", serde_json::json!(placements));
     report.insert("cycle_ms", serde_json::json!(cycles));
+    report.insert("cycle_ms_by_owners", serde_json::json!(BTreeMap::from(by_owners)));
     report.insert("lifecycle_jobs_per_s", serde_json::json!(lifecycle));
     report.insert("bytes_per_queued_job", serde_json::json!(bytes_per_job));
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench/core.json");
@@ -173,15 +179,20 @@ fn placements_per_s(scale: &Scale, clusters: u32) -> f64 {
 }
 
 /// A pool without room, a long queue, and one changed fact: the cycle looks at every head.
-fn cycle_with_a_full_queue(scale: &Scale, classes: u32) -> (Duration, f64) {
+fn cycle_with_a_full_queue(scale: &Scale, classes: u32, owners: u32) -> (Duration, f64) {
     let mut core = pool(10, |_| 0.5, |_| 64.0);
     let before = IN_USE.load(Ordering::Relaxed);
     for start in (0..scale.jobs).step_by(10_000) {
         let batch = (start..start + 10_000)
             .map(|n| {
-                let class = u32::try_from(n).unwrap() % classes;
+                let n = u32::try_from(n).unwrap();
+                let class = n % classes;
                 // None fits: each asks for 33 CPUs or more, 32 are free.
-                submission(&format!("job-{n:07}"), a_job(33.0 + f64::from(class) / 1000.0, &["linux"]))
+                let mut work = a_job(33.0 + f64::from(class) / 1000.0, &["linux"]);
+                if owners > 1 {
+                    work.owner = Owner::new(format!("owner-{}", n / classes % owners)).ok();
+                }
+                submission(&format!("job-{n:07}"), work)
             })
             .collect();
         let _ = core.handle(START, Input::Together(batch));
@@ -196,7 +207,8 @@ fn cycle_with_a_full_queue(scale: &Scale, classes: u32) -> (Duration, f64) {
         let out = black_box(core.handle(now, poll));
         best = best.min(started.elapsed());
         let cycle = out.cycle.expect("a fact changed: a cycle ran");
-        assert_eq!((cycle.heads, cycle.placed), (classes, 0), "every head was looked at");
+        let heads = (classes * owners).min(u32::try_from(scale.jobs).unwrap());
+        assert_eq!((cycle.heads, cycle.placed), (heads, 0), "every head was looked at");
     }
     (best, bytes)
 }

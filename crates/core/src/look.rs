@@ -258,6 +258,16 @@ impl<'a> Look<'a> {
         self.work.demand.iter().map(share).fold(1.0, f64::min)
     }
 
+    /// How many times larger than the demand the cluster is, of the scarcest resource: in a larger
+    /// cluster, more work ends in the same time.
+    pub(crate) fn spare_share(&self, cluster: &Cluster) -> f64 {
+        let Some(snapshot) = cluster.snapshot() else { return 0.0 };
+        let share = |(dimension, demand): (Dimension, Quantity)| {
+            snapshot.total.get(&dimension).as_f64() / demand.as_f64()
+        };
+        self.work.demand.iter().map(share).fold(f64::MAX, f64::min).min(1e6)
+    }
+
     /// Could this cluster never accept the work, given the present descriptions?
     pub(crate) fn never(&self, cluster: &Cluster) -> Option<Reason> {
         self.other_cluster(cluster)

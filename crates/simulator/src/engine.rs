@@ -35,6 +35,8 @@ pub(crate) struct Trace {
     pub(crate) refused: BTreeMap<&'static str, RefusedGroup>,
     /// Work that was still queued when nothing could happen any more, by its demand.
     pub(crate) stuck: Vec<StuckGroup>,
+    /// Run time of work that was stopped for other work, and starts from the beginning again.
+    pub(crate) lost: Span,
 }
 
 /// The state of one arrival.
@@ -119,7 +121,8 @@ enum Happening {
     ConfirmStop(usize, Attempt),
     Start(usize),
     Show(usize, Place),
-    End(usize),
+    End(usize, Attempt),
+    Stopped(usize, Attempt),
     Hide(usize, Place),
 }
 
@@ -144,6 +147,7 @@ struct Engine<'a> {
     planned: u64,
     arrived: usize,
     waiting: usize,
+    lost: Span,
     now: Timestamp,
     /// When a cluster or a caller last did anything.
     last_happening: Timestamp,
@@ -164,6 +168,7 @@ impl<'a> Engine<'a> {
             planned: 0,
             arrived: 0,
             waiting: 0,
+            lost: Span::ZERO,
             now: Timestamp::default(),
             last_happening: Timestamp::default(),
             patience: patience(pool),
@@ -262,7 +267,8 @@ impl<'a> Engine<'a> {
                 self.tell(Input::StopSent { run: self.run(nth, attempt), answered: true });
             }
             Happening::Start(nth) => self.start(nth),
-            Happening::End(nth) => self.end(nth),
+            Happening::End(nth, attempt) => self.end(nth, attempt),
+            Happening::Stopped(nth, attempt) => self.stopped(nth, attempt),
             Happening::Show(nth, on) => self.fleet[on].show(nth, &self.workload.arrivals[nth].work),
             Happening::Hide(nth, on) => self.fleet[on].hide(nth, &self.workload.arrivals[nth].work),
         }
@@ -279,7 +285,7 @@ impl<'a> Engine<'a> {
             return;
         }
         self.fates[nth] = Fate::Running { on, attempt, started: self.now };
-        self.plan(self.now + arrival.duration, Happening::End(nth));
+        self.plan(self.now + arrival.duration, Happening::End(nth, attempt));
         let shown = self.now + self.pool.timing.usage;
         self.plan(shown, Happening::Show(nth, on));
         // The core trusts a poll only some time after it saw the start.
@@ -291,8 +297,12 @@ impl<'a> Engine<'a> {
     }
 
     /// A run has ended, and runs that waited for room may start.
-    fn end(&mut self, nth: usize) {
+    fn end(&mut self, nth: usize, of: Attempt) {
         let Fate::Running { on, attempt, started } = self.fates[nth] else { return };
+        // It was stopped, and runs again by now.
+        if attempt != of {
+            return;
+        }
         let arrival = &self.workload.arrivals[nth];
         self.fleet[on].end(nth, &arrival.work, arrival.duration);
         self.fates[nth] = Fate::Done { started, ended: self.now };
@@ -305,6 +315,27 @@ impl<'a> Engine<'a> {
                 Input::Released { job: self.id(nth), attempt, outcome: ReleaseOutcome::Succeeded }
             }
         });
+        self.start_held(on);
+    }
+
+    /// A run was stopped for other work: all that it did is lost.
+    fn stopped(&mut self, nth: usize, of: Attempt) {
+        let Fate::Running { on, attempt, started } = self.fates[nth] else { return };
+        if attempt != of {
+            return;
+        }
+        let (work, ran) = (&self.workload.arrivals[nth].work, self.now.since(started));
+        self.fleet[on].end(nth, work, ran);
+        self.fleet[on].hide(nth, work);
+        self.lost = Span(self.lost.0 + ran.0);
+        self.fates[nth] = Fate::Waiting;
+        self.waiting += 1;
+        self.expect_news(on, self.now);
+        self.tell(self.observation(nth, on, attempt, RunStatus::Stopped));
+        self.start_held(on);
+    }
+
+    fn start_held(&mut self, on: Place) {
         for held in std::mem::take(&mut self.fleet[on].held) {
             self.start(held);
         }
@@ -358,6 +389,8 @@ impl<'a> Engine<'a> {
             Effect::Stop { run, .. } => {
                 let Some(nth) = nth(&run) else { return };
                 self.plan(answered, Happening::ConfirmStop(nth, run.attempt));
+                // Not before polls show the run.
+                self.plan(answered + self.pool.timing.usage, Happening::Stopped(nth, run.attempt));
             }
         }
     }
@@ -412,7 +445,7 @@ impl<'a> Engine<'a> {
         };
         let stuck = groups.into_values().map(explain).collect::<Result<_, Refusal>>()?;
         let meters = self.fleet.into_meters().collect();
-        Ok(Trace { fates: self.fates, meters, refused: self.refused, stuck })
+        Ok(Trace { fates: self.fates, meters, refused: self.refused, stuck, lost: self.lost })
     }
 }
 

@@ -8,6 +8,11 @@ pub const OURS: &[&str] = &[
     "resource_threshold=1.0",
     "resource_threshold=1.0 submission_interval=0s",
     "resource_threshold=1.0 submission_interval=0s starvation_after=24h",
+    "threshold_counts=others submission_interval=0s",
+    "threshold_counts=others submission_interval=0s policies=pack:1",
+    "threshold_counts=others submission_interval=0s policies=whole_nodes:1",
+    "threshold_counts=others submission_interval=0s order=shortest",
+    "threshold_counts=others submission_interval=0s order=shortest policies=pack:1",
 ];
 
 /// Every policy of the table, in its order: ours, then what people would use instead.

@@ -29,7 +29,7 @@ pub struct Quality {
     pub worst_owner: Option<Owner>,
     /// Jain's fairness of the owners' mean slowdowns: 1 if all are equal, 1/n if one of n has it all.
     pub fairness: f64,
-    /// Run time that was lost because work was preempted. No policy preempts yet.
+    /// Run time that was lost because work was stopped for other work.
     pub preempted_s: f64,
 }
 
@@ -89,7 +89,7 @@ impl Quality {
             worst_owner: worst.map(|worst| worst.owner.clone()),
             fairness: jain(owners.iter().map(|owner| owner.slowdown.mean)),
             owners,
-            preempted_s: 0.0,
+            preempted_s: trace.lost.as_seconds(),
         }
     }
 

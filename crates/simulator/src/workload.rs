@@ -1,7 +1,7 @@
 //! A workload, read from CSV or SWF, compressed or not: which work arrives when.
 //!
 //! Columns of CSV: `arrival`, `duration` (both required), `cpu`, `gpu`, `memory`, `tags`, `priority`,
-//! `id`, `kind`, `preferred_cluster`, `owner`, `one_node`, in any order. Lines that start with `#` are
+//! `id`, `kind`, `preferred_cluster`, `owner`, `one_node`, `preemptible`, in any order. Lines that start with `#` are
 //! comments.
 
 mod error;
@@ -155,6 +155,7 @@ impl Row<'_> {
             tags: self.field(Column::Tags, tags)?,
             priority: self.field(Column::Priority, priority)?,
             preference: self.field(Column::PreferredCluster, preference)?,
+            preemptible: self.field(Column::Preemptible, yes_or_no)?.unwrap_or_default(),
             ..Work::new(kind)
         })
     }

@@ -45,6 +45,13 @@ pub struct Payload {
     pub traceparent: Option<String>,
 }
 
+impl Payload {
+    /// The longest grace.
+    pub const MAX_STOP_GRACE: Span = Span::minutes(24 * 60);
+    /// The grace of preemptible jobs that say nothing.
+    pub const PREEMPTIBLE_GRACE: Span = Span::seconds(30);
+}
+
 /// Ray's `entrypoint_*` fields. Without any of them, Ray pins the driver to the head node, so
 /// fields that the caller left out stay out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

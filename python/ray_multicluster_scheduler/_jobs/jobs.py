@@ -6,6 +6,7 @@ import builtins
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 
 from .._plane.client import TIMEOUT, ControlPlane, segment
@@ -58,6 +59,8 @@ class Jobs:
         max_retries: int | None = None,
         retry_on: Iterable[int] | None = None,
         never_retry_on: Iterable[int] | None = None,
+        preemptible: bool = False,
+        stop_grace: str | float | timedelta | None = None,
         on_cluster_loss: str | None = None,
         driver_resources: Mapping[str, Any] | None = None,
         os: str | None = None,
@@ -84,6 +87,8 @@ class Jobs:
             max_retries=max_retries,
             retry_on=submission.exit_codes("retry_on", retry_on),
             never_retry_on=submission.exit_codes("never_retry_on", never_retry_on),
+            preemptible=submission.flag("preemptible", preemptible),
+            stop_grace=submission.length("stop_grace", stop_grace),
             on_cluster_loss=on_cluster_loss,
             os=os,
             arch=arch,

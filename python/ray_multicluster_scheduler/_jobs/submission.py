@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import time
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import Any
 
 import urllib3
@@ -68,6 +70,34 @@ def exit_codes(field: str, given: object) -> list[int]:
         if all(isinstance(code, int) and not isinstance(code, bool) for code in codes):
             return codes
     raise ConfigurationError(f"{field} is {given!r:.80}", hint="give exit codes, such as [3, 4]")
+
+
+def flag(field: str, given: object) -> bool:
+    """True or false.
+
+    Raises:
+        ConfigurationError: it is neither.
+    """
+    if given is None or isinstance(given, bool):
+        return bool(given)
+    raise ConfigurationError(f"{field} is {given!r:.80}", hint="give True or False")
+
+
+def length(field: str, given: object) -> str | float | None:
+    """A length of time as the control plane reads it: a text, or seconds.
+
+    Raises:
+        ConfigurationError: it is none of these.
+    """
+    if isinstance(given, timedelta):
+        return given.total_seconds()
+    if given is None or isinstance(given, str):
+        return given
+    if isinstance(given, (int, float)) and not isinstance(given, bool) and math.isfinite(given):
+        return given
+    raise ConfigurationError(
+        f"{field} is {given!r:.80}", hint='give a length of time such as "10m", or seconds'
+    )
 
 
 def _preferred(context: _context.JobContext | None) -> str | None:

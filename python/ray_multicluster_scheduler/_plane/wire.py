@@ -103,6 +103,9 @@ class Job(TypedDict):
     tags: NotRequired[list[str]]
     preferred_cluster: NotRequired[str | None]
     priority: int
+    preemptible: NotRequired[bool]
+    #: Seconds.
+    stop_grace: NotRequired[float | None]
     parent_job: NotRequired[str | None]
     owner: NotRequired[str | None]
     cluster: NotRequired[str | None]

@@ -44,6 +44,8 @@ class RayMulticlusterJobOperator(BaseOperator):
     :param max_retries: how often the control plane retries a job that failed, before the task fails
     :param retry_on: retry only if the exit code of the job is one of these
     :param never_retry_on: do not retry if the exit code of the job is one of these
+    :param preemptible: the job may be stopped to make room for other work, and runs again later
+    :param stop_grace: how long the job may take to end when it is stopped: ``10m``, or seconds
     :param on_cluster_loss: ``requeue`` if the job may run twice
     :param metadata: kept with the job
     :param timeout: how long the job may run, in seconds or as a timedelta. Time in queues does not
@@ -96,6 +98,8 @@ class RayMulticlusterJobOperator(BaseOperator):
         max_retries: int | None = None,
         retry_on: Sequence[int] | None = None,
         never_retry_on: Sequence[int] | None = None,
+        preemptible: bool = False,
+        stop_grace: str | float | timedelta | None = None,
         on_cluster_loss: str | None = None,
         metadata: Mapping[str, str] | None = None,
         timeout: float | timedelta | None = None,
@@ -120,6 +124,8 @@ class RayMulticlusterJobOperator(BaseOperator):
         self.max_retries = max_retries
         self.retry_on = retry_on
         self.never_retry_on = never_retry_on
+        self.preemptible = preemptible
+        self.stop_grace = stop_grace
         self.on_cluster_loss = on_cluster_loss
         self.metadata = metadata
         self.timeout = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
@@ -255,6 +261,8 @@ class RayMulticlusterJobOperator(BaseOperator):
             "max_retries": self.max_retries,
             "retry_on": self.retry_on,
             "never_retry_on": self.never_retry_on,
+            "preemptible": self.preemptible,
+            "stop_grace": self.stop_grace,
             "on_cluster_loss": self.on_cluster_loss,
             "os": self.os or None,
             "arch": self.arch or None,

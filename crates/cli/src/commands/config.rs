@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 use multicluster_config::{Config, ConfigError, Diagnostic};
+use multicluster_types::Shares;
 use serde_json::{Value, json};
 
 use crate::{
@@ -50,8 +51,11 @@ pub(crate) async fn run(args: Args, out: Out) -> anyhow::Result<()> {
         out.json(&document(&file, &config, &probes));
     } else {
         config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}\n"));
-        let clusters = words::count(config.clusters.len(), "cluster");
-        out.line(format!("{file}: {} ({clusters})", out.paint("valid", Tone::Good)));
+        let mut found = words::count(config.clusters.len(), "cluster");
+        if config.settings.shares != Shares::default() {
+            found += &format!(", {}", words::count(config.settings.shares.named().count(), "share"));
+        }
+        out.line(format!("{file}: {} ({found})", out.paint("valid", Tone::Good)));
         if !probes.is_empty() {
             out.line("");
             out.table(&table(&probes));
@@ -82,7 +86,10 @@ fn wrong(error: &ConfigError, out: Out) -> Failure {
 fn document(file: &str, config: &Config, probes: &[Probe]) -> Value {
     let warnings: Vec<_> = config.warnings.iter().map(diagnostic).collect();
     let names: Vec<_> = config.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
-    json!({ "ok": true, "file": file, "clusters": names, "warnings": warnings, "probes": probes })
+    let sharers: Vec<_> = config.settings.shares.named().map(|(name, _)| name.as_str()).collect();
+    json!({
+        "ok": true, "file": file, "clusters": names, "shares": sharers, "warnings": warnings, "probes": probes,
+    })
 }
 
 fn diagnostic(diagnostic: &Diagnostic) -> Value {

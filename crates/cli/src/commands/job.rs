@@ -75,6 +75,9 @@ fn facts(job: &Job, out: &Out, now: u64) -> String {
     }
     say("priority", &job.priority.to_string());
     say("retries", &retries(job));
+    if let Some(stops) = stops(job) {
+        say("stops", &stops);
+    }
     if let Some(parent) = &job.parent_job {
         say("parent", parent);
     }
@@ -93,6 +96,13 @@ fn facts(job: &Job, out: &Out, now: u64) -> String {
         say("metadata", &words::printable(&format!("{key}={value}")));
     }
     text
+}
+
+fn stops(job: &Job) -> Option<String> {
+    let grace = job.stop_grace.map(|seconds| format!("within {seconds} s"));
+    let preemptible = job.preemptible.then(|| "to make room for other work".to_owned());
+    let parts: Vec<_> = preemptible.into_iter().chain(grace).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 fn retries(job: &Job) -> String {

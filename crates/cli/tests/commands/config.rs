@@ -35,6 +35,21 @@ fn a_file_is_checked_and_its_clusters_are_asked() {
 }
 
 #[test]
+fn shares_are_checked_with_the_rest() {
+    let world = World::new();
+    let clusters = fs::read_to_string(world.dir.join("cluster.yaml")).unwrap();
+    let check = |shares: &str| {
+        fs::write(world.dir.join("shared.yaml"), format!("{clusters}\n{shares}\n")).unwrap();
+        world.run(&["config", "check", "shared.yaml", "--offline"])
+    };
+    let good = check("shares: {owners: {research: {weight: 3, members: [ann]}, trading: {}}}");
+    assert!(good.out.trim_end().ends_with("2 shares)"), "{} {}", good.out, good.err);
+    let bad = check("shares: {owners: {research: {weight: 0}}}");
+    assert_eq!(bad.code, Some(2));
+    assert!(bad.err.contains("weight 0 is not usable") && bad.err.contains("hint: "), "{}", bad.err);
+}
+
+#[test]
 fn mistakes_are_shown_with_line_and_hint() {
     let world = World::new();
     let text = "clusters:\n  - {name: mac, head_address: '127.0.0.1:1', dashbord: 'http://127.0.0.1:1'}\nscheduler:\n  submission_interval: soon\n";

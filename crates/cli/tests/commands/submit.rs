@@ -142,6 +142,9 @@ fn submit_says_all_that_ray_job_submit_can() {
         "-9,137",
         "--never-retry-on",
         "2",
+        "--preemptible",
+        "--stop-grace",
+        "10m",
         "--on-cluster-loss",
         "requeue",
         "--",
@@ -160,6 +163,8 @@ fn submit_says_all_that_ray_job_submit_can() {
     assert_eq!(job["never_retry_on"], serde_json::json!([2]));
     let shown = world.ok(&["job", "all"]);
     assert!(shown.contains("2 at most, on exit codes -9, 137, never on 2"), "{shown}");
+    assert_eq!((&job["preemptible"], &job["stop_grace"]), (&true.into(), &600.0.into()));
+    assert!(shown.contains("to make room for other work, within 600 s"), "{shown}");
     assert_eq!(job["on_cluster_loss"], "requeue");
     assert_eq!(job["metadata"]["team"], "fund");
     assert_eq!(job["tags"], serde_json::json!(["a", "b"]));

@@ -8,7 +8,7 @@ fn policies_that_make_no_sense_are_told() {
     const CEL: &str = "write a CEL expression in quotes";
     const WEIGHT: &str = "give a number from 0 to 1000000; 1.0 is the default";
     const NAME: &str = "use up to 64 letters, digits, '_', '.' and '-'";
-    const BUILT_IN: &str = "add an `expression` or a `filter`; built in are score, tag_affinity, weighted_preference, spread, pack";
+    const BUILT_IN: &str = "add an `expression` or a `filter`; built in are score, tag_affinity, weighted_preference, spread, pack, whole_nodes";
     for (policy, message, hint) in [
         ("score", "7:7 a policy should be a mapping, not text", EXAMPLE),
         ("{weight: 1}", "7:7 a policy has no name", EXAMPLE),

@@ -56,7 +56,8 @@ impl Dirty {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Turn {
     priority: Reverse<Priority>,
-    /// How long the job is expected to run, if that counts. Not if it has waited too long.
+    /// How long the job is expected to run, if that counts. Not if it has waited too long: `None`
+    /// comes first.
     expected: Option<Span>,
     /// What its owner will have had for its weight.
     claim: u64,
@@ -205,14 +206,14 @@ impl Core {
     pub(super) fn turn(&self, class: ClassKey, compete: bool) -> Option<Turn> {
         let rank = self.queue.head_of(class)?;
         let (sharer, work) = (self.queue[class].sharer, &self.queue[class].work);
-        let claim = if compete {
-            self.sharers.claim(sharer, work, self.now, self.settings.shares.half_life())
-        } else {
-            0
-        };
         let by_length = self.settings.order == Order::Shortest && !self.queue.starving().contains(&class);
-        let expected = by_length.then(|| self.runs.expected(work));
-        Some(Turn { priority: Reverse(rank.priority()), expected, claim, seq: rank.seq() })
+        let half_life = self.settings.shares.half_life();
+        Some(Turn {
+            priority: Reverse(rank.priority()),
+            expected: by_length.then(|| self.runs.expected(work)),
+            claim: if compete { self.sharers.claim(sharer, work, self.now, half_life) } else { 0 },
+            seq: rank.seq(),
+        })
     }
 
     /// Phase 2, snapshot: the latest facts per cluster, plus the ledger.
@@ -314,7 +315,7 @@ impl Core {
             .filter(|((_, cluster), _)| cluster.blocked_by_foreign(&self.queue[class].work).is_none())
             .map(|((key, cluster), _)| {
                 let kept_before = cluster.last_reserved.as_ref().is_some_and(|r| r.id == *id);
-                ((kept_before, look.free_share(cluster)), key)
+                ((kept_before, look.free_share(cluster) + look.spare_share(cluster)), key)
             })
             .max_by(|(a, _), (b, _)| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
         let Some((_, key)) = best else { return false };

@@ -160,10 +160,10 @@ impl Core {
             }
             return;
         }
-        self.carry_out(head, plan, out);
+        self.carry_out(head, &plan, out);
     }
 
-    fn carry_out(&mut self, head: JobKey, plan: Plan, out: &mut Output) {
+    fn carry_out(&mut self, head: JobKey, plan: &Plan, out: &mut Output) {
         let until = self.now + PATIENCE;
         for victim in &plan.victims {
             if self.step(*victim, Step::Preempt, out) {

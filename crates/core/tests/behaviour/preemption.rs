@@ -1,5 +1,7 @@
 //! Preemption: who is stopped for whom, and what becomes of them.
 
+#![allow(clippy::unwrap_used, reason = "tests may")]
+
 use std::collections::BTreeSet;
 
 use multicluster_core::{DispatchOutcome, Effect, Input, RunStatus, record::AttemptOutcome};

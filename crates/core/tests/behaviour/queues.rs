@@ -311,17 +311,25 @@ fn with_order_shortest_the_job_that_is_expected_to_be_done_first_goes_first() {
 fn with_order_shortest_a_job_that_has_waited_too_long_goes_before_shorter_ones() {
     let mut env = used_by_others(0.0);
     env.set("order", "shortest");
-    let done = env.submit(a_job().owner("slow").cpus(8.0));
-    env.run(&done);
-    env.advance_s(1000);
-    env.succeed(&done);
-    let running = env.submit(a_job().cpus(8.0));
+    // Of one owner, so that nobody's share counts: jobs of 8 CPUs are slow, jobs of 7 are quick.
+    for (cpus, seconds) in [(8.0, 1000), (7.0, 10)] {
+        let done = env.submit(a_job().cpus(cpus));
+        env.run(&done);
+        env.advance_s(seconds);
+        env.succeed(&done);
+    }
+    let running = env.submit(a_job().cpus(6.0));
     env.run(&running);
-    let slow = env.submit(a_job().owner("slow").cpus(8.0));
-    env.advance_s(300);
-    let short = env.submit(a_job().owner("quick").cpus(8.0));
+    let slow = env.submit(a_job().cpus(8.0));
+    let quick = env.submit(a_job().cpus(7.0));
+    env.advance_s(299);
     env.succeed(&running);
-    assert_eq!((env.place(&slow), env.place(&short)), ("only", ""));
+    assert_eq!((env.place(&slow), env.place(&quick)), ("", "only"), "it has not waited too long yet");
+    env.run(&quick);
+    env.advance_s(10);
+    let next = env.submit(a_job().cpus(7.0));
+    env.succeed(&quick);
+    assert_eq!((env.place(&slow), env.place(&next)), ("only", ""));
 }
 
 #[test]

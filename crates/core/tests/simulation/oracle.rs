@@ -529,7 +529,8 @@ impl Oracle {
         });
         for other in others {
             let theirs = self.sharing.claim(&other.work, &total, now);
-            if theirs < mine * (1.0 - 1e-3) - 1e-6
+            // Next to nothing may be forgotten at a start.
+            if theirs < mine * (1.0 - 1e-2) - 1e-2
                 && self.may_take(&other.work, cluster, now, settings).is_ok()
             {
                 panic!(

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use multicluster_core::{
     Durable,
-    record::{JobRecord, Phase},
+    record::{JobRecord, Live, Phase},
 };
 use multicluster_types::{JobId, Kind, Settings, Span, State, Timestamp, Work};
 
@@ -18,7 +18,7 @@ impl Preemption {
     /// A job is about to become this record.
     pub fn check(&mut self, record: &JobRecord, store: &Durable, settings: &Settings, now: Timestamp) {
         let before = store.jobs.get(&record.id);
-        let is_preempted = |record: &JobRecord| record.live().is_some_and(|live| live.preempted());
+        let is_preempted = |record: &JobRecord| record.live().is_some_and(Live::preempted);
         let was = before.is_some_and(is_preempted);
         if is_preempted(record) && !was {
             self.check_chosen(record, store, settings, now);

@@ -134,6 +134,9 @@ impl Sharing {
     pub fn told_restart(&mut self, store: &Durable, now: Timestamp) {
         self.averages.values_mut().for_each(|(_, at)| *at = now.min(*at));
         self.averages.retain(|name, _| name.as_ref().is_some_and(|name| store.usage.contains_key(name)));
+        for name in self.held.keys() {
+            self.averages.entry(name.clone()).or_insert(([0.0; 3], now));
+        }
     }
 }
 

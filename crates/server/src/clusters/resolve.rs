@@ -47,6 +47,15 @@ use paths::Homes;
 /// Where OpenTelemetry's libraries and tools look for the span that started a process.
 const TRACEPARENT: &str = "TRACEPARENT";
 
+/// How many seconds Ray waits after it asked a job to stop, before it kills the job. Ray reads it
+/// from the job's own environment.
+const STOP_WAIT: &str = "RAY_JOB_STOP_WAIT_TIME_S";
+
+/// What a job itself says about [`STOP_WAIT`].
+pub(crate) fn own_stop_wait(runtime_env: &RuntimeEnv) -> Option<&Value> {
+    runtime_env.get("env_vars")?.get(STOP_WAIT).filter(|value| !value.is_null())
+}
+
 /// Which dispatch this is.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
@@ -136,7 +145,10 @@ pub fn resolve(context: &Context<'_>, payload: &Payload) -> Result<Resolved, Res
     let base = context.cluster.base_env();
     let base = folders::replace(&base, &payload.folders);
     let mut runtime_env = merge::merge(&base, &job);
-    let env_vars = variables(runtime_env.remove("env_vars"), context)?;
+    let mut env_vars = variables(runtime_env.remove("env_vars"), context)?;
+    if let Some(grace) = payload.stop_grace.filter(|_| own_stop_wait(&payload.runtime_env).is_none()) {
+        env_vars.insert(STOP_WAIT.to_owned(), grace.0.div_ceil(1_000).to_string().into());
+    }
     runtime_env.insert("env_vars".to_owned(), Value::Object(env_vars));
 
     let mut pushed = Pushed::default();

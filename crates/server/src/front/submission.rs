@@ -16,11 +16,14 @@ use std::{
 
 use multicluster_api::{self as api, codes};
 use multicluster_core::Parent;
-use multicluster_types::{EntrypointResources, JobId, MAX_HOME, Payload, Quantity, Resources, Work};
+use multicluster_types::{
+    EntrypointResources, JobId, MAX_HOME, Payload, Quantity, Resources, RuntimeEnv, Span, Work,
+};
 
 pub(crate) use wishes::{Wishes, parent_names, selector};
 
 use crate::{
+    clusters::resolve,
     engine::{driver::NewJob, off_thread::off_thread},
     front::{access::Caller, plane::Plane},
     problem::Problem,
@@ -107,13 +110,16 @@ pub(crate) fn check_alone(mut sent: api::JobRequest, dedup: Dedup) -> Result<Che
         parent: parent_names(sent.parent_job, sent.parent_cluster),
     };
     let labels = selector("entrypoint_label_selector", reserve.label_selector.clone())?;
-    let (work, parent) = wishes.check(Work { labels, ..Work::job(&sent.needs, reserved(&reserve)?) })?;
+    let preemptible = sent.preemptible;
+    let stop_grace = stop_grace(sent.stop_grace, preemptible, &sent.runtime_env)?;
+    let work = Work { labels, preemptible, ..Work::job(&sent.needs, reserved(&reserve)?) };
+    let (work, parent) = wishes.check(work)?;
     let payload = Payload {
         entrypoint: sent.entrypoint,
         runtime_env: sent.runtime_env,
         metadata: sent.metadata,
         reserve,
-        stop_grace: None,
+        stop_grace,
         home: sent.home,
         folders,
         packages: BTreeMap::new(),
@@ -235,6 +241,24 @@ fn check_home(home: Option<&str>) -> Result<(), Problem> {
         return Err(problem.hint("give the submitter's home directory, such as /home/zorro, or leave it out"));
     }
     Ok(())
+}
+
+/// How long it may take to end when it is stopped. Ray's 3 s are too short to save anything, so a
+/// preemptible job has more unless it says something else, by our field or by Ray's variable.
+fn stop_grace(
+    given: Option<Span>,
+    preemptible: bool,
+    runtime_env: &RuntimeEnv,
+) -> Result<Option<Span>, Problem> {
+    let Some(grace) = given else {
+        let says_nothing = preemptible && resolve::own_stop_wait(runtime_env).is_none();
+        return Ok(says_nothing.then_some(Payload::PREEMPTIBLE_GRACE));
+    };
+    if grace == Span::ZERO || grace > Payload::MAX_STOP_GRACE {
+        let message = format!("stop_grace is {grace}, not above 0 and up to 24h");
+        return Err(Problem::new(codes::BAD_JOB, message).hint("write 30s, 10m or 1h, or leave it out"));
+    }
+    Ok(Some(grace))
 }
 
 /// What Ray sets aside for the entrypoint.

@@ -55,7 +55,10 @@ pub(super) fn of(trace: &JobTrace, record: &JobRecord, attempts: &[AttemptRecord
         let why = reason(past.message.as_ref());
         attempt.set("outcome", serde_json::to_value(past.outcome).unwrap_or_default());
         attempt.set("reason", why.clone());
-        if !matches!(past.outcome, AttemptOutcome::Succeeded | AttemptOutcome::Stopped) {
+        if !matches!(
+            past.outcome,
+            AttemptOutcome::Succeeded | AttemptOutcome::Stopped | AttemptOutcome::Preempted
+        ) {
             attempt.fail(why);
         }
         spans.push(attempt.finish());

@@ -175,7 +175,7 @@ impl<'a> World<'a> {
         }
         let stuck = stuck.into_values().map(|arrivals| StuckGroup { arrivals, why: None }).collect();
         let meters = self.fleet.into_meters().collect();
-        Trace { fates: self.fates, meters, refused: BTreeMap::new(), stuck }
+        Trace { fates: self.fates, meters, refused: BTreeMap::new(), stuck, lost: Span::ZERO }
     }
 }
 

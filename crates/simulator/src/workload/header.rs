@@ -20,10 +20,11 @@ pub(super) enum Column {
     PreferredCluster,
     Owner,
     OneNode,
+    Preemptible,
 }
 
 impl Column {
-    const ALL: [(&'static str, Column); 12] = [
+    const ALL: [(&'static str, Column); 13] = [
         ("arrival", Column::Arrival),
         ("duration", Column::Duration),
         ("cpu", Column::Cpu),
@@ -36,6 +37,7 @@ impl Column {
         ("preferred_cluster", Column::PreferredCluster),
         ("owner", Column::Owner),
         ("one_node", Column::OneNode),
+        ("preemptible", Column::Preemptible),
     ];
 
     pub(super) fn name(self) -> &'static str {

@@ -127,6 +127,9 @@ pub(super) struct NewJob {
     /// Do not retry if the exit code is one of these. Needs max_retries.
     #[serde(default)]
     pub(super) never_retry_on: Vec<i64>,
+    /// The job may be stopped to make room for other work, and runs again later under its id.
+    #[serde(default)]
+    pub(super) preemptible: bool,
     /// Texts to keep with the job. No secrets.
     #[serde(default)]
     pub(super) metadata: BTreeMap<String, String>,
@@ -162,6 +165,7 @@ impl NewJob {
             max_retries: self.max_retries,
             retry_on: self.retry_on,
             never_retry_on: self.never_retry_on,
+            preemptible: self.preemptible,
             ..JobRequest::default()
         })
     }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use multicluster_api::JobRequest;
-use multicluster_types::{OnClusterLoss, Quantity, Resources, RuntimeEnv, env_vars};
+use multicluster_types::{OnClusterLoss, Quantity, Resources, RuntimeEnv, Span, SpanError, env_vars};
 use serde::de::DeserializeOwned;
 
 use super::runtime_env;
@@ -71,6 +71,13 @@ pub(crate) struct JobArgs {
     /// Do not retry if the exit code is one of these, separated by commas.
     #[arg(long, value_name = "CODES", value_delimiter = ',', allow_hyphen_values = true)]
     never_retry_on: Vec<i64>,
+    /// The job may be stopped to make room for other work, and runs again later.
+    #[arg(long)]
+    preemptible: bool,
+    /// How long the job may take to end when it is stopped: 10m, or a number of seconds
+    /// [default: 30s with --preemptible, else as Ray does, 3s].
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    stop_grace: Option<Span>,
     /// What to do if the cluster is lost: wait, or requeue if the job may run twice.
     #[arg(long, value_name = "WHAT", value_parser = on_cluster_loss)]
     on_cluster_loss: Option<OnClusterLoss>,
@@ -118,6 +125,8 @@ impl JobArgs {
             max_retries: self.max_retries,
             retry_on: self.retry_on.clone(),
             never_retry_on: self.never_retry_on.clone(),
+            preemptible: self.preemptible,
+            stop_grace: self.stop_grace,
             on_cluster_loss: self.on_cluster_loss,
             parent_job,
             parent_cluster,
@@ -161,6 +170,10 @@ fn bytes(text: &str) -> Result<u64, String> {
 
 fn resources(text: &str) -> Result<Resources, String> {
     Resources::parse(text).map_err(|error| error.to_string())
+}
+
+fn span(text: &str) -> Result<Span, String> {
+    text.parse().map_err(|error: SpanError| error.to_string())
 }
 
 fn on_cluster_loss(text: &str) -> Result<OnClusterLoss, String> {

@@ -3,7 +3,7 @@
 mod merge;
 mod paths;
 
-use multicluster_types::{ClusterName, Secret};
+use multicluster_types::{ClusterName, Secret, Span};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -130,6 +130,28 @@ fn a_job_written_for_centos_runs_on_the_mac() {
     );
     let name = "_ray_pkg_00112233445566778899aabbccddeeff.zip".to_owned();
     assert_eq!(resolved.packages, [PushedPackage { name, sha256: SHA.to_owned() }]);
+}
+
+#[test]
+fn a_grace_becomes_rays_variable_unless_the_job_sets_that_itself() {
+    let patient = cluster("patient", json!({"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": "5"}}));
+    let wait = |cluster: &ClusterSpec, stop_grace: Option<Span>, own: Value| {
+        let runtime_env = env(json!({"env_vars": own}));
+        let payload = Payload { runtime_env, stop_grace, ..Payload::default() };
+        on(cluster, &payload).unwrap().runtime_env["env_vars"].get("RAY_JOB_STOP_WAIT_TIME_S").cloned()
+    };
+    let ten = Some(Span::minutes(10));
+    assert_eq!(wait(&mac(), None, json!({})), None);
+    assert_eq!(wait(&mac(), ten, json!({})), Some(json!("600")));
+    assert_eq!(wait(&mac(), Some(Span(1)), json!({})), Some(json!("1")), "rounded up: 0 would be none");
+    assert_eq!(wait(&mac(), Some(Span(1_001)), json!({})), Some(json!("2")));
+    assert_eq!(wait(&patient, None, json!({})), Some(json!("5")));
+    assert_eq!(wait(&patient, ten, json!({})), Some(json!("600")), "the job goes before its cluster");
+    let own = || json!({"RAY_JOB_STOP_WAIT_TIME_S": 7});
+    assert_eq!(wait(&patient, ten, own()), Some(json!("7")), "its own variable goes before everything");
+    let removed = json!({"RAY_JOB_STOP_WAIT_TIME_S": null});
+    assert_eq!(wait(&patient, None, removed.clone()), None);
+    assert_eq!(wait(&patient, ten, removed), Some(json!("600")));
 }
 
 #[test]

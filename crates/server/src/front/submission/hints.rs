@@ -12,7 +12,7 @@ use crate::problem::Problem;
 const PREFIX: &str = "multicluster.";
 
 /// What may follow `multicluster.`
-pub(super) const KNOWN: [&str; 15] = [
+pub(super) const KNOWN: [&str; 17] = [
     "needs",
     "preferred_cluster",
     "required",
@@ -23,6 +23,8 @@ pub(super) const KNOWN: [&str; 15] = [
     "max_retries",
     "retry_on",
     "never_retry_on",
+    "preemptible",
+    "stop_grace",
     "on_cluster_loss",
     "home",
     "dedup",
@@ -69,6 +71,11 @@ pub(super) fn fill(job: &mut JobRequest) -> Result<Option<Dedup>, Problem> {
             }
             "retry_on" => fill_codes(&mut job.retry_on, name, value)?,
             "never_retry_on" => fill_codes(&mut job.never_retry_on, name, value)?,
+            "preemptible" => job.preemptible |= flag(name, value)?,
+            "stop_grace" => {
+                let grace = number(name, value, "a length of time such as 10m, or a number of seconds")?;
+                job.stop_grace.get_or_insert(grace);
+            }
             "on_cluster_loss" => {
                 let loss = on_cluster_loss(value).ok_or_else(|| bad(name, value, "wait or requeue"))?;
                 job.on_cluster_loss.get_or_insert(loss);

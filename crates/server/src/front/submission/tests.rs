@@ -37,10 +37,12 @@ fn hints_in_the_metadata_say_what_the_fields_leave_out() {
         ("multicluster.on_cluster_loss", "requeue"),
         ("multicluster.parent_cluster", "mac"),
         ("multicluster.parent_job", "outer"),
+        ("multicluster.preemptible", "true"),
         ("multicluster.preferred_cluster", "mac"),
         ("multicluster.priority", "-7"),
         ("multicluster.required", "true"),
         ("multicluster.retry_on", "4, -9,3,"),
+        ("multicluster.stop_grace", "10m"),
         ("multicluster.tags", "linux, x86_64,"),
         ("zzz", "c"),
     ]);
@@ -51,13 +53,14 @@ fn hints_in_the_metadata_say_what_the_fields_leave_out() {
     assert_eq!((work.priority.0, work.retry.max_retries), (-7, 2));
     let codes = work.retry.codes.as_ref().unwrap();
     assert_eq!([codes.retry_on(), codes.never_retry_on()].map(ToString::to_string), ["-9, 3, 4", "2"]);
+    assert_eq!((work.preemptible, checked.payload.stop_grace), (true, Some(Span::minutes(10))));
     assert_eq!(work.platform.as_ref().unwrap().to_string(), "arm64");
     assert_eq!(work.demand.to_string(), "CPU 16, memory 32 GiB");
     assert!(work.on_one_node().is_empty() && work.burdens_head(), "its driver reserves none of it");
     assert_eq!(work.retry.on_cluster_loss, OnClusterLoss::Requeue);
     assert_eq!(checked.parent.as_ref().map(|p| p.job.as_str()), Some("outer"));
     assert_eq!(checked.payload.home.as_deref(), Some("/home/zorro"));
-    assert_eq!(checked.payload.metadata.len(), 15, "the metadata stays as it was");
+    assert_eq!(checked.payload.metadata.len(), 17, "the metadata stays as it was");
 
     let checked =
         checked_alone(JobRequest { priority: Some(3), preferred_cluster: Some("centos".into()), ..job });
@@ -82,6 +85,9 @@ fn a_hint_that_cannot_be_used_is_named_with_what_can() {
         ("multicluster.retry_on", "3;4"),
         ("multicluster.never_retry_on", "SIGKILL"),
         ("multicluster.never_retry_on", "99999999999999999999"),
+        ("multicluster.preemptible", "yes"),
+        ("multicluster.stop_grace", "soon"),
+        ("multicluster.stop_grace", "-5s"),
         ("multicluster.on_cluster_loss", "panic"),
         ("multicluster.dedup", "never"),
         ("multicluster.needs", "16"),
@@ -233,6 +239,30 @@ fn a_job_is_bounded() {
         assert_eq!(refused(JobRequest { home: Some(home.into()), ..a_job() }).code, "bad_job");
     }
     assert!(refused(JobRequest { max_retries: Some(5000), ..a_job() }).message.contains("at most 1000"));
+}
+
+#[test]
+fn a_preemptible_job_has_a_grace_and_any_job_may_have_one() {
+    let job = |preemptible, stop_grace| JobRequest { preemptible, stop_grace, ..a_job() };
+    let of = |job: JobRequest| {
+        let checked = checked_alone(job);
+        (checked.work.preemptible, checked.payload.stop_grace)
+    };
+    assert_eq!(of(job(false, None)), (false, None), "as its cluster does with every job");
+    assert_eq!(of(job(true, None)), (true, Some(Span::seconds(30))));
+    assert_eq!(of(job(true, Some(Span::minutes(10)))), (true, Some(Span::minutes(10))));
+    assert_eq!(of(job(false, Some(Span(1)))), (false, Some(Span(1))), "a stop has it, too");
+    let says_it_to_ray = with_env(json!({"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": "120"}}));
+    let says_it_to_ray = JobRequest { preemptible: true, ..says_it_to_ray };
+    assert_eq!(of(says_it_to_ray), (true, None), "its own variable says it");
+    let longest = job(true, Some(Span::minutes(24 * 60)));
+    assert_eq!(of(longest), (true, Some(Span::minutes(24 * 60))));
+    for (grace, shown) in [(Span::ZERO, "0s"), (Span(24 * 3_600_000 + 1), "86400001ms")] {
+        let problem = refused(job(false, Some(grace)));
+        assert_eq!(problem.code, "bad_job");
+        assert_eq!(problem.message, format!("stop_grace is {shown}, not above 0 and up to 24h"));
+        assert_eq!(problem.hint.as_deref(), Some("write 30s, 10m or 1h, or leave it out"));
+    }
 }
 
 #[test]

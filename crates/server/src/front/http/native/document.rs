@@ -68,7 +68,10 @@ fn stable_words() -> [(&'static str, Vec<&'static str>); 8] {
         ("ErrorBody/properties/code", codes::ALL.iter().map(|code| code.word).collect()),
         ("ClusterVerdict/properties/verdict", vec!["chosen", "eligible", "rejected"]),
         ("ClusterVerdict/properties/reason", ReasonKind::ALL.iter().map(|kind| kind.as_str()).collect()),
-        ("Attempt/properties/outcome", vec!["not_started", "succeeded", "failed", "stopped", "lost"]),
+        (
+            "Attempt/properties/outcome",
+            vec!["not_started", "succeeded", "failed", "stopped", "preempted", "lost"],
+        ),
         ("Health/properties/state", vec!["healthy", "unhealthy", "unauthorized", "never_seen"]),
         ("Breaker/properties/state", vec!["closed", "open", "half_open"]),
         ("Queue/properties/kind", vec!["jobs", "tasks"]),

@@ -41,6 +41,11 @@ pub(super) fn new_placement(sent: api::PlacementRequest) -> Result<NewJob, Probl
         let problem = Problem::new(codes::BAD_BODY, "kind is job: placements are for tasks and actors");
         return Err(problem.hint("submit jobs with POST /v1/jobs"));
     }
+    if sent.preemptible {
+        let message = format!("preemptible is set: {}s cannot be stopped and run again", sent.kind);
+        let problem = Problem::new(codes::BAD_JOB, message);
+        return Err(problem.hint("leave it out, or submit a job: only jobs are preemptible"));
+    }
     let id = sent.id.map(JobId::new).transpose().map_err(|error| Problem::told(codes::BAD_JOB, &error))?;
     let wishes = Wishes {
         preferred_cluster: sent.preferred_cluster,

@@ -8,7 +8,8 @@ use multicluster_core::{
     record::{AttemptOutcome, AttemptRecord, JobRecord, Live, Phase},
 };
 use multicluster_types::{
-    Attempt, Decision, ExitCodes, Lang, Message, Payload, RetryCodes, SubmissionId, Tag, Timestamp, Verdict,
+    Attempt, Decision, ExitCodes, Lang, Message, Payload, RetryCodes, Span, SubmissionId, Tag, Timestamp,
+    Verdict,
 };
 use serde_json::Value;
 
@@ -53,6 +54,8 @@ pub(super) fn job(record: &JobRecord, payload: Option<&Payload>) -> api::Job {
         max_retries: work.retry.max_retries,
         retry_on: codes(RetryCodes::retry_on),
         never_retry_on: codes(RetryCodes::never_retry_on),
+        preemptible: work.preemptible,
+        stop_grace: payload.and_then(|payload| payload.stop_grace).map(Span::as_seconds),
         on_cluster_loss: work.retry.on_cluster_loss,
         parent_job: record.parent.as_ref().map(text),
         owner: record.work.owner.as_ref().map(text),

@@ -18,7 +18,7 @@ async fn a_job_is_accepted_shown_explained_stopped_run_again_and_forgotten() {
         "runtime_env": {"env_vars": {"HF_TOKEN": "hunter2", "MODE": "fast"}},
         "metadata": {"owner": "zorro", "multicluster.priority": "7"},
         "entrypoint_num_cpus": 2, "tags": ["linux", "fund"], "max_retries": 1,
-        "retry_on": [137, 75, 137], "never_retry_on": [2],
+        "retry_on": [137, 75, 137], "never_retry_on": [2], "preemptible": true, "stop_grace": 90,
     });
     let accepted = world.post("/v1/jobs", sent.clone()).await.expect(201);
     assert_eq!(accepted, json!({"id": "nightly"}));
@@ -32,6 +32,7 @@ async fn a_job_is_accepted_shown_explained_stopped_run_again_and_forgotten() {
     assert_eq!(shown["ray_status"], "PENDING");
     assert_eq!(shown["priority"], 7);
     assert_eq!((&shown["retry_on"], &shown["never_retry_on"]), (&json!([75, 137]), &json!([2])));
+    assert_eq!((&shown["preemptible"], &shown["stop_grace"]), (&json!(true), &json!(90.0)));
     assert_eq!(shown["demand"], json!({"CPU": 2}));
     assert_eq!(shown["runtime_env"]["env_vars"]["MODE"], "fast");
     assert_eq!(shown["metadata"]["owner"], "zorro");

@@ -142,6 +142,9 @@ async fn a_placement_that_makes_no_sense_is_refused() {
         // The caller has the function and runs it again, so there are no retries here.
         (json!({"kind": "task", "max_retries": 1}), "bad_body"),
         (json!({"kind": "task", "retry_on": [1]}), "bad_body"),
+        (json!({"kind": "task", "preemptible": true}), "bad_job"),
+        (json!({"kind": "actor", "preemptible": true}), "bad_job"),
+        (json!({"kind": "task", "stop_grace": "10m"}), "bad_body"),
     ] {
         world.post("/v1/placements", body).await.refused(400, code);
     }

@@ -46,6 +46,11 @@ async fn every_code_can_be_met_and_comes_with_a_hint() {
         (json!({"max_retries": 1, "retry_on": [256]}), "bad_job"),
         (json!({"max_retries": 1, "never_retry_on": [3.5]}), "bad_body"),
         (json!({"max_retries": 1, "never_retry_on": "3"}), "bad_body"),
+        (json!({"stop_grace": 0}), "bad_job"),
+        (json!({"stop_grace": "25h"}), "bad_job"),
+        (json!({"stop_grace": "soon"}), "bad_body"),
+        (json!({"stop_grace": -1}), "bad_body"),
+        (json!({"preemptible": "yes"}), "bad_body"),
     ] {
         check(world.post("/v1/jobs", a_job(fields)).await, code);
     }
