@@ -7,7 +7,7 @@ use multicluster_core::{
     Write,
     record::{AttemptRecord, ClusterRecord, JobRecord, Orphan, UsageRecord},
 };
-use multicluster_types::{Attempt, ClusterName, Decision, JobId, Message, Owner, Payload, PolicySpec};
+use multicluster_types::{Attempt, ClusterName, Decision, JobId, Kind, Message, Owner, Payload, PolicySpec};
 
 use crate::{Change, LogPiece, Seen, StoredEvent};
 
@@ -148,7 +148,8 @@ impl<'a> Batch<'a> {
             Write::Job(record) => {
                 let job = self.job(&record.id, by_id);
                 let had_ended = self.jobs[job].record.is_some_and(|record| record.state().is_terminal());
-                if record.state().is_terminal() && !had_ended {
+                // Of tasks and actors, no history of runs is kept.
+                if record.work.kind == Kind::Job && record.state().is_terminal() && !had_ended {
                     let deletions = self.jobs[job].deletions;
                     self.ends.push(Owned { job, deletions, what: record });
                 }
