@@ -98,7 +98,7 @@ def test_two_owners_who_keep_the_pool_full_get_it_by_their_weights(make_plane: M
     # Bob was first, and his jobs alone would fill the pool.
     for name, token in made.items():
         jobs = [
-            {"id": f"{name}-{n}", "entrypoint": "sleep 8", "needs": {"CPU": 1}} for n in range(40)
+            {"id": f"{name}-{n}", "entrypoint": "sleep 5", "needs": {"CPU": 1}} for n in range(40)
         ]
         batch = {"jobs": jobs}
         answer = requests.post(
@@ -108,9 +108,9 @@ def test_two_owners_who_keep_the_pool_full_get_it_by_their_weights(make_plane: M
 
     def ended() -> list[dict[str, Any]]:
         jobs = get(plane, "/v1/jobs?state=succeeded&limit=200", admin)["jobs"]
-        return jobs if len(jobs) >= 32 else []
+        return jobs if len(jobs) >= 12 else []
 
-    wait_until(ended, "32 jobs have ended", 180 * PATIENCE)
+    wait_until(ended, "12 jobs have ended", 180 * PATIENCE)
     whose = [row for row in get(plane, "/v1/owners", admin)["owners"] if row["name"] in made]
     had = {row["name"]: row["had"] for row in whose}
     assert had["ann"] / had["bob"] == pytest.approx(3, rel=0.1)

@@ -193,7 +193,7 @@ settings! {
     preempt_from: PreemptFrom = "off";
     /// How long a preemptible job runs at least before it may be stopped for other work.
     preempt_after: Span = "5m";
-    /// How many jobs may be stopped for other work in one hour, in all.
+    /// How many jobs may be stopped for other work in one hour.
     preempt_per_hour: u32 = "60";
     /// How often each cluster is polled.
     poll_interval: Span = "5s", also "resource_check_interval";

@@ -16,6 +16,7 @@
 )]
 
 mod client;
+mod loops;
 mod oracle;
 mod plan;
 mod preemption;
