@@ -3,6 +3,7 @@
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { duration } from './format';
 import { t, type Key } from './i18n';
+import { AdvicePage } from './pages/advice';
 import { ClusterPage } from './pages/cluster';
 import { EventsPage } from './pages/events';
 import { JobPage } from './pages/job';
@@ -71,6 +72,8 @@ function CurrentPage() {
       return <QueuePage />;
     case 'owners':
       return <OwnersPage />;
+    case 'advice':
+      return <AdvicePage />;
     case 'cluster':
       return <ClusterPage name={here.name} key={here.name} />;
     case 'events':

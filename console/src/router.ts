@@ -3,7 +3,7 @@
 import { computed, signal } from '@preact/signals';
 
 export type Route =
-  | { page: 'overview' | 'jobs' | 'queue' | 'owners' | 'events' | 'submit' | 'missing' }
+  | { page: 'overview' | 'jobs' | 'queue' | 'owners' | 'advice' | 'events' | 'submit' | 'missing' }
   | { page: 'job' | 'cluster'; name: string };
 
 const hash = signal(location.hash);
@@ -19,6 +19,7 @@ export const link = {
   jobs: '#/jobs',
   queue: '#/queue',
   owners: '#/owners',
+  advice: '#/advice',
   events: '#/events',
   submit: '#/submit',
   job: (id: string): string => `#/jobs/${encodeURIComponent(id)}`,
@@ -53,6 +54,7 @@ export function parse(text: string): Route {
     case 'jobs':
     case 'queue':
     case 'owners':
+    case 'advice':
     case 'events':
     case 'submit':
       return { page: first };

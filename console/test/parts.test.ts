@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import type { ClusterVerdict, OwnerShare } from '../src/api/types';
+import { daysOf } from '../src/pages/advice';
 import { holdings, place, scaleOf, small } from '../src/pages/owners';
 import { request, type Fields } from '../src/pages/request';
 import { parse } from '../src/router';
@@ -15,6 +16,7 @@ test('addresses lead to pages', () => {
   expect(parse('#/jobs/a%2Fb')).toEqual({ page: 'job', name: 'a/b' });
   expect(parse('#/clusters/mac')).toEqual({ page: 'cluster', name: 'mac' });
   expect(parse('#/owners')).toEqual({ page: 'owners' });
+  expect(parse('#/advice?days=7')).toEqual({ page: 'advice' });
   expect(parse('#/clusters')).toEqual({ page: 'missing' });
   expect(parse('#/jobs/a/b')).toEqual({ page: 'missing' });
 });
@@ -132,4 +134,8 @@ test('a young control plane has an hour too, of which it knows the end', () => {
   expect(hour.moments.slice(-3)).toEqual([-15_000, 0, 15_000]);
   expect(hour.clusters['mac']!.cpu.slice(-3)).toEqual([null, 1, 2]);
   expect(hour.pool.failed).toHaveLength(240);
+});
+
+test('advice is about 1 to 31 days, 14 unless the address says otherwise', () => {
+  expect(['7', '31', '32', '0', '1.5', 'x', '', null].map(daysOf)).toEqual([7, 31, 14, 14, 14, 14, 14, 14]);
 });

@@ -6,6 +6,32 @@ export type Accepted = {
   notice?: string;
 };
 
+export type Advice = {
+  at?: number;
+  basis: string;
+  days: number;
+  items: Array<AdviceLine>;
+  jobs: number;
+  little: boolean;
+  notes: Array<string>;
+  of: number;
+  state: string;
+  summary: string;
+  tried: number;
+  waited_seconds?: number;
+  waits?: Waits;
+};
+
+export type AdviceLine = {
+  clusters: Array<ClusterFullness>;
+  command?: string;
+  kind: string;
+  set?: string;
+  sure: string;
+  text: string;
+  waits?: Waits;
+};
+
 export type Attempt = {
   attempt: number;
   cluster: string;
@@ -87,6 +113,13 @@ export type ClusterConnection = {
   token?: string;
 };
 
+export type ClusterFullness = {
+  cluster: string;
+  mean: number;
+  peak: number;
+  resource: string;
+};
+
 export type ClusterHistory = {
   cpu: Array<number | null>;
   gpu: Array<number | null>;
@@ -158,6 +191,23 @@ export type Explanation = {
   state: 'queued' | 'dispatching' | 'pending' | 'running' | 'unknown' | 'succeeded' | 'failed' | 'stopped';
   summary: string;
   turns?: Turns;
+};
+
+export type FinishedRun = {
+  cluster: string;
+  demand: Record<string, number>;
+  ended_at: number;
+  inside: boolean;
+  owner?: string;
+  preferred_cluster?: string;
+  priority: number;
+  ran_seconds: number;
+  required: boolean;
+  reserves?: Record<string, number>;
+  started_at: number;
+  state: string;
+  submitted_at: number;
+  tags: Array<string>;
 };
 
 export type Granted = {
@@ -558,6 +608,13 @@ export type Version = {
   role?: 'read' | 'submit' | 'admin';
   started_at: number;
   version: string;
+};
+
+export type Waits = {
+  longest_seconds: number;
+  mean_seconds: number;
+  median_seconds: number;
+  p95_seconds: number;
 };
 
 export type WhatIf = {

@@ -16,6 +16,7 @@ export const en = {
   jobs: 'Jobs',
   queue: 'Queue',
   owners: 'Owners',
+  advice: 'Advice',
   events: 'Events',
   clusters: 'Clusters',
   submit: 'Submit a job',
@@ -101,6 +102,20 @@ export const en = {
   'queue.for': 'queued for',
 
   // Owners
+  'advice.days': 'History',
+  'advice.nDays': '{n} day|{n} days',
+  'advice.working': 'Replaying the history under other settings',
+  'advice.progress': '{n} of {of} replays',
+  'advice.try': 'Try it:',
+  'advice.now': 'Mean wait now',
+  'advice.then': 'With it',
+  'advice.inUse': '{cluster} in use',
+  'advice.full': '{resource} of {cluster} in use: on average, and at most (mark)',
+  'advice.peak': 'at most {share}',
+  'advice.notes': 'What the figures leave out',
+  'advice.changesNothing':
+    'The jobs of the past were replayed by the scheduler on virtual time. Nothing was changed.',
+
   'owners.half': 'half-life {time}',
   'owners.none': 'No owner has used the pool yet',
   'owners.noneHint': 'Owners appear here with their first job. The owner of a job is the owner of its token.',

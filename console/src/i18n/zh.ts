@@ -10,6 +10,7 @@ export const zh: Record<keyof typeof en, string> = {
   jobs: '作业',
   queue: '队列',
   owners: '所有者',
+  advice: '建议',
   events: '事件',
   clusters: '集群',
   submit: '提交作业',
@@ -94,6 +95,19 @@ export const zh: Record<keyof typeof en, string> = {
   'queue.for': '已排队',
 
   // 所有者
+  'advice.days': '历史',
+  'advice.nDays': '{n} 天',
+  'advice.working': '正在用其他设置重放历史',
+  'advice.progress': '已重放 {n}/{of} 次',
+  'advice.try': '试一试：',
+  'advice.now': '现平均等待',
+  'advice.then': '改后',
+  'advice.inUse': '{cluster} 使用率',
+  'advice.full': '{cluster} 的 {resource} 使用率：平均值，竖线为最高值',
+  'advice.peak': '最高 {share}',
+  'advice.notes': '数据未包含的内容',
+  'advice.changesNothing': '调度器在虚拟时间里重放了过去的作业，没有改动任何设置。',
+
   'owners.half': '半衰期 {time}',
   'owners.none': '还没有所有者使用过集群池',
   'owners.noneHint': '所有者提交第一个作业后会显示在这里。作业的所有者就是令牌的所有者。',

@@ -13,6 +13,7 @@ const PLACES: Record<string, { to: string; label: Key }> = {
   j: { to: link.jobs, label: 'jobs' },
   q: { to: link.queue, label: 'queue' },
   w: { to: link.owners, label: 'owners' },
+  a: { to: link.advice, label: 'advice' },
   e: { to: link.events, label: 'events' },
   s: { to: link.submit, label: 'submit' },
 };

@@ -11,6 +11,7 @@ import { clusters, pool } from '../store/pool';
 import { useResource } from '../store/resource';
 import { condition } from './badges';
 import {
+  AdviceIcon,
   EventsIcon,
   JobsIcon,
   KeyboardIcon,
@@ -26,11 +27,12 @@ import {
 } from './icons';
 import { toggleHelp } from './help';
 
-const PAGES: { page: 'overview' | 'jobs' | 'queue' | 'owners' | 'events'; icon: FunctionComponent }[] = [
+const PAGES: { page: 'overview' | 'jobs' | 'queue' | 'owners' | 'advice' | 'events'; icon: FunctionComponent }[] = [
   { page: 'overview', icon: OverviewIcon },
   { page: 'jobs', icon: JobsIcon },
   { page: 'queue', icon: QueueIcon },
   { page: 'owners', icon: OwnersIcon },
+  { page: 'advice', icon: AdviceIcon },
   { page: 'events', icon: EventsIcon },
 ];
 

@@ -4,6 +4,7 @@
 //! and ids are plain text here: the server checks them. Moments are milliseconds since
 //! the Unix epoch (`…_at`), lengths of time are seconds (`…_seconds`).
 
+mod advice;
 mod clusters;
 mod decisions;
 mod error;
@@ -17,6 +18,7 @@ mod policies;
 mod schema;
 mod submit;
 
+pub use advice::{Advice, AdviceLine, ClusterFullness, FinishedRun, Waits};
 pub use clusters::{
     Breaker, Cluster, ClusterConnection, ClusterList, ClusterRequest, ConnectionView, Health, LimitsView,
     NoteRequest, Pool, Removed, Utilization,

@@ -101,6 +101,8 @@ enum Guest {
     Events(commands::events::Args),
     /// Replay past jobs with other settings.
     Replay(commands::replay::Args),
+    /// Say what would have shortened the waits of the last days.
+    Advise(commands::advise::Args),
     /// Write an archive for a bug report: versions, configuration, decisions, metrics and log, without
     /// secrets.
     DebugDump(commands::debug_dump::Args),
@@ -168,6 +170,7 @@ async fn ask(guest: Guest, context: &Context) -> anyhow::Result<()> {
         Guest::Policies(args) => commands::policies::run(&args, context).await?,
         Guest::Events(args) => commands::events::run(&args, context).await?,
         Guest::Replay(args) => commands::replay::run(&args, context).await?,
+        Guest::Advise(args) => commands::advise::run(&args, context).await?,
         Guest::DebugDump(args) => commands::debug_dump::run(&args, context).await?,
     }
     Ok(())

@@ -4,9 +4,11 @@
 //! - `logs` the output of a job, from its cluster or from our copy
 //! - `submission` checks submissions
 //! - `reload` the configuration, read again
+//! - `advice` the history, replayed under other settings
 //! - `access` who may do what · `bounds` how much at once · `usage` whether anyone is served
 
 pub(crate) mod access;
+pub(crate) mod advice;
 pub(crate) mod bounds;
 pub(crate) mod http;
 pub(crate) mod logs;

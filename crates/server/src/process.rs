@@ -46,6 +46,7 @@ use crate::{
     },
     front::{
         access::Access,
+        advice::Adviser,
         bounds::Bounds,
         http,
         plane::Plane,
@@ -157,6 +158,7 @@ pub(crate) fn assemble(
         access: Access::open(),
         bounds,
         usage: Usage::new(),
+        adviser: Adviser::default(),
         reader: opened.reader,
     };
     let parts = Parts {

@@ -80,6 +80,27 @@ pub(crate) fn run(pool: &Pool, nodes: &Nodes, workload: &Workload) -> Result<Tra
     engine.finish()
 }
 
+/// The same, as long as it may go on; `None` if it was ended early.
+pub(crate) fn run_while(
+    pool: &Pool,
+    nodes: &Nodes,
+    workload: &Workload,
+    may_go_on: &dyn Fn() -> bool,
+) -> Result<Option<Trace>, SimulationError> {
+    /// Between two questions: well below a tenth of a second.
+    const STEPS: u32 = 1_000;
+    let mut engine = Engine::new(pool, nodes, workload)?;
+    let mut steps = 0u32;
+    while let Some(step) = engine.next_step() {
+        engine.take(step);
+        steps = steps.wrapping_add(1);
+        if steps.is_multiple_of(STEPS) && !may_go_on() {
+            return Ok(None);
+        }
+    }
+    engine.finish().map(Some)
+}
+
 /// The next step of the simulation.
 #[derive(Debug, Clone, Copy)]
 enum Step {

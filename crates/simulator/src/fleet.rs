@@ -53,6 +53,8 @@ struct Polls {
 pub(crate) struct Meter {
     /// CPU, GPU, memory in use × milliseconds, in 1/10,000 of a unit, of runs that ended.
     area: [u128; 3],
+    /// The most that was in use at once, in 1/10,000 of a unit.
+    peak: [u64; 3],
     pub(crate) started: u64,
     pub(crate) held_back: u64,
 }
@@ -148,6 +150,7 @@ impl Cluster {
         self.room.take(&seats, &work.demand);
         self.seats.insert(run, seats);
         self.meter.started += 1;
+        self.meter.note_use(&self.total, self.room.all_free());
         true
     }
 
@@ -202,6 +205,21 @@ impl Meter {
         for (area, dimension) in self.area.iter_mut().zip(&METERED) {
             *area = area.saturating_add(u128::from(used.get(dimension).parts()) * u128::from(duration.0));
         }
+    }
+
+    fn note_use(&mut self, total: &Resources, free: &Resources) {
+        for (peak, dimension) in self.peak.iter_mut().zip(&METERED) {
+            let used = total.get(dimension).parts().saturating_sub(free.get(dimension).parts());
+            *peak = (*peak).max(used);
+        }
+    }
+
+    /// The largest share of `total` that was in use at once; `None` for a resource that the cluster
+    /// does not have.
+    pub(crate) fn peak(&self, nth: usize, total: &Resources) -> Option<f64> {
+        let total = total.get(&METERED[nth]);
+        #[expect(clippy::cast_precision_loss, reason = "a share, for people")]
+        (!total.is_zero()).then(|| self.peak[nth] as f64 / total.parts() as f64)
     }
 
     /// In use × milliseconds, in 1/10,000 of a unit.

@@ -23,6 +23,7 @@
 //! matter then (`snapshot_max_age`, `lease_ttl`, `breaker_*`, `retry_*`, …) change nothing here.
 //! Hosts report no physical load, so `utilization: physical` is judged as `logical`.
 
+mod advice;
 mod baselines;
 mod capacity;
 mod engine;
@@ -39,6 +40,9 @@ pub mod text;
 mod variant;
 mod workload;
 
+pub use advice::{
+    About, Advice, Fullness, History, Line, Outcome, OwnerWait, Progress, Shift, advise, length,
+};
 pub use baselines::Baseline;
 pub use capacity::{Capacities, CapacityError};
 pub use engine::SimulationError;

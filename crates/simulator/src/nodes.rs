@@ -34,6 +34,26 @@ impl Nodes {
         self.0.get(cluster).map_or(1, |groups| groups.iter().map(|group| group.count).sum())
     }
 
+    /// Notes the nodes of a cluster, as it reports them, if they are all that it has: a cluster shows
+    /// only so many kinds of nodes.
+    pub fn note(&mut self, cluster: &ClusterName, shapes: &[NodeShape], total: &Resources) {
+        let mut sum = Resources::default();
+        let mut groups: Vec<NodeGroup> = Vec::new();
+        for shape in shapes {
+            for _ in 0..shape.count.min(MAX_NODES) {
+                sum.add(&shape.total);
+            }
+            // Nodes of one size are reported apart if different parts of them are free.
+            match groups.iter_mut().find(|group| group.each == shape.total) {
+                Some(group) => group.count += shape.count,
+                None => groups.push(NodeGroup { count: shape.count, each: shape.total.clone() }),
+            }
+        }
+        if sum == *total && groups.iter().map(|group| group.count).sum::<u32>() <= MAX_NODES {
+            self.set(cluster, groups);
+        }
+    }
+
     /// Sets the nodes of a cluster; a single node is as good as none.
     pub(crate) fn set(&mut self, cluster: &ClusterName, groups: Vec<NodeGroup>) {
         if groups.iter().map(|group| group.count).sum::<u32>() > 1 {

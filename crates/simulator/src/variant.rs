@@ -1,6 +1,8 @@
 //! "What if": changes to a pool, as written on a command line. Settings by their names, a
-//! cluster's own values as `CLUSTER.NAME`, `policies`, and single policies as
-//! `expression.NAME:WEIGHT` and `filter.NAME`.
+//! cluster's own values as `CLUSTER.NAME`, `policies`, single policies as `expression.NAME:WEIGHT` and
+//! `filter.NAME`, the weight of an owner or group as `share.NAME`, and `one_more=CLUSTER`.
+
+mod pool;
 
 use std::{fmt, str::FromStr};
 
@@ -81,6 +83,10 @@ fn did_you_mean(name: Option<&str>) -> String {
 /// The prefixes of changes that are policies. Expressions contain spaces.
 const EXPRESSION: &str = "expression.";
 const FILTER: &str = "filter.";
+/// The prefix of the weight of an owner or a group.
+const SHARE: &str = "share.";
+/// Adds a cluster like this one.
+const ONE_MORE: &str = "one_more";
 
 /// The values that a cluster may have of its own.
 const OWN: [&str; 9] = [
@@ -122,6 +128,12 @@ impl Change {
         if self.name == "policies" {
             pool.settings.policies = self.policies()?;
             return Ok(());
+        }
+        if self.name == ONE_MORE {
+            return self.add_cluster(pool, nodes);
+        }
+        if let Some(sharer) = self.name.strip_prefix(SHARE) {
+            return self.weigh(sharer, pool);
         }
         if let Some(spec) = self.policy()? {
             let policies = &mut pool.settings.policies;

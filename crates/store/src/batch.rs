@@ -7,7 +7,7 @@ use multicluster_core::{
     Write,
     record::{AttemptRecord, ClusterRecord, JobRecord, Orphan, UsageRecord},
 };
-use multicluster_types::{Attempt, ClusterName, Decision, JobId, Message, Owner, Payload, PolicySpec};
+use multicluster_types::{Attempt, ClusterName, Decision, JobId, Kind, Message, Owner, Payload, PolicySpec};
 
 use crate::{Change, LogPiece, Seen, StoredEvent};
 
@@ -26,6 +26,7 @@ pub(crate) struct Batch<'a> {
     /// In the order of their numbers.
     pub(crate) events: Vec<&'a StoredEvent>,
     attempts: Vec<Owned<&'a AttemptRecord>>,
+    ends: Vec<Owned<&'a JobRecord>>,
     decisions: Vec<Owned<&'a Decision>>,
     logs: Vec<Owned<&'a LogPiece>>,
     seen: Vec<Owned<(Attempt, &'a Seen)>>,
@@ -66,6 +67,7 @@ impl<'a> Batch<'a> {
             usage: BTreeMap::new(),
             events: Vec::with_capacity(changes.len() / 2),
             attempts: Vec::new(),
+            ends: Vec::new(),
             decisions: Vec::new(),
             logs: Vec::new(),
             seen: Vec::new(),
@@ -83,6 +85,21 @@ impl<'a> Batch<'a> {
     /// Attempts to store, with the place of their job in `jobs`.
     pub(crate) fn attempts(&self) -> impl Iterator<Item = (usize, &'a AttemptRecord)> {
         self.still(&self.attempts)
+    }
+
+    /// Jobs that ended, kept or not, with their place in `jobs`, and whether that is the life of the
+    /// job that was stored before. A job that had ended before may be among them.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = (usize, bool, &'a JobRecord)> {
+        self.ends.iter().map(|end| (end.job, end.deletions == 0, end.what))
+    }
+
+    /// The attempts that ended in this batch, by the place of their job in `jobs`.
+    pub(crate) fn attempts_by_job(&self) -> HashMap<usize, Vec<&'a AttemptRecord>> {
+        let mut by_job: HashMap<_, Vec<_>> = HashMap::new();
+        for own in &self.attempts {
+            by_job.entry(own.job).or_default().push(own.what);
+        }
+        by_job
     }
 
     /// Decisions to store, with the place of their job in `jobs`.
@@ -130,6 +147,12 @@ impl<'a> Batch<'a> {
         match write {
             Write::Job(record) => {
                 let job = self.job(&record.id, by_id);
+                let had_ended = self.jobs[job].record.is_some_and(|record| record.state().is_terminal());
+                // Of tasks and actors, no history of runs is kept.
+                if record.work.kind == Kind::Job && record.state().is_terminal() && !had_ended {
+                    let deletions = self.jobs[job].deletions;
+                    self.ends.push(Owned { job, deletions, what: record });
+                }
                 self.jobs[job].record = Some(record);
             }
             Write::DeleteJob(id) => {

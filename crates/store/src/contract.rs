@@ -7,7 +7,7 @@ use multicluster_core::{
     record::{AttemptRecord, JobRecord, Phase},
 };
 use multicluster_types::{
-    Attempt, ClusterName, Decision, JobId, Kind, Owner, Payload, State, Tag, Timestamp,
+    Attempt, ClusterName, Decision, JobId, Kind, Owner, Payload, Span, State, Tag, Timestamp, Work,
 };
 use serde::{Deserialize, Serialize};
 
@@ -169,6 +169,25 @@ impl StoredJob {
     }
 }
 
+/// A job that ran to its end, as the history keeps it when the job itself is forgotten.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FinishedRun {
+    /// When the job was submitted.
+    pub submitted_at: Timestamp,
+    /// When it was first seen running.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Timestamp,
+    /// How long its last attempt ran; zero if it was too short to be seen running.
+    pub ran: Span,
+    /// How it ended.
+    pub state: State,
+    /// The cluster of its last attempt.
+    pub cluster: ClusterName,
+    /// The work, without its group and its wishes for retries.
+    pub work: Arc<Work>,
+}
+
 /// A filter for jobs. All conditions must hold.
 #[derive(Debug, Clone, Default)]
 pub struct JobFilter {
@@ -272,6 +291,15 @@ pub trait Reader: Send + Sync {
         after: u64,
         limit: usize,
     ) -> Result<Vec<StoredEvent>, StoreError>;
+
+    /// Jobs that ran and ended at `from` or later, the latest first, below `before`. Only the latest are
+    /// kept, see [`Options`](crate::Options). Tasks and actors are not among them.
+    fn runs(
+        &self,
+        from: Timestamp,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Page<FinishedRun>, StoreError>;
 
     /// Our copy of the log of one attempt, or of the latest attempt that has a copy.
     fn log_copy(&self, job: &JobId, attempt: Option<Attempt>) -> Result<Option<LogCopy>, StoreError>;

@@ -21,8 +21,8 @@ mod packed;
 pub mod sqlite;
 
 pub use contract::{
-    Change, JobFilter, Loaded, LogCopy, LogPiece, Package, Packages, Page, Reader, Room, Search, Seen,
-    SeenDriver, Store, StoredEvent, StoredJob, Upload,
+    Change, FinishedRun, JobFilter, Loaded, LogCopy, LogPiece, Package, Packages, Page, Reader, Room, Search,
+    Seen, SeenDriver, Store, StoredEvent, StoredJob, Upload,
 };
 pub use error::StoreError;
 pub use options::{Opened, Options};

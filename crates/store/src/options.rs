@@ -11,6 +11,11 @@ pub struct Options {
     pub events: u64,
     /// How many decisions of one job are kept, for as long as the job.
     pub decisions_per_job: usize,
+    /// How many runs of jobs are kept in the history, and how long. Unlike the jobs themselves, of which
+    /// the settings say how many are kept.
+    pub runs: u64,
+    /// See `runs`.
+    pub runs_for: Duration,
     /// The largest package, in bytes. Ray's own limit is 100 MiB.
     pub max_package: u64,
     /// All packages together, in bytes.
@@ -30,6 +35,8 @@ impl Default for Options {
         Self {
             events: 100_000,
             decisions_per_job: 20,
+            runs: 1_000_000,
+            runs_for: Duration::from_hours(31 * 24),
             max_package: 100 << 20,
             max_packages: 10 << 30,
             package_grace: Duration::from_secs(600),

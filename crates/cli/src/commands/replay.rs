@@ -6,7 +6,7 @@
 mod past;
 mod pool;
 
-use multicluster_api::{ClusterList, Settings};
+use multicluster_api::{ClusterList, Owners, Settings};
 use multicluster_simulator::{Run, Variant, simulate, text};
 use multicluster_types::Span;
 use serde_json::json;
@@ -30,6 +30,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MOMENT", value_parser = time::parse, requires = "from")]
     to: Option<u64>,
     /// Other settings to try: submission_interval=5s, mac.weight=2, policies=score:1,pack:0.5,
+    /// the weight of an owner or group share.research=3, one more cluster one_more=mac,
     /// or policies of your own: filter.small=cpu <= 4.0, expression.mine:0.5=free_cpu / total_cpu.
     /// Several in quotes are tried together, an expression ends at the next semicolon; repeat for
     /// another trial.
@@ -38,7 +39,7 @@ pub(crate) struct Args {
 }
 
 const ASSUMED: &str = "run times are taken as they were, and clusters as large as they are now; \
-                       failures, stops, outages and other people's load are not replayed";
+                       tasks, actors, failures, stops, outages and other people's load are not replayed";
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let client = &context.client;
@@ -47,7 +48,8 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let to = args.to.unwrap_or(now);
     let clusters = client.get::<ClusterList>(&["v1", "clusters"], &[]).await?.value.items;
     let settings = client.get::<Settings>(&["v1", "settings"], &[]).await?.value;
-    let pool = pool::of(&clusters, &settings)?;
+    let owners = client.get::<Owners>(&["v1", "owners"], &[]).await?.value;
+    let pool = pool::of(&clusters, &settings, &owners)?;
     let mut notes = vec![ASSUMED.to_owned()];
     let mut variants = Vec::new();
     for variant in &args.set {
@@ -58,10 +60,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let past = Past::ask(client, from, to).await?;
     let (begin, end) = (time::moment(from), time::moment(to));
     if past.runs.is_empty() {
-        let message = format!("no job submitted between {begin} and {end} has ended");
+        let message = format!("no job submitted between {begin} and {end} has run to its end");
         return Err(Failure::new(Exit::NotFound, message).hint("look further back: --since 7d"));
     }
-    notes.extend(past.left_out());
     let unseen: Vec<_> = clusters.iter().filter(|c| c.total.is_none()).map(|c| c.name.as_str()).collect();
     if !unseen.is_empty() {
         notes.push(format!("{} left out: never seen, so its size is unknown", unseen.join(", ")));

@@ -7,6 +7,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+mod advise;
 mod clusters;
 mod config;
 mod debug_dump;

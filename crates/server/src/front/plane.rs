@@ -15,6 +15,7 @@ use crate::{
     },
     front::{
         access::Access,
+        advice::Adviser,
         bounds::{Bounds, Permit},
         reload::Reloader,
         usage::Usage,
@@ -49,6 +50,8 @@ pub struct Plane {
     pub(crate) bounds: Bounds,
     /// Which requests are being served.
     pub(crate) usage: Usage,
+    /// Computes what would have shortened the waits.
+    pub(crate) adviser: Adviser,
     pub(crate) reader: Arc<dyn Reader>,
 }
 

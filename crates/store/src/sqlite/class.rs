@@ -11,6 +11,11 @@ pub(super) fn of(record: &JobRecord) -> i64 {
     code(record.work.kind, record.state())
 }
 
+/// Is this the class of jobs that have ended?
+pub(super) fn has_ended(class: i64) -> bool {
+    matches!(class % 16, 5..=7)
+}
+
 /// The cluster it is on, or was on last.
 pub(super) fn cluster(record: &JobRecord) -> Option<&ClusterName> {
     match &record.phase {

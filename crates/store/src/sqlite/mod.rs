@@ -25,6 +25,7 @@ mod load;
 mod logs;
 mod pool;
 mod reader;
+mod runs;
 mod schema;
 mod statements;
 #[cfg(test)]

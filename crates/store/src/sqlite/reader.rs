@@ -8,12 +8,12 @@ use std::{
 };
 
 use multicluster_core::record::AttemptRecord;
-use multicluster_types::{Attempt, Decision, JobId, Payload};
+use multicluster_types::{Attempt, Decision, JobId, Payload, Timestamp};
 use rusqlite::{Connection, Row, params};
 use serde::de::DeserializeOwned;
 
-use super::{disk::Home, events, fail::Fail, index::Index, int, list, logs, pool::Pool, uint};
-use crate::{JobFilter, LogCopy, Options, Page, Reader, StoreError, StoredEvent, StoredJob};
+use super::{disk::Home, events, fail::Fail, index::Index, int, list, logs, pool::Pool, runs, uint};
+use crate::{FinishedRun, JobFilter, LogCopy, Options, Page, Reader, StoreError, StoredEvent, StoredJob};
 
 /// The most entries that a caller gets at once.
 pub(super) const MAX_PAGE: usize = 10_000;
@@ -160,6 +160,15 @@ impl Reader for SqliteReader {
             }
             Ok(found)
         })
+    }
+
+    fn runs(
+        &self,
+        from: Timestamp,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Page<FinishedRun>, StoreError> {
+        self.ask(|conn| runs::page(conn, from, before, limit))
     }
 
     fn log_copy(&self, job: &JobId, attempt: Option<Attempt>) -> Result<Option<LogCopy>, StoreError> {

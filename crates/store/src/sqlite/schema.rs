@@ -13,6 +13,7 @@ pub(super) const STATE: &[&str] = &[
     include_str!("../../migrations/state/0003_orphan_life.sql"),
     include_str!("../../migrations/state/0004_log_pieces.sql"),
     include_str!("../../migrations/state/0005_usage.sql"),
+    include_str!("../../migrations/state/0006_runs.sql"),
 ];
 
 /// The migrations to the present form of `packages.db`.

@@ -1,6 +1,6 @@
 //! The only connection that writes.
 
-use std::sync::Arc;
+use std::{cell::LazyCell, sync::Arc};
 
 use multicluster_core::record::JobRecord;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
@@ -15,10 +15,11 @@ use super::{
     fail::Fail,
     index::Index,
     int, load,
+    runs::{self, Runs},
     schema::{self, STATE},
     statements::Statements,
 };
-use crate::{Change, Loaded, Options, Store, StoreError, batch::Batch, packages};
+use crate::{Change, FinishedRun, Loaded, Options, Store, StoreError, batch::Batch, packages};
 
 /// Writes the state of one directory.
 pub(super) struct Writer {
@@ -29,6 +30,7 @@ pub(super) struct Writer {
     index: Arc<Index>,
     options: Arc<Options>,
     counters: Counters,
+    runs: Runs,
     buffer: Vec<u8>,
     syncs: bool,
 }
@@ -51,7 +53,9 @@ impl Writer {
         let (mut conn, counters) = connect(&home, &index, &options).map_err(|fail| fail.at(&path))?;
         let checkpointer =
             Checkpointer::start(&mut conn, path.clone(), &options).map_err(|fail| fail.at(&path))?;
-        Ok(Self { checkpointer, conn, home, index, options, counters, buffer: Vec::new(), syncs: true })
+        let runs = Runs::load(&conn).map_err(|error| Fail::from(error).at(&path))?;
+        let buffer = Vec::new();
+        Ok(Self { checkpointer, conn, home, index, options, counters, runs, buffer, syncs: true })
     }
 
     /// For tests of internals.
@@ -125,6 +129,12 @@ impl Writer {
             buffer: &mut self.buffer,
             works: Works::default(),
         };
+        // First: what is forgotten in this commit may have run.
+        let mut added = self.runs.begin();
+        for run in ended(&tx, batch, &before)? {
+            added.add(&tx, &self.runs, &run, writing.buffer)?;
+        }
+        added.prune(&tx, &self.runs, &self.options)?;
         let after = writing.jobs(batch, &before)?;
         writing.history(batch, &after)?;
         writing.pool(batch)?;
@@ -135,10 +145,35 @@ impl Writer {
         self.checkpointer.committed(&self.conn);
         // Only now: if the commit had failed, nothing would have changed.
         self.counters = counters;
+        self.runs.keep(added);
         let moved = batch.jobs.iter().zip(before.into_iter().zip(after));
         self.index.update(moved.filter(|(_, (was, is))| was != is).map(|(job, (_, is))| (job.id, is)));
         Ok(())
     }
+}
+
+/// The jobs that ran and that end with this batch.
+fn ended(conn: &Connection, batch: &Batch<'_>, before: &[Option<i64>]) -> rusqlite::Result<Vec<FinishedRun>> {
+    let mut ended = Vec::new();
+    let by_job = LazyCell::new(|| batch.attempts_by_job());
+    for (at, is_same_life, record) in batch.ends() {
+        let stored = before[at].filter(|_| is_same_life);
+        if let Some(job) = stored
+            && class::has_ended(
+                conn.prepare_cached("SELECT class FROM jobs WHERE job = ?1")?
+                    .query_row([job], |row| row.get(0))?,
+            )
+        {
+            continue;
+        }
+        let attempts = || {
+            let mut attempts = stored.map_or(Ok(Vec::new()), |job| runs::attempts(conn, job))?;
+            attempts.extend(by_job.get(&at).into_iter().flatten().copied().cloned());
+            Ok(attempts)
+        };
+        ended.extend(runs::of(record, attempts)?);
+    }
+    Ok(ended)
 }
 
 /// One commit under way.

@@ -14,7 +14,7 @@ use multicluster_core::{
 use multicluster_store::{Change, Opened, Options, sqlite};
 use multicluster_types::{
     Attempt, ContentHash, GroupId, Kind, OnClusterLoss, Origin, Preference, Priority, Resources, Retry, Span,
-    State, Versions, Work,
+    State, Timestamp, Versions, Work,
 };
 use rusqlite::Connection;
 
@@ -135,6 +135,12 @@ fn check(opened: &mut Opened, version: u32) {
     assert_eq!(reader.events(None, 0, 9).unwrap(), [an_event(1, Some("waiting")), an_event(2, None)]);
     let on_mac = multicluster_store::JobFilter { cluster: Some(cluster("mac")), ..Default::default() };
     assert_eq!(reader.jobs(&on_mac, None, 9).unwrap().items.len(), 4);
+    // Since version 6.
+    let runs = reader.runs(Timestamp(0), None, 9).unwrap().items;
+    assert_eq!(
+        runs.iter().map(|run| run.ran).collect::<Vec<_>>(),
+        vec![Span::seconds(90); usize::from(version >= 6)]
+    );
     let package = opened.packages.find("a.zip").unwrap().unwrap();
     assert_eq!(package.size, PACKAGE.len() as u64);
 }

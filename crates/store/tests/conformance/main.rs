@@ -12,4 +12,5 @@ mod model;
 mod on_disk;
 mod packages;
 mod random;
+mod runs;
 mod support;

@@ -1,16 +1,16 @@
 //! The present pool, in the form that the simulator needs.
 
-use multicluster_api::{Cluster, Policy, Settings as Shown};
+use multicluster_api::{Cluster, Owners, Policy, Settings as Shown};
 use multicluster_simulator::{Pool, Timing, VirtualCluster};
 use multicluster_types::{
-    ClusterName, ClusterSpec, Limits, PolicyRule, PolicySpec, Settings, Share, Span, Tags, Weight,
-    settings::JobLimit,
+    ClusterName, ClusterSpec, Limits, Owner, PolicyRule, PolicySpec, Priority, Settings, Share, ShareTerms,
+    ShareWeight, Shares, Span, Tags, Weight, settings::JobLimit,
 };
 
 use crate::exit::Failure;
 
 /// Clusters that were never seen are left out, because their size is unknown.
-pub(super) fn of(clusters: &[Cluster], shown: &Shown) -> Result<Pool, Failure> {
+pub(super) fn of(clusters: &[Cluster], shown: &Shown, owners: &Owners) -> Result<Pool, Failure> {
     let mut settings = Settings::default();
     for setting in &shown.items {
         // A newer control plane may have settings that this program does not know.
@@ -19,12 +19,32 @@ pub(super) fn of(clusters: &[Cluster], shown: &Shown) -> Result<Pool, Failure> {
         }
     }
     settings.policies = shown.policies.iter().map(policy).collect();
+    settings.shares = shares(owners)?;
     let clusters = clusters.iter().filter_map(|cluster| {
         let total = cluster.total.clone()?;
         Some(spec(cluster, &settings).map(|spec| VirtualCluster { spec, total }))
     });
     let clusters = clusters.collect::<Result<_, Failure>>()?;
     Ok(Pool { settings, clusters, timing: Timing::default() })
+}
+
+fn shares(owners: &Owners) -> Result<Shares, Failure> {
+    let mut named = std::collections::BTreeMap::new();
+    for sharer in &owners.items {
+        let Some(name) = &sharer.name else { continue };
+        let members = sharer.members.iter().map(Owner::new).collect::<Result<_, _>>();
+        let terms = ShareTerms {
+            weight: ShareWeight::new(sharer.weight).map_err(Failure::bad_input)?,
+            members: members.map_err(Failure::bad_input)?,
+            limit: sharer.limit.clone(),
+            max_queued: sharer.max_queued,
+            max_priority: sharer.max_priority.map(Priority),
+            preempts: sharer.preempts,
+        };
+        named.insert(Owner::new(name).map_err(Failure::bad_input)?, terms);
+    }
+    let half_life = Span::seconds(owners.half_life_seconds.max(1));
+    Shares::new(half_life, named).map_err(Failure::bad_input)
 }
 
 fn policy(policy: &Policy) -> PolicySpec {

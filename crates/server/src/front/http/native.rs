@@ -7,6 +7,7 @@
 //! - `views` how things are shown · `request` how requests are read · `document` what the OpenAPI
 //!   document says about every route
 
+mod advice;
 mod batch;
 mod clusters;
 mod decisions;
@@ -119,4 +120,6 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(plane::reload))
         .routes(routes!(plane::version))
         .routes(routes!(plane::log))
+        .routes(routes!(advice::advice))
+        .routes(routes!(advice::runs))
 }

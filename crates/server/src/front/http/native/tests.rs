@@ -2,6 +2,7 @@
 //! not exist: the tests provide their facts.
 
 mod access;
+mod advice;
 mod clusters;
 mod console;
 mod document;

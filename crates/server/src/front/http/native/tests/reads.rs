@@ -9,9 +9,11 @@ use std::{
 use axum::{body::Body, http::header, response::Response};
 use multicluster_config::Config;
 use multicluster_core::record::AttemptRecord;
-use multicluster_store::{JobFilter, LogCopy, Page, Reader, StoreError, StoredEvent, StoredJob, sqlite};
+use multicluster_store::{
+    FinishedRun, JobFilter, LogCopy, Page, Reader, StoreError, StoredEvent, StoredJob, sqlite,
+};
 use multicluster_testkit::{Endpoint, FakeOptions, FakeRay, Fault, JobStatus};
-use multicluster_types::{Attempt, ClusterName, ClusterSpec, Decision, JobId, Payload, Settings};
+use multicluster_types::{Attempt, ClusterName, ClusterSpec, Decision, JobId, Payload, Settings, Timestamp};
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tower::Service;
@@ -79,6 +81,15 @@ impl Reader for Slow {
         limit: usize,
     ) -> Result<Vec<StoredEvent>, StoreError> {
         self.store.events(jobs, after, limit)
+    }
+
+    fn runs(
+        &self,
+        from: Timestamp,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Page<FinishedRun>, StoreError> {
+        self.store.runs(from, before, limit)
     }
 
     fn log_copy(&self, job: &JobId, attempt: Option<Attempt>) -> Result<Option<LogCopy>, StoreError> {
