@@ -21,6 +21,7 @@ mod oracle;
 mod plan;
 mod preemption;
 mod ray;
+mod room;
 mod sharing;
 mod world;
 

@@ -18,7 +18,11 @@ use multicluster_types::{
     settings::{Claims, Order, TagAffinity, ThresholdCounts, Utilization},
 };
 
-use crate::{preemption::Preemption, sharing::Sharing};
+use crate::{
+    preemption::Preemption,
+    room::{is_labelled, keeps_off, nodes_left},
+    sharing::Sharing,
+};
 
 /// How long ended work is known at least.
 const KEPT: Span = Span::minutes(5);
@@ -675,45 +679,6 @@ impl Oracle {
         Ok(())
     }
 
-    /// Does the room that a cluster keeps for one job leave no room for this later work?
-    fn keeps_off(
-        &self,
-        kept_for: &JobId,
-        foreign: &Resources,
-        record: &JobRecord,
-        name: &ClusterName,
-    ) -> bool {
-        let (Some(head), Some(facts)) = (self.store.jobs.get(kept_for), self.facts.get(name)) else {
-            return false;
-        };
-        let later = |other: &JobRecord| {
-            let (a, b) = (&other.work, &head.work);
-            a.origin == Origin::Outside
-                && (a.priority < b.priority || a.priority == b.priority && other.seq > head.seq)
-        };
-        if !later(record) {
-            return false;
-        }
-        let on = |other: &&JobRecord| other.live().is_some_and(|live| live.cluster == *name);
-        let there: Vec<_> = self.store.jobs.values().filter(on).filter(|other| later(other)).collect();
-        let work = &record.work;
-        let crowded = head.work.demand.iter().any(|(dimension, kept)| {
-            let of = |work: &Work| u128::from(work.demand.get(&dimension).parts());
-            let have: u128 = there.iter().map(|other| of(&other.work)).sum();
-            let others = u128::from(foreign.get(&dimension).parts());
-            let wanted = have + of(work) + u128::from(kept.parts()) + others;
-            of(work) > 0 && wanted > u128::from(facts.total.get(&dimension).parts())
-        });
-        let one = head.work.on_one_node();
-        let large = |node: &&NodeShape| one.iter().all(|(dimension, n)| node.total.get(&dimension) >= n);
-        let nodes: u64 = facts.shapes.iter().filter(large).map(|node| u64::from(node.count)).sum();
-        let touched = |work: &Work| if work.reserves.is_none() { 1 } else { u64::from(u32::MAX) };
-        let with_demand = there.iter().filter(|other| !other.work.demand.is_empty());
-        let taken: u64 = with_demand.map(|other| touched(&other.work)).sum();
-        let scattered = facts.nodes > 1 && !one.is_empty() && taken + touched(work) > nodes.saturating_sub(1);
-        work.demand.is_empty() || crowded || scattered
-    }
-
     /// The work on a cluster by the records. Cached until the next write.
     fn load(&self, name: &ClusterName, facts: &Snapshot, settings: &Settings) -> Rc<OnCluster> {
         let mut loads = self.loads.borrow_mut();
@@ -785,9 +750,11 @@ impl Oracle {
             let wanted = record.work.preference.as_ref().map(|p| &p.cluster);
             for name in self.store.clusters.keys() {
                 let preferred_away = wanted.is_some_and(|wanted| wanted != name);
-                let reserved = reserved
-                    .get(name)
-                    .is_some_and(|(kept_for, foreign)| self.keeps_off(kept_for, foreign, record, name));
+                let reserved = reserved.get(name).is_some_and(|(kept_for, foreign)| {
+                    self.facts.get(name).is_some_and(|facts| {
+                        keeps_off(&self.store, (name, facts), (kept_for, foreign), record)
+                    })
+                });
                 let limited = self.sharing.is_limited(&record.work);
                 let no_place = preferred_away || reserved || limited || is_unsuited(record, name);
                 if !no_place && self.may_take(&record.work, name, now, settings).is_ok() {
@@ -796,32 +763,6 @@ impl Oracle {
             }
         }
     }
-}
-
-fn is_labelled(work: &Work, node: &NodeShape) -> bool {
-    work.labels.is_none() || node.labels.get("zone").is_some_and(|zone| zone == "a")
-}
-
-/// The nodes, one by one, when promised work has its room where most is free: the largest first.
-fn nodes_left(facts: &Snapshot, promised: &[Arc<Work>]) -> Vec<NodeShape> {
-    let each = |shape: &NodeShape| vec![shape.clone(); shape.count as usize];
-    let mut nodes: Vec<_> = facts.shapes.iter().flat_map(each).collect();
-    if facts.nodes < 2 {
-        return nodes;
-    }
-    let mut promised: Vec<_> = promised.iter().filter(|work| !work.on_one_node().is_empty()).collect();
-    promised.sort_by_key(|work| std::cmp::Reverse((work.on_one_node().clone(), work.labels.clone())));
-    for work in promised.into_iter().take(64) {
-        let one = work.on_one_node();
-        let fits = |node: &&mut NodeShape| {
-            is_labelled(work, node) && one.iter().all(|(dimension, asked)| node.free.get(&dimension) >= asked)
-        };
-        let most = |node: &&mut NodeShape| (node.free.gpu, node.free.cpu, node.free.memory);
-        if let Some(node) = nodes.iter_mut().filter(fits).max_by_key(most) {
-            node.free.subtract(one);
-        }
-    }
-    nodes
 }
 
 /// Is the other one ended work that counts together with this one?

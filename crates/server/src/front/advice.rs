@@ -18,8 +18,8 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::{
-    engine::driver::Failure,
-    front::{access::Caller, plane::Plane},
+    engine::driver::{Driver, Failure},
+    front::access::Caller,
 };
 use past::Past;
 
@@ -102,11 +102,16 @@ impl From<Failure> for NoAdvice {
 
 impl Adviser {
     /// Advice by the history of so many days. Waits for it, but not long.
-    pub(crate) async fn advice(&self, plane: &Plane, days: u32) -> Result<Answer, NoAdvice> {
-        let (about, now) = plane.driver.read(|core| (About::of(core), core.now())).await?;
+    pub(crate) async fn advice(
+        &self,
+        driver: &Driver,
+        reader: &Arc<dyn Reader>,
+        days: u32,
+    ) -> Result<Answer, NoAdvice> {
+        let (about, now) = driver.read(|core| (About::of(core), core.now())).await?;
         let deadline = tokio::time::Instant::now() + WAIT;
         loop {
-            let (own, mut stage) = match self.found_or_started(plane, days, &about, now) {
+            let (own, mut stage) = match self.found_or_started(reader, days, &about, now) {
                 Ok(made) => return Ok(Answer::Done(Found(made))),
                 Err(working) => working,
             };
@@ -133,7 +138,7 @@ impl Adviser {
     /// A result that is still good, or the work that is under way.
     fn found_or_started(
         &self,
-        plane: &Plane,
+        reader: &Arc<dyn Reader>,
         days: u32,
         about: &About,
         now: Timestamp,
@@ -148,7 +153,7 @@ impl Adviser {
         }
         let (tell, stage) = watch::channel(Stage::Working(Progress::default()));
         desk.working = Some((days, stage.clone()));
-        let (adviser, reader, about) = (self.clone(), Arc::clone(&plane.reader), about.clone());
+        let (adviser, reader, about) = (self.clone(), Arc::clone(reader), about.clone());
         // Not one of tokio's threads: those must end before the process can.
         let thread = std::thread::Builder::new().name("advice".into());
         let spawned = thread.spawn(move || adviser.compute(&*reader, days, about, now, &tell));

@@ -30,7 +30,7 @@ pub(super) async fn advice(
 ) -> Result<Json<api::Advice>, Problem> {
     let days = Params::of(&uri, &["days"])?.number("days", 14, MOST_DAYS)?;
     let days = u32::try_from(days).unwrap_or(u32::MAX);
-    Ok(Json(match plane.adviser.advice(&plane, days).await {
+    Ok(Json(match plane.adviser.advice(&plane.driver, &plane.reader, days).await {
         Ok(Answer::Done(found)) => found.show(&caller, lang),
         Ok(Answer::Working(progress)) => not_yet(days, progress, lang),
         Err(NoAdvice::Failure(failure)) => return Err(failure.into()),
