@@ -70,13 +70,17 @@ const QUICK: Scale = Scale { jobs: 20_000, placed: 2_000, rounds: 1, round: Dura
 fn main() {
     let is_bench = std::env::args().any(|arg| arg == "--bench");
     let scale = if is_bench { FULL } else { QUICK };
-    // `cargo bench -- decisions` and `-- lives` run only that part, for profiling.
+    // `cargo bench -- decisions`, `-- owners` and `-- lives` run only that part, for profiling.
     let only = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
     match only.as_deref() {
         Some("decisions") => {
             return [10, 1000]
                 .into_iter()
                 .for_each(|n| println!("{n} clusters: {:.0} decisions/s", decisions_per_s(&scale, n)));
+        }
+        Some("owners") => {
+            cycles_by_owners(&scale);
+            return;
         }
         Some("lives") => return println!("{:.0} lives/s", lifecycle_jobs_per_s(&scale)),
         _ => {}
@@ -110,11 +114,7 @@ fn main() {
             bytes_per_job = bytes;
         }
     }
-    let by_owners = [1, 1_000].map(|owners| {
-        let ms = cycle_with_a_full_queue(&scale, 100, owners).0.as_secs_f64() * 1000.0;
-        println!("  {:<56} {:>14.4}", format!("100 shapes of {owners} owners each wait"), ms);
-        (owners.to_string(), ms)
-    });
+    let by_owners = cycles_by_owners(&scale);
     println!("{:<58} {:>14.0}", "bytes per queued job (100 classes)", bytes_per_job);
 
     let lifecycle = lifecycle_jobs_per_s(&scale);
@@ -127,7 +127,7 @@ fn main() {
     report.insert("decisions_per_s", serde_json::json!(decisions));
     report.insert("placements_per_s", serde_json::json!(placements));
     report.insert("cycle_ms", serde_json::json!(cycles));
-    report.insert("cycle_ms_by_owners", serde_json::json!(BTreeMap::from(by_owners)));
+    report.insert("cycle_ms_by_owners", serde_json::json!(by_owners));
     report.insert("lifecycle_jobs_per_s", serde_json::json!(lifecycle));
     report.insert("bytes_per_queued_job", serde_json::json!(bytes_per_job));
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench/core.json");
@@ -211,6 +211,16 @@ fn cycle_with_a_full_queue(scale: &Scale, classes: u32, owners: u32) -> (Duratio
         assert_eq!((cycle.heads, cycle.placed), (heads, 0), "every head was looked at");
     }
     (best, bytes)
+}
+
+/// One full cycle over jobs of 100 shapes, of one owner and of a thousand.
+fn cycles_by_owners(scale: &Scale) -> BTreeMap<String, f64> {
+    let one = |owners: u32| {
+        let ms = cycle_with_a_full_queue(scale, 100, owners).0.as_secs_f64() * 1000.0;
+        println!("  {:<56} {:>14.4}", format!("100 shapes of {owners} owners wait"), ms);
+        (owners.to_string(), ms)
+    };
+    BTreeMap::from([1, 1_000].map(one))
 }
 
 /// Many jobs through their whole life, in waves that fill the pool.
