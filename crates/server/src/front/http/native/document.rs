@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use utoipa::openapi::OpenApi;
 
 use super::{plane, request::MOST_LISTED};
+use crate::front::advice::MOST_DAYS;
 
 /// The document as JSON.
 pub(super) fn describe(mut document: OpenApi) -> String {
@@ -94,7 +95,8 @@ fn values(place: &str, name: &str) -> Option<Value> {
         ("query", "kind") => words(&["job", "task", "actor"]),
         ("query", "tag") => many(text(Tag::PATTERN, Tag::MAX)),
         ("query", "attempt") => number(0, u64::from(u32::MAX)),
-        ("query", "after") => number(0, u64::MAX),
+        ("query", "after" | "since") => number(0, u64::MAX),
+        ("query", "days") => number(1, MOST_DAYS as u64),
         ("query", "limit") => number(1, MOST_LISTED as u64),
         ("query", "minutes") => number(1, plane::MOST_MINUTES as u64),
         ("query", "cursor") => json!({"type": "string", "pattern": "^[0-9]{1,19}$"}),
