@@ -17,7 +17,7 @@ from support.ray_cluster import Clusters, where
 from support.waiting import PATIENCE, wait_until
 
 # It counts to twenty, one step every half second, and goes on from its checkpoint. Asked to stop,
-# it writes the checkpoint for longer than Ray waits unless it is told otherwise.
+# it takes longer to write the checkpoint than the 3 s that Ray waits by default.
 COUNTS = """
 import pathlib, signal, sys, time
 

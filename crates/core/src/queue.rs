@@ -340,13 +340,15 @@ impl Queue {
         &self.starving
     }
 
-    /// How many ready jobs of the same queue come before this rank, counted up to `limit`.
-    pub(crate) fn ahead(&self, key: ClassKey, rank: Rank, limit: usize) -> usize {
+    /// How many ready jobs of the same queue come before this rank, counted up to `limit`. Of `only`
+    /// one sharer, if several compete: nobody knows how often each will have its turn.
+    pub(crate) fn ahead(&self, key: ClassKey, rank: Rank, only: Option<SharerKey>, limit: usize) -> usize {
         let line = self[key].line;
+        let is_counted = |class: &&Class| class.line == line && only.is_none_or(|only| class.sharer == only);
         let mut count = 0;
         // A class whose head comes later has no job that comes before.
         let earlier = self.heads.range(..(rank, ClassKey(0))).map(|(_, key)| &self[*key]);
-        for class in earlier.filter(|class| class.line == line) {
+        for class in earlier.filter(is_counted) {
             count += match class.work.priority.cmp(&rank.priority.0) {
                 std::cmp::Ordering::Greater => class.ready.len(),
                 std::cmp::Ordering::Equal => class.ready.range(..rank.seq).take(limit + 1).count(),

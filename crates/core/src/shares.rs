@@ -14,11 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use multicluster_types::{
     Dimension, Origin, Owner, Quantity, Reason, Resources, Share, ShareTerms, Shares, Span, Timestamp, Work,
 };
-use slab::Slab;
 
 use crate::record::UsageRecord;
 
-/// A sharer's place in the table. Reused after it is forgotten.
+/// A sharer's place in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SharerKey(u32);
 
@@ -88,6 +87,10 @@ impl Amounts {
     }
 }
 
+fn quantity(parts: u128) -> Quantity {
+    Quantity::from_parts(u64::try_from(parts).unwrap_or(u64::MAX))
+}
+
 const ONE_CPU: u128 = 10_000;
 
 /// How much more the average counts than what is held now. A sharer that had too much for long has
@@ -119,7 +122,6 @@ impl Sharer {
 
     /// What its live work holds.
     pub(crate) fn held(&self) -> Resources {
-        let quantity = |parts: u128| Quantity::from_parts(u64::try_from(parts).unwrap_or(u64::MAX));
         let mut held = Resources::NONE;
         (held.cpu, held.gpu, held.memory) =
             (quantity(self.held.cpu), quantity(self.held.gpu), quantity(self.held.memory));
@@ -176,7 +178,6 @@ impl Sharer {
         let over = |dimension: Dimension, held: u128, adds: u128| {
             let most = limit.get(&dimension);
             let is_over = !most.is_zero() && adds > 0 && held.saturating_add(adds) > most.parts().into();
-            let quantity = |parts: u128| Quantity::from_parts(u64::try_from(parts).unwrap_or(u64::MAX));
             is_over.then(|| Reason::OwnerLimit {
                 owner: self.name.as_ref().map_or("", Owner::as_str).into(),
                 demand: quantity(adds),
@@ -194,7 +195,7 @@ impl Sharer {
 /// All sharers.
 #[derive(Debug, Default)]
 pub(crate) struct Sharers {
-    table: Slab<Sharer>,
+    table: Vec<Sharer>,
     by_name: BTreeMap<Option<Owner>, SharerKey>,
     /// What all clusters have.
     total: Amounts,
@@ -202,7 +203,6 @@ pub(crate) struct Sharers {
     waiting: u32,
     /// Whose record must be written.
     changed: BTreeSet<SharerKey>,
-    any_preempts: bool,
 }
 
 impl Sharers {
@@ -216,9 +216,9 @@ impl Sharers {
         if let Some(key) = self.by_name.get(&name) {
             return *key;
         }
-        self.any_preempts |= shares.named().any(|(_, terms)| terms.preempts);
-        let key = self.table.insert(Sharer::new(name.clone(), now, shares));
+        let key = self.table.len();
         let key = SharerKey(u32::try_from(key).expect("fewer than 2^32 sharers fit in memory"));
+        self.table.push(Sharer::new(name.clone(), now, shares));
         self.by_name.insert(name, key);
         key
     }
@@ -293,11 +293,6 @@ impl Sharers {
         let sharer = &self[key];
         let share = |amounts: Amounts| Share::of(amounts.dominant(self.total), 1 << 32);
         (share(sharer.average_at(now, half_life)), share(sharer.held))
-    }
-
-    /// May any of them stop work of others?
-    pub(crate) fn any_preempts(&self) -> bool {
-        self.any_preempts
     }
 
     /// Would it still have no more than its share, with this work?
@@ -382,7 +377,7 @@ impl Sharers {
         let is_idle = |sharer: &Sharer| {
             sharer.stored && sharer.live == 0 && sharer.average_at(now, half_life).is_negligible()
         };
-        let idle = self.table.iter_mut().map(|(_, sharer)| sharer).filter(|sharer| is_idle(sharer));
+        let idle = self.table.iter_mut().filter(|sharer| is_idle(sharer));
         let forget = |sharer: &mut Sharer| {
             (sharer.average, sharer.stored) = (Amounts::default(), false);
             sharer.name.clone()
@@ -392,16 +387,14 @@ impl Sharers {
 
     /// Other terms are in force: what every sharer had stays, and all work is entered again.
     pub(crate) fn start_again(&mut self, now: Timestamp, half_life_before: Span, shares: &Shares) {
-        for (key, sharer) in &mut self.table {
+        for (key, sharer) in (0..).map(SharerKey).zip(&mut self.table) {
             let average = sharer.average_at(now, half_life_before);
             *sharer =
                 Sharer { average, stored: sharer.stored, ..Sharer::new(sharer.name.clone(), now, shares) };
             if sharer.stored {
-                let key = u32::try_from(key).expect("keys are handed out as u32");
-                self.changed.insert(SharerKey(key));
+                self.changed.insert(key);
             }
         }
-        self.any_preempts = shares.named().any(|(_, terms)| terms.preempts);
         self.waiting = 0;
     }
 }

@@ -13,6 +13,7 @@ pub struct Shares {
     sharers: BTreeMap<Owner, ShareTerms>,
     /// The group of each member.
     group_of: BTreeMap<Owner, Owner>,
+    any_preempts: bool,
 }
 
 /// What one owner, or one group of owners together, may have of the pool.
@@ -89,13 +90,20 @@ impl Shares {
                 group_of.insert(owner.clone(), name.clone());
             }
         }
-        Ok(Self { half_life, sharers, group_of })
+        let any_preempts = sharers.values().any(|terms| terms.preempts);
+        Ok(Self { half_life, sharers, group_of, any_preempts })
     }
 
     /// How long it takes until what was used counts half.
     #[must_use]
     pub fn half_life(&self) -> Span {
         self.half_life
+    }
+
+    /// May work of any of them stop preemptible work of others?
+    #[must_use]
+    pub fn any_preempts(&self) -> bool {
+        self.any_preempts
     }
 
     /// The owners and groups that are named, with their terms.
@@ -118,7 +126,12 @@ impl Shares {
 
 impl Default for Shares {
     fn default() -> Self {
-        Self { half_life: Self::HALF_LIFE, sharers: BTreeMap::new(), group_of: BTreeMap::new() }
+        Self {
+            half_life: Self::HALF_LIFE,
+            sharers: BTreeMap::new(),
+            group_of: BTreeMap::new(),
+            any_preempts: false,
+        }
     }
 }
 

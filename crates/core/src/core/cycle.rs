@@ -98,6 +98,7 @@ impl Core {
         self.note_oldest();
         let dirty = std::mem::take(&mut self.dirty);
         let compete = self.sharers.compete();
+        self.preemption.begin_cycle();
         let mut ceilings: BTreeMap<Tier, Ceiling> = BTreeMap::new();
         let mut agenda = Agenda::new();
         let mut heads = self.heads(&dirty, compete, &mut agenda, &mut ceilings);
@@ -197,7 +198,6 @@ impl Core {
         for (_, cluster) in self.pool.iter_mut() {
             cluster.last_reserved = cluster.reserved.take();
         }
-        self.preemption.begin_cycle();
         self.keep_cleared_room();
         u32::try_from(count).unwrap_or(u32::MAX)
     }
@@ -224,6 +224,7 @@ impl Core {
             policies: self.policies.in_force(),
             pool: &self.pool,
             spaced: true,
+            rewound: self.rewind.waits_for(),
         }
     }
 
@@ -295,8 +296,8 @@ impl Core {
     /// work may pass it until it starves: then room is kept for it on the next cluster that could
     /// hold it. True if there is such a cluster.
     fn reserve(&mut self, class: ClassKey, verdicts: &[Verdict]) -> bool {
-        let Some((_, &job)) = self.queue[class].ready().first_key_value() else { return false };
-        let job = &self.jobs[job];
+        let Some((_, &head)) = self.queue[class].ready().first_key_value() else { return false };
+        let job = &self.jobs[head];
         let id = &job.record().id;
         if self.pool.is_reserved_for(id) {
             return false; // One reservation is enough.
@@ -319,11 +320,17 @@ impl Core {
             })
             .max_by(|(a, _), (b, _)| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
         let Some((_, key)) = best else { return false };
-        let cluster = &self.pool[key];
-        let Some(snapshot) = cluster.snapshot() else { return false };
-        let live = cluster.live.iter().map(|other| &self.jobs[*other]);
-        self.pool[key].reserved = Some(Reservation::new(job, snapshot, cluster.foreign(), live));
+        self.keep_room(head, key);
         true
+    }
+
+    /// Keeps room on this cluster for a job.
+    pub(super) fn keep_room(&mut self, job: JobKey, on: ClusterKey) {
+        let cluster = &self.pool[on];
+        let Some(snapshot) = cluster.snapshot() else { return };
+        let live = cluster.live.iter().map(|other| &self.jobs[*other]);
+        let reservation = Reservation::new(&self.jobs[job], snapshot, cluster.foreign(), live);
+        self.pool[on].reserved = Some(reservation);
     }
 
     /// The most room that any cluster open to this tier has.

@@ -33,7 +33,8 @@ pub struct Explanation {
     pub queued_at: Option<Timestamp>,
     /// The queue the job waits in.
     pub queue: Option<QueueName>,
-    /// How many jobs of that queue come first (counted up to 10,000).
+    /// How many jobs of that queue come first (counted up to 10,000); only those of its owner or
+    /// group, if several have queued work.
     pub ahead: Option<usize>,
     /// The job is not considered again before this time.
     pub backing_off_until: Option<Timestamp>,
@@ -149,7 +150,9 @@ impl Core {
             Phase::Waiting { since, not_before } => {
                 explanation.queued_at = Some(*since);
                 explanation.queue = Some(QueueName::of(&record.work));
-                explanation.ahead = Some(self.queue.ahead(job.class, job.rank(), COUNT_AHEAD));
+                let sharer = self.queue[job.class].sharer;
+                let only = self.sharers.compete().then_some(sharer);
+                explanation.ahead = Some(self.queue.ahead(job.class, job.rank(), only, COUNT_AHEAD));
                 explanation.backing_off_until = not_before.filter(|at| *at > self.now);
                 let kept = |c: &&Cluster| c.reserved.as_ref().is_some_and(|r| r.id == record.id);
                 explanation.kept_free = self.pool.iter().map(|(_, c)| c).find(kept).map(|c| c.name().clone());
@@ -165,7 +168,7 @@ impl Core {
                     let clearing = cluster.clearing.as_ref().filter(for_it)?;
                     Some((cluster.name().clone(), clearing.victims.len()))
                 });
-                explanation.turns = self.turns_before(self.queue[job.class].sharer, &record.work);
+                explanation.turns = self.turns_before(sharer, &record.work);
                 let look = self.look_of(job);
                 explanation.clusters = self.verdicts_of(&look, self.pool.iter().map(|(_, c)| look.judge(c)));
             }
@@ -256,6 +259,7 @@ impl Explanation {
             None => say!(lang, "queued for {time}", "已排队 {time}"),
         };
         first += &match self.ahead {
+            None | Some(0) if self.turns.is_some() => String::new(),
             None | Some(0) => lang.pick(", next in line", "，排在最前").to_owned(),
             Some(ahead) => say!(lang, ", {ahead} ahead", "，前面还有 {ahead} 个"),
         };

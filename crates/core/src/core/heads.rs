@@ -8,7 +8,7 @@ use multicluster_types::{Timestamp, Work};
 use crate::{Core, Explanation, QueueName, queue::Class, record::Phase};
 
 /// More heads than this are not looked at.
-const MAX_LOOKS: usize = 10_000;
+pub(super) const MAX_LOOKS: usize = 10_000;
 /// A view costs one verdict per head and cluster. Large pools show fewer heads, so that all other
 /// inputs do not wait.
 const MAX_VERDICTS: usize = 10_000;

@@ -18,7 +18,6 @@ use crate::{
     pool::{Cluster, ClusterKey},
     queue::ClassKey,
     record::{Live, Phase, Step},
-    reservation::Reservation,
     timers::{Due, Timer, Timers},
 };
 
@@ -85,7 +84,7 @@ struct Plan {
 impl Core {
     /// May any work at all stop other work?
     pub(super) fn can_preempt(&self) -> bool {
-        self.settings.preempt_from.0.is_some() || self.sharers.any_preempts()
+        self.settings.preempt_from.0.is_some() || self.settings.shares.any_preempts()
     }
 
     /// May work like this of any owner, or of one of these classes, stop other work?
@@ -180,14 +179,6 @@ impl Core {
         self.preemption.watch(until, &mut self.timers);
     }
 
-    fn keep_room(&mut self, job: JobKey, on: ClusterKey) {
-        let cluster = &self.pool[on];
-        let Some(snapshot) = cluster.snapshot() else { return };
-        let live = cluster.live.iter().map(|other| &self.jobs[*other]);
-        let reservation = Reservation::new(&self.jobs[job], snapshot, cluster.foreign(), live);
-        self.pool[on].reserved = Some(reservation);
-    }
-
     /// The fewest jobs on this cluster whose end would make room for the head.
     fn plan(&self, head: JobKey, on: ClusterKey) -> Option<Plan> {
         let (cluster, work) = (&self.pool[on], &*self.jobs[head].record().work);
@@ -196,36 +187,34 @@ impl Core {
         {
             return None;
         }
-        let mut freed = Resources::default();
+        let work_of = |key: &JobKey| &*self.jobs[*key].record().work;
         let dying = cluster.live.iter().filter(|key| self.is_dying(cluster, **key));
-        dying.for_each(|key| freed.add(&self.jobs[*key].record().work.demand));
-        let is_dying = !freed.is_empty();
-        let mut chosen: Vec<(JobKey, &Work)> = Vec::new();
-        let mut given = Given::default();
+        // The work that will be gone: first that of jobs that are being stopped already.
+        let mut gone: Vec<&Work> = dying.map(work_of).collect();
+        let (before, mut chosen, mut given) = (gone.len(), Vec::new(), Given::default());
         for victim in self.victims(head, cluster) {
-            if !self.lacks(work, cluster, &freed, &chosen) {
+            if !self.lacks(work, cluster, &gone) {
                 break;
             }
-            let theirs = &*self.jobs[victim].record().work;
-            if theirs.demand.is_empty() || !self.is_entitled(head, victim, &mut given) {
-                continue;
+            let theirs = work_of(&victim);
+            if !theirs.demand.is_empty() && self.is_entitled(head, victim, &mut given) {
+                gone.push(theirs);
+                chosen.push(victim);
             }
-            freed.add(&theirs.demand);
-            chosen.push((victim, theirs));
         }
-        if self.lacks(work, cluster, &freed, &chosen) || chosen.is_empty() && !is_dying {
+        if gone.is_empty() || self.lacks(work, cluster, &gone) {
             return None;
         }
         // Those that were chosen first may not be needed beside a larger one.
         for at in (0..chosen.len()).rev() {
-            let spared = chosen.remove(at);
-            freed.subtract(&spared.1.demand);
-            if self.lacks(work, cluster, &freed, &chosen) {
-                freed.add(&spared.1.demand);
-                chosen.insert(at, spared);
+            let spared = gone.remove(before + at);
+            if self.lacks(work, cluster, &gone) {
+                gone.insert(before + at, spared);
+            } else {
+                chosen.remove(at);
             }
         }
-        Some(Plan { on, victims: chosen.into_iter().map(|(key, _)| key).collect() })
+        Some(Plan { on, victims: chosen })
     }
 
     /// Is its room about to be free? Not if it was asked long ago.
@@ -277,19 +266,20 @@ impl Core {
         allowed
     }
 
-    /// Would the head still find no room if this much were freed by these jobs?
-    fn lacks(&self, work: &Work, cluster: &Cluster, freed: &Resources, by: &[(JobKey, &Work)]) -> bool {
+    /// Would the head still find no room if this work were gone?
+    fn lacks(&self, work: &Work, cluster: &Cluster, gone: &[&Work]) -> bool {
         let Some(snapshot) = cluster.snapshot() else { return true };
+        let mut freed = Resources::default();
+        gone.iter().for_each(|theirs| freed.add(&theirs.demand));
         let short = |(dimension, demand): (Dimension, Quantity)| {
             cluster.all_free().get(&dimension).plus(freed.get(&dimension)) < demand
         };
         let node = work.on_one_node();
-        let frees_a_node =
-            |(_, theirs): &(JobKey, &Work)| node.first_beyond_total(theirs.on_one_node()).is_none();
+        let frees_a_node = |theirs: &&Work| node.first_beyond_total(theirs.on_one_node()).is_none();
         let no_node = crate::nodes::full(snapshot, cluster.nodes_left(snapshot), work).is_some()
             && snapshot.nodes > 1
-            && !by.iter().any(frees_a_node);
-        work.demand.iter().any(short) || no_node || self.stays_busy(cluster, freed)
+            && !gone.iter().any(frees_a_node);
+        work.demand.iter().any(short) || no_node || self.stays_busy(cluster, &freed)
     }
 
     /// Would the cluster still be over its threshold? What hosts measure cannot be foretold.

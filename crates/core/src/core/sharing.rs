@@ -3,11 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use multicluster_types::{JobId, Lang, Owner, Resources, Share, ShareTerms, Span, Timestamp, Work, say};
+use multicluster_types::{
+    JobId, Lang, Owner, Resources, Share, ShareTerms, Span, Timestamp, Work, say, settings::Order,
+};
 use serde::Serialize;
 
+use super::heads::MAX_LOOKS;
 use crate::{
     Core, Output, Write,
+    queue::Class,
     record::Phase,
     shares::{Sharer, SharerKey},
 };
@@ -123,7 +127,8 @@ impl Core {
 
     /// Why work of another owner goes before this work, if it does.
     pub(super) fn turns_before(&self, key: SharerKey, work: &Work) -> Option<Turns> {
-        if !self.sharers.compete() {
+        // With another order, what they had counts only between jobs that are equal otherwise.
+        if !self.sharers.compete() || self.settings.order != Order::Fifo {
             return None;
         }
         let half_life = self.settings.shares.half_life();
@@ -131,9 +136,9 @@ impl Core {
         let others = self
             .queue
             .heads()
+            .take(MAX_LOOKS)
             .filter(|(_, class)| class.sharer != key && class.work.priority == work.priority);
-        let claim =
-            |class: &crate::queue::Class| self.sharers.claim(class.sharer, &class.work, self.now, half_life);
+        let claim = |class: &Class| self.sharers.claim(class.sharer, &class.work, self.now, half_life);
         let next =
             others.map(|(_, class)| (claim(class), class.sharer)).min().filter(|(claim, _)| *claim < mine)?;
         let (had, holds) = self.sharers.shares(key, self.now, half_life);

@@ -262,6 +262,26 @@ fn at_most_so_many_jobs_are_stopped_in_one_hour() {
 }
 
 #[test]
+fn urgent_work_finds_its_room_however_many_others_look_in_vain() {
+    let mut env = pool();
+    env.cluster(a_cluster("second"));
+    running(&mut env, preemptible(a_job().id("victim").cpus(8.0).requires("only")));
+    running(&mut env, a_job().cpus(8.0).requires("second"));
+    for on in ["only", "second"] {
+        env.uses(on, &[("CPU", 8.0)]);
+    }
+    env.advance_s(60);
+    // Each of another demand, and none can have room on the second cluster.
+    for n in 1..20 {
+        env.submit(a_job().cpus(1.0 + f64::from(n) / 100.0).priority(10).requires("second"));
+    }
+    env.uses("second", &[("CPU", 7.5)]);
+    assert_eq!(stops(&mut env), BTreeSet::new());
+    env.submit(a_job().cpus(1.0).priority(10).requires("only"));
+    assert_eq!(stops(&mut env), ["victim".to_owned()].into());
+}
+
+#[test]
 fn a_crash_forgets_neither_the_victim_nor_the_stop() {
     let mut env = pool();
     let victim = running(&mut env, preemptible(a_job().id("victim").cpus(8.0)));

@@ -182,6 +182,21 @@ fn a_waiting_job_says_in_numbers_why_others_go_first() {
 }
 
 #[test]
+fn the_first_job_of_an_owner_is_not_next_in_line_while_others_go_first() {
+    let mut env = closed();
+    env.uncordon("only");
+    set_shares(&mut env, Span::minutes(60), &[]);
+    keep_full(&mut env, &["ann"], 300);
+    let queued = env.core.jobs().filter(|job| job.state() == State::Queued);
+    let first = queued.min_by_key(|job| job.seq).unwrap().id.clone();
+    assert!(env.summary(&first).contains(", next in line"));
+    let bobs = submit(&mut env, "bob", 1).pop().unwrap();
+    let why = env.summary(&first);
+    assert!(!why.contains("next in line") && why.contains(": bob goes first"), "{why}");
+    assert!(env.summary(&bobs).contains(", next in line"), "jobs of ann are not ahead of it");
+}
+
+#[test]
 fn a_limit_holds_its_owner_back_and_nobody_else() {
     let mut env = closed();
     let limit = amounts(&[("CPU", 2.0)]);
