@@ -7,7 +7,7 @@
 //! - `submit`, `attempts`, `contact`, `outcomes`, `orphans`, `leases` the life of a job and its attempts
 //! - `polls`, `operate`, `registry`, `retention` changes made by clusters, operators and time
 //! - `sharing` who shares the pool, and whose turn it is · `preempt` who is stopped for whom
-//! - `explain`, `heads`, `view` queries · `rebuild` after a crash
+//! - `explain`, `heads`, `view` queries · `rebuild` after a crash · `rewind` after the store lost changes
 
 mod attempts;
 mod contact;
@@ -25,6 +25,7 @@ pub(crate) mod preempt;
 pub(crate) mod rebuild;
 pub(crate) mod registry;
 mod retention;
+mod rewind;
 pub(crate) mod sharing;
 mod submit;
 #[cfg(test)]
@@ -33,7 +34,10 @@ pub(crate) mod view;
 
 use multicluster_types::{ClusterName, JobId, Settings, Span, Timestamp, Verdict, settings::Infeasible};
 
-use self::{cycle::Dirty, orphans::Orphans, preempt::Preemption, registry::Registry, retention::Retention};
+use self::{
+    cycle::Dirty, orphans::Orphans, preempt::Preemption, registry::Registry, retention::Retention,
+    rewind::Rewind,
+};
 use crate::{
     Input, Output, Refusal, Reply, Run, Write,
     jobs::{JobKey, Jobs},
@@ -60,7 +64,8 @@ use crate::{
 /// - Count and log [`Output::impossible`].
 /// - Call with [`Input::Tick`] when [`Core::next_wakeup`] has come.
 /// - After a crash: [`Core::rebuild`](Core::rebuild) from the committed state, then
-///   [`Core::recover`](Core::recover).
+///   [`Core::recover`](Core::recover), which wants to know whether that state may lack changes
+///   that were committed before.
 ///
 /// The core reads no clock, no file and no network, and nothing is random: the same inputs give
 /// the same outputs.
@@ -77,6 +82,7 @@ pub struct Core {
     orphans: Orphans,
     timers: Timers,
     retention: Retention,
+    rewind: Rewind,
     runs: Runs,
     sharers: Sharers,
     preemption: Preemption,
@@ -104,6 +110,7 @@ impl Core {
             orphans: Orphans::default(),
             timers: Timers::default(),
             retention: Retention::default(),
+            rewind: Rewind::default(),
             runs: Runs::default(),
             sharers: Sharers::default(),
             preemption: Preemption::default(),
@@ -176,6 +183,7 @@ impl Core {
                 let runs = self.current(runs);
                 self.handle_observed(&cluster, incarnation.as_ref(), complete_at, &runs, out).map(|()| None)
             }
+            Input::Listed { cluster, runs } => self.handle_listed(&cluster, runs, out).map(|()| None),
             Input::Waits { job } => self.handle_waits(&job).map(Some),
             Input::Withdraw { job } => self.withdraw(&job, out).map(done),
             Input::Heartbeat { job, attempt } => {

@@ -66,7 +66,8 @@ pub enum Input {
         /// How long the dashboard took for the request itself; zero if none was sent.
         took: Span,
     },
-    /// [`Effect::Lookup`](crate::Effect::Lookup) came to an end.
+    /// [`Effect::Lookup`](crate::Effect::Lookup) or [`Effect::Bury`](crate::Effect::Bury) came to
+    /// an end.
     LookedUp {
         run: Run,
         /// The question number of the effect.
@@ -88,6 +89,12 @@ pub enum Input {
         /// If set, the list is complete as of this moment: missing jobs are asked about.
         complete_at: Option<Timestamp>,
         runs: Vec<Observation>,
+    },
+    /// [`Effect::List`](crate::Effect::List) came to an end.
+    Listed {
+        cluster: ClusterName,
+        /// All of our runs on the cluster; `None`: there was no answer, or not a complete one.
+        runs: Option<Vec<Listed>>,
     },
     /// The caller of a placement still waits for it. A queued placement whose caller stops asking
     /// is given up.
@@ -175,6 +182,7 @@ impl Input {
             | Input::LookedUp { .. }
             | Input::StopSent { .. }
             | Input::Observed { .. }
+            | Input::Listed { .. }
             | Input::Waits { .. }
             | Input::Withdraw { .. }
             | Input::Heartbeat { .. }
@@ -268,6 +276,11 @@ pub enum LookupOutcome {
         /// The incarnation of the head that answered.
         incarnation: Option<Incarnation>,
     },
+    /// The cluster has a tombstone under this id: the attempt will never run on this head.
+    Buried {
+        /// The incarnation of the head that answered.
+        incarnation: Option<Incarnation>,
+    },
     /// There was no answer.
     NoAnswer,
 }
@@ -277,6 +290,20 @@ pub enum LookupOutcome {
 pub struct Observation {
     pub run: Run,
     pub status: RunStatus,
+}
+
+/// One run of ours, with what a new record of its job needs. All but the first two come from the
+/// mark on the run: earlier versions did not write them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listed {
+    /// Its life is known.
+    pub run: Run,
+    pub status: RunStatus,
+    pub work: Option<Box<Work>>,
+    pub content: Option<ContentHash>,
+    pub bytes: u32,
+    /// When the cluster accepted it.
+    pub sent_at: Option<Timestamp>,
 }
 
 /// What a cluster reports about one attempt.

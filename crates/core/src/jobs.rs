@@ -51,10 +51,12 @@ pub(crate) struct Question {
 impl Question {
     /// Does this outcome of the lookup with this number count? A run that was found is there,
     /// however often the question was repeated since. A run that was not found may have arrived
-    /// before the question was repeated.
+    /// before the question was repeated. A tombstone stays where it is.
     pub(crate) fn counts(self, number: u32, outcome: &LookupOutcome) -> bool {
         match outcome {
-            LookupOutcome::Found(_) => (self.first..=self.latest).contains(&number),
+            LookupOutcome::Found(_) | LookupOutcome::Buried { .. } => {
+                (self.first..=self.latest).contains(&number)
+            }
             LookupOutcome::NotFound { .. } | LookupOutcome::Taken { .. } | LookupOutcome::NoAnswer => {
                 number == self.latest
             }

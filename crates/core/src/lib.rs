@@ -48,8 +48,8 @@ pub use crate::core::{
 };
 pub use error::Refusal;
 pub use input::{
-    DispatchOutcome, Identity, Input, LookupOutcome, Observation, Parent, ReleaseOutcome, Run, RunStatus,
-    Submission,
+    DispatchOutcome, Identity, Input, Listed, LookupOutcome, Observation, Parent, ReleaseOutcome, Run,
+    RunStatus, Submission,
 };
 pub use output::{
     Accepted, ClusterChange, CycleStats, Duplicate, Effect, Event, Impossible, Output, PolicyChange, Reply,

@@ -25,6 +25,8 @@ pub(crate) struct View<'a> {
     pub(crate) pool: &'a Pool,
     /// Does the submission interval count? Not for questions about where, rather than when.
     pub(crate) spaced: bool,
+    /// The cluster that must be asked what it ran before anything is dispatched.
+    pub(crate) rewound: Option<&'a ClusterName>,
 }
 
 /// One look.
@@ -192,6 +194,7 @@ impl<'a> Look<'a> {
                 }
             };
         }
+        no!(self.rewound());
         no!(self.unavailable(cluster));
         no!(self.other_cluster(cluster));
         let missing_tags = self.placement_tags.missing_in(&cluster.tags);
@@ -240,7 +243,8 @@ impl<'a> Look<'a> {
 
     /// Could this cluster accept any work of this tier, if its demand were small enough?
     pub(crate) fn is_open(&self, cluster: &Cluster) -> bool {
-        self.unavailable(cluster).is_none()
+        self.rewound().is_none()
+            && self.unavailable(cluster).is_none()
             && self.over_threshold(cluster).is_none()
             && self.too_soon(cluster).is_none()
             && self.at_limit(cluster).is_none()
@@ -276,6 +280,12 @@ impl<'a> Look<'a> {
             .or_else(|| self.other_platform(cluster))
             .or_else(|| self.not_supported(cluster))
             .or_else(|| infeasible(cluster.snapshot()?, self.work))
+    }
+
+    /// Does the control plane know what runs on its clusters?
+    #[inline]
+    fn rewound(&self) -> Option<Reason> {
+        self.view.rewound.map(|cluster| Reason::Rewound { cluster: cluster.clone() })
     }
 
     /// Registered and not cordoned · healthy and fresh · breaker not open.

@@ -29,6 +29,9 @@ pub struct Output {
     pub reply: Option<Result<Reply, Refusal>>,
     /// What the scheduling cycle did, if one ran.
     pub cycle: Option<CycleStats>,
+    /// Jobs whose records were made from their runs. The driver stores what these runs say as the
+    /// payloads, in the same transaction.
+    pub found: Vec<Run>,
     /// Changes that the core tried and did not make, because the state diagram has no such arrow.
     /// Each is a bug, to be counted and logged, and has no other effect.
     pub impossible: Vec<Impossible>,
@@ -106,6 +109,15 @@ pub enum Effect {
         /// To be repeated with the answer: only the latest question counts.
         question: u32,
     },
+    /// Make sure that this attempt never runs: submit a no-op under its id, a *tombstone*. Ray takes
+    /// an id once, so a request for the attempt that is still on its way will be refused. Reported
+    /// as a lookup: what the cluster has under the id from now on.
+    Bury {
+        run: Run,
+        cluster: ClusterName,
+        /// To be repeated with the answer.
+        question: u32,
+    },
     /// Stop one attempt.
     Stop { run: Run, cluster: ClusterName },
     /// Delete the last attempt of a forgotten job from its cluster, if it is still there and
@@ -113,6 +125,9 @@ pub enum Effect {
     Forget { run: Run, cluster: ClusterName },
     /// Poll this cluster now.
     Poll { cluster: ClusterName },
+    /// List all runs of this control plane on this cluster, ended ones included. Reported as
+    /// [`Input::Listed`](crate::Input::Listed).
+    List { cluster: ClusterName },
 }
 
 impl Effect {
@@ -122,9 +137,11 @@ impl Effect {
         match self {
             Effect::Submit { cluster, .. }
             | Effect::Lookup { cluster, .. }
+            | Effect::Bury { cluster, .. }
             | Effect::Stop { cluster, .. }
             | Effect::Forget { cluster, .. }
-            | Effect::Poll { cluster } => cluster,
+            | Effect::Poll { cluster }
+            | Effect::List { cluster } => cluster,
         }
     }
 }

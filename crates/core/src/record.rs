@@ -4,7 +4,7 @@
 
 mod live;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 pub use multicluster_types::Source;
 use multicluster_types::{
@@ -198,6 +198,29 @@ pub struct ClusterRecord {
     pub leaving: bool,
     /// The latest top-level submission: the 40-second rule survives restarts.
     pub clock: Option<Submitted>,
+    /// The orphans on it of which a request may still be on its way: they are buried before they
+    /// are forgotten.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub unheard: BTreeSet<Orphan>,
+    /// Since when the store may lack recent changes, if the cluster has not been asked what it ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unlisted: Option<Timestamp>,
+}
+
+impl ClusterRecord {
+    /// A new cluster.
+    #[must_use]
+    pub fn new(spec: Arc<ClusterSpec>, source: Source) -> Self {
+        Self {
+            spec,
+            source,
+            cordon: None,
+            leaving: false,
+            clock: None,
+            unheard: BTreeSet::new(),
+            unlisted: None,
+        }
+    }
 }
 
 /// An operator keeps new work off a cluster.
@@ -227,8 +250,8 @@ pub struct UsageRecord {
     pub at: Timestamp,
 }
 
-/// An attempt that was given up for another one elsewhere, and may still run. It is stopped as
-/// soon as its cluster can be asked.
+/// An attempt that was given up for another one elsewhere, and may still run. As soon as its
+/// cluster can be asked, it is stopped, or buried if it may not have arrived.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Orphan {
     /// The cluster that may still run it.

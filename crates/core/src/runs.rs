@@ -11,7 +11,7 @@ use multicluster_types::{Owner, Resources, Span, Work};
 
 /// How many of the last runs count.
 const LAST: usize = 5;
-/// How many demands of one owner are told apart. With more, all start again.
+/// How many demands of one owner are distinguished. One more, and all are forgotten.
 const DEMANDS: usize = 64;
 
 /// The last runs of each owner.

@@ -371,8 +371,8 @@ impl<'a> Engine<'a> {
         let answered = self.now + self.pool.timing.answer;
         let nth = |run: &Run| self.by_id.get(&run.job).copied();
         match effect {
-            // No id is reused in the simulation.
-            Effect::Forget { .. } => {}
+            // No id is reused in the simulation, and no request is lost.
+            Effect::Forget { .. } | Effect::Bury { .. } | Effect::List { .. } => {}
             Effect::Poll { cluster } => {
                 let Some(on) = self.fleet.find(&cluster) else { return };
                 self.expect_news(on, self.now);

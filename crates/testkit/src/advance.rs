@@ -122,7 +122,11 @@ impl State {
             self.next_launch = at + Duration::from_secs_f64(1.0 / rate);
         }
         let driver = self.jobs[id].plan.driver.then(|| self.new_driver(self.nodes[node].ip.clone()));
-        *self.runs.entry(id.to_owned()).or_default() += 1;
+        // A no-op of a control plane, which keeps the job of this id from running, is not a run of it.
+        let metadata = self.jobs[id].request.metadata.as_ref();
+        if !metadata.is_some_and(|metadata| metadata.contains_key("multicluster.tombstone")) {
+            *self.runs.entry(id.to_owned()).or_default() += 1;
+        }
         self.write_down("begin", id);
         let killed_after = self.options.stopped_pending_runs_for;
         let job = self.jobs.get_mut(id).expect("live jobs exist");

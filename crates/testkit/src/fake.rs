@@ -153,7 +153,8 @@ impl FakeRay {
         self.cluster.now().1.submissions.clone()
     }
 
-    /// How many times the entrypoint of this submission id was run. Counts across restarts and deletes.
+    /// How many times the entrypoint of this submission id was run. Counts across restarts and deletes;
+    /// tombstones of a control plane aside.
     pub fn runs(&self, submission_id: &str) -> u32 {
         self.cluster.now().1.runs.get(submission_id).copied().unwrap_or(0)
     }

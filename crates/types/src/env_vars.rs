@@ -14,7 +14,7 @@ macro_rules! variables {
 }
 
 variables! {
-    /// The control plane to use, `http://host:port`. Also set in jobs, tasks and actors on a cluster with a `plane_address`.
+    /// The control plane to use, `http://host:port`; several addresses with commas in between, if it has replicas. Also set in jobs, tasks and actors on a cluster with a `plane_address`.
     ADDRESS;
     /// The token to send to the control plane; `ray-multicluster token create` makes one.
     TOKEN;
@@ -22,8 +22,12 @@ variables! {
     CA_FILE;
     /// The state directory of `ray-multicluster serve`.
     STATE_DIR;
+    /// The PostgreSQL database that several `ray-multicluster serve` share, as `--store` takes it.
+    STORE;
     /// The file of tokens of `ray-multicluster serve` and `ray-multicluster token`.
     TOKENS;
+    /// The key file of `ray-multicluster serve` and `ray-multicluster token`, which encrypts the secrets that they store.
+    KEY_FILE;
     /// What `ray-multicluster serve` logs: `error`, `warn`, `info`, `debug`, or a filter per module.
     LOG;
     /// How log lines look: `text` or `json`.
@@ -113,7 +117,7 @@ mod tests {
 
     #[test]
     fn python_declares_those_that_the_sdk_reads() {
-        const ONLY_PROGRAM: [&str; 4] = [TOKENS, LOG, LOG_FORMAT, SANDBOX_DIR];
+        const ONLY_PROGRAM: [&str; 5] = [TOKENS, KEY_FILE, LOG, LOG_FORMAT, SANDBOX_DIR];
         let file = root().join("python/ray_multicluster_scheduler/_env.py");
         let text = fs::read_to_string(file).unwrap();
         let python: BTreeSet<_> =

@@ -12,6 +12,12 @@ use crate::{ClusterName, Dimension, JobId, Lang, Message, Platform, Quantity, Sh
 #[serde(tag = "reason", rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names of the fields say it")]
 pub enum Reason {
+    /// The database lost recent changes, and this cluster was not asked what it ran: work may run
+    /// there that the control plane does not know.
+    Rewound {
+        /// The cluster that must be asked first; not only its own work waits for that.
+        cluster: ClusterName,
+    },
     /// An operator keeps new work away.
     Cordoned {
         /// The operator's note.
@@ -232,6 +238,9 @@ macro_rules! reasons {
 // For each: its fields, its stable word, its text in English and in Chinese, and the values in
 // the texts that are not plain fields.
 reasons! { |now, lang|
+    Rewound { cluster } => "rewound",
+        "waits until cluster {cluster} was asked what it ran: the database lost recent changes",
+        "等待询问集群 {cluster} 运行过什么：数据库丢失了最近的更改";
     Cordoned { note } => "cordoned",
         "cordoned: {note}",
         "已隔离：{note}";
@@ -378,6 +387,7 @@ mod tests {
         let amount = |n| Quantity::whole(n).unwrap();
         let (soon, resource) = (Timestamp(112_400), Dimension::Cpu);
         let example = |kind| match kind {
+            ReasonKind::Rewound => Reason::Rewound { cluster: cluster.clone() },
             ReasonKind::Cordoned => Reason::Cordoned { note: text("disk") },
             ReasonKind::Draining => Reason::Draining { note: text("disk") },
             ReasonKind::NeverSeen => Reason::NeverSeen,
@@ -453,6 +463,9 @@ mod tests {
             format!("{}\n  {en}\n  {zh}", reason.kind())
         });
         insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r"
+        rewound
+          waits until cluster mac was asked what it ran: the database lost recent changes
+          等待询问集群 mac 运行过什么：数据库丢失了最近的更改
         cordoned
           cordoned: disk
           已隔离：disk

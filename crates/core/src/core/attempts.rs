@@ -2,7 +2,8 @@
 //!
 //! The rule behind all of this: once a request *may* have arrived, the attempt stays on that
 //! cluster under that id until the cluster itself reports its fate. Only the owner's policy
-//! (`on_cluster_loss: requeue`) can waive that.
+//! (`on_cluster_loss: requeue`) can waive that. Before such an attempt is given up it is *buried*:
+//! a no-op is submitted under its id, so that a request that is still on its way is refused.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +15,6 @@ use crate::{
     pool::ClusterKey,
     record::{AttemptOutcome, Live, Sent, Stage, Standing, Step},
 };
-
-/// After this many answers "not found" (about half a minute), a request without an answer will
-/// not arrive any more.
-const CERTAIN_AFTER: u8 = 6;
 
 impl Core {
     /// A submit request is not sent yet: the packages of the job are on their way, however long
@@ -137,7 +134,9 @@ impl Core {
         outcome: LookupOutcome,
         out: &mut Output,
     ) {
-        let Some((key, live)) = self.live_job(run) else { return };
+        let Some((key, live)) = self.live_job(run) else {
+            return self.handle_orphan_looked_up(run, &outcome, out);
+        };
         if !self.jobs[key].question.is_some_and(|open| open.counts(question, &outcome)) {
             return;
         }
@@ -156,34 +155,70 @@ impl Core {
             {
                 self.try_elsewhere(key, &message, out);
             }
-            LookupOutcome::Taken { incarnation, .. } => {
-                self.handle_not_found(key, &live, incarnation.as_ref(), out);
+            LookupOutcome::Buried { incarnation }
+                if !live.has_arrived() && same_head(&live, incarnation.as_ref()) == Some(true) =>
+            {
+                self.handle_buried(key, &live, out);
             }
-            LookupOutcome::NotFound { incarnation } => {
-                self.handle_not_found(key, &live, incarnation.as_ref(), out)
+            LookupOutcome::NotFound { incarnation } if !live.has_arrived() => {
+                self.handle_not_arrived(key, &live, incarnation.as_ref(), out);
+            }
+            LookupOutcome::Taken { incarnation, .. }
+            | LookupOutcome::Buried { incarnation }
+            | LookupOutcome::NotFound { incarnation } => {
+                self.handle_gone(key, &live, incarnation.as_ref(), out);
             }
         }
     }
 
-    /// The cluster answered that it has no such attempt.
-    fn handle_not_found(
+    /// The attempt has not arrived so far. If it is sent again and the old request still arrives,
+    /// Ray refuses the second of the two. If it is to be given up, it is buried first.
+    fn handle_not_arrived(
         &mut self,
         key: JobKey,
         live: &Live,
         incarnation: Option<&Incarnation>,
         out: &mut Output,
     ) {
-        let same_head = same_head(live, incarnation);
-        if !live.has_arrived() && same_head == Some(true) {
-            return self.handle_never_arrived(key, live, out);
+        let most = self.settings.dispatch_attempts.get();
+        let sends_left = match live.standing() {
+            Standing::Sending { sends } | Standing::Unheard { sends, .. } => *sends < most,
+            Standing::Pending { .. } | Standing::Running { .. } => return,
+        };
+        let refused = matches!(live.standing(), Standing::Unheard { sent: Sent::Refused(_), .. });
+        // A head that restarted may have restarted after the job had run.
+        let may_be_sent = same_head(live, incarnation) == Some(true);
+        if may_be_sent && sends_left && !refused && !live.stops_for_good() {
+            self.send_again(key, out);
+        } else {
+            self.bury(key, out);
         }
-        // The request may still be on its way, and may not be sent again: the head may have
-        // restarted after the job had run.
-        if !live.has_arrived() && same_head.is_none() && self.jobs[key].asks < CERTAIN_AFTER {
-            return self.arm(key);
+    }
+
+    /// The attempt never ran, and never will.
+    fn handle_buried(&mut self, key: JobKey, live: &Live, out: &mut Output) {
+        match live.standing() {
+            Standing::Unheard { sent: Sent::Refused(why), .. } => {
+                self.close_attempt(key, AttemptOutcome::NotStarted, Some(why), out);
+                self.end(key, Transition::Fail, Some(why.clone()), out);
+            }
+            _ if live.stops_for_good() => {
+                self.close_attempt(key, AttemptOutcome::Stopped, None, out);
+                self.end(key, Transition::Stop, Some("stopped before it reached its cluster".into()), out);
+            }
+            Standing::Unheard { sends, .. } | Standing::Sending { sends } => {
+                let message =
+                    format!("cluster {} did not accept the job after {sends} submit requests", live.cluster);
+                self.try_elsewhere(key, &message.into(), out);
+            }
+            Standing::Pending { .. } | Standing::Running { .. } => {}
         }
+    }
+
+    /// The cluster does not have the attempt, and it may have run there before.
+    fn handle_gone(&mut self, key: JobKey, live: &Live, incarnation: Option<&Incarnation>, out: &mut Output) {
         let cluster = &live.cluster;
-        let message = match same_head {
+        let message = match same_head(live, incarnation) {
             Some(true) => format!("cluster {cluster} no longer knows this job"),
             Some(false) => format!(
                 "cluster {cluster} restarted and no longer knows this job; it may or may not have finished"
@@ -194,32 +229,6 @@ impl Core {
             ),
         };
         self.lose(key, &message.into(), out);
-    }
-
-    /// The attempt never arrived. If the old request still arrives, Ray refuses the second of the two.
-    fn handle_never_arrived(&mut self, key: JobKey, live: &Live, out: &mut Output) {
-        let (sends, refused) = match live.standing() {
-            Standing::Unheard { sends, sent: Sent::Refused(why), .. } => (*sends, Some(why)),
-            Standing::Unheard { sends, .. } | Standing::Sending { sends } => (*sends, None),
-            Standing::Pending { .. } | Standing::Running { .. } => return,
-        };
-        if let Some(message) = refused {
-            self.close_attempt(key, AttemptOutcome::NotStarted, Some(message), out);
-            self.end(key, Transition::Fail, Some(message.clone()), out);
-        } else if live.stops_for_good() && live.may_have_arrived() && self.jobs[key].asks < CERTAIN_AFTER {
-            // The old request may still be on its way to the cluster, and no later request will
-            // be sent that Ray would refuse it for. A job that is reported STOPPED must not run.
-            self.arm(key);
-        } else if live.stops_for_good() {
-            self.close_attempt(key, AttemptOutcome::Stopped, None, out);
-            self.end(key, Transition::Stop, Some("stopped before it reached its cluster".into()), out);
-        } else if sends >= self.settings.dispatch_attempts.get() {
-            let message =
-                format!("cluster {} did not accept the job after {sends} submit requests", live.cluster);
-            self.abandon(key, &message.into(), out);
-        } else {
-            self.send_again(key, out);
-        }
     }
 
     /// Keeps the runs of known jobs and of forgotten ones. Drops runs of an earlier job with the
@@ -239,6 +248,9 @@ impl Core {
         out: &mut Output,
     ) -> Result<(), Refusal> {
         let on = self.find_cluster(name)?;
+        if self.is_rewound() {
+            return Ok(()); // A later attempt may run elsewhere: the lists will tell.
+        }
         // Reports from an earlier head are void: the new head knows none of its jobs.
         if self.pool[on].incarnation() != incarnation {
             return Ok(());
@@ -279,7 +291,7 @@ impl Core {
     }
 
     /// Applies what the cluster reports about an attempt, asked or not.
-    fn apply_status(&mut self, key: JobKey, status: &RunStatus, out: &mut Output) {
+    pub(super) fn apply_status(&mut self, key: JobKey, status: &RunStatus, out: &mut Output) {
         let Some(live) = self.jobs[key].live().cloned() else { return };
         // The cluster has the attempt, so the dispatch worked in any case.
         if !live.has_arrived() {

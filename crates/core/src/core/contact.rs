@@ -1,9 +1,9 @@
 //! What is known of an attempt, and the requests to its cluster to learn more.
 
-use multicluster_types::{Message, State};
+use multicluster_types::{ClusterName, Message, State};
 
 use crate::{
-    Core, Effect, Output,
+    Core, Effect, Output, Run,
     jobs::{Job, JobKey, Question},
     record::{Live, Stage, Standing, Step},
 };
@@ -100,11 +100,23 @@ impl Core {
 
     /// Asks the cluster about an attempt, if the cluster can be asked.
     pub(super) fn ask(&mut self, key: JobKey, out: &mut Output) {
+        let lookup = |run, cluster, question| Effect::Lookup { run, cluster, question };
+        self.ask_by(key, lookup, out);
+    }
+
+    /// The attempt will be given up, and a request for it may still be on its way. Has its cluster
+    /// refuse that request first, or say that it has arrived.
+    pub(super) fn bury(&mut self, key: JobKey, out: &mut Output) {
+        let bury = |run, cluster, question| Effect::Bury { run, cluster, question };
+        self.ask_by(key, bury, out);
+    }
+
+    fn ask_by(&mut self, key: JobKey, by: fn(Run, ClusterName, u32) -> Effect, out: &mut Output) {
         let question = self.jobs.next_question();
         let job = &mut self.jobs[key];
         let (Some(live), Some(on)) = (job.live(), job.on) else { return };
-        if self.pool[on].is_healthy() {
-            out.effects.push(Effect::Lookup { run: job.run(), cluster: live.cluster.clone(), question });
+        if self.pool[on].is_healthy() && self.rewind.waits_for().is_none() {
+            out.effects.push(by(job.run(), live.cluster.clone(), question));
             let first = job.question.map_or(question, |open| open.first);
             job.question = Some(Question { first, latest: question });
             job.touched_at = self.now;
@@ -129,6 +141,9 @@ impl Core {
     /// Asks the cluster to stop an attempt. While a submit is under way, or the cluster cannot be asked,
     /// the stop is left for later. Holders of placements learn of the stop with their next heartbeat.
     pub(super) fn send_stop(&mut self, key: JobKey, out: &mut Output) {
+        if self.is_rewound() {
+            return;
+        }
         let job = &mut self.jobs[key];
         let Some(live) = job.live().filter(|_| job.is_job()) else { return };
         if live.lost_since().is_none() && live.has_arrived() {

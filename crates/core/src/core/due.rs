@@ -49,6 +49,8 @@ impl Core {
                 return self.first([gives_up, backs_off]);
             }
             Phase::Live(_) if !job.is_job() => return Some((lease_ends, Duty::ExpireLease)),
+            // Another attempt may be the latest. What is due is due when the lists have told.
+            Phase::Live(_) if self.is_rewound() => return None,
             Phase::Live(live) => live,
         };
         match live.standing() {
@@ -121,7 +123,13 @@ impl Core {
                 self.mark_uncertain(key, &message, out);
             }
             Duty::Ask => self.ask(key, out),
-            Duty::StopAgain => self.send_stop(key, out),
+            Duty::StopAgain => {
+                self.send_stop(key, out);
+                // Its answer may never come. As long as it is awaited, nobody else asks.
+                if self.jobs[key].question.is_some() {
+                    self.ask(key, out);
+                }
+            }
         }
     }
 }

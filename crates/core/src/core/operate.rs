@@ -44,8 +44,9 @@ impl Core {
 
     fn set_cluster(&mut self, spec: ClusterSpec, source: Source, out: &mut Output) {
         let Some(key) = self.pool.find(&spec.name) else {
-            let record =
-                ClusterRecord { spec: Arc::new(spec), source, cordon: None, leaving: false, clock: None };
+            let mut record = ClusterRecord::new(Arc::new(spec), source);
+            // The store may have lost this cluster, too.
+            record.unlisted = self.is_rewound().then_some(self.now);
             let key = self.pool.add(record, &self.settings);
             let cluster = self.pool[key].name().clone();
             out.effects.push(Effect::Poll { cluster });
@@ -107,6 +108,7 @@ impl Core {
         let name = cluster.name().clone();
         self.drop_orphans_of(&name, out);
         out.writes.push(Write::DeleteCluster(name));
+        self.adopt_if_all_are_listed(out);
         self.measure_pool();
         self.dirty.all();
     }

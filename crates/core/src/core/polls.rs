@@ -54,6 +54,7 @@ impl Core {
             self.reconcile(key, restarted, out);
         }
         self.stop_orphans(key, out);
+        self.list_runs(key, out);
         Ok(())
     }
 

@@ -102,6 +102,7 @@ impl Core {
         for record in durable.clusters.into_values() {
             core.pool.add(record, &core.settings);
         }
+        core.note_unlisted();
         core.orphans = Orphans::new(durable.orphans);
         core.policies = Registry::rebuild(&core.settings, durable.policies)?;
         let mut jobs: Vec<_> = durable.jobs.into_values().collect();
@@ -129,9 +130,16 @@ impl Core {
 
     /// The first call after [`Core::rebuild`]: polls every cluster, and marks requests that may or may
     /// not have left as unknown, to be looked up. Callers of placements ask again automatically.
-    pub fn recover(&mut self) -> Output {
+    ///
+    /// `rewound`: the durable state may lack changes that were committed before (a standby took over
+    /// that had not received them, or a backup was restored). Then nothing is dispatched before every
+    /// cluster was asked what it ran.
+    pub fn recover(&mut self, rewound: bool) -> Output {
         let writes = std::mem::take(&mut self.corrected);
         let mut out = Output { must_sync: true, writes, ..Output::default() };
+        if rewound {
+            self.begin_rewind(&mut out);
+        }
         for (_, cluster) in self.pool.iter() {
             out.effects.push(Effect::Poll { cluster: cluster.name().clone() });
         }

@@ -44,6 +44,9 @@ impl Core {
 
     /// The same on one shelf.
     pub(super) fn forget_old_on(&mut self, shelf: &Shelf, out: &mut Output) {
+        if self.is_rewound() {
+            return; // Its later runs would not be recognised.
+        }
         while let Some((at, key, count)) = self.jobs.oldest_on(shelf) {
             let too_many = count > self.settings.retain_finished as usize;
             let keep = if too_many { KEEP_AT_LEAST } else { self.settings.retain_for.max(KEEP_AT_LEAST) };

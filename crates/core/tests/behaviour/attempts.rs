@@ -83,6 +83,8 @@ fn what_a_restarted_head_does_not_know_may_have_run_and_is_failed() {
     let job = uncertain(&mut env, a_job());
     env.fake("centos").session = Some("session_2".into());
     env.answer(&job, env.not_found("centos"));
+    assert_eq!(env.state(&job), State::Unknown, "the request may still be on its way");
+    env.bury(&job);
     env.assert_quiet();
     assert_eq!(env.state(&job), State::Failed);
     assert_eq!(
@@ -97,6 +99,7 @@ fn idempotent_work_that_a_restarted_head_does_not_know_runs_again() {
     let job = uncertain(&mut env, a_job().idempotent());
     env.fake("only").session = Some("session_2".into());
     env.answer(&job, env.not_found("only"));
+    env.bury(&job);
     env.advance_s(1);
     assert_eq!(env.take_effects(1), [submit_of(&env, &job, 2, "only")]);
     assert_eq!(env.history(&job), [(1, "only", Lost)]);
@@ -108,15 +111,9 @@ fn a_job_that_a_nameless_head_does_not_know(builder: WorkBuilder) -> (TestEnv, J
     env.fake("only").session = None;
     env.poll("only");
     let job = uncertain(&mut env, builder);
-    for _ in 0..6 {
-        assert_eq!(env.state(&job), State::Unknown, "the request may still be on its way");
-        env.answer(&job, env.not_found("only"));
-        for _ in 0..400 {
-            if env.effects.is_empty() && env.state(&job) == State::Unknown {
-                env.advance(Span(100));
-            }
-        }
-    }
+    env.answer(&job, env.not_found("only"));
+    assert_eq!(env.state(&job), State::Unknown, "the request may still be on its way");
+    env.bury(&job);
     (env, job)
 }
 
@@ -452,42 +449,162 @@ fn a_lost_job_is_stopped_when_it_is_found() {
 
 #[test]
 fn a_cluster_that_never_takes_a_request_does_not_keep_it_for_ever() {
-    let mut env = TestEnv::only();
+    let mut env = TestEnv::pair();
     env.set("dispatch_attempts", "3");
     let job = uncertain(&mut env, a_job());
-    for _ in 0..600 {
+    let mut sends = 1;
+    while env.place(&job) != "mac" {
         for effect in std::mem::take(&mut env.effects) {
             match effect {
                 Effect::Lookup { run, question, .. } => {
-                    let outcome = env.not_found("only");
+                    let outcome = env.not_found("centos");
                     env.send(Input::LookedUp { run, question, outcome });
                 }
-                Effect::Submit { .. } => env.dispatched(&job, DispatchOutcome::Failed("no agent".into())),
+                Effect::Submit { cluster, .. } if cluster.as_str() == "centos" => {
+                    sends += 1;
+                    env.dispatched(&job, DispatchOutcome::Failed("no agent".into()));
+                }
+                Effect::Bury { run, question, .. } => {
+                    assert_eq!((sends, env.place(&job)), (3, "centos"));
+                    let outcome = env.buried("centos");
+                    env.send(Input::LookedUp { run, question, outcome });
+                }
                 _ => {}
             }
         }
         env.advance_s(1);
     }
-    assert_eq!(env.state(&job), State::Failed, "one of the sends may have arrived: it is not run elsewhere");
-    assert_eq!(env.history(&job), [(1, "only", Lost)]);
+    assert_eq!(env.history(&job), [(1, "centos", NotStarted)], "it is certain that it does not run there");
+}
+
+// ---- tombstones
+
+/// A job whose send had no answer, which is being stopped, and whose cluster does not have it.
+fn stopped_before_it_was_seen(env: &mut TestEnv) -> JobId {
+    let job = uncertain(env, a_job());
+    env.stop(&job).expect("it can be stopped");
+    env.answer(&job, env.not_found("only"));
+    assert!(matches!(env.effects[..], [Effect::Bury { .. }]), "{:?}", env.effects);
+    assert_eq!(env.state(&job), State::Unknown);
+    job
 }
 
 #[test]
-fn a_stopped_request_without_an_answer_is_given_up_only_when_it_cannot_turn_up_any_more() {
+fn a_stopped_request_without_an_answer_is_given_up_when_it_is_buried() {
+    let mut env = TestEnv::only();
+    let job = stopped_before_it_was_seen(&mut env);
+    env.bury(&job);
+    assert_eq!(env.state(&job), State::Stopped);
+    env.advance_s(600);
+    env.assert_quiet();
+}
+
+#[test]
+fn a_late_request_that_is_faster_than_the_tombstone_is_stopped() {
+    let mut env = TestEnv::only();
+    let job = stopped_before_it_was_seen(&mut env);
+    env.answer(&job, LookupOutcome::Found(RunStatus::Running));
+    assert_eq!(env.state(&job), State::Running);
+    assert!(env.effects.contains(&stop_of(&env, &job, "only")));
+    env.observe(&job, RunStatus::Stopped);
+    assert_eq!(env.state(&job), State::Stopped);
+}
+
+#[test]
+fn a_burial_without_an_answer_is_repeated_and_nothing_is_given_up() {
+    let mut env = TestEnv::only();
+    let job = stopped_before_it_was_seen(&mut env);
+    env.answer(&job, LookupOutcome::NoAnswer);
+    for _ in 0..5 {
+        while env.effects.is_empty() {
+            env.advance(Span(100));
+        }
+        env.answer(&job, env.not_found("only"));
+        env.answer(&job, LookupOutcome::NoAnswer);
+        assert_eq!(env.state(&job), State::Unknown);
+    }
+    // The tombstone had arrived: a look-up finds it.
+    while env.effects.is_empty() {
+        env.advance(Span(100));
+    }
+    env.answer(&job, env.buried("only"));
+    assert_eq!(env.state(&job), State::Stopped);
+}
+
+#[test]
+fn a_tombstone_outlives_a_crash_before_its_report() {
+    let mut env = TestEnv::only();
+    let job = stopped_before_it_was_seen(&mut env);
+    env.crash();
+    env.poll("only");
+    env.answer(&job, env.buried("only"));
+    assert_eq!((env.state(&job), env.history(&job)), (State::Stopped, vec![(1, "only", Stopped)]));
+}
+
+#[test]
+fn what_is_refused_after_a_send_without_an_answer_is_buried_before_it_fails() {
     let mut env = TestEnv::only();
     let job = uncertain(&mut env, a_job());
-    env.stop(&job).unwrap();
-    let (stopped_at, mut answers) = (env.now, 0);
-    while env.state(&job) == State::Unknown {
-        if env.effects.iter().any(|e| matches!(e, Effect::Lookup { .. })) {
-            env.answer(&job, env.not_found("only"));
-            answers += 1;
-        }
-        env.advance_s(1);
-    }
+    env.answer(&job, env.not_found("only"));
+    env.dispatched(&job, DispatchOutcome::Refused("400: no such field".into()));
+    env.effects.clear();
+    env.advance_s(5);
+    env.answer(&job, env.not_found("only"));
+    assert_eq!(env.state(&job), State::Unknown);
+    env.bury(&job);
+    assert_eq!(env.summary(&job), "failed on only: 400: no such field");
+}
+
+#[test]
+fn a_tombstone_on_a_restarted_head_does_not_prove_that_the_job_never_ran() {
+    let mut env = TestEnv::only();
+    let job = stopped_before_it_was_seen(&mut env);
+    env.fake("only").session = Some("session_2".into());
+    env.bury(&job);
     assert_eq!(env.state(&job), State::Stopped);
-    assert!(answers > 4 && env.now.since(stopped_at) > Span::seconds(14), "Ray may be slow to take it");
-    assert!(!env.effects.iter().any(|e| matches!(e, Effect::Submit { .. })), "it is not sent again");
+    assert!(env.summary(&job).contains("it may or may not have finished"), "{}", env.summary(&job));
+}
+
+#[test]
+fn an_orphan_that_may_not_have_arrived_is_buried_also_after_a_crash() {
+    let mut env = TestEnv::pair();
+    let job = uncertain(&mut env, a_job().idempotent().prefers("mac"));
+    env.lose("mac");
+    env.advance_s(62);
+    assert_eq!((env.place(&job), env.store.orphans.len()), ("centos", 1));
+    env.crash();
+    env.poll("centos");
+    env.effects.clear();
+    env.bring_back("mac");
+    let [Effect::Bury { run, cluster, question }] = &env.take_effects(1)[..] else { panic!() };
+    assert_eq!((run, cluster.as_str()), (&env.run_of(&job, 1), "mac"));
+    let (run, question) = (run.clone(), *question);
+    let answer = |outcome| Input::LookedUp { run: run.clone(), question, outcome };
+    // No answer: with the next poll.
+    env.send(answer(LookupOutcome::NoAnswer));
+    env.poll("mac");
+    assert!(matches!(env.take_effects(1)[..], [Effect::Bury { .. }]));
+    // The late request was faster: it is stopped, as any other orphan.
+    env.send(answer(LookupOutcome::Found(RunStatus::Pending)));
+    assert_eq!(env.take_effects(1), [Effect::Stop { run: run.clone(), cluster: cluster_name("mac") }]);
+    env.send(Input::StopSent { run: run.clone(), answered: true });
+    assert!(env.store.orphans.is_empty());
+    assert!(env.store.clusters[&cluster_name("mac")].unheard.is_empty());
+}
+
+#[test]
+fn a_buried_orphan_is_forgotten() {
+    let mut env = TestEnv::pair();
+    let job = uncertain(&mut env, a_job().idempotent().prefers("mac"));
+    env.lose("mac");
+    env.advance_s(62);
+    env.effects.clear();
+    env.bring_back("mac");
+    let Some(Effect::Bury { run, question, .. }) = env.take_effects(1).pop() else { panic!() };
+    let outcome = env.buried("mac");
+    env.send(Input::LookedUp { run, question, outcome });
+    assert_eq!((env.place(&job), env.store.orphans.len()), ("centos", 0));
+    assert!(env.store.clusters[&cluster_name("mac")].unheard.is_empty());
 }
 
 #[test]

@@ -44,6 +44,7 @@ fn about_job(job: &JobId, attempt: Attempt) -> Vec<(Input, Option<&'static str>)
         dispatched(DispatchOutcome::Unknown(huge())),
         looked_up(LookupOutcome::Found(RunStatus::Succeeded)),
         looked_up(LookupOutcome::NotFound { incarnation: None }),
+        looked_up(LookupOutcome::Buried { incarnation: None }),
         looked_up(LookupOutcome::NoAnswer),
         (Input::Pushing { run: run(), pushed: u64::MAX, of: 0 }, None),
         (Input::StopSent { run: run(), answered: true }, None),
@@ -429,6 +430,7 @@ fn lookup() -> impl Strategy<Value = LookupOutcome> {
     prop_oneof![
         status().prop_map(LookupOutcome::Found),
         head().prop_map(|incarnation| LookupOutcome::NotFound { incarnation }),
+        head().prop_map(|incarnation| LookupOutcome::Buried { incarnation }),
         Just(LookupOutcome::NoAnswer),
     ]
 }
@@ -595,11 +597,13 @@ fn take(env: &mut TestEnv, step: Step) {
                     Effect::Submit { run, .. } => {
                         Input::Dispatched { run, outcome: dispatch, took: Span::ZERO }
                     }
-                    Effect::Lookup { run, question, .. } => {
+                    Effect::Lookup { run, question, .. } | Effect::Bury { run, question, .. } => {
                         Input::LookedUp { run, question, outcome: lookup }
                     }
                     Effect::Stop { run, .. } => Input::StopSent { run, answered: which.is_multiple_of(2) },
-                    Effect::Poll { cluster } | Effect::Forget { cluster, .. } => Input::CheckNow { cluster },
+                    Effect::Poll { cluster } | Effect::Forget { cluster, .. } | Effect::List { cluster } => {
+                        Input::CheckNow { cluster }
+                    }
                 }
             };
             env.send(input);

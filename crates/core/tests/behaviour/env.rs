@@ -373,10 +373,19 @@ impl TestEnv {
 
     /// A crash after the commit and before any effect: the core is rebuilt from the store.
     pub fn crash(&mut self) {
+        self.restart(false);
+    }
+
+    /// The same, and the store may have lost commits.
+    pub fn crash_rewound(&mut self) {
+        self.restart(true);
+    }
+
+    fn restart(&mut self, rewound: bool) {
         let settings = self.core.settings().clone();
         self.core = Core::rebuild(self.now, settings, through_json(&self.store)).unwrap();
         (self.effects, self.grants) = (Vec::new(), Vec::new());
-        let out = self.core.recover();
+        let out = self.core.recover(rewound);
         self.commit(out);
     }
 
@@ -608,18 +617,41 @@ impl TestEnv {
                         let outcome = self.not_found(cluster.as_str());
                         self.send(Input::LookedUp { run, question, outcome });
                     }
-                    Effect::Stop { .. } | Effect::Poll { .. } | Effect::Forget { .. } => {}
+                    Effect::Bury { run, cluster, question } => {
+                        let outcome = self.buried(cluster.as_str());
+                        self.send(Input::LookedUp { run, question, outcome });
+                    }
+                    Effect::Stop { .. }
+                    | Effect::Poll { .. }
+                    | Effect::Forget { .. }
+                    | Effect::List { .. } => {}
                 }
             }
         }
     }
 
-    /// Answers the open lookup of a job.
+    /// Answers the open lookup of a job, or its burial.
     pub fn answer(&mut self, job: &JobId, outcome: LookupOutcome) {
-        let is_mine = |e: &Effect| matches!(e, Effect::Lookup { run, .. } if run.job == *job);
+        let is_mine = |e: &Effect| matches!(e, Effect::Lookup { run, .. } | Effect::Bury { run, .. } if run.job == *job);
         let at = self.effects.iter().rposition(is_mine).expect("a look-up is open");
-        let Effect::Lookup { run, question, .. } = self.effects.remove(at) else { unreachable!() };
+        let (Effect::Lookup { run, question, .. } | Effect::Bury { run, question, .. }) =
+            self.effects.remove(at)
+        else {
+            unreachable!()
+        };
         self.send(Input::LookedUp { run, question, outcome });
+    }
+
+    /// The tombstone of the attempt is there.
+    pub fn buried(&self, cluster: &str) -> LookupOutcome {
+        LookupOutcome::Buried { incarnation: self.fakes[&cluster_name(cluster)].incarnation() }
+    }
+
+    /// The latest attempt is being buried: its cluster takes the tombstone.
+    pub fn bury(&mut self, job: &JobId) {
+        let Some(Effect::Bury { cluster, .. }) = self.effects.last() else { panic!("{:?}", self.effects) };
+        let outcome = self.buried(&cluster.to_string());
+        self.answer(job, outcome);
     }
 
     pub fn not_found(&self, cluster: &str) -> LookupOutcome {

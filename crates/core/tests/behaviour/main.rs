@@ -19,6 +19,7 @@ mod prototype_failures;
 mod queues;
 mod regressions;
 mod retry;
+mod rewound;
 mod rules;
 mod sharing;
 mod unauthorized;

@@ -279,7 +279,7 @@ fn a_reservation_ends_when_only_the_work_of_others_is_in_its_way() {
     let why = env.core.explain(&large).unwrap().summary(Lang::En);
     assert!(why.contains("work of others uses CPU 2"), "{why}");
     let next = env.submit(a_job().cpus(1.0));
-    assert_eq!(env.place(&next), "only", "nothing is closed for good");
+    assert_eq!(env.place(&next), "only", "the cluster stays open");
 }
 
 #[test]

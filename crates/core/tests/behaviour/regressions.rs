@@ -132,13 +132,13 @@ fn a_trickling_batch_counts_as_one_submission() {
 }
 
 #[test]
-fn what_was_given_up_on_a_healthy_cluster_is_stopped() {
+fn what_was_given_up_on_a_healthy_cluster_is_buried() {
     let mut env = TestEnv::only();
     let job = env.submit(a_job().idempotent());
     env.dispatched(&job, DispatchOutcome::Unknown("timed out".into()));
     env.advance_s(63); // polls are answered, look-ups are not
     assert_eq!((env.attempt(&job).0, env.store.orphans.len()), (2, 1));
-    assert!(env.effects.iter().any(is_stop));
+    assert!(env.effects.iter().any(|e| matches!(e, Effect::Bury { .. })));
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::plan::{chance, pick};
 const CPUS: f64 = 16.0;
 const OWNERS: [&str; 3] = ["ann", "bob", "eve"];
 
-/// A world without faults: clusters do at once what they are told.
+/// A world without faults: clusters do at once what is asked of them.
 struct Calm {
     core: Core,
     rng: ChaCha8Rng,
@@ -114,7 +114,7 @@ impl Calm {
                 let outcome = multicluster_core::LookupOutcome::Found(RunStatus::Running);
                 (Input::LookedUp { run, question, outcome }, None)
             }
-            Effect::Forget { .. } => (Input::Tick, None),
+            Effect::Forget { .. } | Effect::Bury { .. } | Effect::List { .. } => (Input::Tick, None),
         }
     }
 

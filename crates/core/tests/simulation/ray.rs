@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use multicluster_core::{Run, RunStatus};
+use multicluster_core::{LookupOutcome, Run, RunStatus};
 use multicluster_types::{
     Attempt, HeadMemory, Incarnation, JobId, Labels, Load, NodeShape, Platform, Quantity, Resources, Share,
     Snapshot, Span, SubmissionId, Timestamp, Work,
@@ -42,6 +42,8 @@ pub struct FakeRay {
     pub jobs: BTreeMap<String, FakeJob>,
     /// Ids of ours that somebody else's runs have.
     strangers: BTreeSet<String>,
+    /// Ids under which a no-op was submitted.
+    tombstones: BTreeSet<String>,
     /// The resources that placements of tasks and actors use.
     leases: BTreeMap<(JobId, Attempt), Piece>,
 }
@@ -107,6 +109,7 @@ impl FakeRay {
             is_old: head.is_none(),
             jobs: BTreeMap::new(),
             strangers: BTreeSet::new(),
+            tombstones: BTreeSet::new(),
             leases: BTreeMap::new(),
         }
     }
@@ -124,6 +127,7 @@ impl FakeRay {
         let killed = self.jobs.values().filter(|job| job.status == RunStatus::Running);
         let killed = killed.map(|job| (job.run.job.clone(), job.run.attempt)).collect();
         self.jobs.clear();
+        self.tombstones.clear();
         self.leases.clear();
         killed
     }
@@ -131,11 +135,34 @@ impl FakeRay {
     /// False if the id is taken: Ray never runs it a second time.
     pub fn submit(&mut self, job: FakeJob) -> bool {
         let id = SubmissionId::of(&job.run.job, job.run.attempt).as_str().to_owned();
-        if self.jobs.contains_key(&id) {
+        if self.jobs.contains_key(&id) || self.tombstones.contains(&id) {
             return false;
         }
         self.jobs.insert(id, job);
         true
+    }
+
+    /// A no-op is submitted under the id of this attempt, which does nothing if the id is in use.
+    pub fn bury(&mut self, run: &Run) {
+        let id = SubmissionId::of(&run.job, run.attempt).as_str().to_owned();
+        if !self.jobs.contains_key(&id) && !self.strangers.contains(&id) {
+            self.tombstones.insert(id);
+        }
+    }
+
+    pub fn is_buried(&self, run: &Run) -> bool {
+        self.tombstones.contains(SubmissionId::of(&run.job, run.attempt).as_str())
+    }
+
+    /// What it has under the id of this attempt.
+    pub fn look_up(&self, run: &Run) -> LookupOutcome {
+        let incarnation = self.incarnation();
+        match self.find(run) {
+            _ if self.is_taken(run) => LookupOutcome::Taken { message: "in use".into(), incarnation },
+            Some(found) => LookupOutcome::Found(found.status.clone()),
+            None if self.is_buried(run) => LookupOutcome::Buried { incarnation },
+            None => LookupOutcome::NotFound { incarnation },
+        }
     }
 
     /// Does somebody else's run have the id of this attempt?

@@ -65,6 +65,7 @@ type Lane = (ClusterName, u32);
 enum Request {
     Submit { cluster: ClusterName, run: Run, answer: Answer },
     Lookup { cluster: ClusterName, run: Run, question: u32 },
+    Bury { cluster: ClusterName, run: Run, question: u32 },
     Stop { cluster: ClusterName, run: Run },
 }
 
@@ -178,7 +179,7 @@ impl World {
         let settings = self.core.settings().clone();
         self.core = Core::rebuild(self.now, settings, self.oracle.store.clone()).unwrap();
         self.agenda.retain(|_, event| !matches!(event, Event::Poll { .. }));
-        let (out, life) = (self.core.recover(), self.life);
+        let (out, life) = (self.core.recover(false), self.life);
         self.perform(out);
         if self.life != life {
             return;
@@ -293,12 +294,19 @@ impl World {
     fn send(&mut self, effect: Effect) {
         match effect {
             Effect::Poll { cluster } => self.later(Span(5), Event::Poll { cluster }),
+            Effect::List { .. } => {} // The store of this world never loses anything: see planes.rs.
             Effect::Forget { .. } => {} // Ray may keep it: ids are not used again here.
             Effect::Submit { run, cluster } => self.send_submit(&cluster, &run),
             Effect::Lookup { run, cluster, question } => {
                 let outcome = LookupOutcome::NoAnswer;
                 let no_answer = Input::LookedUp { run: run.clone(), question, outcome };
                 let request = Request::Lookup { cluster: cluster.clone(), run, question };
+                self.send_request(&cluster, request, &no_answer);
+            }
+            Effect::Bury { run, cluster, question } => {
+                let outcome = LookupOutcome::NoAnswer;
+                let no_answer = Input::LookedUp { run: run.clone(), question, outcome };
+                let request = Request::Bury { cluster: cluster.clone(), run, question };
                 self.send_request(&cluster, request, &no_answer);
             }
             Effect::Stop { run, cluster } => {
@@ -413,6 +421,7 @@ impl World {
     fn reach(&mut self, session: u32, lane: Lane, request: Request) {
         let (Request::Submit { cluster, .. }
         | Request::Lookup { cluster, .. }
+        | Request::Bury { cluster, .. }
         | Request::Stop { cluster, .. }) = &request;
         let Some(ray) = self.rays.get_mut(cluster).filter(|ray| ray.session == session) else { return };
         if ray.mode == Mode::Hung {
@@ -457,21 +466,25 @@ impl World {
                     end: self.rng_end(),
                     stop_asked: false,
                 };
-                self.rays.get_mut(&cluster).expect("found above").submit(new);
+                let ray = self.rays.get_mut(&cluster).expect("found above");
+                let is_buried = ray.is_buried(&run);
+                ray.submit(new);
                 if answer == Answer::Arrives {
-                    let (outcome, took) = (DispatchOutcome::Accepted, self.rays[&cluster].takes);
+                    let (mut outcome, took) = (DispatchOutcome::Accepted, ray.takes);
+                    if is_buried {
+                        outcome = DispatchOutcome::Unknown("exists already".into());
+                    }
                     let accepted = Input::Dispatched { run, outcome, took };
                     self.report(Span(20 + took.0), lane, &accepted);
                 }
             }
             Request::Lookup { run, question, .. } => {
-                let outcome = match ray.find(&run) {
-                    _ if ray.is_taken(&run) => {
-                        LookupOutcome::Taken { message: "in use".into(), incarnation: ray.incarnation() }
-                    }
-                    Some(found) => LookupOutcome::Found(found.status.clone()),
-                    None => LookupOutcome::NotFound { incarnation: ray.incarnation() },
-                };
+                let outcome = ray.look_up(&run);
+                self.report(Span(5), lane, &Input::LookedUp { run, question, outcome });
+            }
+            Request::Bury { run, question, .. } => {
+                ray.bury(&run);
+                let outcome = ray.look_up(&run);
                 self.report(Span(5), lane, &Input::LookedUp { run, question, outcome });
             }
             Request::Stop { run, .. } => {
