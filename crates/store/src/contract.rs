@@ -1,6 +1,6 @@
 //! The guarantees of a store.
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
+use std::{collections::BTreeSet, fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use multicluster_core::{
     Durable, Write,
@@ -140,6 +140,34 @@ pub trait Store: Send {
     fn commit_lightly(&mut self, changes: &[Change]) -> Result<(), StoreError> {
         self.commit(changes)
     }
+
+    /// Commits nothing, to remain the leader.
+    ///
+    /// # Errors As `commit`.
+    fn renew(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// How often [`Store::renew`] must be called when there is nothing to commit. `None`: never.
+    fn renews_every(&self) -> Option<Duration> {
+        None
+    }
+
+    /// After a leadership that began with [`rewound`](crate::postgres::Lead::rewound): the clusters were
+    /// asked what they run, and all of it is stored. Until then, every next leader is told to ask.
+    ///
+    /// # Errors As `commit`.
+    fn adopted(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Gives the lead up, so that another replica need not wait for the end of the lease. Nothing can
+    /// be committed afterwards.
+    ///
+    /// # Errors As `commit`. The lease then ends by itself.
+    fn resign(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 /// A stored job.
@@ -216,6 +244,11 @@ impl Search {
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self(text.to_lowercase())
+    }
+
+    /// The text, in small letters.
+    pub(crate) fn text(&self) -> &str {
+        &self.0
     }
 
     /// Do any of these contain the text?
@@ -369,6 +402,23 @@ pub trait Upload: Send {
     /// # Errors
     /// [`StoreError::Full`], [`StoreError::ShareFull`] if everything stored is needed.
     fn finish(self: Box<Self>, name: &str) -> Result<Package, StoreError>;
+}
+
+/// The tokens of a control plane whose replicas share a database: one text, replaced as a whole. What
+/// is in it, the server knows.
+pub trait TokenTable: Send + Sync + fmt::Debug {
+    /// The number of the latest replacement; `None`: there never was a text. One light query.
+    ///
+    /// # Errors
+    /// If the database cannot be reached; this applies to all methods below.
+    fn version(&self) -> Result<Option<u64>, StoreError>;
+
+    /// The text and its version.
+    fn read(&self) -> Result<Option<(u64, String)>, StoreError>;
+
+    /// Replaces the text whose version is `seen`, or adds the first one. False: somebody else was
+    /// faster, and nothing was changed. Durable when it returns.
+    fn replace(&self, seen: Option<u64>, text: &str) -> Result<bool, StoreError>;
 }
 
 /// How much room there is: for stored packages, and the same again for uploads under way.

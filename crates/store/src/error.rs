@@ -1,6 +1,9 @@
 //! Errors of the store.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 /// An error of the store.
 #[derive(Debug, thiserror::Error)]
@@ -12,6 +15,14 @@ pub enum StoreError {
     /// The state is from a newer version.
     #[error("the state is of version {found}, this program knows {known}\n  hint: run the newer program")]
     TooNew { found: u32, known: u32 },
+    /// Secrets are sealed with a key that was not given.
+    #[error("{}", locked(path, key, *without))]
+    Locked {
+        path: PathBuf,
+        key: String,
+        /// Was no key given at all?
+        without: bool,
+    },
     /// The state is malformed.
     #[error("the state in {path} is damaged: {what}")]
     Damaged { path: PathBuf, what: String },
@@ -59,7 +70,34 @@ pub enum StoreError {
         #[source]
         error: io::Error,
     },
+    /// Another replica leads, or may lead. Whatever was to be stored is not stored, or another replica
+    /// decides about it: nothing of it may be released or answered.
+    #[error("this replica does not lead any more (epoch {epoch}): {why}")]
+    NotLeader { epoch: u64, why: String },
+    /// The database cannot be used as it is.
+    #[error("{what}\n  hint: {hint}")]
+    Unusable { what: String, hint: String },
+    /// The database cannot be reached, or does not answer. May be tried again.
+    #[error("the database cannot be reached: {what}")]
+    Unreachable { what: String },
+    /// PostgreSQL refuses a statement.
+    #[error("database: {what} (SQLSTATE {code})")]
+    Postgres { what: String, code: String },
     /// An error of the database. Not a source: its message is in the text, and would be shown twice.
     #[error("database: {0}")]
     Sqlite(rusqlite::Error),
+}
+
+fn locked(path: &Path, key: &str, without: bool) -> String {
+    let path = path.display();
+    match without {
+        true => format!(
+            "the secrets in {path} are sealed with key {key}, and there is no key file\n  \
+             hint: name the file that has this key, with --key-file FILE or RAY_MULTICLUSTER_KEY_FILE"
+        ),
+        false => format!(
+            "the secrets in {path} are sealed with key {key}, which the key file does not have\n  \
+             hint: add the line of this key from your copy of the file; without it they cannot be read"
+        ),
+    }
 }

@@ -8,22 +8,38 @@
 //! - `contract` the guarantees of a store, `error` its errors, `options` the limits
 //! - `batch` the net effect of a list of changes
 //! - [`sqlite`] one directory on a local disk; tests use one that is removed automatically
+//! - [`copy`](mod@copy) from one backend to another, offline
+//! - `seal` secrets at rest: keys, the key file, the sealed form of a value
+//! - [`postgres`] one database for several replicas, one of which leads
+//! - `trust` until when the leader may act and answer from memory
 //! - `packages` names, eviction; the files themselves are in `sqlite`
 
 #![deny(missing_docs)]
 
 mod batch;
+mod class;
+mod codec;
 mod contract;
+pub mod copy;
 mod error;
+mod events;
+mod filter;
+mod history;
 mod options;
 mod packages;
 mod packed;
+pub mod postgres;
+mod seal;
+mod spool;
 pub mod sqlite;
+mod trust;
 
 pub use contract::{
     Change, FinishedRun, JobFilter, Loaded, LogCopy, LogPiece, Package, Packages, Page, Reader, Room, Search,
-    Seen, SeenDriver, Store, StoredEvent, StoredJob, Upload,
+    Seen, SeenDriver, Store, StoredEvent, StoredJob, TokenTable, Upload,
 };
 pub use error::StoreError;
-pub use options::{Opened, Options};
+pub use options::{Opened, Options, Sealing};
 pub use packed::Packed;
+pub use seal::{KeyError, KeyId, Keys};
+pub use trust::{Moment, Trust};

@@ -1,10 +1,10 @@
-//! Limits on what is kept, and the parts of an opened store.
+//! How a store is opened, and the parts of an opened one.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
-use crate::{Packages, Reader, Store};
+use crate::{KeyId, Keys, Packages, Reader, Store};
 
-/// Limits on what is kept.
+/// Limits on what is kept, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// How many events are kept.
@@ -26,8 +26,21 @@ pub struct Options {
     /// How many queries of callers run at once; more wait. The control plane's own queries have
     /// as many again.
     pub readers: usize,
+    /// With PostgreSQL: how long a leader leads after it was last heard of. Renewed four times as often.
+    pub lease: Duration,
+    /// How much earlier than the lease ends the leader stops to trust its memory: more than two clocks
+    /// drift apart in one lease.
+    pub margin: Duration,
+    /// With PostgreSQL: where this replica keeps copies of packages. `None`: in a directory that is
+    /// removed at the end.
+    pub cache: Option<PathBuf>,
+    /// How many bytes of packages are kept there. One package may exceed that.
+    pub max_cache: u64,
     /// Do commits survive a power cut? Only tests can do without.
     pub sync: bool,
+    /// Seal what holds secrets: payloads of jobs, records of clusters. `None`: they are stored as
+    /// they are.
+    pub keys: Option<Arc<Keys>>,
 }
 
 impl Default for Options {
@@ -41,7 +54,12 @@ impl Default for Options {
             max_packages: 10 << 30,
             package_grace: Duration::from_secs(600),
             readers: 4,
+            lease: Duration::from_secs(2),
+            margin: Duration::from_millis(400),
+            cache: None,
+            max_cache: 2 << 30,
             sync: true,
+            keys: None,
         }
     }
 }
@@ -56,6 +74,22 @@ pub struct Opened {
     pub own_reader: Arc<dyn Reader>,
     /// For uploads and dispatches.
     pub packages: Arc<dyn Packages>,
+    /// How secrets are stored.
+    pub sealing: Sealing,
+}
+
+/// How secrets are stored.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sealing {
+    /// The key that seals them; `None`: they are stored as they are.
+    pub key: Option<KeyId>,
+    /// Some were plain or sealed with another key, so that everything was examined: how many were
+    /// sealed with this key now.
+    pub resealed: Option<u64>,
+    /// Keys in the key file that nothing stored here needs.
+    pub unneeded: Vec<KeyId>,
+    /// Why the files may still have remains of earlier values.
+    pub leftovers: Option<String>,
 }
 
 impl fmt::Debug for Opened {

@@ -122,7 +122,7 @@ impl Catalog {
     }
 }
 
-fn connect(path: &Path, options: &Options) -> Result<Connection, Fail> {
+pub(super) fn connect(path: &Path, options: &Options) -> Result<Connection, Fail> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut conn = Connection::open_with_flags(path, flags)?;
     schema::make_durable(&conn, options)?;

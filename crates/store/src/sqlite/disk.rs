@@ -61,6 +61,11 @@ impl Home {
         self.dir.join("packages")
     }
 
+    /// The tokens of who has access, if there are any.
+    pub(super) fn tokens(&self) -> PathBuf {
+        self.dir.join("tokens.json")
+    }
+
     /// Uploads under way.
     pub(super) fn uploads(&self) -> PathBuf {
         self.dir.join("uploads")
@@ -76,7 +81,7 @@ impl Drop for Home {
 }
 
 /// Creates a directory that only its owner can read; an existing one stays as it is.
-pub(super) fn make_dir(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn make_dir(path: &Path) -> Result<(), StoreError> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -92,14 +97,14 @@ pub(super) fn make_file(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Readable for the owner only.
-pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
     options
 }
 
 /// Makes creations, renames and removals in a directory survive a power cut.
-pub(super) fn sync_dir(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn sync_dir(path: &Path) -> Result<(), StoreError> {
     // Windows has no such call, and needs none.
     #[cfg(unix)]
     File::open(path).and_then(|dir| dir.sync_all()).map_err(at(path))?;
@@ -107,7 +112,7 @@ pub(super) fn sync_dir(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Removes a file that may not exist any more.
-pub(super) fn remove(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn remove(path: &Path) -> Result<(), StoreError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(path)(error)),
         _ => Ok(()),
@@ -115,6 +120,6 @@ pub(super) fn remove(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Adds the file name to an error.
-pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
     move |error| StoreError::Io { path: path.to_owned(), error }
 }

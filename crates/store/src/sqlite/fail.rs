@@ -5,7 +5,10 @@ use std::{io, path::Path};
 use rusqlite::ErrorCode;
 
 use super::disk;
-use crate::StoreError;
+use crate::{
+    StoreError,
+    codec::{Malformed, Unwritable},
+};
 
 /// An error, before it is known in which file.
 #[derive(Debug)]
@@ -18,6 +21,8 @@ pub(super) enum Fail {
     Unsupported(&'static str),
     /// No thread could be started.
     Thread(io::Error),
+    /// Sealed with a key that was not given.
+    Locked { key: String, without: bool },
     /// Written by a newer program.
     TooNew { found: u32, known: u32 },
 }
@@ -35,6 +40,7 @@ impl Fail {
             Fail::Bad(what) => damaged(what),
             Fail::Unsupported(what) => disk::at(path)(io::Error::new(io::ErrorKind::Unsupported, what)),
             Fail::Thread(error) => disk::at(path)(error),
+            Fail::Locked { key, without } => StoreError::Locked { path: path.to_owned(), key, without },
             Fail::TooNew { found, known } => StoreError::TooNew { found, known },
             Fail::Sql(error) => match error.sqlite_error_code() {
                 Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => damaged(error.to_string()),
@@ -60,5 +66,17 @@ impl From<rusqlite::Error> for Fail {
 impl From<rusqlite::types::FromSqlError> for Fail {
     fn from(error: rusqlite::types::FromSqlError) -> Self {
         Self::Bad(error.to_string())
+    }
+}
+
+impl From<Malformed> for Fail {
+    fn from(Malformed(what): Malformed) -> Self {
+        Self::Bad(what)
+    }
+}
+
+impl From<Unwritable> for rusqlite::Error {
+    fn from(Unwritable(error): Unwritable) -> Self {
+        Self::ToSqlConversionFailure(error)
     }
 }

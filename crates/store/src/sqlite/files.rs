@@ -7,8 +7,7 @@
 
 use std::{
     collections::HashSet,
-    fs::{self, File, OpenOptions},
-    io::{self, Write},
+    fs,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -16,9 +15,7 @@ use std::{
     },
 };
 
-use multicluster_types::hex;
 use parking_lot::Mutex;
-use sha2::{Digest, Sha256};
 
 use super::{
     catalog::{Catalog, Entry},
@@ -27,7 +24,8 @@ use super::{
 };
 use crate::{
     Options, Package, Packages, Room, StoreError, Upload,
-    packages::{self, Begun, UnderWay},
+    packages::{self, UnderWay},
+    spool::Spool,
 };
 
 /// The packages of one directory.
@@ -97,17 +95,9 @@ impl Packages for FilePackages {
     fn begin(&self, room: &Room) -> Result<Box<dyn Upload>, StoreError> {
         let number = self.0.uploads.fetch_add(1, Ordering::Relaxed);
         let path = self.0.home.uploads().join(number.to_string());
-        let file =
-            disk::private(OpenOptions::new().create_new(true).write(true)).open(&path).map_err(at(&path))?;
-        Ok(Box::new(FileUpload {
-            shared: self.0.clone(),
-            file,
-            path,
-            hash: Sha256::new(),
-            begun: self.0.under_way.begin(room, &self.0.options),
-            room: room.clone(),
-            failed: None,
-        }))
+        let begun = self.0.under_way.begin(room, &self.0.options);
+        let spool = Spool::create(path, begun, self.0.options.max_package)?;
+        Ok(Box::new(FileUpload { shared: self.0.clone(), spool, room: room.clone() }))
     }
 
     fn find(&self, name: &str) -> Result<Option<Package>, StoreError> {
@@ -167,74 +157,28 @@ impl Shared {
 #[derive(Debug)]
 struct FileUpload {
     shared: Arc<Shared>,
-    file: File,
-    path: PathBuf,
-    hash: Sha256,
-    begun: Begun,
+    spool: Spool,
     room: Room,
-    failed: Option<Failed>,
-}
-
-/// Why an upload cannot be finished any more.
-#[derive(Debug, Clone, Copy)]
-enum Failed {
-    TooLarge,
-    Lost,
-}
-
-impl FileUpload {
-    fn check(&self) -> Result<(), StoreError> {
-        match self.failed {
-            None => Ok(()),
-            Some(Failed::TooLarge) => Err(StoreError::TooLarge { max: self.shared.options.max_package }),
-            Some(Failed::Lost) => Err(at(&self.path)(io::Error::other("a part of it could not be written"))),
-        }
-    }
 }
 
 impl Upload for FileUpload {
     fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        let more = bytes.len() as u64;
-        if self.begun.size + more > self.shared.options.max_package {
-            self.failed = Some(Failed::TooLarge);
-        }
-        self.check()?;
-        // Until the bytes are in the file.
-        self.failed = Some(Failed::Lost);
-        self.begun.grow(more)?;
-        self.hash.update(bytes);
-        self.file.write_all(bytes).map_err(at(&self.path))?;
-        self.failed = None;
-        Ok(())
+        self.spool.write(bytes)
     }
 
     fn finish(self: Box<Self>, name: &str) -> Result<Package, StoreError> {
-        packages::check_name(name)?;
-        self.check()?;
-        if self.shared.options.sync {
-            self.file.sync_all().map_err(at(&self.path))?;
-        }
-        let sha256 = hex(&self.hash.clone().finalize());
-        let package = Package { name: name.to_owned(), sha256, size: self.begun.size };
+        let package = self.spool.finish(name, self.shared.options.sync)?;
         let dir = self.shared.home.packages();
         let target = dir.join(&package.sha256);
         let catalog = self.shared.catalog.lock();
         if !catalog.touch(&package.sha256, packages::now())? {
             self.shared.make_room(&catalog, package.size, &self.room)?;
-            fs::rename(&self.path, &target).map_err(at(&target))?;
+            fs::rename(self.spool.path(), &target).map_err(at(&target))?;
             if self.shared.options.sync {
                 disk::sync_dir(&dir)?;
             }
         }
         catalog.add(&package, packages::now())?;
         Ok(package)
-    }
-}
-
-impl Drop for FileUpload {
-    fn drop(&mut self) {
-        // The file is gone already if the upload was finished. If it cannot be removed now, the
-        // next open removes it.
-        let _ = fs::remove_file(&self.path);
     }
 }

@@ -1,27 +1,20 @@
 //! Jobs one by one and in pages.
 
 use multicluster_core::record::JobRecord;
-use multicluster_types::{Attempt, Payload, Tag};
+use multicluster_types::{Attempt, Payload};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{
-    class,
-    fail::Fail,
-    int,
-    reader::{MAX_PAGE, parse},
-    uint,
+use super::{fail::Fail, int, reader::parse, uint};
+use crate::{
+    JobFilter, Page, Search, Seen, StoredJob, class,
+    filter::{self, MAX_LOOKS, MAX_PAGE},
+    seal::{Place, Seals},
 };
-use crate::{JobFilter, Page, Search, Seen, StoredJob};
-
-/// How many jobs one query may examine. Conditions without an index (tags, parts of texts) are
-/// checked job by job; the caller continues with [`Page::next`].
-const MAX_LOOKS: usize = 20_000;
-/// How many jobs are fetched at a time.
-const STRIDE: usize = 512;
 
 /// One page, the latest accepted first.
 pub(super) fn jobs(
     conn: &Connection,
+    seals: &Seals,
     filter: &JobFilter,
     before: Option<u64>,
     limit: usize,
@@ -29,11 +22,7 @@ pub(super) fn jobs(
     // One consistent view for all statements.
     let _view = conn.unchecked_transaction()?;
     let limit = limit.clamp(1, MAX_PAGE);
-    let searching = !filter.tags.is_empty()
-        || filter.id_contains.is_some()
-        || filter.search.is_some()
-        || filter.owner.is_some();
-    let stride = if searching { STRIDE.max(limit + 1) } else { limit + 1 };
+    let stride = filter::stride(filter, limit);
     let mut items = Vec::new();
     let mut last = before.map_or(i64::MAX, int);
     let (mut looks, mut bytes) = (0, 0);
@@ -46,7 +35,7 @@ pub(super) fn jobs(
             }
             looks += 1;
             last = job;
-            let found = self::job(conn, job, filter)?;
+            let found = self::job(conn, seals, job, filter)?;
             bytes += found.as_ref().map_or(0, StoredJob::size);
             items.extend(found);
         }
@@ -95,39 +84,24 @@ fn extend(found: &mut Vec<i64>, rows: impl Iterator<Item = rusqlite::Result<i64>
 }
 
 /// One job by its number, if it exists and its record matches the rest of the filter.
-pub(super) fn job(conn: &Connection, job: i64, filter: &JobFilter) -> Result<Option<StoredJob>, Fail> {
+pub(super) fn job(
+    conn: &Connection,
+    seals: &Seals,
+    job: i64,
+    filter: &JobFilter,
+) -> Result<Option<StoredJob>, Fail> {
     let mut statement = conn.prepare_cached("SELECT id, record FROM jobs WHERE job = ?1")?;
     let mut rows = statement.query([job])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let id = row.get_ref(0)?.as_str()?;
-    if filter.id_contains.as_deref().is_some_and(|part| !id.contains(part)) {
-        return Ok(None);
-    }
     // Most jobs are ruled out by their text; only the others are parsed.
     let text = row.get_ref(1)?.as_str()?;
-    if !filter.tags.iter().all(|tag| may_carry(text, tag)) {
-        return Ok(None);
-    }
-    if !filter.owner.iter().all(|owner| text.contains(owner.as_str())) {
-        return Ok(None);
-    }
-    if let Some(search) = &filter.search
-        && !search.may_be_in(id)
-        && !search.may_be_in(text)
-        && !may_run(conn, job, search)?
-    {
+    if !filter::may_match(filter, id, text, |search| may_run(conn, seals, job, id, search))? {
         return Ok(None);
     }
     let record: JobRecord = parse(id, row, 1)?;
-    if !filter.tags.iter().all(|tag| record.work.tags.contains(tag))
-        || (filter.owner.is_some() && filter.owner != record.work.owner)
-    {
-        return Ok(None);
-    }
-    let payload = payload(conn, job)?;
-    let entrypoint = payload.as_ref().map(|payload| payload.entrypoint.as_str());
-    let tags = || record.work.tags.iter().map(Tag::as_str);
-    if filter.search.as_ref().is_some_and(|search| !search.finds(id, entrypoint, tags())) {
+    let payload = payload(conn, seals, job, id)?;
+    if !filter::matches(filter, &record, payload.as_ref()) {
         return Ok(None);
     }
     Ok(Some(StoredJob { record, payload, seen: seen(conn, job)? }))
@@ -141,20 +115,29 @@ fn seen(conn: &Connection, job: i64) -> Result<Option<(Attempt, Seen)>, Fail> {
 }
 
 /// The payload of a job, by its number.
-pub(super) fn payload(conn: &Connection, job: i64) -> Result<Option<Payload>, Fail> {
-    let mut statement = conn.prepare_cached("SELECT body FROM payloads WHERE job = ?1")?;
-    statement.query_row([job], |row| Ok(parse("a payload", row, 0))).optional()?.transpose()
+pub(super) fn payload(conn: &Connection, seals: &Seals, job: i64, id: &str) -> Result<Option<Payload>, Fail> {
+    with_payload(conn, seals, job, id, |text| {
+        serde_json::from_str(text).map_err(|error| Fail::bad("a payload", error))
+    })
 }
 
 /// Could the payload of this job contain the text?
-fn may_run(conn: &Connection, job: i64, search: &Search) -> Result<bool, Fail> {
-    let mut statement = conn.prepare_cached("SELECT body FROM payloads WHERE job = ?1")?;
-    let found = statement.query_row([job], |row| Ok(search.may_be_in(row.get_ref(0)?.as_str()?)));
-    Ok(found.optional()?.unwrap_or(false))
+fn may_run(conn: &Connection, seals: &Seals, job: i64, id: &str, search: &Search) -> Result<bool, Fail> {
+    Ok(with_payload(conn, seals, job, id, |text| Ok(search.may_be_in(text)))?.unwrap_or(false))
 }
 
-/// Could this record have the tag? JSON writes printable text as it is, except `"` and `\`.
-fn may_carry(record: &str, tag: &Tag) -> bool {
-    let tag = tag.as_str();
-    tag.contains(['"', '\\']) || record.contains(tag)
+fn with_payload<T>(
+    conn: &Connection,
+    seals: &Seals,
+    job: i64,
+    id: &str,
+    read: impl FnOnce(&str) -> Result<T, Fail>,
+) -> Result<Option<T>, Fail> {
+    let mut statement = conn.prepare_cached("SELECT body FROM payloads WHERE job = ?1")?;
+    let mut rows = statement.query([job])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let text = seals
+        .open(Place::Payload(id), row.get_ref(0)?.as_str()?)
+        .map_err(|error| Fail::bad(format_args!("the payload of job {id}"), error))?;
+    read(&text).map(Some)
 }

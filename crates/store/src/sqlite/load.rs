@@ -9,15 +9,19 @@ use multicluster_core::{
 use multicluster_types::{Attempt, ClusterName, JobId, Message, Owner, PolicySpec, Timestamp};
 use rusqlite::Connection;
 
-use super::{codec::ParsedWorks, fail::Fail, index::Index, uint};
-use crate::Loaded;
+use super::{fail::Fail, index::Index, uint};
+use crate::{
+    Loaded,
+    codec::ParsedWorks,
+    seal::{Place, Seals},
+};
 
 /// The state that a control plane continues from.
-pub(super) fn everything(conn: &Connection) -> Result<Loaded, Fail> {
+pub(super) fn everything(conn: &Connection, seals: &Seals) -> Result<Loaded, Fail> {
     // One consistent view of all tables, and one lock instead of one per statement.
     let tx = conn.unchecked_transaction()?;
     let durable = Durable {
-        clusters: clusters(&tx)?,
+        clusters: clusters(&tx, seals)?,
         jobs: jobs(&tx)?,
         orphans: orphans(&tx)?,
         policies: policies(&tx)?,
@@ -59,14 +63,17 @@ fn jobs(conn: &Connection) -> Result<BTreeMap<JobId, JobRecord>, Fail> {
     Ok(jobs.into_iter().collect())
 }
 
-fn clusters(conn: &Connection) -> Result<BTreeMap<ClusterName, ClusterRecord>, Fail> {
+fn clusters(conn: &Connection, seals: &Seals) -> Result<BTreeMap<ClusterName, ClusterRecord>, Fail> {
     let mut statement = conn.prepare("SELECT record, name FROM clusters")?;
     let mut rows = statement.query([])?;
     let mut clusters = BTreeMap::new();
     while let Some(row) = rows.next()? {
         let name = row.get_ref(1)?.as_str()?;
-        let record: ClusterRecord = serde_json::from_str(row.get_ref(0)?.as_str()?)
+        let text = seals
+            .open(Place::Cluster(name), row.get_ref(0)?.as_str()?)
             .map_err(|error| Fail::bad(format_args!("cluster {name}"), error))?;
+        let record: ClusterRecord =
+            serde_json::from_str(&text).map_err(|error| Fail::bad(format_args!("cluster {name}"), error))?;
         clusters.insert(record.spec.name.clone(), record);
     }
     Ok(clusters)

@@ -13,10 +13,8 @@
 
 mod catalog;
 mod checkpoint;
-mod class;
-mod codec;
-mod disk;
-mod events;
+pub(crate) mod copy;
+pub(crate) mod disk;
 mod fail;
 mod files;
 mod index;
@@ -25,6 +23,7 @@ mod load;
 mod logs;
 mod pool;
 mod reader;
+mod reseal;
 mod runs;
 mod schema;
 mod statements;
@@ -37,11 +36,13 @@ use std::{path::Path, sync::Arc};
 use crate::{Opened, Options, StoreError};
 
 /// Opens the state in this directory. A new directory is readable for its owner only, because
-/// payloads hold secrets.
+/// payloads hold secrets. With keys in the options, values that are plain or sealed with an older key
+/// are sealed first.
 ///
 /// # Errors
 /// [`StoreError::InUse`] if another control plane has it, [`StoreError::TooNew`] and
-/// [`StoreError::Damaged`] if it cannot be read, [`StoreError::Io`].
+/// [`StoreError::Damaged`] if it cannot be read, [`StoreError::Locked`] without the keys that it is
+/// sealed with, [`StoreError::Io`].
 pub fn open(dir: &Path, options: Options) -> Result<Opened, StoreError> {
     open_home(disk::Home::take(dir)?, options)
 }
@@ -59,11 +60,15 @@ fn open_home(home: disk::Home, options: Options) -> Result<Opened, StoreError> {
     let home = Arc::new(home);
     let index = Arc::new(index::Index::default());
     let options = Arc::new(options);
-    let store = writer::Writer::open(home.clone(), index.clone(), options.clone())?;
-    let reader = || Arc::new(reader::SqliteReader::open(home.clone(), index.clone(), options.clone()));
+    let (store, sealing) = writer::Writer::open(home.clone(), index.clone(), options.clone())?;
+    let seals = store.seals();
+    let reader = || {
+        let (home, index, options, seals) = (home.clone(), index.clone(), options.clone(), seals.clone());
+        Arc::new(reader::SqliteReader::open(home, index, options, seals))
+    };
     let (reader, own_reader) = (reader(), reader());
     let packages = files::FilePackages::open(home, own_reader.clone(), options)?;
-    Ok(Opened { store: Box::new(store), reader, own_reader, packages: Arc::new(packages) })
+    Ok(Opened { store: Box::new(store), reader, own_reader, packages: Arc::new(packages), sealing })
 }
 
 /// A number for SQLite. No number of ours comes near 2⁶³; from a caller, such a number means

@@ -12,11 +12,11 @@ use multicluster_types::{Attempt, Decision, JobId, Payload, Timestamp};
 use rusqlite::{Connection, Row, params};
 use serde::de::DeserializeOwned;
 
-use super::{disk::Home, events, fail::Fail, index::Index, int, list, logs, pool::Pool, runs, uint};
-use crate::{FinishedRun, JobFilter, LogCopy, Options, Page, Reader, StoreError, StoredEvent, StoredJob};
-
-/// The most entries that a caller gets at once.
-pub(super) const MAX_PAGE: usize = 10_000;
+use super::{disk::Home, fail::Fail, index::Index, int, list, logs, pool::Pool, runs, uint};
+use crate::{
+    FinishedRun, JobFilter, LogCopy, Options, Page, Reader, StoreError, StoredEvent, StoredJob, codec,
+    events, filter::MAX_PAGE, seal::Seals,
+};
 
 /// Reads the state of one directory.
 #[derive(Debug)]
@@ -24,13 +24,14 @@ pub(super) struct SqliteReader {
     pool: Pool,
     index: Arc<Index>,
     options: Arc<Options>,
+    seals: Seals,
     /// Keeps the directory locked while this reader exists.
     _home: Arc<Home>,
 }
 
 impl SqliteReader {
-    pub(super) fn open(home: Arc<Home>, index: Arc<Index>, options: Arc<Options>) -> Self {
-        Self { pool: Pool::new(home.state(), options.readers), index, options, _home: home }
+    pub(super) fn open(home: Arc<Home>, index: Arc<Index>, options: Arc<Options>, seals: Seals) -> Self {
+        Self { pool: Pool::new(home.state(), options.readers), index, options, seals, _home: home }
     }
 
     /// The packages that stored jobs need.
@@ -72,11 +73,11 @@ impl SqliteReader {
 
 impl Reader for SqliteReader {
     fn job(&self, id: &JobId) -> Result<Option<StoredJob>, StoreError> {
-        self.ask_job(id, |conn, job| list::job(conn, job, &JobFilter::default()))
+        self.ask_job(id, |conn, job| list::job(conn, &self.seals, job, &JobFilter::default()))
     }
 
     fn payload(&self, id: &JobId) -> Result<Option<Payload>, StoreError> {
-        self.ask_job(id, list::payload)
+        self.ask_job(id, |conn, job| list::payload(conn, &self.seals, job, id.as_str()))
     }
 
     fn jobs(
@@ -85,7 +86,7 @@ impl Reader for SqliteReader {
         before: Option<u64>,
         limit: usize,
     ) -> Result<Page<StoredJob>, StoreError> {
-        self.ask(|conn| list::jobs(conn, filter, before, limit))
+        self.ask(|conn| list::jobs(conn, &self.seals, filter, before, limit))
     }
 
     fn attempts(&self, job: &JobId) -> Result<Vec<AttemptRecord>, StoreError> {
@@ -214,5 +215,5 @@ fn decisions(
 
 /// Parses a record that was stored as JSON.
 pub(super) fn parse<T: DeserializeOwned>(what: &str, row: &Row<'_>, column: usize) -> Result<T, Fail> {
-    serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(|error| Fail::bad(what, error))
+    Ok(codec::parse(what, row.get_ref(column)?.as_str()?)?)
 }

@@ -1,7 +1,7 @@
 //! The history of jobs that ran: about 35 bytes each, because what runs have in common (work and
 //! cluster, a *shape*) is stored once.
 //!
-//! Shapes are found again through a map in memory that has at most [`WINDOW`] of the latest ones. So a
+//! Shapes are found again through a map in memory that has at most `WINDOW` of the latest ones. So a
 //! run never refers to a shape that is more than `WINDOW` older than the newest, and shapes that far
 //! before the shape of the oldest run are not needed by any run.
 
@@ -10,20 +10,16 @@ use std::{
     sync::Arc,
 };
 
-use multicluster_core::record::{AttemptOutcome, AttemptRecord, Ended, JobRecord, Phase};
-use multicluster_types::{ClusterName, Kind, Retry, Span, State, Tags, Timestamp, Work};
+use multicluster_core::record::AttemptRecord;
+use multicluster_types::{Span, Timestamp, Work};
 use rusqlite::{Connection, OptionalExtension, Result, params};
-use serde::{Deserialize, Serialize};
 
-use super::{codec, fail::Fail, int, reader, uint};
-use crate::{FinishedRun, Options, Page};
-
-/// How many shapes are found again.
-const WINDOW: i64 = 4096;
-/// The largest shape. A larger one is stored without its tags.
-const MAX_SHAPE: usize = 2 << 10;
-/// How many runs are forgotten at least in one commit, if there are so many too many.
-const STEP: i64 = 64;
+use super::{fail::Fail, int, reader, uint};
+use crate::{
+    FinishedRun, Options, Page,
+    filter::MAX_PAGE,
+    history::{self, STEP, Shape, WINDOW, code, state},
+};
 
 /// The shapes that are found again, and the numbers issued so far.
 #[derive(Debug, Clone)]
@@ -47,12 +43,6 @@ struct Numbers {
 pub(super) struct Added {
     shapes: HashMap<String, i64>,
     numbers: Numbers,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Shape<W> {
-    cluster: ClusterName,
-    work: W,
 }
 
 impl Runs {
@@ -125,12 +115,7 @@ impl Added {
         run: &FinishedRun,
         buffer: &mut Vec<u8>,
     ) -> Result<i64> {
-        let cluster = run.cluster.clone();
-        let mut shape = Shape { cluster, work: plain(&run.work) };
-        if codec::json(buffer, &shape)?.len() > MAX_SHAPE {
-            shape.work.tags = Tags::default();
-        }
-        let text = codec::json(buffer, &shape)?;
+        let text = history::shape(buffer, run)?;
         let number = self.shapes.get(text).or_else(|| known.shapes.get(text)).copied();
         if let Some(number) = number.filter(|number| *number > self.numbers.next_shape - WINDOW) {
             return Ok(number);
@@ -158,8 +143,7 @@ impl Added {
             .query_row([before.numbers.next_run], |row| row.get(0))?;
         let cutoff =
             newest.saturating_sub(int(u64::try_from(options.runs_for.as_millis()).unwrap_or(u64::MAX)));
-        // Runs that have little in common: as many bytes as a full history of usual runs.
-        let too_large = bytes > int(options.runs.saturating_mul(64).max(16 << 20));
+        let too_large = history::is_too_large(bytes, options);
         let keep_from = if too_large { up_to } else { next_run.saturating_sub(int(options.runs.max(1))) };
         conn.prepare_cached("DELETE FROM runs WHERE run < ?1 AND (run < ?2 OR ended < ?3)")?
             .execute(params![up_to, keep_from, cutoff])?;
@@ -177,44 +161,6 @@ impl Added {
         }
         Ok(())
     }
-}
-
-/// What a replay needs of it: groups have ids of their own, and nothing fails in a replay.
-fn plain(work: &Work) -> Work {
-    Work { group: None, retry: Retry::default(), ..work.clone() }
-}
-
-/// The run of a job that ended, if it ran. `attempts` are its attempts, as far as there are several or
-/// their outcome matters.
-pub(super) fn of(
-    record: &JobRecord,
-    attempts: impl FnOnce() -> Result<Vec<AttemptRecord>>,
-) -> Result<Option<FinishedRun>> {
-    let Phase::Ended(ended) = &record.phase else { return Ok(None) };
-    let Ended { state, at, ran, cluster: Some(cluster), .. } = &**ended else { return Ok(None) };
-    if record.work.kind != Kind::Job {
-        return Ok(None);
-    }
-    let is_plain = record.attempts <= 1 && *state == State::Succeeded;
-    let attempts = if is_plain { Vec::new() } else { attempts()? };
-    // Never seen running, because it was too short for that.
-    let is_short = match attempts.iter().max_by_key(|attempt| attempt.live.attempt) {
-        None => *state == State::Succeeded,
-        Some(last) if last.outcome == AttemptOutcome::Lost => return Ok(None),
-        Some(last) => matches!(last.outcome, AttemptOutcome::Succeeded | AttemptOutcome::Failed),
-    };
-    let Some(ran) = ran.or(is_short.then_some(Span::ZERO)) else { return Ok(None) };
-    let first = attempts.iter().filter_map(|attempt| attempt.live.running_at()).min();
-    let started = first.unwrap_or(Timestamp(at.0.saturating_sub(ran.0)));
-    Ok(Some(FinishedRun {
-        submitted_at: record.submitted_at.min(*at),
-        started_at: started.clamp(record.submitted_at.min(*at), *at),
-        ended_at: *at,
-        ran,
-        state: *state,
-        cluster: cluster.clone(),
-        work: Arc::clone(&record.work),
-    }))
 }
 
 /// The stored attempts of a job.
@@ -236,7 +182,7 @@ pub(super) fn page(
     before: Option<u64>,
     limit: usize,
 ) -> std::result::Result<Page<FinishedRun>, Fail> {
-    let limit = limit.clamp(1, reader::MAX_PAGE);
+    let limit = limit.clamp(1, MAX_PAGE);
     let mut statement = conn.prepare_cached(
         "SELECT run, shape, ended, lasted, waited, ran, state FROM runs WHERE run < ?1 ORDER BY run DESC",
     )?;
@@ -278,20 +224,4 @@ fn shape(conn: &Connection, number: i64) -> std::result::Result<Option<Shape<Arc
     let mut statement = conn.prepare_cached("SELECT body FROM shapes WHERE shape = ?1")?;
     let mut rows = statement.query([number])?;
     rows.next()?.map(|row| reader::parse("a shape of runs", row, 0)).transpose()
-}
-
-fn code(state: State) -> i64 {
-    match state {
-        State::Stopped => 2,
-        State::Failed => 1,
-        _ => 0,
-    }
-}
-
-fn state(code: i64) -> State {
-    match code {
-        2 => State::Stopped,
-        1 => State::Failed,
-        _ => State::Succeeded,
-    }
 }

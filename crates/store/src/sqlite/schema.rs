@@ -14,6 +14,7 @@ pub(super) const STATE: &[&str] = &[
     include_str!("../../migrations/state/0004_log_pieces.sql"),
     include_str!("../../migrations/state/0005_usage.sql"),
     include_str!("../../migrations/state/0006_runs.sql"),
+    include_str!("../../migrations/state/0007_sealed_by.sql"),
 ];
 
 /// The migrations to the present form of `packages.db`.

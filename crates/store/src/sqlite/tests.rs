@@ -30,8 +30,9 @@ impl Parts {
         let dir = std::env::temp_dir().join(name);
         let (home, index) = (Arc::new(Home::take(&dir).unwrap()), Arc::new(Index::default()));
         let options = Arc::new(Options::default());
-        let writer = Writer::open(home.clone(), index.clone(), options.clone()).unwrap();
-        Self { writer, reader: SqliteReader::open(home, index, options), dir }
+        let (writer, _) = Writer::open(home.clone(), index.clone(), options.clone()).unwrap();
+        let seals = writer.seals();
+        Self { writer, reader: SqliteReader::open(home, index, options, seals), dir }
     }
 
     /// Limits the file to this many pages, like a full disk.

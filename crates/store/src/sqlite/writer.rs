@@ -7,19 +7,23 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::{
     checkpoint::Checkpointer,
-    class,
-    codec::{Works, json},
     disk,
     disk::Home,
-    events,
     fail::Fail,
     index::Index,
-    int, load,
+    int, load, reseal,
     runs::{self, Runs},
     schema::{self, STATE},
     statements::Statements,
 };
-use crate::{Change, FinishedRun, Loaded, Options, Store, StoreError, batch::Batch, packages};
+use crate::{
+    Change, FinishedRun, Loaded, Options, Sealing, Store, StoreError,
+    batch::Batch,
+    class,
+    codec::{Works, json},
+    events, history, packages,
+    seal::{Place, SealError, Seals},
+};
 
 /// Writes the state of one directory.
 pub(super) struct Writer {
@@ -29,6 +33,7 @@ pub(super) struct Writer {
     home: Arc<Home>,
     index: Arc<Index>,
     options: Arc<Options>,
+    seals: Seals,
     counters: Counters,
     runs: Runs,
     buffer: Vec<u8>,
@@ -47,15 +52,25 @@ impl Writer {
         home: Arc<Home>,
         index: Arc<Index>,
         options: Arc<Options>,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<(Self, Sealing), StoreError> {
         let path = home.state();
         disk::make_file(&path)?;
-        let (mut conn, counters) = connect(&home, &index, &options).map_err(|fail| fail.at(&path))?;
+        let (mut conn, seals, sealing) =
+            reseal::open(&home, &options, || connect(&home, &options)).map_err(|fail| fail.at(&path))?;
+        let counters = Counters::of(&conn).map_err(|error| Fail::from(error).at(&path))?;
+        load::fill(&conn, &index).map_err(|fail| fail.at(&path))?;
         let checkpointer =
             Checkpointer::start(&mut conn, path.clone(), &options).map_err(|fail| fail.at(&path))?;
         let runs = Runs::load(&conn).map_err(|error| Fail::from(error).at(&path))?;
         let buffer = Vec::new();
-        Ok(Self { checkpointer, conn, home, index, options, counters, runs, buffer, syncs: true })
+        let writer =
+            Self { checkpointer, conn, home, index, options, seals, counters, runs, buffer, syncs: true };
+        Ok((writer, sealing))
+    }
+
+    /// For readers of the same state.
+    pub(super) fn seals(&self) -> Seals {
+        self.seals.clone()
     }
 
     /// For tests of internals.
@@ -65,9 +80,11 @@ impl Writer {
     }
 }
 
-fn connect(home: &Home, index: &Index, options: &Options) -> Result<(Connection, Counters), Fail> {
+/// Opens and migrates the file. A file that cannot be read without other keys is not changed.
+pub(super) fn connect(home: &Home, options: &Options) -> Result<Connection, Fail> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut conn = Connection::open_with_flags(home.state(), flags)?;
+    reseal::check(&conn, options.keys.as_ref())?;
     conn.set_prepared_statement_cache_capacity(64);
     // Only for a new file. Twice the default: half as many pages to write when many jobs come at
     // once, and still few bytes when one does.
@@ -77,18 +94,22 @@ fn connect(home: &Home, index: &Index, options: &Options) -> Result<(Connection,
     conn.pragma_update(None, "secure_delete", "FAST")?;
     conn.pragma_update(None, "cache_size", -64 * 1024)?;
     schema::migrate(&mut conn, STATE)?;
-    let next = |sql| conn.query_row(sql, [], |row| row.get::<_, i64>(0));
-    let counters = Counters {
-        next_job: next("SELECT coalesce(max(job), -1) + 1 FROM jobs")?,
-        next_decision: next("SELECT coalesce(max(number), 0) + 1 FROM decisions")?,
-    };
-    load::fill(&conn, index)?;
-    Ok((conn, counters))
+    Ok(conn)
+}
+
+impl Counters {
+    fn of(conn: &Connection) -> rusqlite::Result<Self> {
+        let next = |sql| conn.query_row(sql, [], |row| row.get::<_, i64>(0));
+        Ok(Self {
+            next_job: next("SELECT coalesce(max(job), -1) + 1 FROM jobs")?,
+            next_decision: next("SELECT coalesce(max(number), 0) + 1 FROM decisions")?,
+        })
+    }
 }
 
 impl Store for Writer {
     fn load(&mut self) -> Result<Loaded, StoreError> {
-        load::everything(&self.conn).map_err(|fail| fail.at(&self.home.state()))
+        load::everything(&self.conn, &self.seals).map_err(|fail| fail.at(&self.home.state()))
     }
 
     fn commit(&mut self, changes: &[Change]) -> Result<(), StoreError> {
@@ -125,6 +146,7 @@ impl Writer {
         let mut writing = Writing {
             sql: Statements::new(&tx)?,
             options: &self.options,
+            seals: &self.seals,
             counters: self.counters,
             buffer: &mut self.buffer,
             works: Works::default(),
@@ -169,9 +191,9 @@ fn ended(conn: &Connection, batch: &Batch<'_>, before: &[Option<i64>]) -> rusqli
         let attempts = || {
             let mut attempts = stored.map_or(Ok(Vec::new()), |job| runs::attempts(conn, job))?;
             attempts.extend(by_job.get(&at).into_iter().flatten().copied().cloned());
-            Ok(attempts)
+            Ok::<_, rusqlite::Error>(attempts)
         };
-        ended.extend(runs::of(record, attempts)?);
+        ended.extend(history::of(record, attempts)?);
     }
     Ok(ended)
 }
@@ -180,6 +202,7 @@ fn ended(conn: &Connection, batch: &Batch<'_>, before: &[Option<i64>]) -> rusqli
 struct Writing<'w, 'b> {
     sql: Statements<'w>,
     options: &'w Options,
+    seals: &'w Seals,
     counters: Counters,
     buffer: &'w mut Vec<u8>,
     works: Works<'b>,
@@ -199,7 +222,9 @@ impl<'b> Writing<'_, 'b> {
                 number = Some(self.job(number, record)?);
             }
             if let (Some(job), Some(payload)) = (number, change.payload) {
-                self.sql.payload(job, json(self.buffer, payload)?)?;
+                let place = Place::Payload(change.id.as_str());
+                let stored = self.seals.seal(place, json(self.buffer, payload)?).map_err(failed)?;
+                self.sql.payload(job, &stored)?;
                 if was.is_some() {
                     self.sql.forget_packages(job)?;
                 }
@@ -262,7 +287,8 @@ impl<'b> Writing<'_, 'b> {
     fn pool(&mut self, batch: &Batch<'_>) -> rusqlite::Result<()> {
         for (name, record) in &batch.clusters {
             let record = record.map(|record| json(self.buffer, record)).transpose()?;
-            self.sql.cluster(name.as_str(), record)?;
+            let sealed = record.map(|text| self.seals.seal(Place::Cluster(name.as_str()), text));
+            self.sql.cluster(name.as_str(), sealed.transpose().map_err(failed)?.as_deref())?;
         }
         for (orphan, there) in &batch.orphans {
             self.sql.orphan(orphan, *there)?;
@@ -287,4 +313,8 @@ impl<'b> Writing<'_, 'b> {
         }
         Ok(())
     }
+}
+
+fn failed(error: SealError) -> rusqlite::Error {
+    rusqlite::Error::ToSqlConversionFailure(Box::new(error))
 }

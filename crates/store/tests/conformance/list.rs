@@ -100,7 +100,15 @@ fn every_filter_alone() {
 
 #[test]
 fn a_text_is_searched_for_in_ids_entrypoints_and_tags() {
-    let mut store = TestStore::new(Options::default());
+    let mut plain = TestStore::new(Options::default());
+    let mut sealed = TestStore::new(Options::default());
+    sealed.rotate();
+    for store in [&mut plain, &mut sealed] {
+        finds_texts(store);
+    }
+}
+
+fn finds_texts(store: &mut TestStore) {
     for (name, tags, entrypoint) in [
         ("Nightly-1", &["linux"][..], "python train.py"),
         ("b", &["Nightly", "say\"hi\""][..], "python x.py"),

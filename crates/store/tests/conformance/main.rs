@@ -1,7 +1,9 @@
-//! The rules for a store. Each rule is one test over a [`support::TestStore`].
+//! The rules for a store. Each rule is one test over a [`support::TestStore`], here with SQLite; `tests/postgres`
+//! runs the same with PostgreSQL.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::cast_possible_truncation, reason = "tests")]
 
+mod backend;
 mod concurrent;
 mod crash;
 mod earlier;
@@ -13,4 +15,5 @@ mod on_disk;
 mod packages;
 mod random;
 mod runs;
+mod sealed;
 mod support;

@@ -7,7 +7,7 @@ use multicluster_core::{
     Durable, Write,
     record::{JobRecord, Stage},
 };
-use multicluster_store::{Change, JobFilter, Options, Search};
+use multicluster_store::{Change, JobFilter, Options, Reader, Search};
 use multicluster_types::{Attempt, Kind, State, Tag};
 use proptest::{collection::vec, prelude::*, sample::select};
 
@@ -19,7 +19,7 @@ const TAGS: [&str; 4] = ["linux", "gpu", "lin", "q\"\\"];
 
 /// A change without its numbers.
 #[derive(Debug, Clone)]
-enum Step {
+pub(crate) enum Step {
     Job { name: usize, kind: usize, tags: usize, at: usize, on: usize },
     Delete(usize),
     Payload(usize, u8),
@@ -38,9 +38,11 @@ enum Step {
 }
 
 #[derive(Debug, Clone)]
-enum Round {
+pub(crate) enum Round {
     Commit(Vec<Step>),
     Reopen,
+    /// Reopen with a new key, or the first one.
+    Rotate,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -66,19 +68,22 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn rounds() -> impl Strategy<Value = Vec<Round>> {
-    vec(prop_oneof![6 => vec(step(), 0..12).prop_map(Round::Commit), 1 => Just(Round::Reopen)], 1..12)
+pub(crate) fn rounds() -> impl Strategy<Value = Vec<Round>> {
+    vec(
+        prop_oneof![6 => vec(step(), 0..12).prop_map(Round::Commit), 1 => Just(Round::Reopen), 1 => Just(Round::Rotate)],
+        1..12,
+    )
 }
 
 /// Issues numbers as the core and the driver do.
 #[derive(Default)]
-struct Numbers {
+pub(crate) struct Numbers {
     seq: u64,
     event: u64,
 }
 
 impl Numbers {
-    fn change(&mut self, step: &Step) -> Change {
+    pub(crate) fn change(&mut self, step: &Step) -> Change {
         match *step {
             Step::Job { name, kind, tags, at, on } => self.job(name, kind, tags, at, on),
             Step::Delete(name) => delete(IDS[name]),
@@ -120,7 +125,7 @@ impl Numbers {
     }
 }
 
-fn filters() -> impl Strategy<Value = JobFilter> {
+pub(crate) fn filters() -> impl Strategy<Value = JobFilter> {
     (
         vec(select(&State::ALL[..]), 0..3),
         proptest::option::of(select(&[Kind::Job, Kind::Task, Kind::Actor][..])),
@@ -141,8 +146,7 @@ fn filters() -> impl Strategy<Value = JobFilter> {
 }
 
 /// The answers to all queries, in the order of [`Model::answers`].
-fn answers(store: &TestStore, filters: &[JobFilter], limit: usize) -> Vec<String> {
-    let reader = store.reader();
+pub(crate) fn answers(reader: &dyn Reader, filters: &[JobFilter], limit: usize) -> Vec<String> {
     let mut answers = Vec::new();
     for name in IDS.map(id) {
         answers.push(format!("{:?}", reader.job(&name).unwrap()));
@@ -153,17 +157,17 @@ fn answers(store: &TestStore, filters: &[JobFilter], limit: usize) -> Vec<String
         let only = BTreeSet::from([name.clone()]);
         answers.push(format!("{:?}", reader.events(Some(&only), 3, limit).unwrap()));
         for attempt in [None, Some(Attempt(1)), Some(Attempt(2))] {
-            answers.push(format!("{:?}", log(&*reader, &name, attempt)));
+            answers.push(format!("{:?}", log(reader, &name, attempt)));
         }
     }
     answers.push(format!("{:?}", all(limit, |before| reader.decisions(None, before, limit))));
     answers.push(format!("{:?}", reader.events(None, 0, 1000).unwrap()));
-    answers.extend(filters.iter().map(|filter| format!("{filter:?}: {:?}", store.ids(filter, limit))));
+    answers.extend(filters.iter().map(|filter| format!("{filter:?}: {:?}", ids(reader, filter, limit))));
     answers
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: crate::backend::CASES, ..ProptestConfig::default() })]
 
     #[test]
     fn a_store_holds_the_sum_of_all_writes_and_answers_as_the_model(
@@ -177,6 +181,7 @@ proptest! {
         for round in &rounds {
             match round {
                 Round::Reopen => store.reopen(),
+                Round::Rotate => store.rotate(),
                 Round::Commit(steps) => {
                     let changes: Vec<_> = steps.iter().map(|step| numbers.change(step)).collect();
                     for change in &changes {
@@ -193,7 +198,7 @@ proptest! {
             let loaded = store.store().load().unwrap();
             prop_assert_eq!(&loaded.durable, &durable);
             prop_assert_eq!(loaded.next_event, numbers.event + 1);
-            prop_assert_eq!(answers(&store, &filters, limit), model.answers(&IDS, &filters, limit));
+            prop_assert_eq!(answers(&*store.reader(), &filters, limit), model.answers(&IDS, &filters, limit));
             store.reopen();
         }
     }

@@ -18,13 +18,15 @@ use multicluster_core::{
     },
 };
 use multicluster_store::{
-    Change, JobFilter, LogCopy, LogPiece, Opened, Options, Package, Packages, Packed, Page, Reader, Room,
-    Seen, SeenDriver, Store, StoreError, StoredEvent, StoredJob, sqlite,
+    Change, JobFilter, Keys, LogCopy, LogPiece, Opened, Options, Package, Packages, Packed, Page, Reader,
+    Room, Seen, SeenDriver, Store, StoreError, StoredEvent, StoredJob,
 };
 use multicluster_types::{
-    Attempt, ClusterName, ClusterSpec, Decision, JobId, Kind, Owner, Payload, PolicyRule, PolicySpec,
-    Quantity, Reason, State, Tags, Timestamp, Verdict, Weight, Work,
+    Attempt, ClusterName, ClusterSpec, Credential, Decision, JobId, Kind, Owner, Payload, PolicyRule,
+    PolicySpec, Quantity, Reason, Secret, State, Tags, Timestamp, Verdict, Weight, Work,
 };
+
+use crate::backend::Place;
 
 /// A directory that is removed with the test.
 pub(crate) struct TempDir(PathBuf);
@@ -52,20 +54,29 @@ impl Drop for TempDir {
 /// One opened store.
 pub(crate) struct TestStore {
     opened: Option<Opened>,
-    dir: TempDir,
+    place: Place,
     options: Options,
+    /// Has the key file.
+    keys: TempDir,
 }
 
 impl TestStore {
     pub(crate) fn new(options: Options) -> Self {
-        let dir = TempDir::new();
-        Self { opened: Some(sqlite::open(dir.path(), options.clone()).unwrap()), dir, options }
+        let place = Place::new();
+        Self { opened: Some(place.open(&options)), place, options, keys: TempDir::new() }
     }
 
     /// As after a restart.
     pub(crate) fn reopen(&mut self) {
         self.opened = None;
-        self.opened = Some(sqlite::open(self.dir.path(), self.options.clone()).unwrap());
+        self.opened = Some(self.place.open(&self.options));
+    }
+
+    /// As after a restart with a key file that has a new first key.
+    pub(crate) fn rotate(&mut self) {
+        self.opened = None;
+        self.options.keys = Some(new_key(&self.keys));
+        self.reopen();
     }
 
     pub(crate) fn store(&mut self) -> &mut dyn Store {
@@ -86,15 +97,32 @@ impl TestStore {
 
     /// The ids of all jobs that match, page by page.
     pub(crate) fn ids(&self, filter: &JobFilter, limit: usize) -> Vec<String> {
-        all(limit, |before| self.reader().jobs(filter, before, limit))
-            .iter()
-            .map(|job: &StoredJob| job.record.id.to_string())
-            .collect()
+        ids(&*self.reader(), filter, limit)
     }
 
     pub(crate) fn upload(&self, name: &str, bytes: &[u8]) -> Result<Package, StoreError> {
         upload(&*self.packages(), name, bytes)
     }
+}
+
+pub(crate) fn ids(reader: &dyn Reader, filter: &JobFilter, limit: usize) -> Vec<String> {
+    all(limit, |before| reader.jobs(filter, before, limit))
+        .iter()
+        .map(|job: &StoredJob| job.record.id.to_string())
+        .collect()
+}
+
+/// The key file of a directory.
+pub(crate) fn key_file(dir: &TempDir) -> PathBuf {
+    dir.path().join("keys")
+}
+
+/// The keys of a directory, with a new first one.
+pub(crate) fn new_key(dir: &TempDir) -> Arc<Keys> {
+    let file = key_file(dir);
+    fs::create_dir_all(dir.path()).unwrap();
+    if file.exists() { Keys::add(&file, true) } else { Keys::create(&file) }.unwrap();
+    Arc::new(Keys::read(&file).unwrap())
 }
 
 pub(crate) fn upload(packages: &dyn Packages, name: &str, bytes: &[u8]) -> Result<Package, StoreError> {
@@ -274,18 +302,13 @@ pub(crate) fn event(seq: u64, name: Option<&str>) -> Change {
 }
 
 pub(crate) fn a_cluster(name: &str, leaving: bool) -> ClusterRecord {
-    ClusterRecord {
-        spec: Arc::new(ClusterSpec {
-            prefer: true,
-            weight: Weight::new(1.25).unwrap(),
-            tags: Tags::new(["linux", "x86_64"]).unwrap(),
-            ..ClusterSpec::new(cluster(name), "10.0.0.1:10001", "http://10.0.0.1:8265")
-        }),
-        source: Source::File,
-        cordon: None,
-        leaving,
-        clock: None,
-    }
+    let spec = ClusterSpec {
+        prefer: true,
+        weight: Weight::new(1.25).unwrap(),
+        tags: Tags::new(["linux", "x86_64"]).unwrap(),
+        ..ClusterSpec::new(cluster(name), "10.0.0.1:10001", "http://10.0.0.1:8265")
+    };
+    ClusterRecord { leaving, ..ClusterRecord::new(Arc::new(spec), Source::File) }
 }
 
 pub(crate) fn a_policy(name: &str, weight: f64) -> PolicySpec {
@@ -313,4 +336,69 @@ pub(crate) fn a_sight(node: &str) -> Seen {
 
 pub(crate) fn seen(job: &str, attempt: u32, node: &str) -> Change {
     Change::Seen { job: id(job), attempt: Attempt(attempt), seen: a_sight(node) }
+}
+
+/// In every planted secret.
+pub(crate) const SECRET: &str = "hunter2";
+
+/// A payload with secrets wherever callers put them.
+pub(crate) fn payload_with_secrets(name: &str) -> Payload {
+    let runtime_env = serde_json::json!({
+        "env_vars": {"DB": format!("{SECRET}-variable-{name}"), "API_TOKEN": format!("{SECRET}-token")},
+        "pip": {"packages": ["x"], "pip_install_options": [format!("--index-url=https://u:{SECRET}-url@h/")]},
+    });
+    Payload {
+        entrypoint: format!("python train.py --password {SECRET}-entrypoint"),
+        runtime_env: runtime_env.as_object().cloned().unwrap(),
+        metadata: BTreeMap::from([("api_token".to_owned(), format!("{SECRET}-metadata"))]),
+        ..Payload::default()
+    }
+}
+
+/// A cluster with secrets wherever operators put them.
+pub(crate) fn cluster_with_secrets() -> ClusterRecord {
+    let record = a_cluster("mac", false);
+    let mut spec = ClusterSpec::clone(&record.spec);
+    spec.dashboard = format!("http://u:{SECRET}-dashboard@10.0.0.1:8265").into();
+    let env = serde_json::json!({"env_vars": {"K": format!("{SECRET}-env")}});
+    spec.runtime_env = Arc::new(env.as_object().cloned().unwrap());
+    spec.secret_vars = [("DB".to_owned(), Secret::new(format!("{SECRET}-secret-var")))].into();
+    spec.connection.token = Some(Credential::given(format!("{SECRET}-bearer")));
+    let command = ["/bin/login".into(), format!("--password={SECRET}-argument").into()].into();
+    spec.connection.headers = BTreeMap::from([
+        ("x-key".to_owned(), Credential::given(format!("{SECRET}-header"))),
+        ("x-other".to_owned(), Credential::Command { command }),
+    ]);
+    ClusterRecord { spec: Arc::new(spec), ..record }
+}
+
+/// Jobs from this number on, each with secrets, and a cluster with secrets.
+pub(crate) fn with_secrets(numbers: std::ops::Range<u64>) -> Vec<Change> {
+    let one = |n: u64| {
+        let name = format!("job-{n}");
+        [job(queued(&name, n)), payload(&name, payload_with_secrets(&name)), event(n + 1, Some(&name))]
+    };
+    let cluster = Change::Core(Write::Cluster(cluster_with_secrets()));
+    numbers.flat_map(one).chain([cluster]).collect()
+}
+
+/// The jobs of [`with_secrets`] from 0 on, and the cluster, are there as they were written.
+#[track_caller]
+pub(crate) fn check_secrets(opened: &mut Opened, count: u64) {
+    let loaded = opened.store.load().unwrap();
+    assert_eq!(loaded.durable.jobs.len() as u64, count);
+    assert_eq!(loaded.durable.clusters.into_values().collect::<Vec<_>>(), [cluster_with_secrets()]);
+    for n in (0..count).step_by(7) {
+        let name = format!("job-{n}");
+        let wanted = Some(payload_with_secrets(&name));
+        assert_eq!(opened.reader.payload(&id(&name)).unwrap(), wanted);
+        assert_eq!(opened.reader.job(&id(&name)).unwrap().unwrap().payload, wanted);
+    }
+    let search =
+        JobFilter { search: Some(multicluster_store::Search::new("TRAIN.py")), ..JobFilter::default() };
+    assert_eq!(opened.reader.jobs(&search, None, 5).unwrap().items.len() as u64, count.min(5));
+}
+
+pub(crate) fn with_keys(keys: &Arc<Keys>) -> Options {
+    Options { keys: Some(keys.clone()), ..Options::default() }
 }

@@ -7,17 +7,17 @@ use multicluster_types::{ClusterName, Kind, State};
 use crate::JobFilter;
 
 /// The class of a job.
-pub(super) fn of(record: &JobRecord) -> i64 {
+pub(crate) fn of(record: &JobRecord) -> i64 {
     code(record.work.kind, record.state())
 }
 
 /// Is this the class of jobs that have ended?
-pub(super) fn has_ended(class: i64) -> bool {
+pub(crate) fn has_ended(class: i64) -> bool {
     matches!(class % 16, 5..=7)
 }
 
 /// The cluster it is on, or was on last.
-pub(super) fn cluster(record: &JobRecord) -> Option<&ClusterName> {
+pub(crate) fn cluster(record: &JobRecord) -> Option<&ClusterName> {
     match &record.phase {
         Phase::Waiting { .. } => None,
         Phase::Live(live) => Some(&live.cluster),
@@ -26,7 +26,7 @@ pub(super) fn cluster(record: &JobRecord) -> Option<&ClusterName> {
 }
 
 /// The classes that a filter selects; `None`: all of them.
-pub(super) fn wanted(filter: &JobFilter) -> Option<Vec<i64>> {
+pub(crate) fn wanted(filter: &JobFilter) -> Option<Vec<i64>> {
     if filter.states.is_empty() && filter.kind.is_none() {
         return None;
     }
@@ -34,7 +34,7 @@ pub(super) fn wanted(filter: &JobFilter) -> Option<Vec<i64>> {
 }
 
 /// The classes that a filter selects, one by one.
-pub(super) fn codes(filter: &JobFilter) -> Vec<i64> {
+pub(crate) fn codes(filter: &JobFilter) -> Vec<i64> {
     let states = if filter.states.is_empty() { &State::ALL[..] } else { &filter.states };
     let kinds = Kind::ALL.into_iter().filter(|kind| filter.kind.is_none_or(|wanted| wanted == *kind));
     let mut codes: Vec<_> =

@@ -4,8 +4,12 @@
 //! machine is noisy: the best of several rounds counts, and the slowest commit is reported too.
 //! Prints a table and writes `target/bench/store.json`. Without `--bench`, which `cargo bench`
 //! passes and `cargo test` does not, everything runs once with few jobs and nothing is written.
+//!
+//! `cargo bench -p multicluster-store -- postgres` compares SQLite and PostgreSQL instead, see `sides`.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "a program around the store")]
+
+mod sides;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +24,7 @@ use multicluster_core::{
     Write,
     record::{JobRecord, Live, Phase, Stage, Step},
 };
-use multicluster_store::{Change, JobFilter, Opened, Options, StoredEvent, sqlite};
+use multicluster_store::{Change, JobFilter, Keys, Opened, Options, Search, StoredEvent, sqlite};
 use multicluster_types::{
     Attempt, ClusterName, ContentHash, Decision, JobId, Kind, Payload, Resources, State, Tag, Tags,
     Timestamp, Verdict, Work,
@@ -36,10 +40,16 @@ fn main() {
     let only: Option<usize> = std::env::args().skip(1).find_map(|arg| arg.parse().ok());
     let mut report = Report::new();
 
+    if std::env::args().any(|arg| arg == "postgres") {
+        sides::compare(&root, &mut report);
+        write(&report, "postgres.json");
+        return;
+    }
     let is_bench = std::env::args().any(|arg| arg == "--bench");
     if !is_bench {
         sync_cost(&root, &mut report);
         accept_into_empty(&dir, 64, 1, &mut report);
+        sealed(&dir, 64, 1, &mut report);
         life(&dir, 2_000, &mut report);
         full(&dir, 10_000, &mut report);
         let _ = fs::remove_dir_all(&dir);
@@ -50,6 +60,7 @@ fn main() {
     for batch in [1, 64, 1_000, 10_000] {
         if only.is_none_or(|only| only == batch) {
             accept_into_empty(&dir, batch, 3, &mut report);
+            sealed(&dir, batch, 3, &mut report);
         }
     }
     // `cargo bench -- 0` skips the acceptance benchmarks.
@@ -59,9 +70,13 @@ fn main() {
         full(&dir, 1_000_000, &mut report);
     }
     let _ = fs::remove_dir_all(&dir);
-    let path = target().join("bench/store.json");
+    write(&report, "store.json");
+}
+
+fn write(report: &Report, name: &str) {
+    let path = target().join("bench").join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(&path, serde_json::to_vec_pretty(&report).unwrap()).unwrap();
+    fs::write(&path, serde_json::to_vec_pretty(report).unwrap()).unwrap();
     println!("written to {}", path.display());
 }
 
@@ -101,6 +116,43 @@ fn accept_into_empty(dir: &Path, batch: usize, rounds: usize, report: &mut Repor
     if let Some(cpu) = best.cpu_us {
         say(report, &format!("accept in batches of {batch}, processor time per job, µs"), cpu);
     }
+}
+
+/// The same with a key, and what a search and a key change cost then.
+fn sealed(dir: &Path, batch: usize, rounds: usize, report: &mut Report) {
+    let file = dir.with_extension("key");
+    let _ = fs::remove_file(&file);
+    Keys::create(&file).unwrap();
+    let options = || Options { keys: Some(Arc::new(Keys::read(&file).unwrap())), ..Options::default() };
+    let total = (batch * 200).clamp(500, 200_000);
+    let rounds = (0..rounds).map(|_| {
+        let _ = fs::remove_dir_all(dir);
+        accept(&mut sqlite::open(dir, options()).unwrap(), 0, total, batch)
+    });
+    let best = rounds.max_by(|a, b| a.rate.total_cmp(&b.rate)).unwrap();
+    say(report, &format!("accept in batches of {batch}, sealed, jobs/s"), best.rate);
+    if let Some(cpu) = best.cpu_us {
+        say(report, &format!("accept in batches of {batch}, sealed, processor time per job, µs"), cpu);
+    }
+    let jobs = total.div_ceil(batch) * batch;
+    let name = |what: &str| format!("{jobs} sealed jobs: {what}");
+    let opened = sqlite::open(dir, options()).unwrap();
+    let search = JobFilter { search: Some(Search::new("nowhere")), ..Default::default() };
+    let started = Instant::now();
+    assert!(opened.reader.jobs(&search, None, 100).unwrap().items.is_empty());
+    say(
+        report,
+        &name("a search for a text that is nowhere, one step, µs"),
+        started.elapsed().as_secs_f64() * 1e6,
+    );
+    drop(opened);
+    Keys::add(&file, true).unwrap();
+    let started = Instant::now();
+    let opened = sqlite::open(dir, options()).unwrap();
+    assert_eq!(opened.sealing.resealed, Some(jobs as u64));
+    say(report, &name("open with a new key, ms"), started.elapsed().as_secs_f64() * 1e3);
+    drop(opened);
+    let _ = fs::remove_file(&file);
 }
 
 struct Accepted {
@@ -217,6 +269,8 @@ fn ask(opened: &Opened, jobs: usize, report: &mut Report, name: &dyn Fn(&str) ->
     let text = JobFilter { id_contains: Some("nowhere".into()), ..Default::default() };
     time("a search for part of an id that finds nothing, one step, µs", &|_| page(&text, 0));
     let tag = JobFilter { tags: vec![Tag::new("nowhere").unwrap()], ..Default::default() };
+    let text = JobFilter { search: Some(Search::new("nowhere")), ..Default::default() };
+    time("a search for a text that is nowhere, one step, µs", &|_| page(&text, 0));
     time("a search for a tag that finds nothing, one step, µs", &|_| page(&tag, 0));
     time("100 events, µs", &|_| assert_eq!(reader.events(None, 0, 100).unwrap().len(), 100));
     time("the events of one job of 100000 events, µs", &|n| {

@@ -9,15 +9,14 @@
 
 use multicluster_types::{JobId, Timestamp};
 
-use super::fail::Fail;
-use crate::StoredEvent;
+use crate::{StoredEvent, codec::Malformed};
 
 /// Small enough to be read for a few events, large enough that there are few rows.
 const ROW: usize = 32 << 10;
 const HEADER: usize = 8 + 8 + 2 + 4;
 
 /// Packs events, which come in order, and passes on each row with its last number.
-pub(super) fn pack<E>(
+pub(crate) fn pack<E>(
     events: &[&StoredEvent],
     buffer: &mut Vec<u8>,
     mut row: impl FnMut(u64, &[u8]) -> Result<(), E>,
@@ -35,7 +34,7 @@ pub(super) fn pack<E>(
 
 fn put(event: &StoredEvent, buffer: &mut Vec<u8>) {
     let job = event.job.as_ref().map_or("", JobId::as_str);
-    // A job id has at most 128 bytes. A body cannot exceed 4 GiB: SQLite's limit is 1 GB.
+    // A job id has at most 128 bytes. A body cannot exceed 4 GiB: no database takes that.
     let job_len = u16::try_from(job.len()).unwrap_or(u16::MAX);
     let body_len = u32::try_from(event.body.len()).unwrap_or(u32::MAX);
     buffer.extend_from_slice(&event.seq.to_le_bytes());
@@ -47,15 +46,15 @@ fn put(event: &StoredEvent, buffer: &mut Vec<u8>) {
 }
 
 /// One packed event.
-pub(super) struct Packed<'a> {
-    pub(super) seq: u64,
-    pub(super) job: &'a [u8],
+pub(crate) struct Packed<'a> {
+    pub(crate) seq: u64,
+    pub(crate) job: &'a [u8],
     at: u64,
     body: &'a [u8],
 }
 
 /// The next event of a row; advances the row past it.
-pub(super) fn next<'a>(row: &mut &'a [u8]) -> Result<Packed<'a>, Fail> {
+pub(crate) fn next<'a>(row: &mut &'a [u8]) -> Result<Packed<'a>, Malformed> {
     let (header, rest) = row.split_first_chunk::<HEADER>().ok_or_else(cut)?;
     let (seq, header) = number::<8>(header);
     let (at, header) = number::<8>(header);
@@ -73,17 +72,17 @@ fn number<const N: usize>(bytes: &[u8]) -> (u64, &[u8]) {
     (number.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)), rest)
 }
 
-fn cut() -> Fail {
-    Fail::Bad("a row of events ends too early".into())
+fn cut() -> Malformed {
+    Malformed("a row of events ends too early".into())
 }
 
 impl Packed<'_> {
     /// The unpacked event.
-    pub(super) fn event(&self) -> Result<StoredEvent, Fail> {
-        let text = |bytes| str::from_utf8(bytes).map_err(|error| Fail::bad("an event", error));
+    pub(crate) fn event(&self) -> Result<StoredEvent, Malformed> {
+        let text = |bytes| str::from_utf8(bytes).map_err(|error| Malformed::new("an event", error));
         let job = match text(self.job)? {
             "" => None,
-            id => Some(JobId::new(id).map_err(|error| Fail::bad("an event", error))?),
+            id => Some(JobId::new(id).map_err(|error| Malformed::new("an event", error))?),
         };
         Ok(StoredEvent { seq: self.seq, at: Timestamp(self.at), job, body: text(self.body)?.to_owned() })
     }

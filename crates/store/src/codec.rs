@@ -5,20 +5,43 @@ use std::{collections::HashMap, sync::Arc};
 
 use multicluster_core::record::{JobRecord, Phase, Troubles};
 use multicluster_types::{ContentHash, JobId, Timestamp, Work};
-use rusqlite::{Error, Result};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::{RawValue, to_raw_value};
 
+/// Stored data that is not of a form that we would ever have written.
+#[derive(Debug)]
+pub(crate) struct Malformed(pub(crate) String);
+
+impl Malformed {
+    pub(crate) fn new(what: impl std::fmt::Display, error: impl std::fmt::Display) -> Self {
+        Self(format!("{what}: {error}"))
+    }
+}
+
+/// A record that cannot be written as JSON.
+#[derive(Debug)]
+pub(crate) struct Unwritable(pub(crate) Box<dyn std::error::Error + Send + Sync>);
+
+type Result<T> = std::result::Result<T, Unwritable>;
+
 /// Writes any record into a reused buffer.
-pub(super) fn json<'b>(buffer: &'b mut Vec<u8>, value: &impl Serialize) -> Result<&'b str> {
+pub(crate) fn json<'b>(buffer: &'b mut Vec<u8>, value: &impl Serialize) -> Result<&'b str> {
     buffer.clear();
-    serde_json::to_writer(&mut *buffer, value).map_err(|error| failure(error.into()))?;
-    str::from_utf8(buffer).map_err(|error| failure(error.into()))
+    serde_json::to_writer(&mut *buffer, value).map_err(|error| Unwritable(error.into()))?;
+    str::from_utf8(buffer).map_err(|error| Unwritable(error.into()))
+}
+
+/// Reads what [`json`] wrote.
+pub(crate) fn parse<T: DeserializeOwned>(
+    what: impl std::fmt::Display,
+    text: &str,
+) -> std::result::Result<T, Malformed> {
+    serde_json::from_str(text).map_err(|error| Malformed::new(what, error))
 }
 
 /// The work of the jobs of one batch, rendered.
 #[derive(Default)]
-pub(super) struct Works<'a> {
+pub(crate) struct Works<'a> {
     rendered: Vec<(&'a Arc<Work>, Box<RawValue>)>,
     next: usize,
 }
@@ -28,7 +51,7 @@ const KEPT: usize = 8;
 
 impl<'a> Works<'a> {
     /// Writes a job; the same text as [`json`] gives.
-    pub(super) fn job<'b>(&mut self, buffer: &'b mut Vec<u8>, record: &'a JobRecord) -> Result<&'b str> {
+    pub(crate) fn job<'b>(&mut self, buffer: &'b mut Vec<u8>, record: &'a JobRecord) -> Result<&'b str> {
         // Destructured, so that a new field must be added here too.
         let JobRecord { id, seq, work, content, bytes, parent, submitted_at, attempts, troubles, phase } =
             record;
@@ -57,7 +80,7 @@ impl<'a> Works<'a> {
         let place = match known {
             Some(place) => place,
             None => {
-                let rendered = (work, to_raw_value(&**work).map_err(|error| failure(error.into()))?);
+                let rendered = (work, to_raw_value(&**work).map_err(|error| Unwritable(error.into()))?);
                 let place = self.next % KEPT;
                 self.next += 1;
                 match self.rendered.get_mut(place) {
@@ -88,14 +111,14 @@ struct Rendered<'a> {
 
 /// The work of all jobs, parsed.
 #[derive(Default)]
-pub(super) struct ParsedWorks(HashMap<String, Arc<Work>>);
+pub(crate) struct ParsedWorks(HashMap<String, Arc<Work>>);
 
 /// Pools have a few hundred shapes of work. Beyond this limit, parsing takes more time, not more memory.
 const MOST: usize = 10_000;
 
 impl ParsedWorks {
     /// A job, as [`Works::job`] rendered it.
-    pub(super) fn job(&mut self, text: &str) -> serde_json::Result<JobRecord> {
+    pub(crate) fn job(&mut self, text: &str) -> serde_json::Result<JobRecord> {
         let Parsed { id, seq, work, content, bytes, parent, submitted_at, attempts, troubles, phase } =
             serde_json::from_str(text)?;
         let work = self.work(work.get())?;
@@ -129,10 +152,6 @@ struct Parsed<'a> {
     attempts: u32,
     troubles: Option<Box<Troubles>>,
     phase: Phase,
-}
-
-fn failure(error: Box<dyn std::error::Error + Send + Sync>) -> Error {
-    Error::ToSqlConversionFailure(error)
 }
 
 #[cfg(test)]
