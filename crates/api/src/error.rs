@@ -135,6 +135,10 @@ codes! {
         "try again in a moment";
     CANNOT_WRITE = "cannot_write", 503, "The state directory is not writable, or its disk is nearly full: nothing new is accepted.",
         "free space on its disk, or repair it, and try again";
+    NO_LEADER = "no_leader", 503, "No replica of the control plane leads at the moment; nothing was done.",
+        "try again in a moment: another replica takes over within seconds";
+    LEADER_LOST = "leader_lost", 503, "The leading replica went away while it had the request, which may have been done.",
+        "send the same request again if it has an id, or look first whether it was done";
     STORE_FULL = "store_full", 507, "No space on the disk, or none for another package.",
         "delete ended jobs, or free space on the disk";
 }

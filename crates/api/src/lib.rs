@@ -15,6 +15,7 @@ mod owners;
 mod placements;
 mod plane;
 mod policies;
+mod replicas;
 mod schema;
 mod submit;
 
@@ -36,4 +37,5 @@ pub use placements::{
 };
 pub use plane::{Queue, QueueHead, Queues, RecentLog, Reloaded, Setting, Settings, Version};
 pub use policies::{Policy, PolicyList, PolicyRequest, PolicyTrial, PolicyTried, TriedWork};
+pub use replicas::{Leader, Plane, ReplicaRole, ReplicaView, StoreKind};
 pub use submit::{Accepted, BatchAnswer, BatchItem, BatchRequest, Duplicate, JobRequest};

@@ -41,9 +41,21 @@ pub(crate) fn dashboard(text: &str) -> Result<String, BadAddress> {
     http(text, DASHBOARD_EXAMPLE)
 }
 
-/// The control plane's own URL, with the same rules as for a dashboard.
+/// The control plane's own URL, with the same rules as for a dashboard; or those of its replicas, with
+/// commas in between.
 pub(crate) fn plane(text: &str) -> Result<String, BadAddress> {
-    http(text, PLANE_EXAMPLE)
+    let mut all: Vec<String> = Vec::new();
+    for one in text.split(',') {
+        let url = http(one.trim_matches(' '), PLANE_EXAMPLE)?;
+        if all.contains(&url) {
+            return Err(bad(
+                "the same address is there twice",
+                "name each replica of the control plane once",
+            ));
+        }
+        all.push(url);
+    }
+    Ok(all.join(","))
 }
 
 fn http(text: &str, example: &str) -> Result<String, BadAddress> {
@@ -174,6 +186,7 @@ mod tests {
         ] {
             assert_eq!(dashboard(text).unwrap(), kept, "{text}");
         }
+        assert!(dashboard("http://a,http://b").is_err());
         assert_eq!(dashboard("192.168.5.7:8265").unwrap_err().hint, "write http://192.168.5.7:8265");
         for (text, message) in [
             ("", "the address is empty"),
@@ -186,6 +199,24 @@ mod tests {
             ("http://u:p@h", "there is a user name or password in the address"),
         ] {
             assert_eq!(dashboard(text).unwrap_err().message, message, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_control_plane_has_one_address_or_one_for_each_replica() {
+        for (text, kept) in [
+            ("http://192.168.5.1:8700/", "http://192.168.5.1:8700"),
+            ("http://a:8700, http://b:8700/", "http://a:8700,http://b:8700"),
+        ] {
+            assert_eq!(plane(text).unwrap(), kept, "{text}");
+        }
+        for (text, message) in [
+            ("http://a:8700,", "the address is empty"),
+            ("http://a:8700,b:8700", "http:// is missing"),
+            ("http://a:8700,http://a:8700/", "the same address is there twice"),
+            ("http://a,http://u:p@b", "there is a user name or password in the address"),
+        ] {
+            assert_eq!(plane(text).unwrap_err().message, message, "{text}");
         }
     }
 

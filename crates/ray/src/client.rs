@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
-use multicluster_types::Incarnation;
+use multicluster_types::{Incarnation, RuntimeEnv};
 use parking_lot::Mutex;
 use reqwest::{Method, RequestBuilder, Url, header};
 use serde::Deserialize;
@@ -157,6 +157,22 @@ impl RayClient {
         } else {
             Err(t.own(RayError::bad_answer(Call::Job, "it is another job")))
         }
+    }
+
+    /// The runtime_env that a job was submitted with; empty if there is no such job.
+    ///
+    /// # Errors
+    /// See [`RayError`].
+    pub async fn runtime_env(&self, id: &str) -> Result<RuntimeEnv, RayError> {
+        #[derive(Deserialize)]
+        struct Only {
+            runtime_env: Option<RuntimeEnv>,
+        }
+        let t = &self.transport;
+        let url = self.job_url(Call::Job, id, None)?;
+        let Some(body) = self.found(Call::Job, t.get(url), id).await? else { return Ok(RuntimeEnv::new()) };
+        let only: Only = t.parse(Call::Job, &body)?;
+        Ok(only.runtime_env.unwrap_or_default())
     }
 
     /// All jobs that the cluster ever ran.

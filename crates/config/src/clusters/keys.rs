@@ -84,11 +84,11 @@ pub(crate) const KEYS: &[ClusterKey] = &[
     },
     ClusterKey {
         name: "plane_address",
-        expected: "an `http://` or `https://` URL",
+        expected: "an `http://` or `https://` URL, or several with commas in between",
         default: Some("none"),
         example: "http://192.168.5.1:8700",
-        doc: "Where jobs, tasks and actors on this cluster reach the control plane; they find it in \
-              `RAY_MULTICLUSTER_ADDRESS`.",
+        doc: "Where jobs, tasks and actors on this cluster reach the control plane, one address for each of \
+              its replicas; they find it in `RAY_MULTICLUSTER_ADDRESS`.",
     },
     ClusterKey {
         name: "token",
