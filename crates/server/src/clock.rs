@@ -17,7 +17,11 @@ use tokio::time::Instant;
 /// for the wall clock to catch up. Its own pace is that of tokio's timers: a test that pauses
 /// tokio's clock pauses this one too.
 #[derive(Debug, Clone)]
-pub(crate) struct Clock(Arc<Mutex<Reading>>);
+pub(crate) struct Clock {
+    reading: Arc<Mutex<Reading>>,
+    /// Where the time comes from, besides its own pace.
+    wall: fn() -> Timestamp,
+}
 
 #[derive(Debug)]
 struct Reading {
@@ -27,11 +31,18 @@ struct Reading {
 
 impl Clock {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Mutex::new(Reading { time: wall(), at: Instant::now() })))
+        Self { wall, ..Self::of(wall()) }
+    }
+
+    /// A clock that was set by another one, and goes at its own pace: that of a database, for example,
+    /// so that replicas whose wall clocks differ agree.
+    pub(crate) fn of(time: Timestamp) -> Self {
+        let reading = Arc::new(Mutex::new(Reading { time, at: Instant::now() }));
+        Self { reading, wall: Timestamp::default }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
-        self.0.lock().advance(wall(), Instant::now())
+        self.reading.lock().advance((self.wall)(), Instant::now())
     }
 }
 

@@ -24,10 +24,19 @@ mod traces;
 pub use clusters::{resolve, sdk::CONTENT as SDK};
 pub use engine::driver::{Driver, Failure, NewJob};
 pub use front::{
-    access::{Limits, Role, Token, Tokens},
+    access::{Limits, Role, Token, TokenSource, Tokens},
     plane::Plane,
     reload::{ReloadError, Reloaded, Reloader},
 };
+pub use multicluster_store::{KeyError, Keys};
+
+/// Copying a control plane, offline.
+pub mod store {
+    pub use multicluster_store::{
+        StoreError,
+        copy::{Copied, CopyError, Place, Progress, Step, copy},
+    };
+}
 pub use multicluster_types::{Span, settings::Rate};
-pub use process::{LogFormat, Options, Started, TlsFiles, serve, start, start_logging};
+pub use process::{LogFormat, Options, Shared, Started, TlsFiles, serve, start, start_logging};
 pub use redact::{hidden_texts, redact_config, redact_text, redact_variables};

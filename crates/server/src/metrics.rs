@@ -9,6 +9,7 @@
 //! - `process` the kernel's figures about this process
 
 mod catalogue;
+mod lead;
 mod page;
 mod process;
 mod series;
@@ -21,7 +22,8 @@ use std::{sync::Arc, time::Duration};
 use multicluster_core::{Core, CycleStats, Event, record::AttemptRecord};
 use multicluster_types::{Attempt, ClusterName, Decision, JobId, Kind, State};
 
-pub(crate) use page::Seen;
+pub(crate) use lead::{Forwarded, Led};
+pub(crate) use page::{LeadSeen, Seen};
 pub(crate) use shed::Shed;
 
 use prometheus_client::metrics::counter::Counter;
@@ -135,6 +137,22 @@ impl Metrics {
         self.series.shed[shed as usize].inc();
     }
 
+    /// The lead changed.
+    pub(crate) fn led(&self, change: Led) {
+        self.series.led[change as usize].inc();
+    }
+
+    /// A request was answered by this replica while another one led.
+    pub(crate) fn forwarded(&self, result: Forwarded) {
+        self.series.forwarded[result as usize].inc();
+    }
+
+    /// A request waits for a leader, until the guard is dropped.
+    pub(crate) fn holds(&self) -> Held {
+        self.series.held.inc();
+        Held(Arc::clone(&self.series))
+    }
+
     /// The traces of this many jobs were sent.
     pub(crate) fn traces_sent(&self, jobs: u64) {
         self.series.traces_sent.inc_by(jobs);
@@ -206,6 +224,15 @@ pub(crate) struct Tailing(Arc<Series>);
 impl Drop for Tailing {
     fn drop(&mut self) {
         self.0.tails.dec();
+    }
+}
+
+/// Counts one request that waits for a leader.
+pub(crate) struct Held(Arc<Series>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.held.dec();
     }
 }
 

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use axum::{
     body::Body,
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use multicluster_api::{Code, ErrorBody, codes};
@@ -22,6 +22,9 @@ pub(crate) struct Problem {
     /// When to try again, if known.
     retry_after: Option<Duration>,
 }
+
+/// On answers that another replica, or the same one a moment later, may give otherwise: the code.
+pub(crate) const CODE: HeaderName = HeaderName::from_static("x-ray-multicluster-code");
 
 /// Separates a message of ours from its hint.
 pub(crate) const HINT: &str = "\n  hint: ";
@@ -68,6 +71,11 @@ impl Problem {
         Self { status: if is_ours { StatusCode::BAD_REQUEST } else { self.status }, ..self }
     }
 
+    /// Whether the leader of the control plane is missing, and not the request at fault.
+    pub(crate) fn is_about_the_leader(&self) -> bool {
+        [codes::NO_LEADER.word, codes::LEADER_LOST.word].contains(&self.code)
+    }
+
     /// As the native API shows it.
     pub(crate) fn body(&self) -> ErrorBody {
         ErrorBody { code: self.code.to_owned(), message: self.message.clone(), hint: self.hint.clone() }
@@ -80,10 +88,14 @@ impl Problem {
     }
 
     fn respond(self, content_type: &'static str, body: String) -> Response {
+        let is_about_the_leader = self.is_about_the_leader();
         let mut response = Response::new(Body::from(body));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        if is_about_the_leader {
+            headers.insert(CODE, HeaderValue::from_static(self.code));
+        }
         if let Some(wait) = self.retry_after {
             // Whole seconds, rounded up; a client that comes back too early is refused again.
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
@@ -132,12 +144,16 @@ impl From<StoreError> for Problem {
             StoreError::BadName { .. } => codes::BAD_JOB,
             StoreError::Crowded { .. } => codes::BUSY,
             StoreError::Full { .. } | StoreError::ShareFull { .. } => codes::STORE_FULL,
+            // disk_full
+            StoreError::Postgres { code, .. } if code == "53100" => codes::STORE_FULL,
+            // Another replica may reach it, and this one in a moment.
+            StoreError::Unreachable { .. } | StoreError::NotLeader { .. } => codes::NO_LEADER,
             StoreError::Io { error, .. } if error.kind() == std::io::ErrorKind::StorageFull => {
                 codes::STORE_FULL
             }
             _ => codes::STORE_FAILED,
         };
-        if code.status >= 500 && !matches!(error, StoreError::Crowded { .. }) {
+        if code.status >= 500 && ![codes::BUSY.word, codes::NO_LEADER.word].contains(&code.word) {
             tracing::error!(%error, "the store failed a request");
         }
         Problem::told(code, &error)

@@ -8,6 +8,7 @@ mod logging;
 mod notice;
 mod patience;
 mod reload;
+mod replica;
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod soak;
@@ -24,7 +25,7 @@ use std::{
 use anyhow::{Context as _, bail};
 use multicluster_config::Config;
 use multicluster_core::{Core, Input};
-use multicluster_store::{Opened, StoreError};
+use multicluster_store::{Keys, Opened, Packages, Reader, Sealing, StoreError, Trust};
 use multicluster_types::Span;
 use tokio::{
     net::TcpListener,
@@ -35,22 +36,23 @@ use tokio::{
 pub use logging::{LogFormat, start_logging};
 pub use tls::TlsFiles;
 
-use self::notice::Notice;
+use self::{notice::Notice, replica::Joined};
 use crate::{
     clock::Clock,
-    clusters::lanes::{Lanes, Shared},
+    clusters::lanes::{Lanes, Shared as LaneParts},
     engine::{
         driver::{self, Driver, Inbox, Parts, Running},
         events::Events,
         samples::Samples,
     },
     front::{
-        access::Access,
+        access::{Access, TokenSource},
         advice::Adviser,
         bounds::Bounds,
         http,
         plane::Plane,
         reload::{self as configuration, Reloader},
+        standing::Standing,
         usage::Usage,
     },
     metrics::Metrics,
@@ -66,6 +68,10 @@ pub struct Options {
     pub listen: SocketAddr,
     /// The state directory.
     pub state_dir: PathBuf,
+    /// The database that replicas share; `None`: the state is in the state directory.
+    pub shared: Option<Shared>,
+    /// The keys that encrypt the secrets that are stored; `None`: they are in plain text.
+    pub key_file: Option<PathBuf>,
     /// Host names by which clients call this control plane, besides the address itself. If empty,
     /// any name is accepted, unless the address is a loopback address.
     pub names: Vec<String>,
@@ -81,6 +87,37 @@ pub struct Options {
     pub insecure: bool,
     /// Exit after being idle for this long.
     pub exit_when_idle: Option<Span>,
+}
+
+/// How this replica shares the state with others.
+#[derive(Debug, Clone)]
+pub struct Shared {
+    /// `postgres://…`
+    pub database: String,
+    /// How other replicas reach this one; `None`: at the address it listens on.
+    pub advertise: Option<String>,
+    /// The name of the control plane; `None`: whichever the database holds.
+    pub plane: Option<String>,
+}
+
+/// What outlives one leadership, besides the configuration and the state.
+#[derive(Clone)]
+pub(crate) struct Around {
+    pub(crate) metrics: Metrics,
+    pub(crate) bounds: Bounds,
+    pub(crate) standing: Standing,
+    pub(crate) clock: Clock,
+    /// Until when this process leads; `None`: it is the only one.
+    pub(crate) lead: Option<Trust>,
+}
+
+impl Around {
+    /// Of the only process.
+    pub(crate) fn alone(config: &Config) -> Self {
+        let metrics = Metrics::default();
+        let bounds = Bounds::new(descriptors::connections(), &config.settings, metrics.clone());
+        Self { metrics, bounds, standing: Standing::only(), clock: Clock::new(), lead: None }
+    }
 }
 
 /// A running control plane without a listener.
@@ -104,7 +141,21 @@ struct Exports {
 /// # Errors
 /// When the state cannot be read, or a policy cannot be used.
 pub fn start(config: Config, opened: Opened, config_path: Option<PathBuf>) -> anyhow::Result<Started> {
-    let Assembled { plane, parts, inbox, inputs, traces } = assemble(config, opened, config_path)?;
+    let around = Around::alone(&config);
+    start_within(config, opened, config_path, around, false)
+}
+
+/// The same, as one of several replicas. `rewound`: the database may have lost what was committed.
+fn start_within(
+    config: Config,
+    opened: Opened,
+    config_path: Option<PathBuf>,
+    around: Around,
+    rewound: bool,
+) -> anyhow::Result<Started> {
+    let Assembled { plane, mut parts, inbox, inputs, traces } =
+        assemble(config, opened, config_path, around)?;
+    parts.rewound = rewound;
     let newest = parts.next_event.saturating_sub(1);
     let running = driver::start(parts, inbox, inputs)?;
     let traces = traces.map(|target| Exports { target, newest, running: JoinSet::new() });
@@ -127,21 +178,23 @@ pub(crate) fn assemble(
     config: Config,
     mut opened: Opened,
     config_path: Option<PathBuf>,
+    around: Around,
 ) -> anyhow::Result<Assembled> {
+    let Around { metrics, bounds, standing, clock, lead } = around;
     let traces = Target::of(&config.settings.traces, |name| std::env::var(name).ok())?;
     let loaded = opened.store.load()?;
-    let clock = Clock::new();
     let core = Core::rebuild(clock.now(), config.settings.clone(), loaded.durable)?;
-    let (metrics, events) = (Metrics::default(), Events::new());
-    let (driver, inbox) = Driver::new(metrics.clone());
-    let bounds = Bounds::new(descriptors::connections(), &config.settings, metrics.clone());
+    let events = Events::after(loaded.next_event.saturating_sub(1));
+    let (driver, inbox) = Driver::new(metrics.clone(), lead.clone());
+    bounds.set(&config.settings);
     let id: Arc<str> = loaded.plane.into();
-    let lanes = Lanes::new(Shared {
+    let lanes = Lanes::new(LaneParts {
         engine: Arc::new(driver.clone()),
         reader: opened.own_reader,
         packages: Arc::clone(&opened.packages),
         clock: clock.clone(),
         metrics: metrics.clone(),
+        trust: lead.unwrap_or_else(Trust::always),
         plane: Arc::clone(&id),
         traces: traces.is_some(),
     });
@@ -153,6 +206,7 @@ pub(crate) fn assemble(
         metrics: metrics.clone(),
         packages: opened.packages,
         id,
+        standing,
         started_at: clock.now(),
         samples: Samples::default(),
         access: Access::open(),
@@ -170,6 +224,7 @@ pub(crate) fn assemble(
         lanes,
         events,
         metrics,
+        rewound: false,
     };
     let configured = Input::Reload { settings: Box::new(config.settings), clusters: config.clusters };
     plane.samples.keep_taking(plane.driver.clone(), plane.metrics.clone(), clock);
@@ -204,13 +259,75 @@ impl Started {
     }
 }
 
+/// The control plane of a replica that does not lead: it reads what the leader has stored.
+fn standby(config: &Config, plane: &str, opened: Standby, around: &Around) -> Plane {
+    let Around { metrics, bounds, standing, clock, .. } = around.clone();
+    let driver = Driver::detached(metrics.clone());
+    let id: Arc<str> = plane.into();
+    let lanes = Lanes::new(LaneParts {
+        engine: Arc::new(driver.clone()),
+        reader: opened.own_reader,
+        packages: Arc::clone(&opened.packages),
+        clock: clock.clone(),
+        metrics: metrics.clone(),
+        trust: Trust::always(),
+        plane: Arc::clone(&id),
+        traces: false,
+    });
+    Plane {
+        reloader: Reloader::new(None, config.files.clone(), driver.clone(), bounds.clone()),
+        driver,
+        lanes,
+        events: Events::after(0),
+        metrics,
+        packages: opened.packages,
+        id,
+        standing,
+        started_at: clock.now(),
+        samples: Samples::default(),
+        access: Access::open(),
+        bounds,
+        usage: Usage::new(),
+        adviser: Adviser::default(),
+        reader: opened.reader,
+    }
+}
+
+/// What a replica reads while another one leads.
+struct Standby {
+    reader: Arc<dyn Reader>,
+    own_reader: Arc<dyn Reader>,
+    packages: Arc<dyn Packages>,
+}
+
 /// Serves until a signal arrives, or until the control plane has been idle for long enough.
 ///
 /// # Errors
 /// When the control plane cannot start, or the store fails for good.
 pub async fn serve(options: Options) -> anyhow::Result<()> {
     let config = configuration::read(&options.config)?;
-    let access = Access::by_file(&options.tokens, options.tls.is_some())?;
+    let keys = options.key_file.as_deref().map(Keys::read).transpose()?.map(Arc::new);
+    let tls = options.tls.as_ref().map(TlsFiles::acceptor).transpose()?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let listener = TcpListener::bind(options.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}", options.listen))?;
+    let address = listener.local_addr()?;
+    let joined = match &options.shared {
+        Some(shared) => {
+            let url = url(scheme, address, &options);
+            let joined = Joined::open(shared, (address, url), &options.state_dir, keys.clone()).await?;
+            say_how_sealed(&joined.database.sealing().await?, options.key_file.as_deref());
+            Some(joined)
+        }
+        None => None,
+    };
+    // A file that was named counts for this replica alone.
+    let tokens = match &joined {
+        Some(joined) if !options.needs_tokens => TokenSource::Table(joined.database.tokens()),
+        _ => TokenSource::File(options.tokens.clone()),
+    };
+    let access = Access::by(&tokens, tls.is_some())?;
     if options.needs_tokens && !access.has_tokens() {
         bail!(
             "there is no token in {}\n  hint: create one with ray-multicluster token create --tokens {}",
@@ -223,13 +340,11 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
         sign_on.with_context(|| format!("cannot use {}", options.config.display()))?();
     }
     check_protected(&options, &access)?;
-    let tls = options.tls.as_ref().map(TlsFiles::acceptor).transpose()?;
-    let scheme = if tls.is_some() { "https" } else { "http" };
-    let listener = TcpListener::bind(options.listen)
-        .await
-        .with_context(|| format!("cannot listen on {}", options.listen))?;
-    let address = listener.local_addr()?;
-    let opened = open_state(&options.state_dir)?;
+    if let Some(joined) = joined {
+        return replica::serve(options, joined, config, access, (listener, tls)).await;
+    }
+    let opened = open_state(&options.state_dir, keys)?;
+    say_how_sealed(&opened.sealing, options.key_file.as_deref());
     Notice::take_down_old(&options.state_dir)?;
     let notice = Notice::of(&url(scheme, address, &options), &options.config)?.write(&options.state_dir)?;
     config.warnings.iter().for_each(|warning| tracing::warn!(%warning, "configuration"));
@@ -291,8 +406,9 @@ fn url(scheme: &str, address: SocketAddr, options: &Options) -> String {
 }
 
 /// One control plane per directory; the error of a second one names the first one's address.
-fn open_state(dir: &Path) -> anyhow::Result<Opened> {
-    let opened = multicluster_store::sqlite::open(dir, multicluster_store::Options::default());
+fn open_state(dir: &Path, keys: Option<Arc<Keys>>) -> anyhow::Result<Opened> {
+    let options = multicluster_store::Options { keys, ..multicluster_store::Options::default() };
+    let opened = multicluster_store::sqlite::open(dir, options);
     if let (Err(StoreError::InUse { path }), Some(Notice { address, pid, .. })) = (&opened, Notice::read(dir))
     {
         bail!(
@@ -302,6 +418,35 @@ fn open_state(dir: &Path) -> anyhow::Result<Opened> {
         );
     }
     opened.with_context(|| format!("cannot use the state directory {}", dir.display()))
+}
+
+/// Whether a copy of the state would show secrets, and which keys are still needed.
+fn say_how_sealed(sealing: &Sealing, file: Option<&Path>) {
+    let (Some(key), Some(file)) = (&sealing.key, file) else {
+        tracing::warn!(
+            "secrets are stored in plain text; to encrypt them, run ray-multicluster key create FILE and \
+             restart with --key-file FILE"
+        );
+        return;
+    };
+    if let Some(values) = sealing.resealed {
+        tracing::info!(%key, values, "stored secrets are now encrypted with this key");
+    }
+    if let Some(error) = &sealing.leftovers {
+        tracing::warn!(
+            %error,
+            "earlier values may remain in unused parts of state.db, because it could not be copied; the next \
+             start will try again"
+        );
+    }
+    for key in &sealing.unneeded {
+        tracing::info!(
+            %key,
+            file = %file.display(),
+            "nothing that is stored needs this key any more, except backups from its time; unless it is a new \
+             one for later, its line may be removed"
+        );
+    }
 }
 
 /// Completes when the control plane should stop.

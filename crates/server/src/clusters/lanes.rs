@@ -1,9 +1,11 @@
 //! One lane per cluster: its own connections, timeouts, polls, dispatches and watch.
 //! A hung or slow cluster does not delay the others.
 
+mod bury;
 mod dispatch;
 mod errands;
 mod lane;
+mod listing;
 mod logs;
 mod packages;
 mod poll;
@@ -18,10 +20,10 @@ mod tests;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
-use multicluster_core::{Core, Effect, Input, Run};
+use multicluster_core::{Core, Effect, Input, Listed, Run};
 use multicluster_ray::RayClient;
-use multicluster_store::{LogPiece, Packages, Reader, Seen};
-use multicluster_types::{ClusterName, ClusterSpec};
+use multicluster_store::{LogPiece, Packages, Reader, Seen, Trust};
+use multicluster_types::{ClusterName, ClusterSpec, Payload};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     runtime,
@@ -49,6 +51,9 @@ pub(crate) enum Word {
         /// New facts about runs, beside the input.
         seen: Vec<(Run, Seen)>,
     },
+    /// All of our runs on the cluster, and the payloads of those that are not known; `None`: the
+    /// cluster did not say. Void as above.
+    Listed { cluster: ClusterName, generation: u64, runs: Option<Vec<(Listed, Option<Payload>)>> },
     /// Parts of the log of this run, to be stored together. `stored` is dropped if they are not.
     Logs { run: Run, pieces: Vec<LogPiece>, stored: oneshot::Sender<()> },
     /// Looks at the core, when it has taken all that was told before. Keep the look short:
@@ -86,6 +91,8 @@ pub(crate) struct Shared {
     pub(crate) packages: Arc<dyn Packages>,
     pub(crate) clock: Clock,
     pub(crate) metrics: Metrics,
+    /// Nothing that changes a cluster is sent after this has ended.
+    pub(crate) trust: Trust,
     /// The id of this control plane, for the marks on its runs.
     pub(crate) plane: Arc<str>,
     /// Whether traces of jobs are sent: a job's own spans then belong to ours.

@@ -39,6 +39,7 @@ use multicluster_types::{
 use serde_json::{Map, Value};
 
 pub use ownership::Ownership;
+pub(crate) use ownership::{Brief, unmarked};
 pub use packages::{PushedPackage, SdkPackage};
 
 use packages::Pushed;

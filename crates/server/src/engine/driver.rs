@@ -15,12 +15,18 @@ mod tests;
 mod turn;
 mod writer;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use futures_util::future::BoxFuture;
 use multicluster_api::codes;
 use multicluster_core::{Accepted, Core, Identity, Input, Parent, Refusal, Reply, Submission};
-use multicluster_store::StoreError;
+use multicluster_store::{StoreError, Trust};
 use multicluster_types::{ContentHash, JobId, Kind, Owner, Payload, Priority, Work};
 use tokio::sync::{
     mpsc::{self, error::SendTimeoutError},
@@ -53,6 +59,8 @@ pub struct Driver {
     looks: mpsc::Sender<Look>,
     metrics: Metrics,
     pub(crate) disk: Disk,
+    /// Until when this process leads; `None`: it is the only one.
+    lead: Option<Trust>,
 }
 
 /// What has arrived for the driver.
@@ -92,6 +100,17 @@ pub enum Failure {
     /// The control plane is stopping.
     #[error("the control plane is stopping\n  hint: try again in a moment")]
     Stopping,
+    /// Another replica leads, or none. Nothing was done here.
+    #[error(
+        "this replica of the control plane does not lead; nothing was done\n  hint: try again in a moment"
+    )]
+    NoLeader,
+    /// This replica stopped leading while it had the request.
+    #[error(
+        "this replica of the control plane stopped leading while it had the request, which may have been done\n  \
+         hint: send the same request again if it has an id, or look first whether it was done"
+    )]
+    LeaderLost,
     /// More is asked than is kept up with. Nothing was changed.
     #[error(
         "the control plane is overloaded: {INBOX} requests wait for its scheduler\n  hint: try again in a moment"
@@ -99,8 +118,8 @@ pub enum Failure {
     Overloaded,
     /// What would be accepted now could not be kept.
     #[error(
-        "the state directory has not been writable for {seconds} s: {error}\n  \
-         hint: nothing was accepted; free up disk space or repair the disk, then try again"
+        "the state has not been writable for {seconds} s: {error}\n  \
+         hint: nothing was accepted; free up disk space, or repair the disk or database, then try again"
     )]
     CannotWrite {
         /// What the store says.
@@ -136,6 +155,8 @@ impl From<Failure> for Problem {
                 Problem::told(codes::CANNOT_WRITE, &failure)
             }
             Failure::Stopping => Problem::told(codes::STOPPING, &failure),
+            Failure::NoLeader => Problem::told(codes::NO_LEADER, &failure),
+            Failure::LeaderLost => Problem::told(codes::LEADER_LOST, &failure),
             Failure::Overloaded => Problem::told(codes::OVERLOADED, &failure),
             Failure::Bug => Problem::told(codes::INTERNAL, &failure),
         }
@@ -143,10 +164,18 @@ impl From<Failure> for Problem {
 }
 
 impl Driver {
-    pub(crate) fn new(metrics: Metrics) -> (Self, Inbox) {
+    /// `lead`: until when this process leads; `None`: it is the only one.
+    pub(crate) fn new(metrics: Metrics, lead: Option<Trust>) -> (Self, Inbox) {
         let ((to_do, commands), (to_see, looks)) = (mpsc::channel(INBOX), mpsc::channel(INBOX));
-        let driver = Self { commands: to_do, looks: to_see, metrics, disk: Disk::default() };
+        let driver = Self { commands: to_do, looks: to_see, metrics, disk: Disk::default(), lead };
         (driver, Inbox { commands, looks })
+    }
+
+    /// Of a replica that does not lead: every request finds that nobody is there to answer.
+    pub(crate) fn detached(metrics: Metrics) -> Self {
+        let trust = Trust::always();
+        trust.end();
+        Self::new(metrics, Some(trust)).0
     }
 
     /// Feeds the core and waits until what came of it is durable.
@@ -184,13 +213,19 @@ impl Driver {
         act: impl FnOnce(&mut Turn) -> T + Send + 'static,
     ) -> Result<T, Failure> {
         let (reply, answer) = oneshot::channel();
-        let act = |turn: &mut Turn| -> Answer {
+        let begun = Arc::new(AtomicBool::new(false));
+        let is_begun = Arc::clone(&begun);
+        let act = move |turn: &mut Turn| -> Answer {
+            is_begun.store(true, Ordering::Relaxed);
             let done = act(turn);
             // The caller may have gone.
             Box::new(move || drop(reply.send(done)))
         };
         self.send_in_time(&self.commands, Command::Do(Box::new(act))).await?;
-        answer.await.map_err(|_| Failure::Stopping)
+        answer.await.map_err(|_| match &self.lead {
+            Some(_) if begun.load(Ordering::Relaxed) => Failure::LeaderLost,
+            _ => self.gone(),
+        })
     }
 
     /// Looks at the core between two inputs; it may be ahead of what is durable. Keep it
@@ -204,21 +239,35 @@ impl Driver {
     ) -> Result<T, Failure> {
         let (look, answer) = answered(look);
         self.send_in_time(&self.looks, look).await?;
-        answer.await.map_err(|_| Failure::Stopping)
+        self.trusted(answer).await
     }
 
     /// [`read`](Self::read) for streams and background tasks: they wait while the driver is
     /// overloaded instead of failing.
     ///
     /// # Errors
-    /// Only [`Failure::Stopping`].
+    /// Only [`Failure::Stopping`] and [`Failure::NoLeader`].
     pub(crate) async fn read_patiently<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Core) -> T + Send + 'static,
     ) -> Result<T, Failure> {
         let (look, answer) = answered(look);
-        self.looks.send(look).await.map_err(|_| Failure::Stopping)?;
-        answer.await.map_err(|_| Failure::Stopping)
+        self.looks.send(look).await.map_err(|_| self.gone())?;
+        self.trusted(answer).await
+    }
+
+    /// An answer from memory, once it is certain that nobody else has led since.
+    async fn trusted<T>(&self, answer: oneshot::Receiver<T>) -> Result<T, Failure> {
+        let answer = answer.await.map_err(|_| self.gone())?;
+        match &self.lead {
+            Some(trust) if !trust.wait().await => Err(Failure::NoLeader),
+            _ => Ok(answer),
+        }
+    }
+
+    /// The driver has ended, and what was asked of it was not begun.
+    fn gone(&self) -> Failure {
+        if self.lead.is_some() { Failure::NoLeader } else { Failure::Stopping }
     }
 
     /// Ends the driver once all that arrived before is durable.
@@ -244,7 +293,7 @@ impl Driver {
                 self.metrics.shed(Shed::Overload);
                 Failure::Overloaded
             }
-            SendTimeoutError::Closed(_) => Failure::Stopping,
+            SendTimeoutError::Closed(_) => self.gone(),
         })
     }
 }

@@ -1,6 +1,12 @@
 //! What happened, for watchers and logs: numbered, durable, in order.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{
+    borrow::Cow,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use multicluster_core::{ClusterChange, Event, PolicyChange};
 use multicluster_store::{Change, StoredEvent};
@@ -16,11 +22,13 @@ const BACKLOG: usize = 4096;
 #[derive(Clone)]
 pub struct Events {
     sender: broadcast::Sender<Arc<StoredEvent>>,
+    newest: Arc<AtomicU64>,
 }
 
 impl Events {
-    pub(crate) fn new() -> Self {
-        Self { sender: broadcast::channel(BACKLOG).0 }
+    /// `newest`: the number of the latest event so far.
+    pub(crate) fn after(newest: u64) -> Self {
+        Self { sender: broadcast::channel(BACKLOG).0, newest: Arc::new(newest.into()) }
     }
 
     /// Sends the events among these changes, which are durable now.
@@ -28,10 +36,16 @@ impl Events {
         for change in committed {
             let Change::Event(event) = change else { continue };
             log(&event);
+            self.newest.store(event.seq, Ordering::Release);
             if self.sender.receiver_count() > 0 {
                 drop(self.sender.send(Arc::new(event)));
             }
         }
+    }
+
+    /// The number of the latest event that is durable.
+    pub(crate) fn newest(&self) -> u64 {
+        self.newest.load(Ordering::Acquire)
     }
 
     /// Subscribes to all events from now on.

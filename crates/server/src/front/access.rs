@@ -3,13 +3,14 @@
 //! Without tokens and single sign-on, anyone who can reach the address has full access, so the
 //! address is a loopback address. With either, every request but two has to identify its caller.
 //!
-//! - `tokens` the file of tokens: owner, role and a hash · `table` which role a route needs
+//! - `tokens` the file of tokens: owner, role and a hash · `source` that file, or a database · `table` which role a route needs
 //! - `sessions` what browsers use instead of a token
 //! - `sso` users that a proxy names, or a JWT · `jwt` verifies one · `keys` the issuers' public keys
 
 mod jwt;
 mod keys;
 mod sessions;
+mod source;
 mod sso;
 mod table;
 #[cfg(test)]
@@ -28,11 +29,11 @@ use anyhow::Context as _;
 use axum::http::{HeaderMap, header};
 use multicluster_api::codes;
 use multicluster_core::Explanation;
+use multicluster_store::TokenTable;
 pub use multicluster_types::Role;
 use multicluster_types::{Owner, Sso};
 use parking_lot::{Mutex, MutexGuard};
 
-pub use self::tokens::{Limits, Token, Tokens};
 pub(crate) use self::{
     sessions::LASTS as SESSION,
     sso::Peer,
@@ -42,6 +43,10 @@ pub(crate) use self::{
 use self::{
     sessions::{Sessions, Stands},
     sso::SignOn,
+};
+pub use self::{
+    source::TokenSource,
+    tokens::{Limits, Token, Tokens},
 };
 use crate::{
     clock::wall,
@@ -133,13 +138,14 @@ impl Caller {
     }
 }
 
-/// Knows the tokens, and notices when their file changes.
+/// Knows the tokens, and notices when they change.
 #[derive(Clone)]
 pub(crate) struct Access(Arc<Door>);
 
 struct Door {
     /// Cookies are sent over TLS only.
     is_secure: bool,
+    /// The file to look at; a database is looked at by a thread of its own.
     path: Option<PathBuf>,
     known: Mutex<Known>,
     sessions: Sessions,
@@ -162,6 +168,30 @@ impl Access {
     pub(crate) fn open() -> Self {
         let known = Known { tokens: None, stamp: None, told: None, looked: Instant::now() };
         Self::new(false, None, known)
+    }
+
+    /// Uses the tokens of this source.
+    pub(crate) fn by(source: &TokenSource, is_secure: bool) -> anyhow::Result<Self> {
+        match source {
+            TokenSource::File(path) => Self::by_file(path, is_secure),
+            TokenSource::Table(table) => Self::by_table(table, is_secure),
+        }
+    }
+
+    /// Uses the tokens in a database, by the same rules as those in a file.
+    fn by_table(table: &Arc<dyn TokenTable>, is_secure: bool) -> anyhow::Result<Self> {
+        let (version, tokens) = source::in_table(&**table)?.unzip();
+        if tokens.as_ref().is_some_and(Tokens::is_empty) {
+            tracing::warn!("every token in the database is revoked, so nobody can log in; create a token");
+        }
+        let tokens = tokens.map(Tokens::by_hash);
+        let known = Known { tokens, stamp: None, told: None, looked: Instant::now() };
+        let access = Self::new(is_secure, None, known);
+        let door = Arc::downgrade(&access.0);
+        source::follow(Arc::clone(table), version, move |tokens| {
+            door.upgrade().map(|door| door.known.lock().learn(tokens))
+        })?;
+        Ok(access)
     }
 
     /// Uses the tokens in a file, if there is one. If all are revoked, no one is admitted. Once the
@@ -292,6 +322,18 @@ impl Access {
         Ok(self.0.sessions.begin(stands))
     }
 
+    /// Removes the sign-on headers that no trusted proxy sent, before another replica trusts ours.
+    pub(crate) fn keep_vouched(&self, headers: &mut HeaderMap, peer: Option<IpAddr>) {
+        let sign_on = self.0.sign_on.lock().clone();
+        let Some(proxy) = sign_on.as_ref().and_then(|sign_on| sign_on.spec.trusted_proxy.as_ref()) else {
+            return;
+        };
+        if !peer.is_some_and(|peer| proxy.is_at(peer)) {
+            let names = [Some(&proxy.user_header), proxy.groups_header.as_ref()];
+            names.into_iter().flatten().for_each(|name| drop(headers.remove(name)));
+        }
+    }
+
     /// Ends the session in these headers.
     pub(crate) fn log_out(&self, headers: &HeaderMap) {
         cookie(headers, COOKIE).iter().for_each(|secret| self.0.sessions.end(&Sha256::of(secret)));
@@ -337,6 +379,15 @@ impl Access {
 }
 
 impl Known {
+    /// Uses these tokens from now on, if they were read anew. Once there were tokens, none at all means
+    /// that all are revoked.
+    fn learn(&mut self, tokens: Option<Tokens>) {
+        if let Some(tokens) = tokens.filter(|tokens| !tokens.is_empty() || self.tokens.is_some()) {
+            tracing::info!(tokens = tokens.len(), "tokens reloaded");
+            self.tokens = Some(tokens.by_hash());
+        }
+    }
+
     fn look_again(&mut self, path: &Path) {
         self.looked = Instant::now();
         let stamp = stamp(path);
@@ -346,10 +397,7 @@ impl Known {
         match Tokens::read(path) {
             Ok(tokens) => {
                 self.stamp = stamp;
-                if !tokens.is_empty() || self.tokens.is_some() {
-                    tracing::info!(tokens = tokens.len(), "tokens reloaded");
-                    self.tokens = Some(tokens.by_hash());
-                }
+                self.learn(Some(tokens));
             }
             // Half written, or broken by hand: the known tokens stay valid.
             Err(error) if self.told != stamp => {

@@ -25,7 +25,7 @@ use past::Past;
 
 /// How long it may compute.
 const TIME: Duration = Duration::from_secs(30);
-/// How long a caller waits before it is told to ask again.
+/// How long a caller waits before the answer is `working`.
 const WAIT: Duration = Duration::from_secs(15);
 /// How long a result is good for.
 const FRESH: Duration = Duration::from_mins(10);

@@ -14,7 +14,7 @@ mod host;
 mod login;
 mod metrics;
 mod native;
-mod ray_jobs;
+pub(crate) mod ray_jobs;
 
 use std::{net::SocketAddr, panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
@@ -30,7 +30,8 @@ use futures_util::FutureExt;
 use multicluster_api::codes;
 use multicluster_types::JobId;
 
-use self::{body::Drained, host::Hosts};
+use self::body::Drained;
+pub(crate) use self::host::Hosts;
 use crate::{
     engine::driver::Driver,
     front::{
@@ -214,7 +215,7 @@ pub(crate) fn turned_away(problem: Problem, request: Request) -> Response {
 
 /// Ray's clients print the body as it is, our clients read JSON, and browsers are sent to the
 /// login.
-fn render(problem: Problem, uri: &Uri) -> Response {
+pub(crate) fn render(problem: Problem, uri: &Uri) -> Response {
     if uri.path() == "/" && [codes::NO_TOKEN.word, codes::BAD_TOKEN.word].contains(&problem.code) {
         return Redirect::to("/login").into_response();
     }
@@ -258,7 +259,7 @@ mod tests {
             metrics: Metrics::default(),
             usage: Usage::new(),
             access: Access::open(),
-            driver: Driver::new(Metrics::default()).0,
+            driver: Driver::new(Metrics::default(), None).0,
             bounds: Bounds::new(8, &Settings::default(), Metrics::default()),
         }
     }

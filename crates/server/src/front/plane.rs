@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use multicluster_core::Explanation;
 use multicluster_store::{Packages, Reader, StoreError};
-use multicluster_types::Timestamp;
+use multicluster_types::{JobId, Timestamp};
 
 use crate::{
     clusters::lanes::Lanes,
@@ -18,6 +19,7 @@ use crate::{
         advice::Adviser,
         bounds::{Bounds, Permit},
         reload::Reloader,
+        standing::Standing,
         usage::Usage,
     },
     metrics::Metrics,
@@ -40,6 +42,8 @@ pub struct Plane {
     pub reloader: Reloader,
     /// The id of this control plane.
     pub id: Arc<str>,
+    /// Which part this process has in it.
+    pub(crate) standing: Standing,
     /// When this control plane started.
     pub started_at: Timestamp,
     /// The samples of the last hour.
@@ -72,6 +76,14 @@ impl Plane {
     ) -> Result<T, Failure> {
         let reader = Arc::clone(&self.reader);
         Ok(off_thread(move || look(&*reader)).await??)
+    }
+
+    /// Why a job is where it is; `None`: it is forgotten, or it is not known now, because nobody leads.
+    pub(crate) async fn why(&self, job: JobId) -> Result<Option<Explanation>, Failure> {
+        match self.driver.read(move |core| core.explain(&job).ok()).await {
+            Err(Failure::NoLeader) if self.standing.is_orphaned() => Ok(None),
+            why => why,
+        }
     }
 
     /// The same, for reads that look at many jobs. The turn ends when the read does, even if its

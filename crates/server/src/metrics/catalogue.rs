@@ -88,9 +88,16 @@ metrics! {
     CHANGES = Counter "multicluster_cluster_changes" {"cluster", "change"} "What happened to a cluster.";
     POLLS = Histogram "multicluster_poll" [Seconds] {"cluster", "outcome"} "Polls of clusters: how long they took, and whether they were answered or failed.";
 
-    WRITABLE = Gauge "multicluster_store_writable" {} "1 if new work can be stored. 0: it is refused (cannot_write); if commits fail, the process exits after 30 s.";
+    WRITABLE = Gauge "multicluster_store_writable" {} "1 if new work can be stored. 0: it is refused (cannot_write); if commits fail for 30 s, the process exits, or the replica stops to lead.";
     COMMITS = Histogram "multicluster_store_commit" [Seconds] {} "How long it took to make one transaction durable.";
     COMMIT_CHANGES = Histogram "multicluster_store_commit_changes" {} "Changes in one transaction.";
+
+    LEADER = Gauge "multicluster_leader" {} "1 if this process decides: it is the leader, or the only one.";
+    EPOCH = Gauge "multicluster_leader_epoch" {} "The number of the present leadership, as this replica sees it. Absent with SQLite, and while no replica leads.";
+    LED = Counter "multicluster_leadership_changes" {"change"} "How often this replica took the lead (taken), gave it up (resigned) and lost it (lost).";
+    BEHIND = Gauge "multicluster_store_behind" [Seconds] {} "How long ago this replica last read the database. 0 if that is as it should be.";
+    FORWARDED = Counter "multicluster_forwarded_requests" {"result"} "Requests to this replica while another one led: answered from the database (stored) or by the leader (answered); repeated, or refused, because it did not lead (no_leader) or went away (leader_lost).";
+    HELD = Gauge "multicluster_held_requests" {} "Requests that wait for a leader.";
 
     API = Histogram "multicluster_api" [Seconds] {"route", "method", "status"} "Requests to the control plane, until the answer began, by route, method and status class.";
     SHED = Counter "multicluster_shed" {"reason"} "Requests refused, and connections closed, to leave room for others.";

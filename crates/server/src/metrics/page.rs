@@ -3,6 +3,7 @@
 use std::{
     fmt,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use multicluster_core::{ClusterView, Core, HealthState, QueueName, SharerView};
@@ -20,11 +21,12 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::shed::Shed;
 use super::{
     catalogue::{self as all, Metric},
+    lead::{Forwarded, Led},
     process::Process,
     series::{CLASSES, ENDS, METHODS, Series},
+    shed::Shed,
 };
 
 /// The state of the pool at one moment.
@@ -33,11 +35,28 @@ pub(crate) struct Seen {
     now: Timestamp,
     /// True unless the caller sets it.
     pub(crate) is_writable: bool,
+    /// Set by the caller.
+    pub(crate) lead: LeadSeen,
     jobs: u64,
     pub(crate) queues: Vec<(QueueName, u32)>,
     pub(crate) clusters: Vec<ClusterView>,
     /// None unless they are asked for.
     owners: Vec<OwnerSeen>,
+}
+
+/// Who leads, as this process sees it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LeadSeen {
+    pub(crate) is_ours: bool,
+    pub(crate) epoch: Option<u64>,
+    pub(crate) behind: Duration,
+}
+
+impl Default for LeadSeen {
+    /// Of the only process.
+    fn default() -> Self {
+        Self { is_ours: true, epoch: None, behind: Duration::ZERO }
+    }
 }
 
 /// One owner or group, or all that are not shown one by one.
@@ -95,6 +114,7 @@ impl Seen {
         Self {
             now: core.now(),
             is_writable: true,
+            lead: LeadSeen::default(),
             jobs: core.job_count() as u64,
             queues: core.queues().map(|(name, length)| (name.clone(), length)).collect(),
             clusters: core.clusters().collect(),
@@ -289,6 +309,16 @@ impl Page {
         out.gauges(&all::WRITABLE, [([], yes(self.seen.is_writable))])?;
         out.histograms(&all::COMMITS, [([], Some(&self.series.commit))])?;
         out.histograms(&all::COMMIT_CHANGES, [([], Some(&self.series.commit_changes))])?;
+        let LeadSeen { is_ours, epoch, behind } = self.seen.lead;
+        out.gauges(&all::LEADER, [([], yes(is_ours))])?;
+        out.gauges(&all::EPOCH, epoch.map(|epoch| ([], float(epoch))))?;
+        let led = Led::ALL.map(|change| ([change.as_str()], self.series.led[change as usize].get()));
+        out.counters(&all::LED, led)?;
+        out.gauges(&all::BEHIND, [([], behind.as_secs_f64())])?;
+        let results = Forwarded::ALL;
+        let forwarded = results.map(|one| ([one.as_str()], self.series.forwarded[one as usize].get()));
+        out.counters(&all::FORWARDED, forwarded)?;
+        out.gauges(&all::HELD, [([], self.series.held.get() as f64)])?;
         let routes = self.series.routes();
         let requests = routes.iter().flat_map(|(route, measured)| {
             METHODS.iter().zip(&measured.0).flat_map(move |(method, classes)| {

@@ -11,7 +11,10 @@ use multicluster_types::{ClusterChangeKind, ClusterName, Kind, ReasonKind, State
 use parking_lot::{Mutex, RwLock};
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge, histogram::Histogram};
 
-use super::shed::Shed;
+use super::{
+    lead::{Forwarded, Led},
+    shed::Shed,
+};
 
 /// More routes than our router has. If paths were passed instead of templates, the excess would be
 /// counted together.
@@ -50,6 +53,9 @@ pub(super) struct Series {
     pub(super) commit: Histogram,
     pub(super) commit_changes: Histogram,
     pub(super) shed: [Counter; Shed::ALL.len()],
+    pub(super) led: [Counter; Led::ALL.len()],
+    pub(super) forwarded: [Counter; Forwarded::ALL.len()],
+    pub(super) held: Gauge,
     pub(super) traces_sent: Counter,
     pub(super) traces_dropped: Counter,
     pub(super) tails: Gauge,
@@ -74,6 +80,9 @@ impl Default for Series {
             commit: Histogram::new(DISK),
             commit_changes: Histogram::new(CHANGES),
             shed: Default::default(),
+            led: Default::default(),
+            forwarded: Default::default(),
+            held: Gauge::default(),
             traces_sent: Counter::default(),
             traces_dropped: Counter::default(),
             tails: Gauge::default(),

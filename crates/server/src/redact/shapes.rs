@@ -8,7 +8,7 @@ use multicluster_types::REDACTED;
 use super::{is_secret, value_end};
 
 /// How tokens of well-known makers begin, ours first; after that, letters and digits only.
-const PLAIN: [&str; 7] = ["rmc_", "ghp_", "gho_", "ghs_", "ghu_", "hf_", "AIza"];
+const PLAIN: [&str; 8] = ["rmc_", "rmk_", "ghp_", "gho_", "ghs_", "ghu_", "hf_", "AIza"];
 /// These have hyphens and underscores too.
 const JOINED: [&str; 6] = ["github_pat_", "glpat-", "sk-", "xoxb-", "xoxp-", "dckr_pat_"];
 /// Shorter words are names.

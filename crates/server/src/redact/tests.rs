@@ -90,6 +90,7 @@ fn credentials_within_texts_are_hidden() {
         ("bad token: it is too short", "bad token: it is too short"),
         ("connect to secret-host:8080", "connect to secret-host:8080"),
         ("refused rmc_0123456789abcdef0123, sorry", "refused <redacted>, sorry"),
+        ("the key rmk_0123456789abcdef0123", "the key <redacted>"),
         ("key hf_AbCdEfGhIjKlMnOpQr?", "key <redacted>?"),
         ("hf_finetune_llama_2026_11_18", "hf_finetune_llama_2026_11_18"),
         ("sk-proj-AbCdEfGh0123-IjKlMnOpQr", "<redacted>"),

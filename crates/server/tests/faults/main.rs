@@ -10,5 +10,6 @@ mod logs;
 mod restart;
 mod retry;
 mod tokens;
+mod tombstones;
 mod traces;
 mod world;

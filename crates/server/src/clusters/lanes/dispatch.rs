@@ -15,7 +15,7 @@ use super::{Means, lane::Lane, runs::Found, status};
 use crate::{
     clock::span,
     clusters::{
-        resolve::{self, Resolved},
+        resolve::{self, Brief, Resolved},
         sdk,
     },
     redact::redact_text,
@@ -71,7 +71,9 @@ impl Lane {
         // A command that prints the token may take its time.
         let ready = timeout_at(leave_by, self.client.token()).await.map_err(|_| self.late())?;
         ready.map_err(|error| refused_or_failed(&error))?;
-        if Instant::now() > leave_by {
+        // Last, right before the request leaves: whoever does not lead any more sends nothing.
+        let trusted = timeout_at(leave_by, self.shared.trust.wait()).await;
+        if Instant::now() > leave_by || trusted != Ok(true) {
             return Err(self.late());
         }
         let sent = Instant::now();
@@ -102,7 +104,8 @@ impl Lane {
         match self.runs.find(run).await {
             Ok(Found::Ours(_)) => Ok(()),
             Ok(Found::SomebodyElses) => Err(DispatchOutcome::Taken(status::taken(&self.cluster, run))),
-            Ok(Found::Nothing) | Err(_) => Err(DispatchOutcome::Unknown(told(error))),
+            // It was given up meanwhile: a look-up will say so.
+            Ok(Found::Tombstone(_) | Found::Nothing) | Err(_) => Err(DispatchOutcome::Unknown(told(error))),
         }
     }
 
@@ -130,8 +133,21 @@ impl Lane {
             sdk: Some(sdk::package()),
             traceparent: traceparent.as_deref(),
         };
-        resolve::resolve(&context, &payload)
-            .map_err(|error| DispatchOutcome::Refused(error.to_string().into()))
+        let mut resolved = resolve::resolve(&context, &payload)
+            .map_err(|error| DispatchOutcome::Refused(error.to_string().into()))?;
+        self.brief(run).await.write(&mut resolved.metadata);
+        Ok(resolved)
+    }
+
+    /// What the store may lose about the job, to be kept with the run.
+    async fn brief(&self, run: &Run) -> Brief {
+        let run = run.clone();
+        let look = self.shared.see(move |core| {
+            let record = core.job(&run.job).filter(|record| run.is_of(record))?;
+            let work = Some(Box::new((*record.work).clone()));
+            Some(Brief { work, content: record.content, bytes: record.bytes })
+        });
+        look.await.flatten().unwrap_or_default()
     }
 }
 

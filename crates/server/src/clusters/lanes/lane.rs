@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::{
-    Means, Shared, Word,
+    Means, Shared, Word, bury,
     errands::Errands,
     runs::{Found, Runs},
     status,
@@ -42,11 +42,13 @@ pub(super) struct Lane {
     pub(super) dispatches: Semaphore,
     /// One push of packages at a time.
     pub(super) pushing: Mutex<()>,
-    questions: Semaphore,
+    pub(super) questions: Semaphore,
     chores: Semaphore,
     pub(super) copies: Semaphore,
     /// With the number of the question.
     lookups: Errands<u32>,
+    /// The same.
+    pub(super) burials: Errands<u32>,
     stops: Errands<()>,
     deletes: Errands<()>,
     pub(super) logs: Errands<JobDetails>,
@@ -90,6 +92,7 @@ pub(super) fn start(
         chores: Semaphore::new(CHORES),
         copies: Semaphore::new(COPIES),
         lookups: Errands::default(),
+        burials: Errands::default(),
         stops: Errands::default(),
         deletes: Errands::default(),
         logs: Errands::default(),
@@ -136,6 +139,14 @@ async fn perform(lane: Arc<Lane>, mut effects: mpsc::UnboundedReceiver<(Effect, 
                     under_way.spawn(async move { while lane.look_up(&run).await {} });
                 }
             }
+            Effect::List { .. } => {
+                under_way.spawn(async move { lane.list_all_runs().await });
+            }
+            Effect::Bury { run, question, .. } => {
+                if lane.burials.request(&run, question) {
+                    under_way.spawn(async move { while lane.bury(&run).await {} });
+                }
+            }
             Effect::Stop { run, .. } => {
                 if lane.stops.request(&run, ()) {
                     under_way.spawn(async move { while lane.stop(&run).await {} });
@@ -165,20 +176,32 @@ impl Lane {
     async fn look_up(&self, run: &Run) -> bool {
         let Ok(_turn) = self.questions.acquire().await else { return false };
         let Some(question) = self.lookups.begin(run) else { return false };
-        let (outcome, seen) = self.ask(run).await.unwrap_or((LookupOutcome::NoAnswer, None));
-        let seen = seen.into_iter().map(|seen| (run.clone(), seen)).collect();
-        self.report(Input::LookedUp { run: run.clone(), question, outcome }, seen).await;
-        self.look.notify_one();
+        let found = self.ask(run).await;
+        self.report_found(run, question, found).await;
         self.lookups.finish(run)
     }
 
-    async fn ask(&self, run: &Run) -> Result<(LookupOutcome, Option<Seen>), RayError> {
+    /// Reports what the cluster has under the id of this attempt, or that it did not say.
+    pub(super) async fn report_found(
+        &self,
+        run: &Run,
+        question: u32,
+        found: Result<(LookupOutcome, Option<Seen>), RayError>,
+    ) {
+        let (outcome, seen) = found.unwrap_or((LookupOutcome::NoAnswer, None));
+        let seen = seen.into_iter().map(|seen| (run.clone(), seen)).collect();
+        self.report(Input::LookedUp { run: run.clone(), question, outcome }, seen).await;
+        self.look.notify_one();
+    }
+
+    pub(super) async fn ask(&self, run: &Run) -> Result<(LookupOutcome, Option<Seen>), RayError> {
         let outcome = match self.runs.find(run).await? {
             Found::Ours(details) => {
                 return Ok((LookupOutcome::Found(status::of(&details)), Some(status::seen(&details))));
             }
             // The incarnation is read after the answer: if the head node restarted before it, both
             // the answer and this incarnation are those of the new head.
+            Found::Tombstone(_) => LookupOutcome::Buried { incarnation: self.client.incarnation().await? },
             Found::SomebodyElses => LookupOutcome::Taken {
                 message: status::taken(&self.cluster, run),
                 incarnation: self.client.incarnation().await?,
@@ -200,8 +223,10 @@ impl Lane {
         let Some(()) = self.stops.begin(run) else { return false };
         let id = SubmissionId::of(&run.job, run.attempt);
         let answered = match self.runs.find(run).await {
+            // Whoever leads by now repeats it.
+            Ok(Found::Ours(_)) if !self.shared.trust.wait().await => return false,
             Ok(Found::Ours(_)) => self.client.stop(id.as_str()).await.map(drop),
-            Ok(Found::SomebodyElses | Found::Nothing) => Ok(()),
+            Ok(Found::Tombstone(_) | Found::SomebodyElses | Found::Nothing) => Ok(()),
             Err(error) => Err(error),
         };
         if let Err(error) = &answered {
@@ -218,8 +243,13 @@ impl Lane {
         sleep(DELETE_AFTER).await;
         let Ok(_turn) = self.chores.acquire().await else { return };
         let id = SubmissionId::of(&run.job, run.attempt);
-        if let Ok(Found::Ours(details)) = self.runs.find(run).await
-            && status::is_over(&details)
+        let is_over = match self.runs.find(run).await {
+            Ok(Found::Ours(details)) => status::is_over(&details),
+            Ok(Found::Tombstone(details)) => bury::is_spent(&details, self.shared.clock.now()),
+            Ok(Found::SomebodyElses | Found::Nothing) | Err(_) => false,
+        };
+        if is_over
+            && self.shared.trust.wait().await
             && let Err(error) = self.client.delete(id.as_str()).await
         {
             tracing::debug!(cluster = %self.cluster, job = %run.job, %error, "left on its cluster");

@@ -22,6 +22,8 @@ pub(crate) struct Runs {
 /// The run that a cluster has under the id of one attempt.
 pub(crate) enum Found {
     Ours(Box<JobDetails>),
+    /// Our tombstone: this attempt was given up, and never runs here.
+    Tombstone(Box<JobDetails>),
     SomebodyElses,
     Nothing,
 }
@@ -32,6 +34,9 @@ impl Runs {
         Ok(match self.client.job(id(run).as_str()).await? {
             None => Found::Nothing,
             Some(details) if self.is(&details, run) => Found::Ours(Box::new(details)),
+            Some(details) if self.buried(&details).is_some_and(|buried| is_same(&buried, run)) => {
+                Found::Tombstone(Box::new(details))
+            }
             Some(_) => Found::SomebodyElses,
         })
     }
@@ -40,7 +45,7 @@ impl Runs {
     pub(crate) async fn ours(&self, run: &Run) -> Result<Option<JobDetails>, RayError> {
         Ok(match self.find(run).await? {
             Found::Ours(details) => Some(*details),
-            Found::SomebodyElses | Found::Nothing => None,
+            Found::Tombstone(_) | Found::SomebodyElses | Found::Nothing => None,
         })
     }
 
@@ -91,27 +96,41 @@ impl Runs {
 
     /// The attempt that this run is, if it is ours.
     pub(super) fn identify(&self, details: JobDetails) -> Option<(Run, JobDetails)> {
-        let owner = self.owner_of(&details)?;
-        Some((Run { job: owner.job, attempt: owner.attempt, life: Some(owner.life) }, details))
+        let run = run_of(self.owner_of(&details)?);
+        Some((run, details))
+    }
+
+    /// The attempt that this run keeps from running, if it is a tombstone of ours.
+    pub(super) fn buried(&self, details: &JobDetails) -> Option<Run> {
+        let owner = Ownership::parse_tombstone(&details.metadata)?;
+        self.is_written_by_us(&owner, details).then(|| run_of(owner))
     }
 
     fn is(&self, details: &JobDetails, run: &Run) -> bool {
-        self.owner_of(details).is_some_and(|owner| {
-            owner.job == run.job
-                && owner.attempt == run.attempt
-                && run.life.is_none_or(|life| owner.life == life)
-        })
+        self.owner_of(details).is_some_and(|owner| is_same(&run_of(owner), run))
     }
 
-    /// The attempt that this run belongs to, if it is ours. The id is checked too: metadata can be
-    /// copied to another run, but an id exists only once.
+    /// The attempt that this run belongs to, if it is ours.
     fn owner_of(&self, details: &JobDetails) -> Option<Ownership> {
-        Ownership::parse(&details.metadata).filter(|owner| {
-            *owner.plane == *self.plane
-                && details.submission_id.as_deref()
-                    == Some(SubmissionId::of(&owner.job, owner.attempt).as_str())
-        })
+        Ownership::parse(&details.metadata).filter(|owner| self.is_written_by_us(owner, details))
     }
+
+    /// The id is checked too: metadata can be copied to another run, but an id exists only once.
+    fn is_written_by_us(&self, owner: &Ownership, details: &JobDetails) -> bool {
+        *owner.plane == *self.plane
+            && details.submission_id.as_deref() == Some(SubmissionId::of(&owner.job, owner.attempt).as_str())
+    }
+}
+
+fn run_of(owner: Ownership) -> Run {
+    Run { job: owner.job, attempt: owner.attempt, life: Some(owner.life) }
+}
+
+/// `run` may be one of which the life is not known.
+fn is_same(there: &Run, run: &Run) -> bool {
+    there.job == run.job
+        && there.attempt == run.attempt
+        && run.life.is_none_or(|life| there.life == Some(life))
 }
 
 fn id(run: &Run) -> SubmissionId {

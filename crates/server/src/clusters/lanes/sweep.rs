@@ -2,7 +2,7 @@
 //! never forgets a job, and reads them all for each list.
 //!
 //! Each sweep reads the cluster's list, so nothing has to be remembered, and runs that a crash left
-//! behind are found as well.
+//! behind are found as well. Tombstones go too, once they are old enough.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use multicluster_store::{Reader, StoreError};
 use multicluster_types::{LogLimit, Span, Timestamp};
 use tokio::{task::spawn_blocking, time::sleep};
 
-use super::{lane::Lane, status};
+use super::{bury, lane::Lane, status};
 
 /// Between two sweeps; less if `clean_up_after` is shorter.
 const EVERY: Duration = Duration::from_secs(60);
@@ -52,14 +52,18 @@ enum Fate {
 
 impl Lane {
     async fn sweep(&self) -> Result<(), RayError> {
-        let listed = self.client.jobs().await?.jobs.into_iter();
-        let over = listed.filter(status::is_over).filter_map(|job| self.runs.identify(job)).collect();
+        let listed = self.client.jobs().await?.jobs;
+        let now = self.shared.clock.now();
+        let spent = listed.iter().filter(|details| bury::is_spent(details, now));
+        let spent: Vec<_> = spent.filter_map(|details| self.runs.buried(details)).take(MOST).collect();
+        let over = listed.into_iter().filter(status::is_over);
+        let over = over.filter_map(|job| self.runs.identify(job)).collect();
         let copies = self.shared.see(|core| core.settings().log_copy != LogLimit::End(0)).await;
         let (gone, uncopied) = self.choose(self.judge(over).await, copies.unwrap_or(true)).await;
         if !gone.is_empty() {
             tracing::info!(cluster = %self.cluster, runs = gone.len(), "deleting runs that ended long ago");
         }
-        join_all(gone.iter().map(|run| self.forget(run))).await;
+        join_all(gone.iter().chain(&spent).map(|run| self.forget(run))).await;
         // The next sweep finds the copies.
         join_all(uncopied.iter().map(|(run, details)| self.copy_log(run, details))).await;
         Ok(())

@@ -1,7 +1,7 @@
 //! Lanes without an engine, on virtual time where a test takes an hour.
 
 use multicluster_core::LookupOutcome;
-use multicluster_store::sqlite;
+use multicluster_store::{Trust, sqlite};
 use multicluster_testkit::{Endpoint, FakeOptions, FakeRay, Fault};
 use multicluster_types::{Attempt, JobId, Timestamp};
 
@@ -34,6 +34,7 @@ impl Engine for Notes {
 fn lane_to(fake: &FakeRay, engine: Arc<dyn Engine>) -> Lanes {
     let store = sqlite::open_temporary().unwrap();
     let lanes = Lanes::new(Shared {
+        trust: Trust::always(),
         engine,
         reader: store.reader,
         packages: store.packages,

@@ -218,7 +218,7 @@ mod tests {
             sleep(Duration::from_millis(5)).await;
         }
         let refused = submit(driver, "refused").await.unwrap_err().to_string();
-        assert!(refused.starts_with("the state directory has not been writable for "), "{refused}");
+        assert!(refused.starts_with("the state has not been writable for "), "{refused}");
         assert!(refused.contains("s: no room for another package: 7 of 7 bytes"), "{refused}");
 
         assert!(!is_writable(&started.plane).await);

@@ -11,6 +11,9 @@ pub(crate) struct Outbox {
     pub(crate) changes: Vec<Change>,
     /// The changes must survive a power cut.
     pub(crate) must_sync: bool,
+    /// With these changes, every cluster is marked that must be asked what it ran: the store need not
+    /// remember any more that it lost changes.
+    pub(crate) adopts: bool,
     pub(crate) lanes: Vec<LaneChange>,
     pub(crate) effects: Vec<(Effect, Means)>,
     pub(crate) answers: Vec<Answer>,

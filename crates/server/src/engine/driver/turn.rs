@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, thread, time::Duration};
 
-use multicluster_core::{Accepted, Core, Impossible, Input, Output, Refusal, Reply, Run, Write};
+use multicluster_core::{Accepted, Core, Impossible, Input, Listed, Output, Refusal, Reply, Run, Write};
 use multicluster_store::{Change, Seen, StoreError};
 use multicluster_types::{ClusterName, ClusterSpec, GroupId, Kind, Payload, Span, Timestamp};
 use tokio::{sync::mpsc, time::Instant};
@@ -35,6 +35,8 @@ pub(crate) struct Parts {
     pub(crate) lanes: Lanes,
     pub(crate) events: Events,
     pub(crate) metrics: Metrics,
+    /// May the store lack changes that were committed before?
+    pub(crate) rewound: bool,
 }
 
 /// A running driver: join it to learn how it ended.
@@ -93,6 +95,7 @@ impl Parts {
             lanes: self.lanes,
             events: self.events,
             metrics: self.metrics.clone(),
+            runtime: tokio::runtime::Handle::current(),
         };
         let turn = Turn {
             core: self.core,
@@ -101,6 +104,8 @@ impl Parts {
             clusters: BTreeMap::new(),
             homes: Arc::new([]),
             generation: 0,
+            rewound: self.rewound,
+            found: BTreeMap::new(),
             disk,
             outbox: Outbox::default(),
             metrics: self.metrics,
@@ -119,6 +124,9 @@ pub(crate) struct Turn {
     clusters: BTreeMap<ClusterName, (Arc<ClusterSpec>, u64)>,
     homes: Arc<[Arc<str>]>,
     generation: u64,
+    rewound: bool,
+    /// Payloads of runs of which the jobs may not be known.
+    found: BTreeMap<Run, Arc<Payload>>,
     disk: Disk,
     outbox: Outbox,
     metrics: Metrics,
@@ -131,9 +139,10 @@ impl Turn {
     fn begin(&mut self, inputs: Vec<Input>) {
         let specs: Vec<_> = self.core.clusters().map(|cluster| cluster.spec).collect();
         specs.into_iter().for_each(|spec| self.open_lane(spec));
-        let recovered = self.core.recover();
+        let recovered = self.core.recover(self.rewound);
         self.absorb(recovered);
         self.outbox.must_sync = true;
+        self.outbox.adopts = self.rewound;
         for input in inputs {
             if let Some(Err(refusal)) = self.feed(input) {
                 tracing::error!(%refusal, "the configuration was refused");
@@ -159,6 +168,8 @@ impl Turn {
             let expected = expected + span(wakeup);
             // In random order if both have something: neither keeps the other out.
             tokio::select! {
+                // The writer has ended: nothing can be made durable any more.
+                () = self.to_writer.closed() => return,
                 received = commands.recv_many(&mut to_do, INPUTS) => if received == 0 { return },
                 _ = looks.recv_many(&mut to_see, INPUTS) => {}
                 () = tokio::time::sleep(wakeup) => {}
@@ -220,6 +231,11 @@ impl Turn {
                 // A lane that was replaced asked somebody else: its word is void.
                 if self.clusters.get(&cluster).is_some_and(|(_, current)| *current == generation) {
                     self.take_report(*input, seen);
+                }
+            }
+            Command::Lane(Word::Listed { cluster, generation, runs }) => {
+                if self.clusters.get(&cluster).is_some_and(|(_, current)| *current == generation) {
+                    self.take_list(cluster, runs);
                 }
             }
             Command::Lane(Word::Logs { run, pieces, stored }) => {
@@ -298,6 +314,21 @@ impl Turn {
         }
     }
 
+    /// A cluster listed its runs. The payloads of unknown ones wait until their jobs have records.
+    fn take_list(&mut self, cluster: ClusterName, runs: Option<Vec<(Listed, Option<Payload>)>>) {
+        let mut keep = |(listed, payload): (Listed, Option<Payload>)| {
+            if let Some(payload) = payload {
+                self.found.insert(listed.run.clone(), Arc::new(payload));
+            }
+            listed
+        };
+        let runs = runs.map(|runs| runs.into_iter().map(&mut keep).collect());
+        self.take_report(Input::Listed { cluster, runs }, Vec::new());
+        if !self.core.is_rewound() {
+            self.found.clear();
+        }
+    }
+
     /// Gives the core an order.
     pub(crate) fn act(&mut self, input: Input) -> Result<Reply, Refusal> {
         // What lanes report has no answer.
@@ -311,7 +342,7 @@ impl Turn {
     }
 
     fn absorb(&mut self, output: Output) -> Option<Result<Reply, Refusal>> {
-        let Output { writes, must_sync, effects, events, reply, cycle, impossible } = output;
+        let Output { writes, must_sync, effects, events, reply, cycle, found, impossible } = output;
         self.outbox.must_sync |= must_sync;
         for write in writes {
             match &write {
@@ -322,6 +353,11 @@ impl Turn {
                 _ => {}
             }
             self.outbox.changes.push(Change::Core(write));
+        }
+        for run in found {
+            if let Some(payload) = self.found.remove(&run) {
+                self.outbox.changes.push(Change::Payload { job: run.job, payload });
+            }
         }
         if !effects.is_empty() {
             let means = self.means();

@@ -183,3 +183,39 @@ async fn who_is_signed_on_stays_until_that_is_configured_otherwise() {
     access.sign_on(&Sso::default()).unwrap()();
     assert!(access.is_on() && ask(&access, &headers).is_err(), "no one else gets in because it is off");
 }
+
+/// Repeats it for as long as a change may take to be noticed, and longer.
+#[track_caller]
+fn soon(is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + 10 * LOOK;
+    while !is_so() {
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn every_replica_takes_and_drops_the_tokens_of_one_database() {
+    let table = Arc::new(source::tests::InMemory::default());
+    let source = TokenSource::Table(table.clone());
+    let replicas = [(); 2].map(|()| Access::by(&source, false).unwrap());
+    let zorro = Owner::new("zorro").unwrap();
+    let lets = |access: &Access, secret: &str| {
+        ask(access, &with("authorization", &format!("Bearer {secret}"))).is_ok()
+    };
+    assert!(replicas.iter().all(|replica| !replica.is_on()));
+    let (secret, token) = source.create(&zorro, Role::Admin, Limits::default()).unwrap();
+    soon(|| replicas.iter().all(|replica| replica.is_on() && lets(replica, &secret)));
+    let late = Access::by(&source, false).unwrap();
+    assert!(lets(&late, &secret));
+    // A database that is away changes nothing.
+    *table.is_away.lock() = true;
+    std::thread::sleep(2 * LOOK);
+    assert!(replicas.iter().all(|replica| lets(replica, &secret)));
+    *table.is_away.lock() = false;
+    assert!(source.revoke(&token.id).unwrap());
+    soon(|| replicas.iter().all(|replica| replica.is_on() && !lets(replica, &secret)));
+    // The thread of each ends with it.
+    drop((replicas, late));
+    soon(|| Arc::strong_count(&table) == 2);
+}

@@ -144,6 +144,13 @@ impl Tokens {
     pub fn create(path: &Path, owner: Owner, role: Role, limits: Limits) -> anyhow::Result<(String, Token)> {
         let _alone = Alone::with(path)?;
         let mut all = Self::read(path).with_context(|| format!("cannot use {}", path.display()))?;
+        let made = all.add(owner, role, limits);
+        all.write(path)?;
+        Ok(made)
+    }
+
+    /// Adds a token. Returns the secret for its owner, and the record.
+    pub(super) fn add(&mut self, owner: Owner, role: Role, limits: Limits) -> (String, Token) {
         let [first, second, id] = [(); 3].map(|()| uuid::Uuid::new_v4().simple().to_string());
         let secret = format!("rmc_{first}{second}");
         let token = Token {
@@ -156,9 +163,15 @@ impl Tokens {
             submit_rate: limits.submit_rate,
             max_priority: limits.max_priority,
         };
-        all.tokens.push(token.clone());
-        all.write(path)?;
-        Ok((secret, token))
+        self.tokens.push(token.clone());
+        (secret, token)
+    }
+
+    /// Removes a token; false if there is none with this id.
+    pub(super) fn remove(&mut self, id: &str) -> bool {
+        let before = self.tokens.len();
+        self.tokens.retain(|token| token.id != id);
+        self.tokens.len() < before
     }
 
     /// Makes sure that `file` has a valid token for everything, and that only this user can read it.
@@ -189,9 +202,7 @@ impl Tokens {
     pub fn revoke(path: &Path, id: &str) -> anyhow::Result<bool> {
         let _alone = Alone::with(path)?;
         let mut all = Self::read(path).with_context(|| format!("cannot use {}", path.display()))?;
-        let before = all.tokens.len();
-        all.tokens.retain(|token| token.id != id);
-        let found = all.tokens.len() < before;
+        let found = all.remove(id);
         if found {
             all.write(path)?;
         }

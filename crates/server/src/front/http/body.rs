@@ -81,7 +81,7 @@ pub(crate) async fn read(request: Request, limit: usize) -> Result<Whole, Proble
 
 /// Gives up on a client that sends nothing for a while, and keeps the unread part of its body for
 /// [`Rest::drain`].
-pub(super) fn watched(request: Request) -> (Request, Rest) {
+pub(crate) fn watched(request: Request) -> (Request, Rest) {
     let rest = Rest::default();
     let headers = request.headers();
     if !headers.contains_key(header::CONTENT_LENGTH) && !headers.contains_key(header::TRANSFER_ENCODING) {
@@ -150,7 +150,7 @@ impl<T: Unpin> HttpBody for Held<T> {
 
 /// The unread part of a body.
 #[derive(Clone, Default)]
-pub(super) struct Rest(Arc<Mutex<Left>>);
+pub(crate) struct Rest(Arc<Mutex<Left>>);
 
 #[derive(Default)]
 enum Left {
@@ -165,16 +165,16 @@ enum Left {
 /// How much of an unread body is drained, and for how long. Not for longer than a connection may be
 /// idle: once it is answered, it counts as idle.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Drained {
+pub(crate) struct Drained {
     bytes: u64,
     within: Duration,
 }
 
 impl Drained {
     /// For any request of any caller.
-    pub(super) const USUAL: Drained = Drained { bytes: 8 << 20, within: Duration::from_secs(3) };
+    pub(crate) const USUAL: Drained = Drained { bytes: 8 << 20, within: Duration::from_secs(3) };
     /// For packages, of callers that may upload them: a package that is too large exceeds `USUAL`.
-    pub(super) const PACKAGE: Drained =
+    pub(crate) const PACKAGE: Drained =
         Drained { bytes: 4 * multicluster_ray::MAX_PACKAGE_BYTES, within: Duration::from_secs(15) };
 
     /// Returns false if there is more.
@@ -200,7 +200,7 @@ impl Rest {
     /// If a connection is closed while its client still sends, it is reset, and the answer is lost.
     /// A connection that is kept must be at the beginning of the next request: hyper waits for
     /// that, and closes the connection if the body is dropped.
-    pub(super) fn drain(&self, bounds: Drained) -> bool {
+    pub(crate) fn drain(&self, bounds: Drained) -> bool {
         match self.left() {
             Left::Nothing => true,
             Left::Broken => false,
@@ -349,7 +349,7 @@ fn too_large(limit: usize) -> Problem {
     Problem::new(codes::TOO_LARGE, format!("the body is larger than {limit} bytes"))
 }
 
-fn too_slow(why: &str) -> Problem {
+pub(crate) fn too_slow(why: &str) -> Problem {
     Problem::new(codes::TOO_SLOW, format!("the body did not arrive: {why}"))
 }
 

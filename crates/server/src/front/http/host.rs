@@ -14,7 +14,7 @@ use crate::problem::Problem;
 
 /// The names we answer to.
 #[derive(Debug)]
-pub(super) struct Hosts {
+pub(crate) struct Hosts {
     /// `None`: any name. An operator who opened the address to a network knows its names.
     names: Option<Vec<String>>,
 }
@@ -24,7 +24,7 @@ const LOOPBACK: &[&str] = &["localhost", "127.0.0.1", "[::1]"];
 
 impl Hosts {
     /// The names that a listener at this address answers to, including these configured names.
-    pub(super) fn at(address: SocketAddr, named: &[String]) -> Self {
+    pub(crate) fn at(address: SocketAddr, named: &[String]) -> Self {
         // 127.0.0.2 is loopback too.
         let own = match address.ip() {
             IpAddr::V4(ip) => ip.to_string(),
@@ -35,7 +35,7 @@ impl Hosts {
         Self { names: is_known.then(|| names().collect()) }
     }
 
-    pub(super) fn check(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
+    pub(crate) fn check(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
         let host = text(headers, &header::HOST).or_else(|| uri.authority().map(|a| a.as_str().to_owned()));
         let host = host.unwrap_or_default();
         if let Some(names) = &self.names

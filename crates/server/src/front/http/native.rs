@@ -119,6 +119,7 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(plane::settings))
         .routes(routes!(plane::reload))
         .routes(routes!(plane::version))
+        .routes(routes!(plane::plane))
         .routes(routes!(plane::log))
         .routes(routes!(advice::advice))
         .routes(routes!(advice::runs))

@@ -21,13 +21,19 @@ mod version;
 use axum::{
     Router,
     http::{StatusCode, header::CONTENT_TYPE},
-    response::{IntoResponse, Response},
+    response::{AppendHeaders, IntoResponse, Response},
     routing::{get, post},
 };
 use multicluster_core::Refusal;
 use multicluster_types::JobId;
 
-use crate::{engine::driver::Failure, front::plane::Plane, problem::Problem};
+use crate::{
+    engine::driver::Failure,
+    front::plane::Plane,
+    problem::{CODE, Problem},
+};
+
+pub(crate) use self::logs::tailed;
 
 pub(crate) fn routes() -> Router<Plane> {
     // `/api/jobs` without the slash is a 404, as in Ray.
@@ -41,17 +47,22 @@ pub(crate) fn routes() -> Router<Plane> {
         .route("/api/packages/{protocol}/{name}", get(packages::find).put(packages::upload))
 }
 
-/// An answer that is not 200: a status and a text.
+/// An answer that is not 200.
 #[derive(Debug)]
-struct Sorry(StatusCode, String);
+struct Sorry {
+    status: StatusCode,
+    text: String,
+    /// Only if the leader is missing, and not the request at fault.
+    code: Option<&'static str>,
+}
 
 impl Sorry {
     fn new(status: StatusCode, text: impl Into<String>) -> Self {
-        Self(status, text.into())
+        Self { status, text: text.into(), code: None }
     }
 
     fn bad_request(text: impl Into<String>) -> Self {
-        Self(StatusCode::BAD_REQUEST, text.into())
+        Self::new(StatusCode::BAD_REQUEST, text)
     }
 
     /// In Ray's words, followed by a hint what may have been meant.
@@ -68,19 +79,21 @@ impl Sorry {
             }
             None => String::new(),
         };
-        Self(StatusCode::NOT_FOUND, format!("Job {shown} does not exist{hint}"))
+        Self::new(StatusCode::NOT_FOUND, format!("Job {shown} does not exist{hint}"))
     }
 }
 
 impl IntoResponse for Sorry {
     fn into_response(self) -> Response {
-        (self.0, [(CONTENT_TYPE, "text/plain; charset=utf-8")], self.1).into_response()
+        let code = self.code.map(|code| AppendHeaders([(CODE, code)]));
+        (self.status, [(CONTENT_TYPE, "text/plain; charset=utf-8")], code, self.text).into_response()
     }
 }
 
 impl From<Problem> for Sorry {
     fn from(problem: Problem) -> Self {
-        Self(problem.status, problem.to_string())
+        let code = problem.is_about_the_leader().then_some(problem.code);
+        Self { status: problem.status, text: problem.to_string(), code }
     }
 }
 

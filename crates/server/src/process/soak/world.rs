@@ -18,7 +18,7 @@ use super::{A_DAY, AN_HOUR};
 use crate::{
     engine::driver,
     front::{http, plane::Plane},
-    process::{Assembled, assemble},
+    process::{Around, Assembled, assemble},
 };
 
 /// How far the clock jumps at most, and so how long an answer over a socket takes: a paused clock
@@ -55,7 +55,8 @@ impl World {
         let config =
             multicluster_config::parse(&file(&fakes, of_a_day(10_000), of_a_day(AN_HOUR)), "soak", [])
                 .unwrap();
-        let Assembled { plane, parts, inbox, inputs, .. } = assemble(config, opened, None).unwrap();
+        let around = Around::alone(&config);
+        let Assembled { plane, parts, inbox, inputs, .. } = assemble(config, opened, None, around).unwrap();
         driver::start_here(parts, inbox, inputs);
         let router = http::router(plane.clone(), "127.0.0.1:8700".parse().unwrap(), &[]);
         Arc::new(Self { router, plane, fakes, state })

@@ -79,7 +79,8 @@ pub(super) async fn of_job(
 ///
 /// Server-Sent Events: `id` is the event's number, `event` is `job` or `cluster`, `data`
 /// is JSON. A client that comes back with `Last-Event-ID` misses nothing. Without it, and
-/// without `after`, the stream begins now.
+/// without `after`, the stream begins now, with the number of the latest event alone: a client
+/// whose stream breaks off before the first event misses nothing either.
 #[utoipa::path(get, path = "/v1/events", tag = "events", operation_id = "follow_events",
     params(("after" = Option<u64>, Query, description = "Begin after the event of this number; 0: with the oldest kept"),
         ("job" = Option<Vec<String>>, Query, description = "Only those of this job; of up to 1000 if repeated")),
@@ -101,6 +102,8 @@ pub(super) async fn stream(
     };
     let place = plane.bounds.watch(&caller)?;
     let revoked = plane.access.clone().shut_out(caller.clone());
+    // Read before the subscription: an event in between is new to a client that comes back.
+    let from = after.is_none().then(|| Event::default().id(plane.events.newest().to_string()));
     let tail = Tail::new(&plane, caller, jobs, after);
     let told = stream::unfold((tail, place), async |(mut tail, place)| {
         let event = tail.next().await?;
@@ -108,6 +111,7 @@ pub(super) async fn stream(
         let event = Event::default().id(event.seq.to_string()).event(kind).data(&event.body);
         Some((Ok(event), (tail, place)))
     });
+    let told = stream::iter(from.map(Ok)).chain(told);
     Ok(Sse::new(told.take_until(Box::pin(revoked))).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
 }
 

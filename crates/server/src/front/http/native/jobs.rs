@@ -153,7 +153,7 @@ pub(super) async fn get(
         .await?;
     let unknown = Failure::Refused(Refusal::UnknownJob { job: id.clone() });
     let (StoredJob { record, payload, .. }, attempts) = stored.ok_or(unknown)?;
-    let why = plane.driver.read(move |core| core.explain(&id).ok()).await?;
+    let why = if record.state().is_terminal() { None } else { plane.why(id).await? };
     let why = why.filter(|why| !why.state.is_terminal());
     let why = why.map(|why| views::explanation(caller.told(why), lang));
     Ok(Json(views::detail(&record, payload.as_ref(), &attempts, why)))

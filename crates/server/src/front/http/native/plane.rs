@@ -109,6 +109,15 @@ pub(super) async fn version(
     })
 }
 
+/// Show who leads, and the replicas
+///
+/// As the replica sees it that answers. With SQLite there is one process, which does everything.
+#[utoipa::path(get, path = "/v1/plane", tag = "plane", operation_id = "get_plane",
+    responses((status = 200, body = api::Plane)))]
+pub(super) async fn plane(State(plane): State<Plane>) -> Json<api::Plane> {
+    Json(plane.standing.view(&plane.id))
+}
+
 /// Show the latest lines of the control plane's own log
 ///
 /// As on its standard error, up to 256 KiB, since its start. Secrets are redacted.

@@ -37,8 +37,7 @@ pub(super) async fn get(
     let job = job.filter(|job| job.record.work.kind == Kind::Job);
     let job = job.ok_or_else(|| Sorry::no_such_job(id.as_str()))?;
     let why = if needs_why(job.record.state()) {
-        let why = plane.driver.read(move |core| core.explain(&id).ok()).await?;
-        why.map(|why| caller.told(why).summary(Lang::En))
+        plane.why(id).await?.map(|why| caller.told(why).summary(Lang::En))
     } else {
         None
     };

@@ -13,7 +13,6 @@ use axum::{
     },
     response::{IntoResponse, Response},
 };
-use multicluster_types::JobId;
 use serde_json::json;
 use tokio::{
     sync::mpsc,
@@ -24,7 +23,7 @@ use tokio::{
 use super::{Sorry, jobs::known};
 use crate::front::{
     access::Caller,
-    logs::{LONGEST, follow, last_lines},
+    logs::{LONGEST, Piece, follow, last_lines},
     plane::Plane,
 };
 
@@ -66,26 +65,47 @@ pub(super) async fn tail(
     let upgrade = upgrade.max_message_size(MAX_INCOMING).max_frame_size(MAX_INCOMING);
     let revoked = plane.access.clone().shut_out(caller);
     Ok(upgrade.on_upgrade(move |socket| async move {
+        let followed = |pieces| async move {
+            let ended = follow(plane, id.clone(), pieces).await;
+            if let Err(ended) = &ended {
+                tracing::debug!(job = %id, %ended, "stopped following a log");
+            }
+            ended.is_ok()
+        };
         tokio::select! {
-            () = serve(plane, id, socket) => {}
+            () = serve(socket, followed, Piece::into_text) => {}
             () = revoked => {}
         }
         drop((place, counted));
     }))
 }
 
-async fn serve(plane: Plane, job: JobId, mut socket: WebSocket) {
+/// Answers with a log as somebody else follows it: `follow` passes its pieces on, and says in the end
+/// whether the log is complete.
+pub(crate) fn tailed<F: Future<Output = bool> + Send + 'static>(
+    upgrade: WebSocketUpgrade,
+    follow: impl FnOnce(mpsc::Sender<String>) -> F + Send + 'static,
+) -> Response {
+    let upgrade = upgrade.max_message_size(MAX_INCOMING).max_frame_size(MAX_INCOMING);
+    upgrade.on_upgrade(move |socket| serve(socket, follow, |text| text))
+}
+
+async fn serve<P: Send + 'static, F: Future<Output = bool> + Send + 'static>(
+    mut socket: WebSocket,
+    follow: impl FnOnce(mpsc::Sender<P>) -> F,
+    text: impl Fn(P) -> String,
+) {
     let (sender, mut pieces) = mpsc::channel(ON_THE_WAY);
-    // Dropped with this function, so the relay ends with it.
-    let mut relay = JoinSet::new();
-    relay.spawn(follow(plane, job.clone(), sender));
+    // Dropped with this function, so the follower ends with it.
+    let mut follower = JoinSet::new();
+    follower.spawn(follow(sender));
     let mut pings = interval(PING);
     pings.reset();
     let mut heard = Instant::now();
     loop {
         let message = tokio::select! {
             piece = pieces.recv() => match piece {
-                Some(piece) => Message::text(piece.into_text()),
+                Some(piece) => Message::text(text(piece)),
                 None => break,
             },
             said = socket.recv() => match said {
@@ -106,8 +126,8 @@ async fn serve(plane: Plane, job: JobId, mut socket: WebSocket) {
             return;
         }
     }
-    match relay.join_next().await {
-        Some(Ok(Ok(()))) => {
+    match follower.join_next().await {
+        Some(Ok(true)) => {
             let close = Message::Close(Some(CloseFrame { code: close_code::NORMAL, reason: "".into() }));
             if let Ok(Ok(())) = timeout(STUCK, socket.send(close)).await {
                 // Waits for the client's own close: without it the connection might break before
@@ -116,8 +136,7 @@ async fn serve(plane: Plane, job: JobId, mut socket: WebSocket) {
                 drop(timeout(Duration::from_secs(5), last).await);
             }
         }
-        Some(Ok(Err(ended))) => tracing::debug!(%job, %ended, "stopped following a log"),
-        Some(Err(panic)) => tracing::error!(%job, %panic, "stopped following a log"),
-        None => {}
+        Some(Err(panic)) => tracing::error!(%panic, "stopped following a log"),
+        Some(Ok(false)) | None => {}
     }
 }

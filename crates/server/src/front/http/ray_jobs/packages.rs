@@ -135,12 +135,12 @@ mod tests {
         for bad in
             ["", ".", "..", "../x.zip", "a/b.zip", "a\\b", ".hidden", "a\0b", "é.zip", &"x".repeat(201)]
         {
-            assert_eq!(check("gcs", bad).unwrap_err().0, StatusCode::BAD_REQUEST, "{bad:?}");
+            assert_eq!(check("gcs", bad).unwrap_err().status, StatusCode::BAD_REQUEST, "{bad:?}");
         }
         for fine in ["_ray_pkg_0123456789abcdef.zip", "my-wheel-1.0-py3-none-any.whl"] {
             assert!(check("gcs", fine).is_ok(), "{fine}");
         }
         assert!(check("s3", "x.zip").is_err());
-        assert!(too_large().1.starts_with("Maximum request body size 104857600 exceeded."));
+        assert!(too_large().text.starts_with("Maximum request body size 104857600 exceeded."));
     }
 }

@@ -148,7 +148,7 @@ fn printed(log: &str) -> String {
 
 #[test]
 fn who_asks_for_an_attempt_or_a_driver_is_told_what_to_ask_for() {
-    let told = |id: &str| job_id(id).err().unwrap_or_else(|| Sorry::no_such_job(id)).1;
+    let told = |id: &str| job_id(id).err().unwrap_or_else(|| Sorry::no_such_job(id)).text;
     assert_eq!(told("nope"), "Job nope does not exist");
     assert!(told("nightly-a2").contains("ask for nightly"), "{}", told("nightly-a2"));
     assert!(told("02000000").contains("submission id"), "{}", told("02000000"));

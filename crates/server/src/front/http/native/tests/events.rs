@@ -30,7 +30,9 @@ impl Client {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
                 let field =
                     |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-                let parsed = field("id:").map(|id| (id.parse().unwrap(), field("data:").unwrap().to_owned()));
+                // The first one may be a number alone.
+                let parsed = field("id:").zip(field("data:"));
+                let parsed = parsed.map(|(id, data)| (id.parse().unwrap(), data.to_owned()));
                 self.text = rest.to_owned();
                 if let Some((id, data)) = parsed {
                     return (id, serde_json::from_str(&data).unwrap());
@@ -42,6 +44,19 @@ impl Client {
             self.text += std::str::from_utf8(&chunk).unwrap();
         }
     }
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_off_before_its_first_event_has_a_number_to_resume_from() {
+    let world = World::new().await;
+    let mut broken = Client::open(&world, "/v1/events", None).await;
+    let chunk = tokio::time::timeout(Duration::from_secs(10), broken.chunks.next()).await;
+    let text = String::from_utf8(chunk.expect("at once").unwrap().unwrap().to_vec()).unwrap();
+    let from = text.trim().strip_prefix("id: ").expect("a number alone").parse().unwrap();
+    drop(broken);
+    world.queued(json!({"id": "a", "entrypoint": "x"})).await;
+    let (seq, event) = Client::open(&world, "/v1/events", Some(from)).await.next().await;
+    assert_eq!((seq, &event["job"]), (from + 1, &json!("a")));
 }
 
 #[tokio::test]

@@ -92,7 +92,7 @@ async fn every_code_can_be_met_and_comes_with_a_hint() {
     check(send(&router, request("GET", "/v1/clusters", Body::empty())).await, "stopping");
 
     // Codes that one caller cannot provoke here: tokens (see `access`), an expired lease, which is
-    // one entry of a list, a bug, a broken disk, a cluster whose token cannot be read (see
+    // one entry of a list, a bug, a broken disk, replicas, a cluster whose token cannot be read (see
     // tests/sdk/test_tokens.py), overload (see `limits`).
     let missed: Vec<_> =
         codes::ALL.iter().map(|code| code.word).filter(|code| !met.contains(*code)).collect();
@@ -106,6 +106,8 @@ async fn every_code_can_be_met_and_comes_with_a_hint() {
         "busy",
         "overloaded",
         "cannot_write",
+        "no_leader",
+        "leader_lost",
         "store_full",
     ];
     assert_eq!(missed, [&tokens[..], &others[..]].concat());
