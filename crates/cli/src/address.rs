@@ -23,7 +23,7 @@ use crate::commands::serve::OWN_TOKEN;
 
 const USUAL: &str = "http://127.0.0.1:8700";
 
-/// The address of a control plane, and why it was chosen.
+/// The address of a control plane, or those of its replicas, and why it was chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) url: String,
@@ -37,9 +37,14 @@ pub(crate) struct Address {
 }
 
 impl Address {
+    /// `url`: one, or several with commas in between.
     pub(crate) fn given(url: &str) -> Self {
-        let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
-        Self { url, why: format!("from --address or {ADDRESS}"), is_known: true, own_token: None }
+        Self {
+            url: url.to_owned(),
+            why: format!("from --address or {ADDRESS}"),
+            is_known: true,
+            own_token: None,
+        }
     }
 
     /// No address was given.
@@ -126,12 +131,6 @@ fn folder_name(config: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_address_may_be_written_without_its_scheme() {
-        assert_eq!(Address::given("10.0.0.5:8700").url, "http://10.0.0.5:8700");
-        assert_eq!(Address::given("https://pool.lan").url, "https://pool.lan");
-    }
 
     #[test]
     fn who_happens_to_listen_at_the_usual_address_is_not_known() {

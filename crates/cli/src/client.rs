@@ -1,16 +1,19 @@
 //! A client of the native API: typed answers, readable failures.
 
 mod away;
+mod call;
 mod events;
+mod failover;
 mod logs;
 mod proof;
+mod replicas;
 mod sse;
 
 use std::time::Duration;
 
 use multicluster_api::{Accepted, ErrorBody, Job, JobRequest};
 use multicluster_types::{Lang, env_vars};
-use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, header, redirect};
+use reqwest::{Method, Response, StatusCode, header, redirect};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
@@ -20,22 +23,25 @@ use crate::{
 };
 
 use away::Away;
+use call::Call;
 pub(crate) use events::Events;
+use failover::{Repeated, cause, plain};
 pub(crate) use logs::{LogEvent, LogFollower};
+use replicas::Replicas;
 
 const CONNECT: Duration = Duration::from_secs(5);
-/// Longer than the control plane delays any request.
-const CALL: Duration = Duration::from_secs(75);
+/// A machine that is gone refuses nothing.
+const CONNECT_TO_ONE_OF_SEVERAL: Duration = Duration::from_secs(3);
 /// A stream sends a sign of life every 15 s, and a wait is answered after 30 s: a control plane
 /// that is silent for longer is gone.
 const SILENCE: Duration = Duration::from_secs(45);
 const UPLOAD: Duration = Duration::from_secs(300);
 
-/// A client of one control plane.
+/// A client of one control plane, which may have several replicas.
 #[derive(Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
-    base: Url,
+    replicas: Replicas,
     why: String,
     /// There is a token, but the program at this address may not be the one it is for.
     keeps_token: bool,
@@ -53,18 +59,9 @@ pub(crate) type Query<'a> = [(&'a str, String)];
 impl Client {
     /// Explanations are in this language.
     pub(crate) fn new(address: Address, lang: Lang) -> Result<Self, Failure> {
-        let bad = |why: &str| {
-            Failure::new(
-                Exit::BadInput,
-                format!("{} is not the address of a control plane: {why}", address.url),
-            )
-            .hint("write http://host:port")
-        };
-        let base = Url::parse(&address.url).map_err(|error| bad(&error.to_string()))?;
-        if !matches!(base.scheme(), "http" | "https") || base.host_str().is_none_or(str::is_empty) {
-            return Err(bad("it does not begin with http:// or https://"));
-        }
         let keeps_token = !address.is_known && proof::has_token();
+        let shows_token = !keeps_token && (address.own_token.is_some() || proof::has_token());
+        let replicas = Replicas::of(&address, shows_token)?;
         let mut headers =
             if keeps_token { header::HeaderMap::new() } else { proof::headers(address.own_token)? };
         headers.insert(header::ACCEPT_LANGUAGE, header::HeaderValue::from_static(lang.as_str()));
@@ -73,23 +70,23 @@ impl Client {
             .redirect(redirect::Policy::none())
             .no_proxy()
             .tcp_nodelay(true)
-            .connect_timeout(CONNECT)
+            .connect_timeout(if replicas.are_several() { CONNECT_TO_ONE_OF_SEVERAL } else { CONNECT })
             .read_timeout(SILENCE)
             .default_headers(headers);
         if let Some(authorities) = proof::authorities()? {
             builder = builder.tls_certs_only(authorities);
         }
-        if base.scheme() == "http" {
+        if !replicas.any_with_tls() {
             // Never used, and a slim container may have no certificates.
             builder = builder.tls_certs_only([]);
         }
         let http = builder.build().map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
-        Ok(Self { http, base, why: address.why, keeps_token })
+        Ok(Self { http, replicas, why: address.why, keeps_token })
     }
 
-    /// Without a trailing slash.
+    /// The one that answered last, without a trailing slash.
     pub(crate) fn address(&self) -> &str {
-        self.base.as_str().trim_end_matches('/')
+        self.replicas.name(self.replicas.current())
     }
 
     pub(crate) async fn get<T: DeserializeOwned>(
@@ -97,7 +94,7 @@ impl Client {
         path: &[&str],
         query: &Query<'_>,
     ) -> Result<Answer<T>, Failure> {
-        self.ask(self.request(Method::GET, path, query)).await
+        self.ask(&Call::new(Method::GET, path, query)).await
     }
 
     pub(crate) async fn post<T: DeserializeOwned>(
@@ -105,9 +102,16 @@ impl Client {
         path: &[&str],
         body: &impl Serialize,
     ) -> Result<Answer<T>, Failure> {
-        let body = serde_json::to_vec(body).expect("the API's own types are JSON");
-        let request = self.request(Method::POST, path, &[]);
-        self.ask(request.header(header::CONTENT_TYPE, "application/json").body(body)).await
+        self.ask(&Call::new(Method::POST, path, &[]).json(body)).await
+    }
+
+    /// The same, where it does no harm if it is done twice.
+    pub(crate) async fn post_surely<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: &impl Serialize,
+    ) -> Result<Answer<T>, Failure> {
+        self.ask(&Call::new(Method::POST, path, &[]).json(body).repeatable()).await
     }
 
     pub(crate) async fn put<T: DeserializeOwned>(
@@ -115,9 +119,7 @@ impl Client {
         path: &[&str],
         body: &impl Serialize,
     ) -> Result<Answer<T>, Failure> {
-        let body = serde_json::to_vec(body).expect("the API's own types are JSON");
-        let request = self.request(Method::PUT, path, &[]);
-        self.ask(request.header(header::CONTENT_TYPE, "application/json").body(body)).await
+        self.ask(&Call::new(Method::PUT, path, &[]).json(body)).await
     }
 
     pub(crate) async fn delete<T: DeserializeOwned>(
@@ -125,31 +127,35 @@ impl Client {
         path: &[&str],
         query: &Query<'_>,
     ) -> Result<Answer<T>, Failure> {
-        self.ask(self.request(Method::DELETE, path, query)).await
+        self.ask(&Call::new(Method::DELETE, path, query)).await
     }
 
     /// An answer that is not JSON.
     pub(crate) async fn text(&self, path: &[&str]) -> Result<String, Failure> {
-        let response = self.send(self.request(Method::GET, path, &[]).timeout(CALL)).await?;
+        let response = self.send(&Call::new(Method::GET, path, &[])).await?;
         if !response.status().is_success() {
             return Err(self.refusal(response).await);
         }
-        response.text().await.map_err(|error| self.away(&error))
+        response.text().await.map_err(|error| self.broken_off(&error))
     }
 
     /// Submits one job, even if an answer is lost: with an id, it is sent again until there is one.
     pub(crate) async fn submit(&self, job: &JobRequest) -> Result<Answer<Accepted>, Failure> {
+        let mut call = Call::new(Method::POST, &["v1", "jobs"], &[]).json(job);
+        if let Some(traceparent) = traceparent() {
+            call = call.header(header::HeaderName::from_static("traceparent"), traceparent);
+        }
+        if job.id.is_some() {
+            call = call.repeatable();
+        }
         let mut away = Away::default();
         loop {
-            let body = serde_json::to_vec(job).expect("the API's own types are JSON");
-            let mut request = self.request(Method::POST, &["v1", "jobs"], &[]);
-            if let Some(traceparent) = traceparent() {
-                request = request.header("traceparent", traceparent);
-            }
-            let request = request.header(header::CONTENT_TYPE, "application/json").body(body);
-            match self.ask(request).await {
-                Err(failure) if failure.exit != Exit::Unreachable => return Err(failure),
+            match self.ask(&call).await {
+                Err(failure) if failure.exit != Exit::Unreachable && !failure.may_be_done => {
+                    return Err(failure);
+                }
                 Err(failure) if job.id.is_some() => away.pause(failure).await?,
+                Err(failure) if !failure.may_be_done => return Err(failure),
                 Err(failure) => {
                     let message = format!("the job may or may not have been accepted: {}", failure.message);
                     return Err(Failure::new(Exit::Unreachable, message).hint(
@@ -158,6 +164,17 @@ impl Client {
                 }
                 answer => return answer,
             }
+        }
+    }
+
+    /// The job afterwards: stopped, or about to be. A second stop does no harm.
+    pub(crate) async fn stop(&self, job: &str) -> Result<Answer<Job>, Failure> {
+        match self.post_surely(&["v1", "jobs", job, "stop"], &Value::Null).await {
+            // It has ended: most likely by the first try, whose answer was lost.
+            Err(failure) if failure.was_repeated && failure.exit == Exit::Refused => {
+                self.get(&["v1", "jobs", job], &[]).await
+            }
+            answer => answer,
         }
     }
 
@@ -175,43 +192,32 @@ impl Client {
 
     /// Does the control plane have this package?
     pub(crate) async fn has_package(&self, name: &str) -> Result<bool, Failure> {
-        let request = self.request(Method::GET, &["api", "packages", "gcs", name], &[]).timeout(CALL);
-        let response = self.send(request).await?;
+        let response = self.send(&Call::new(Method::GET, &["api", "packages", "gcs", name], &[])).await?;
         match response.status() {
             StatusCode::NOT_FOUND => Ok(false),
             status if status.is_success() => Ok(true),
-            _ => Err(self.plain_refusal(response).await),
+            _ => Err(plain_refusal(response).await),
         }
     }
 
+    /// `body` begins anew each time.
     pub(crate) async fn put_package(
         &self,
         name: &str,
         length: u64,
-        body: reqwest::Body,
+        body: impl Fn() -> reqwest::Body + Send + Sync + 'static,
     ) -> Result<(), Failure> {
-        let request = self.request(Method::PUT, &["api", "packages", "gcs", name], &[]).timeout(UPLOAD);
-        let response = self.send(request.header(header::CONTENT_LENGTH, length).body(body)).await?;
-        if response.status().is_success() { Ok(()) } else { Err(self.plain_refusal(response).await) }
+        let call = Call::new(Method::PUT, &["api", "packages", "gcs", name], &[]).timeout(Some(UPLOAD));
+        let response = self.send(&call.stream(length, body)).await?;
+        if response.status().is_success() { Ok(()) } else { Err(plain_refusal(response).await) }
     }
 
-    fn request(&self, method: Method, path: &[&str], query: &Query<'_>) -> RequestBuilder {
-        let mut url = self.base.clone();
-        if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().extend(path);
-        }
-        if !query.is_empty() {
-            url.query_pairs_mut().extend_pairs(query);
-        }
-        self.http.request(method, url)
-    }
-
-    async fn ask<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<Answer<T>, Failure> {
-        let response = self.send(request.timeout(CALL)).await?;
+    async fn ask<T: DeserializeOwned>(&self, call: &Call) -> Result<Answer<T>, Failure> {
+        let response = self.send(call).await?;
         if !response.status().is_success() {
             return Err(self.refusal(response).await);
         }
-        let body = response.bytes().await.map_err(|error| self.away(&error))?;
+        let body = response.bytes().await.map_err(|error| self.broken_off(&error))?;
         let read = || {
             let raw: Value = serde_json::from_slice(&body)?;
             let value = T::deserialize(&raw)?;
@@ -220,15 +226,12 @@ impl Client {
         read().map_err(|error: serde_json::Error| self.stranger(&error.to_string()))
     }
 
-    async fn send(&self, request: RequestBuilder) -> Result<Response, Failure> {
-        request.send().await.map_err(|error| self.away(&error))
-    }
-
     /// An answer that is not a success, with its own text.
     async fn refusal(&self, response: Response) -> Failure {
         let status = response.status();
+        let was_repeated = response.extensions().get::<Repeated>().is_some();
         let body = response.bytes().await.unwrap_or_default();
-        match serde_json::from_slice::<ErrorBody>(&body) {
+        let failure = match serde_json::from_slice::<ErrorBody>(&body) {
             Ok(body) if status == StatusCode::UNAUTHORIZED && self.keeps_token => {
                 let (token, here) = (env_vars::TOKEN, self.address());
                 Failure::refused(status.as_u16(), body)
@@ -236,25 +239,19 @@ impl Client {
             }
             Ok(body) => Failure::refused(status.as_u16(), body),
             Err(_) => self.stranger(&format!("HTTP {status}")),
-        }
+        };
+        Failure { was_repeated, ..failure }
     }
 
-    /// The same for Ray's own routes, which answer in plain text.
-    async fn plain_refusal(&self, response: Response) -> Failure {
-        let status = response.status();
-        let text = response.text().await.unwrap_or_default();
-        let message = format!("HTTP {status}: {}", text.trim().chars().take(500).collect::<String>());
-        Failure::refused(status.as_u16(), ErrorBody { code: String::new(), message, hint: None })
+    /// The answer of the present replica broke off.
+    fn broken_off(&self, error: &reqwest::Error) -> Failure {
+        self.away(self.replicas.current(), error)
     }
 
     /// No answer, or an incomplete one.
-    fn away(&self, error: &reqwest::Error) -> Failure {
-        let mut cause: &dyn std::error::Error = error;
-        while let Some(deeper) = cause.source() {
-            cause = deeper;
-        }
-        let said = if error.is_timeout() { "no answer in time".to_owned() } else { cause.to_string() };
-        let message = format!("cannot reach a control plane at {}: {said}\n  {}", self.address(), self.why);
+    fn away(&self, index: usize, error: &reqwest::Error) -> Failure {
+        let (address, said) = (self.replicas.name(index), cause(error));
+        let message = format!("cannot reach a control plane at {address}: {said}\n  {}", self.why);
         Failure::new(Exit::Unreachable, message).hint(
             "start one with `ray-multicluster serve --config cluster.yaml`, or name another: --address http://host:port",
         )
@@ -268,6 +265,12 @@ impl Client {
             "give the address of the control plane, not of a Ray cluster; check that both have the same version",
         )
     }
+}
+
+/// A refusal of one of Ray's own routes, which answer in plain text.
+async fn plain_refusal(response: Response) -> Failure {
+    let status = response.status();
+    plain(status, &response.text().await.unwrap_or_default())
 }
 
 /// The span that started this process, for the job's trace.

@@ -4,6 +4,7 @@ use std::{fmt, process::ExitCode};
 
 use multicluster_api::{ErrorBody, codes};
 use multicluster_config::ConfigError;
+use multicluster_server::KeyError;
 
 /// Why a command did not do what it was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,11 +74,23 @@ pub(crate) struct Failure {
     pub(crate) hint: Option<String>,
     /// The same request may succeed a little later.
     pub(crate) passes: bool,
+    /// There was no answer, and the request may have been done.
+    pub(crate) may_be_done: bool,
+    /// An earlier try of the refused request may have been done.
+    pub(crate) was_repeated: bool,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), hint: None, passes: exit == Exit::Unreachable }
+        let is_away = exit == Exit::Unreachable;
+        Self {
+            exit,
+            message: message.into(),
+            hint: None,
+            passes: is_away,
+            may_be_done: is_away,
+            was_repeated: false,
+        }
     }
 
     /// The caller's mistake, with the text of another crate: `what is wrong\n  hint: …`.
@@ -92,7 +105,9 @@ impl Failure {
     /// The control plane refused the request.
     pub(crate) fn refused(status: u16, body: ErrorBody) -> Self {
         let passes = matches!(status, 429 | 503);
-        Self { exit: Exit::of(status, &body.code), message: body.message, hint: body.hint, passes }
+        let exit = Exit::of(status, &body.code);
+        let may_be_done = body.code == codes::LEADER_LOST.word;
+        Self { exit, message: body.message, hint: body.hint, passes, may_be_done, was_repeated: false }
     }
 
     #[must_use]
@@ -104,7 +119,9 @@ impl Failure {
     pub(crate) fn of(error: &anyhow::Error) -> Self {
         match error.downcast_ref::<Failure>() {
             Some(failure) => failure.clone(),
-            None if error.is::<ConfigError>() => Self::new(Exit::BadInput, format!("{error:#}")),
+            None if error.is::<ConfigError>() || error.is::<KeyError>() => {
+                Self::new(Exit::BadInput, format!("{error:#}"))
+            }
             None => Self::new(Exit::Failed, format!("{error:#}")),
         }
     }

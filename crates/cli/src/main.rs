@@ -33,8 +33,8 @@ struct Cli {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Everywhere")]
 struct Everywhere {
-    /// The control plane to use, http://host:port [default: your own for this cluster.yaml,
-    /// else http://127.0.0.1:8700].
+    /// The control plane to use, http://host:port; several addresses with commas, if it has
+    /// replicas [default: your own for this cluster.yaml, else http://127.0.0.1:8700].
     #[arg(long, value_name = "URL", global = true, env = env_vars::ADDRESS, hide_env_values = true)]
     address: Option<String>,
     /// The output format.
@@ -60,6 +60,10 @@ enum Command {
     Serve(commands::serve::Args),
     /// Create, list and revoke the tokens of a control plane.
     Token(commands::token::Args),
+    /// Create and rotate the keys that encrypt what a control plane stores.
+    Key(commands::key::Args),
+    /// Move a control plane between SQLite and PostgreSQL.
+    Store(commands::store::Args),
     /// Run Ray clusters on this machine, to try things out.
     Sandbox(commands::sandbox::Args),
     /// Print shell completions.
@@ -97,6 +101,8 @@ enum Guest {
     Clusters(commands::clusters::Args),
     /// List the policies in force, try one, register or remove one.
     Policies(commands::policies::Args),
+    /// Show which replica of the control plane leads, and which others there are.
+    Plane,
     /// Print past events, or follow new ones.
     Events(commands::events::Args),
     /// Replay past jobs with other settings.
@@ -138,6 +144,8 @@ fn run(command: Command, everywhere: Everywhere) -> anyhow::Result<()> {
         Command::Config(args) => runtime()?.block_on(commands::config::run(args, out)),
         Command::Serve(args) => commands::serve::run(args),
         Command::Token(args) => commands::token::run(args, out),
+        Command::Key(args) => commands::key::run(args, out),
+        Command::Store(args) => commands::store::run(args, out),
         Command::Sandbox(args) => commands::sandbox::run(args, out.format),
         Command::Completions(args) => {
             commands::completions::run(&args, &mut Cli::command());
@@ -168,6 +176,7 @@ async fn ask(guest: Guest, context: &Context) -> anyhow::Result<()> {
         Guest::Owners => commands::owners::run(context).await?,
         Guest::Clusters(args) => commands::clusters::run(&args, context).await?,
         Guest::Policies(args) => commands::policies::run(&args, context).await?,
+        Guest::Plane => commands::plane::run(context).await?,
         Guest::Events(args) => commands::events::run(&args, context).await?,
         Guest::Replay(args) => commands::replay::run(&args, context).await?,
         Guest::Advise(args) => commands::advise::run(&args, context).await?,

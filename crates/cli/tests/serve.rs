@@ -160,6 +160,39 @@ fn what_waits_for_a_place_outlasts_a_sleep() {
     assert_eq!(heard(), "gone");
 }
 
+#[test]
+fn it_says_once_how_secrets_are_stored_and_a_key_changes_that() {
+    let dir = Dir::new();
+    let keys = dir.0.join("keys");
+    let key = |verb: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ray-multicluster"));
+        assert!(command.args(["key", verb]).arg(&keys).output().unwrap().status.success());
+    };
+    let log_of = |more: &[&str]| {
+        let mut plane = Plane::start(&dir, more);
+        let pid = plane.process.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        plane.ends().1
+    };
+    assert_eq!(log_of(&[]).matches("secrets are stored in plain text").count(), 1);
+    key("create");
+    let with_key = ["--key-file", keys.to_str().unwrap()];
+    let log = log_of(&with_key);
+    assert!(log.contains("now encrypted with this key") && !log.contains("plain text"), "{log}");
+    let log = log_of(&with_key);
+    assert!(!log.contains("key"), "nothing to say: {log}");
+    key("rotate");
+    let log = log_of(&with_key);
+    assert!(log.contains("now encrypted") && log.contains("nothing that is stored needs this key"), "{log}");
+    let refused = dir.serve(&[]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    let told = String::from_utf8(refused.stderr).unwrap();
+    assert!(
+        told.contains("sealed with key") && told.contains("hint:") && told.contains("--key-file"),
+        "{told}"
+    );
+}
+
 /// A directory of a test's own.
 struct Dir(PathBuf);
 

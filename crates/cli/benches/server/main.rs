@@ -1,11 +1,13 @@
 //! Throughput, memory and CPU cost of the control plane. Measures the real program over HTTP and
-//! writes `target/bench/server.json`. Without `--bench`, which `cargo bench` passes and
+//! writes `target/bench/server.json`; of replicas, SQLite beside them, `target/bench/postgres.json`. Without `--bench`, which `cargo bench` passes and
 //! `cargo test` does not, everything runs once with few jobs and nothing is written.
 //!
-//! `cargo bench -p multicluster-cli --bench server [-- PART…]`, parts: disk, single, batch, restart, fleet.
+//! `cargo bench -p multicluster-cli --bench server [-- PART…]`, parts: disk, single, batch, restart, fleet,
+//! postgres.
 
 mod load;
 mod plane;
+mod replicas;
 
 use std::{
     collections::BTreeMap,
@@ -45,8 +47,14 @@ fn main() {
     let is_bench = std::env::args().any(|arg| arg == "--bench");
     let scale = if is_bench { FULL } else { QUICK };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let parts: [(&str, Part); 5] =
-        [("disk", disk), ("single", single), ("batch", batch), ("restart", restart), ("fleet", fleet)];
+    let parts: [(&str, Part); 6] = [
+        ("disk", disk),
+        ("single", single),
+        ("batch", batch),
+        ("restart", restart),
+        ("fleet", fleet),
+        ("postgres", replicas::measure),
+    ];
     let mut results = BTreeMap::new();
     for (name, part) in parts {
         if wanted.is_empty() || wanted.iter().any(|w| w == name) {
@@ -58,12 +66,19 @@ fn main() {
     if !is_bench {
         return;
     }
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench/server.json");
+    if let Some(figures) = results.remove("postgres") {
+        keep("postgres", figures.as_object().cloned().unwrap_or_default());
+    }
+    keep("server", results.into_iter().map(|(name, result)| (name.to_owned(), result)));
+}
+
+fn keep(name: &str, results: impl IntoIterator<Item = (String, Value)>) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../target/bench/{name}.json"));
     fs::create_dir_all(file.parent().expect("a folder")).expect("target/bench");
     // Other parts of the file stay: they come from other runs.
     let mut all: BTreeMap<String, Value> =
         fs::read(&file).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
-    all.extend(results.into_iter().map(|(name, result)| (name.to_owned(), result)));
+    all.extend(results);
     fs::write(&file, serde_json::to_string_pretty(&all).expect("plain data"))
         .expect("target/bench is writable");
     println!("written to {}", file.display());

@@ -31,7 +31,12 @@ pub(crate) fn folder(name: &str) -> PathBuf {
 }
 
 impl Plane {
+    /// With its state in the folder.
     pub(crate) fn start(dashboards: &[String], folder: &Path) -> Self {
+        Self::start_with(dashboards, folder, &[])
+    }
+
+    pub(crate) fn start_with(dashboards: &[String], folder: &Path, arguments: &[&str]) -> Self {
         let mut config = String::from("clusters:\n");
         for (n, dashboard) in dashboards.iter().enumerate() {
             let entry =
@@ -45,6 +50,7 @@ impl Plane {
             .arg(folder.join("cluster.yaml"))
             .arg("--state-dir")
             .arg(folder.join("state"))
+            .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
             .expect("the program starts");
@@ -54,6 +60,12 @@ impl Plane {
         let address = ready_line.split("http://").nth(1).and_then(|rest| rest.split_whitespace().next());
         let address = address.and_then(|text| text.parse().ok()).expect("its address");
         Self { child, folder: folder.to_owned(), address, ready_line }
+    }
+
+    /// SIGTERM: it hands over. It goes on until it has ended.
+    pub(crate) fn tell_to_end(&self) {
+        let status = Command::new("kill").arg(self.child.id().to_string()).status();
+        assert!(status.is_ok_and(|status| status.success()), "the signal was sent");
     }
 
     /// Its resource usage so far.

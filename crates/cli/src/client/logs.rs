@@ -1,5 +1,7 @@
 //! A job's log as it is written, over attempts and over restarts of the control plane.
 
+use std::collections::HashSet;
+
 use serde::Deserialize;
 
 use super::{Client, sse::EventSource};
@@ -32,6 +34,8 @@ struct Note {
 pub(crate) struct LogFollower {
     source: EventSource,
     told: Told,
+    /// Notes have no numbers: they come again after the connection breaks.
+    notes: HashSet<String>,
 }
 
 /// The latest attempt, and how many bytes of its log have been passed on.
@@ -45,7 +49,7 @@ impl LogFollower {
     pub(crate) async fn open(client: &Client, job: &str) -> Result<Self, Failure> {
         let source =
             EventSource::open(client, &["v1", "jobs", job, "logs", "follow"], Vec::new(), None).await?;
-        Ok(Self { source, told: Told::default() })
+        Ok(Self { source, told: Told::default(), notes: HashSet::new() })
     }
 
     pub(crate) async fn next(&mut self) -> Result<LogEvent, Failure> {
@@ -54,7 +58,9 @@ impl LogFollower {
             match event.name.as_str() {
                 "end" => return Ok(LogEvent::End),
                 "note" => {
-                    if let Ok(Note { text }) = serde_json::from_str(&event.data) {
+                    if let Ok(Note { text }) = serde_json::from_str(&event.data)
+                        && self.notes.insert(text.clone())
+                    {
                         return Ok(LogEvent::Note(text));
                     }
                 }

@@ -1,9 +1,9 @@
-//! Server-Sent Events: over one connection, and over restarts of the control plane.
+//! Server-Sent Events: over one connection, and over restarts of the control plane and new leaders.
 
 use jiff::fmt::rfc2822;
 use reqwest::{Method, Response, header};
 
-use super::{Client, Query, away::Away};
+use super::{Call, Client, Query, away::Away};
 use crate::{exit::Failure, output::time};
 
 /// One event. Missing fields are empty.
@@ -69,6 +69,9 @@ impl EventSource {
                 if !event.id.is_empty() {
                     self.last = Some(event.id.clone());
                 }
+                if event.data.is_empty() {
+                    continue;
+                }
                 return Ok(event);
             }
             self.stream = None;
@@ -92,11 +95,12 @@ impl Stream {
         query: &Query<'_>,
         last: Option<&str>,
     ) -> Result<Self, Failure> {
-        let mut request = client.request(Method::GET, path, query);
-        if let Some(last) = last {
-            request = request.header("last-event-id", last);
+        let mut call = Call::new(Method::GET, path, query).timeout(None);
+        if let Some(last) = last.and_then(|last| last.parse().ok()) {
+            call = call.header(header::HeaderName::from_static("last-event-id"), last);
         }
-        let response = client.send(request.header(header::ACCEPT, "text/event-stream")).await?;
+        let accepted = header::HeaderValue::from_static("text/event-stream");
+        let response = client.send(&call.header(header::ACCEPT, accepted)).await?;
         if !response.status().is_success() {
             return Err(client.refusal(response).await);
         }
@@ -111,7 +115,7 @@ impl Stream {
             if let Some(event) = self.parser.next() {
                 return Ok(Some(event));
             }
-            match self.response.chunk().await.map_err(|error| self.client.away(&error))? {
+            match self.response.chunk().await.map_err(|error| self.client.broken_off(&error))? {
                 Some(bytes) => self.parser.feed(&bytes),
                 None => return Ok(None),
             }
@@ -160,7 +164,8 @@ impl Parser {
                 }
             }
             self.read += end + 1;
-            if done && !self.event.data.is_empty() {
+            // A number alone says where the stream begins.
+            if done && !(self.event.data.is_empty() && self.event.id.is_empty()) {
                 return Some(std::mem::take(&mut self.event));
             }
         }
@@ -180,8 +185,9 @@ mod tests {
     #[test]
     fn events_are_read_whatever_pieces_they_come_in() {
         let sent =
-            b": hello\n\nid: 3\nevent: job\ndata: {\"a\": 1}\n\nevent: end\r\ndata:{}\r\n\r\ndata: half";
+            b": hello\n\nid: 2\n\nid: 3\nevent: job\ndata: {\"a\": 1}\n\nevent: end\r\ndata:{}\r\n\r\ndata: half";
         let expected = [
+            Event { id: "2".into(), ..Event::default() },
             Event { id: "3".into(), name: "job".into(), data: "{\"a\": 1}".into() },
             Event { id: String::new(), name: "end".into(), data: "{}".into() },
         ];

@@ -88,13 +88,13 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         Some(Verb::Remove { name, force }) => return remove(name, *force, context).await,
         Some(Verb::Add(add)) => client.post(&["v1", "clusters"], &add.request()).await?,
         Some(Verb::Cordon(note)) => {
-            client.post(&["v1", "clusters", &note.name, "cordon"], &note.request()).await?
+            client.post_surely(&["v1", "clusters", &note.name, "cordon"], &note.request()).await?
         }
         Some(Verb::Drain(note)) => {
-            client.post(&["v1", "clusters", &note.name, "drain"], &note.request()).await?
+            client.post_surely(&["v1", "clusters", &note.name, "drain"], &note.request()).await?
         }
         Some(Verb::Uncordon { name }) => {
-            client.post(&["v1", "clusters", name, "uncordon"], &Value::Null).await?
+            client.post_surely(&["v1", "clusters", name, "uncordon"], &Value::Null).await?
         }
     };
     let Answer { value: cluster, raw }: Answer<Cluster> = answer;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::Context;
-use multicluster_server::{LogFormat, Options, Span, TlsFiles, Tokens};
+use multicluster_server::{LogFormat, Options, Shared, Span, TlsFiles, Tokens};
 use multicluster_types::{Owner, env_vars};
 
 /// The file of tokens in a state directory.
@@ -26,6 +26,16 @@ pub(crate) struct Args {
     /// Where jobs, history and packages are kept [default: ~/.ray_scheduler/state].
     #[arg(long, value_name = "DIR", env = env_vars::STATE_DIR)]
     state_dir: Option<PathBuf>,
+    /// Share the state with other replicas in a PostgreSQL database, postgres://user@host/db: one of
+    /// them leads, and another takes over when it ends. Then the state directory holds only copies.
+    #[arg(long, value_name = "URL", env = env_vars::STORE, hide_env_values = true, conflicts_with_all = ["own_token", "exit_when_idle"])]
+    store: Option<String>,
+    /// The address at which other replicas reach this one [default: the one it listens on].
+    #[arg(long, value_name = "URL", requires = "store")]
+    advertise: Option<String>,
+    /// Refuse a database that holds another control plane than this one.
+    #[arg(long, value_name = "NAME", requires = "store")]
+    plane: Option<String>,
     /// A host name that requests may use, such as ray.example.com; repeat for more. Requests
     /// with another name (except localhost) are refused, which keeps out web pages of other sites.
     #[arg(long = "host", value_name = "NAME")]
@@ -40,6 +50,10 @@ pub(crate) struct Args {
     /// [default: tokens.json in the state directory; without tokens anyone has full access].
     #[arg(long, value_name = "FILE", env = env_vars::TOKENS)]
     tokens: Option<PathBuf>,
+    /// Encrypt the secrets in the state directory with the keys in this file; see `ray-multicluster
+    /// key` [default: they are stored in plain text].
+    #[arg(long, value_name = "FILE", env = env_vars::KEY_FILE)]
+    key_file: Option<PathBuf>,
     /// Require tokens, and keep one for you in the file own-token in the state directory, where
     /// the SDK and the commands of this program find it.
     #[arg(long)]
@@ -76,7 +90,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         needs_tokens,
         only_tokens: args.own_token,
         tokens,
+        shared: args.store.map(|database| Shared { database, advertise: args.advertise, plane: args.plane }),
         state_dir,
+        key_file: args.key_file,
         insecure: args.insecure,
         exit_when_idle: args.exit_when_idle,
     };

@@ -33,7 +33,11 @@ pub(super) async fn each(
     let out = &context.out;
     let mut refused: Option<Failure> = None;
     for id in ids {
-        match context.client.post::<Job>(&["v1", "jobs", id, verb], &Value::Null).await {
+        let asked = match verb {
+            "stop" => context.client.stop(id).await,
+            _ => context.client.post::<Job>(&["v1", "jobs", id, verb], &Value::Null).await,
+        };
+        match asked {
             Ok(answer) => match (out.is_json(), ids.len()) {
                 (true, 1) => out.json(&answer.raw),
                 (true, _) => out.json_line(&answer.raw),

@@ -1,9 +1,9 @@
-//! `ray-multicluster token`: who may use a control plane. Changes the file that the control plane
-//! reads, so creating the first token needs none.
+//! `ray-multicluster token`: who may use a control plane. Changes the file or the database that the
+//! control plane reads, so creating the first token needs none.
 
 use std::path::PathBuf;
 
-use multicluster_server::{Limits, Rate, Role, Span, Token, Tokens};
+use multicluster_server::{Limits, Rate, Role, Span, Token, TokenSource, Tokens};
 use multicluster_types::{Owner, Priority, Timestamp, env_vars, settings::Value as _};
 use serde_json::{Value, json};
 
@@ -64,13 +64,24 @@ struct At {
     /// The state directory of the control plane, as `serve --state-dir`.
     #[arg(long, value_name = "DIR", env = env_vars::STATE_DIR)]
     state_dir: Option<PathBuf>,
+    /// The database of the control plane, as `serve --store`: its tokens are there, unless there is
+    /// --tokens.
+    #[arg(long, value_name = "URL", env = env_vars::STORE, hide_env_values = true)]
+    store: Option<String>,
+    /// The key file of the control plane, as `serve --key-file`: encrypts the tokens in the database.
+    #[arg(long, value_name = "FILE", env = env_vars::KEY_FILE)]
+    key_file: Option<PathBuf>,
 }
 
 impl At {
-    fn file(self) -> anyhow::Result<PathBuf> {
-        match self.tokens {
-            Some(file) => Ok(file),
-            None => Ok(serve::state_dir(self.state_dir)?.join(serve::TOKENS)),
+    fn source(self) -> anyhow::Result<TokenSource> {
+        match (self.tokens, self.store) {
+            (Some(file), _) => Ok(TokenSource::File(file)),
+            (None, Some(url)) => {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+                runtime.block_on(TokenSource::in_database(&url, self.key_file.as_deref()))
+            }
+            (None, None) => Ok(TokenSource::File(serve::state_dir(self.state_dir)?.join(serve::TOKENS))),
         }
     }
 }
@@ -81,10 +92,10 @@ const NOBODY: &str = "every token is revoked: nobody can log in until you create
 pub(crate) fn run(args: Args, out: Out) -> anyhow::Result<()> {
     match args.verb {
         Verb::Create(Create { owner, role, expires, submit_rate, max_priority, at }) => {
-            let file = at.file()?;
+            let source = at.source()?;
             let expires_at = expires.map(|span| Timestamp(time::now().saturating_add(span.0)));
             let limits = Limits { expires_at, submit_rate, max_priority: max_priority.map(Priority) };
-            let (secret, token) = Tokens::create(&file, owner, role, limits)?;
+            let (secret, token) = source.create(&owner, role, limits)?;
             if out.is_json() {
                 let mut shown = shown(&token);
                 shown["token"] = Value::from(secret);
@@ -93,25 +104,26 @@ pub(crate) fn run(args: Args, out: Out) -> anyhow::Result<()> {
             }
             out.line(&secret);
             let end = token.expires_at.map_or(String::new(), |at| format!(", until {}", time::moment(at.0)));
-            eprintln!("{} for {} ({}{end}), in {}", token.id, token.owner, role.as_str(), file.display());
+            eprintln!("{} for {} ({}{end}), in {source}", token.id, token.owner, role.as_str());
             eprintln!("it is not shown again: keep it, for example in {}", env_vars::TOKEN);
         }
         Verb::List(at) => {
-            let file = at.file()?;
-            let all = Tokens::read(&file)?;
+            let found = at.source()?.read()?;
+            let nobody = if found.is_some() { NOBODY } else { ANYBODY };
+            let all = found.unwrap_or_default();
             if out.is_json() {
                 out.json(&json!({"items": all.iter().map(shown).collect::<Vec<_>>()}));
                 return Ok(());
             }
             if all.is_empty() {
-                out.line(if file.exists() { NOBODY } else { ANYBODY });
+                out.line(nobody);
                 return Ok(());
             }
             out.table(&table(&all));
         }
         Verb::Revoke { id, at } => {
-            let file = at.file()?;
-            if !Tokens::revoke(&file, &id)? {
+            let source = at.source()?;
+            if !source.revoke(&id)? {
                 let failure = Failure::new(Exit::NotFound, format!("there is no token {id}"));
                 return Err(failure.hint("list the tokens with: ray-multicluster token list").into());
             }
@@ -119,7 +131,7 @@ pub(crate) fn run(args: Args, out: Out) -> anyhow::Result<()> {
                 out.json(&json!({"id": id, "revoked": true}));
             } else {
                 out.line(format!("token {id} revoked"));
-                if Tokens::read(&file)?.is_empty() {
+                if source.read()?.is_none_or(|all| all.is_empty()) {
                     out.line(NOBODY);
                 }
             }

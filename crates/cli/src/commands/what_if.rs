@@ -27,7 +27,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         request.entrypoint = "what-if".to_owned();
     }
     runtime_env::leave_out_packages(&mut request);
-    let answer = context.client.post::<WhatIf>(&["v1", "what-if"], &request).await?;
+    let answer = context.client.post_surely::<WhatIf>(&["v1", "what-if"], &request).await?;
     let WhatIf { chosen, refused, clusters } = &answer.value;
     if out.is_json() {
         out.json(&answer.raw);

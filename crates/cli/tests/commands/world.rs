@@ -156,6 +156,12 @@ scheduler: {{submission_interval: 0s, poll_interval: 200ms, unhealthy_after: 1, 
         self
     }
 
+    /// The control plane is killed.
+    pub(crate) fn stop(&mut self) {
+        self.plane.kill().unwrap();
+        self.plane.wait().unwrap();
+    }
+
     /// The control plane is killed and another one started.
     pub(crate) fn restart(&mut self) {
         self.restart_with(&[]);
@@ -163,8 +169,7 @@ scheduler: {{submission_interval: 0s, poll_interval: 200ms, unhealthy_after: 1, 
 
     /// The same, with more variables in its environment.
     pub(crate) fn restart_with(&mut self, env: &[(&str, &str)]) {
-        self.plane.kill().unwrap();
-        self.plane.wait().unwrap();
+        self.stop();
         let (plane, address) = serve(&self.dir, self.address.strip_prefix("http://").unwrap(), env);
         assert_eq!(address, self.address);
         self.plane = plane;
@@ -211,7 +216,7 @@ impl Done {
 /// Compares with the snapshot of this name, without values that differ between runs.
 #[macro_export]
 macro_rules! shows {
-    ($name:literal, $text:expr) => {
+    ($name:expr, $text:expr) => {
         let mut settings = insta::Settings::clone_current();
         settings.set_prepend_module_to_snapshot(false);
         settings.set_omit_expression(true);

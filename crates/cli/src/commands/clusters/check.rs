@@ -65,7 +65,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
 
 /// The cluster with facts from a poll that was requested now; and whether they arrived.
 async fn fresh(client: &Client, name: &str) -> Result<(Answer<Cluster>, bool), Failure> {
-    let before = client.post::<Cluster>(&["v1", "clusters", name, "check"], &Value::Null).await?.value;
+    let before = client.post_surely::<Cluster>(&["v1", "clusters", name, "check"], &Value::Null).await?.value;
     let deadline = Instant::now() + PATIENCE;
     loop {
         let answer = client.get::<Cluster>(&["v1", "clusters", name], &[]).await?;

@@ -117,7 +117,7 @@ pub(super) async fn why(asked: OneJob, client: &Client) -> Result<Answer, Failur
 pub(super) async fn what_if(asked: NewJob, client: &Client) -> Result<Answer, Failure> {
     let mut request = asked.request()?;
     runtime_env::leave_out_packages(&mut request);
-    let answer = client.post::<WhatIf>(&["v1", "what-if"], &request).await?;
+    let answer = client.post_surely::<WhatIf>(&["v1", "what-if"], &request).await?;
     let WhatIf { chosen, refused, clusters } = &answer.value;
     let outcome = match (refused, chosen) {
         (Some(why), _) => format!("it would be refused: {why}"),
@@ -188,7 +188,7 @@ pub(super) async fn stop(asked: Stop, client: &Client) -> Result<Answer, Failure
             format!("ask the user; if they agree, call stop_job again with confirm: {id:?}")
         }));
     }
-    let answer = client.post::<Job>(&["v1", "jobs", &id, "stop"], &Value::Null).await?;
+    let answer = client.stop(&id).await?;
     Ok(Answer { text: one_line(&answer.value), data: answer.raw })
 }
 

@@ -38,7 +38,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         decisions: args.job.is_none().then_some(args.last),
     };
     let out = &context.out;
-    let answer = context.client.post::<PolicyTried>(&["v1", "policies", "try"], &trial).await?;
+    let answer = context.client.post_surely::<PolicyTried>(&["v1", "policies", "try"], &trial).await?;
     if out.is_json() {
         out.json(&answer.raw);
         return Ok(());

@@ -110,12 +110,16 @@ pub(super) async fn upload(package: &Package, client: &Client) -> Result<String,
         bar.set_style(style.progress_chars("█▌░"));
         bar.set_message(path.file_name().unwrap_or(OsStr::new(".")).to_string_lossy().into_owned());
         let (counted, content) = (bar.clone(), content.clone());
-        let pieces = (0..content.len()).step_by(PIECE).map(move |from| {
-            let piece = content.slice(from..content.len().min(from + PIECE));
-            counted.inc(piece.len() as u64);
-            piece
-        });
-        let body = reqwest::Body::wrap_stream(stream::iter(pieces.map(Ok::<_, io::Error>)));
+        let body = move || {
+            let (counted, content) = (counted.clone(), content.clone());
+            counted.set_position(0);
+            let pieces = (0..content.len()).step_by(PIECE).map(move |from| {
+                let piece = content.slice(from..content.len().min(from + PIECE));
+                counted.inc(piece.len() as u64);
+                piece
+            });
+            reqwest::Body::wrap_stream(stream::iter(pieces.map(Ok::<_, io::Error>)))
+        };
         let sent = client.put_package(name, length, body).await;
         bar.finish_and_clear();
         sent?;

@@ -76,8 +76,8 @@ impl Feed {
                 NoteRequest { note: if verb == "cordon" { "from top".to_owned() } else { String::new() } };
             let path = ["v1", "clusters", &cluster, verb];
             let told = match verb {
-                "cordon" => client.post::<Cluster>(&path, &note).await,
-                _ => client.post::<Cluster>(&path, &serde_json::Value::Null).await,
+                "cordon" => client.post_surely::<Cluster>(&path, &note).await,
+                _ => client.post_surely::<Cluster>(&path, &serde_json::Value::Null).await,
             };
             let told = match told {
                 Ok(_) => format!("{cluster}: {verb}ed"),
