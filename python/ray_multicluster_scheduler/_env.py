@@ -6,7 +6,8 @@ crates/types declares those of the program; a test keeps the two lists alike. Se
 
 from __future__ import annotations
 
-#: The control plane to use, such as ``http://host:8266``; also set in jobs that can reach it.
+#: The control plane to use, such as ``http://host:8700``; several addresses, with commas, if it has
+#: replicas. Also set in jobs that can reach it.
 ADDRESS = "RAY_MULTICLUSTER_ADDRESS"
 #: The token to show; `ray-multicluster token create` makes one.
 TOKEN = "RAY_MULTICLUSTER_TOKEN"
@@ -20,6 +21,8 @@ PLANES_DIR = "RAY_MULTICLUSTER_PLANES_DIR"
 EXIT_WHEN_IDLE = "RAY_MULTICLUSTER_EXIT_WHEN_IDLE"
 #: The state directory of `ray-multicluster serve` (default ``~/.ray_scheduler/state``).
 STATE_DIR = "RAY_MULTICLUSTER_STATE_DIR"
+#: The PostgreSQL database that several `ray-multicluster serve` share, as `--store` takes it.
+STORE = "RAY_MULTICLUSTER_STORE"
 
 # Set by the control plane in what it starts.
 #: The cluster that a job, task or actor runs on.

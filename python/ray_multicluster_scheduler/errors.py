@@ -55,6 +55,9 @@ class SchedulerError(Exception):
     #: not sent elsewhere. Check the cluster before you submit it again.
     may_have_started = False
 
+    #: An earlier try of the refused request may have been done: its answer was lost.
+    was_repeated = False
+
     def __init__(
         self,
         message: str,

@@ -13,7 +13,7 @@ def follow(plane: ControlPlane, path: str) -> Iterator[str]:
     """Pieces of the log, each once.
 
     A new connection begins with the present attempt; the part of it that was passed on before is
-    left out.
+    left out. A replica that is behind may begin with an earlier attempt, which was passed on, too.
     """
     # In bytes, not characters: the control plane counts bytes.
     attempt, passed = 0, 0
@@ -26,7 +26,9 @@ def follow(plane: ControlPlane, path: str) -> Iterator[str]:
                 told.add(event.data["text"])
                 yield event.data["text"]
             elif event.kind == "log":
-                if event.data["attempt"] != attempt:
+                if event.data["attempt"] < attempt:
+                    continue
+                if event.data["attempt"] > attempt:
                     attempt, passed = event.data["attempt"], 0
                 piece = event.data["text"].encode()
                 fresh = piece[max(passed - event.data["from"], 0) :]

@@ -194,10 +194,15 @@ class Jobs:
         """The job afterwards: stopped if it was queued, else about to be. None: it had ended."""
         stopped = None
         try:
-            stopped = JobInfo.of(self._plane.post(_path(job_id) + "/stop", timeout=timeout))
+            answer = self._plane.post(_path(job_id) + "/stop", timeout=timeout, is_repeatable=True)
+            stopped = JobInfo.of(answer)
         except SchedulerError as error:
             if error.code != "wrong_state":
                 raise
+            if error.was_repeated:
+                # The first try may be what ended it.
+                found = JobInfo.of(self._plane.get(_path(job_id), timeout=timeout))
+                stopped = found if found.status == "STOPPED" else None
         self._forget(job_id)
         return stopped
 

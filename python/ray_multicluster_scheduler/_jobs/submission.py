@@ -16,6 +16,7 @@ from .. import _context
 from .._plane import trace
 from .._plane.client import ControlPlane
 from .._plane.events import may_pass
+from .._plane.failover import MAY_BE_DONE, never_arrived
 from .._plane.wire import Accepted
 from ..errors import ConfigurationError, ControlPlaneError, SchedulerError
 from .progress import say
@@ -155,8 +156,8 @@ def _is_said(value: object) -> bool:
 def _is_lost(error: SchedulerError) -> bool:
     """True if the request may have arrived, although there was no answer."""
     cause = error.__cause__
-    never_sent = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)
-    return isinstance(cause, urllib3.exceptions.HTTPError) and not isinstance(cause, never_sent)
+    is_broken = isinstance(cause, urllib3.exceptions.HTTPError) and not never_arrived(cause)
+    return is_broken or error.code in MAY_BE_DONE
 
 
 def _id(given: object) -> str | None:

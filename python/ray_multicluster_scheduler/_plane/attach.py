@@ -1,6 +1,7 @@
 """Which control plane this program uses.
 
-1. ``RAY_MULTICLUSTER_ADDRESS``, which is also set in a scheduled job that can reach it.
+1. ``RAY_MULTICLUSTER_ADDRESS``, which is also set in a scheduled job that can reach it. It may
+   name several replicas.
 2. Inside a scheduled job without an address: none. Work that it submits stays on its cluster.
 3. This user's own for the configuration, started in the background if none runs (`local`).
 """
@@ -9,17 +10,21 @@ from __future__ import annotations
 
 import functools
 import os
+import time
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from .. import _env, _settings
 from .._context import JobContext, current_context
 from .._jobs.progress import say
 from .._version import __version__
-from ..errors import ConfigurationError, ControlPlaneError
-from . import config
+from ..errors import ControlPlaneError
+from . import config, failover
+from .addresses import addresses_of
 from .client import ControlPlane
 from .probe import who_answers
+
+#: How long a control plane may take to say who it is.
+PROBE = 10.0
 
 
 def attach(config_file_path: str | os.PathLike[str] | None = None) -> ControlPlane | None:
@@ -30,9 +35,9 @@ def attach(config_file_path: str | os.PathLike[str] | None = None) -> ControlPla
         _warn_of_another_version(context)
         # Work that a job starts on its own cluster needs no control plane, so it is not contacted
         # here.
-        return ControlPlane(address_of(given)) if given else None
+        return ControlPlane(addresses_of(given)) if given else None
     if given:
-        plane = ControlPlane(_checked(given))
+        plane = _checked(given)
     else:
         # Not needed with an address; requires Unix.
         from . import local
@@ -48,7 +53,7 @@ def wanted(config_file_path: str | os.PathLike[str] | None = None) -> str | None
     """What `attach` would look for: an address, or a configuration; ``None`` for none."""
     given = os.environ.get(_env.ADDRESS)
     if given:
-        return address_of(given)
+        return addresses_of(given)
     if current_context() is not None:
         return None
     return str(config.find(config_file_path))
@@ -65,35 +70,44 @@ def _warn_of_another_version(context: JobContext) -> None:
         )
 
 
-def address_of(given: str, named: str = _env.ADDRESS) -> str:
-    """With a scheme. `named` is where the text was given, for the error."""
-    address = (given if "://" in given else f"http://{given}").rstrip("/")
-    parts = urlsplit(address)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigurationError(
-            f"{named}={given} is not the address of a control plane",
-            hint="write http://host:port",
+def _checked(given: str) -> ControlPlane:
+    """At the first address where the control plane answers."""
+    plane = ControlPlane(addresses_of(given))
+    is_one = len(plane.addresses) == 1
+    until = time.monotonic() + (0.0 if is_one else failover.PATIENCE)
+    pause = failover.SHORTEST_PAUSE
+    while True:
+        said: dict[str, Exception] = {}
+        for address in plane.addresses.in_turn():
+            try:
+                who_answers(address, PROBE if is_one else failover.CONNECT)
+            except (OSError, ValueError) as error:
+                said[address] = error
+            else:
+                plane.addresses.worked(address)
+                return plane
+        if time.monotonic() + pause > until:
+            raise _nobody(said)
+        time.sleep(pause)
+        pause = min(pause * 2, failover.LONGEST_PAUSE)
+
+
+def _nobody(said: dict[str, Exception]) -> ControlPlaneError:
+    away = f"check that it runs and that this machine can reach it; unset {_env.ADDRESS} to use "
+    away += "this machine's own"
+    wrong = f"{_env.ADDRESS} names the control plane, not a Ray cluster: correct it, or unset "
+    wrong += "it to use this machine's own"
+    strangers = [address for address, error in said.items() if isinstance(error, ValueError)]
+    hint = wrong if strangers else away
+    if len(said) > 1:
+        lines = [f"{address}: {error}" for address, error in said.items()]
+        return ControlPlaneError(
+            "no replica of the control plane answers\n  " + "\n  ".join(lines), hint=hint
         )
-    return address
-
-
-def _checked(given: str) -> str:
-    address = address_of(given)
-    try:
-        who_answers(address)
-    except OSError as error:
-        raise ControlPlaneError(
-            f"no control plane answers at {address}: {error}",
-            hint="check that it runs and that this machine can reach it; unset "
-            f"{_env.ADDRESS} to use this machine's own",
-        ) from None
-    except ValueError as error:
-        raise ControlPlaneError(
-            f"{address} is not a control plane: {error}",
-            hint=f"{_env.ADDRESS} names the control plane, not a Ray cluster: correct it, or unset "
-            "it to use this machine's own",
-        ) from None
-    return address
+    ((address, error),) = said.items()
+    if strangers:
+        return ControlPlaneError(f"{address} is not a control plane: {error}", hint=hint)
+    return ControlPlaneError(f"no control plane answers at {address}: {error}", hint=hint)
 
 
 def warn_of_settings_not_in_force(plane: ControlPlane) -> None:

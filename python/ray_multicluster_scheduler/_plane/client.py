@@ -10,8 +10,10 @@ from urllib.parse import quote, urlencode
 
 import urllib3
 
-from .. import _env, _forks, errors
-from . import proof
+from .. import _forks, errors
+from . import failover, proof
+from .addresses import Addresses, Given
+from .failover import Refused
 from .wire import ErrorBody
 
 #: For requests that the control plane answers at once.
@@ -19,6 +21,8 @@ TIMEOUT = 30.0
 
 #: Temporary refusals that come with a wait time. Not a full queue: the caller decides about that.
 WAITED_FOR = ("rate_limited", "overloaded")
+#: With one address, also for the next leader: with several, another replica is asked.
+WAITED_FOR_AT_ONE = (*WAITED_FOR, "no_leader")
 #: How long the client waits for them.
 PATIENCE = 60.0
 
@@ -56,6 +60,8 @@ BY_CODE: dict[str, type[errors.SchedulerError]] = {
     "too_slow": errors.ControlPlaneError,
     "stopping": errors.ControlPlaneError,
     "cannot_write": errors.ControlPlaneError,
+    "no_leader": errors.ControlPlaneError,
+    "leader_lost": errors.ControlPlaneError,
     "store_failed": errors.ControlPlaneError,
     "store_full": errors.ControlPlaneError,
     "internal": errors.ControlPlaneError,
@@ -67,12 +73,18 @@ GENERAL = frozenset(
     {"bad_json", "bad_query", "not_found", "method_not_allowed", "wrong_state", "no_lease"}
 )
 
+#: Requests that may be sent twice. Some others may be, too: their callers say so.
+REPEATABLE = ("GET", "PUT")
+
 #: JSON, or bytes unchanged; a file is sent from its current position, with a Content-Length.
 Body = Union[None, dict[str, Any], list[Any], bytes, BinaryIO]
 
 
 class ControlPlane:
     """Safe to use from any thread.
+
+    With several addresses, one for each replica, a request that finds nobody at one of them goes to
+    the next (`failover`), and the following ones begin where the last was answered.
 
     `reattach` returns the address and the token again when nothing answers: a control plane that
     this user's programs share exits when it is idle, and a newer version may replace it.
@@ -81,15 +93,20 @@ class ControlPlane:
 
     def __init__(
         self,
-        address: str,
+        address: Given,
         reattach: Callable[[], tuple[str, str | None]] | None = None,
         own_token: str | None = None,
     ) -> None:
-        self.address = address.rstrip("/")
+        self.addresses = Addresses(address)
         self._reattach = reattach
         self.headers = proof.headers(own_token)
         self.after_fork()
         _forks.belongs_here(self)
+
+    @property
+    def address(self) -> str:
+        """The address that answered last."""
+        return self.addresses.current
 
     def after_fork(self) -> None:
         """A forked child does not use its parent's connections."""
@@ -109,11 +126,19 @@ class ControlPlane:
         timeout: float = TIMEOUT,
         patience: float = PATIENCE,
         headers: dict[str, str] | None = None,
+        is_repeatable: bool = False,
         **query: Any,
     ) -> Any:
-        """A POST of JSON."""
+        """A POST of JSON; `is_repeatable` if it does no harm when it is done twice."""
         return self.request(
-            "POST", path, body, query=query, timeout=timeout, patience=patience, headers=headers
+            "POST",
+            path,
+            body,
+            query=query,
+            timeout=timeout,
+            patience=patience,
+            headers=headers,
+            is_repeatable=is_repeatable,
         )
 
     def request(
@@ -126,10 +151,18 @@ class ControlPlane:
         timeout: float = TIMEOUT,
         patience: float = PATIENCE,
         headers: dict[str, str] | None = None,
+        is_repeatable: bool = False,
     ) -> Any:
         """The JSON of the answer, `None` if it has none; errors are raised."""
         answer = self.open(
-            method, path, body, query=query, timeout=timeout, patience=patience, headers=headers
+            method,
+            path,
+            body,
+            query=query,
+            timeout=timeout,
+            patience=patience,
+            headers=headers,
+            is_repeatable=is_repeatable,
         )
         return jsons.loads(answer.data) if answer.data else None
 
@@ -144,13 +177,14 @@ class ControlPlane:
         patience: float = PATIENCE,
         stream: bool = False,
         headers: dict[str, str] | None = None,
+        is_repeatable: bool = False,
     ) -> urllib3.BaseHTTPResponse:
         """The answer itself; with `stream`, the caller must read and release its body.
 
         A request that comes too fast waits as long as the control plane says, up to `patience`;
         callers with their own retries pass 0. A request that certainly did not arrive is sent again
-        after `reattach`, and so is a GET that broke off. Any other request may have arrived:
-        callers that may ask twice retry themselves.
+        after `reattach`, or to the next address, and so is a GET that broke off. Any other request
+        may have arrived: callers that may ask twice retry themselves, or say `is_repeatable`.
         """
         given = {key: value for key, value in (query or {}).items() if value is not None}
         target = path + ("?" + urlencode(given, doseq=True) if given else "")
@@ -163,6 +197,10 @@ class ControlPlane:
             data = body
 
         start = data.tell() if data is not None and not isinstance(data, bytes) else 0
+        has_others = len(self.addresses) > 1
+        connect = failover.CONNECT if has_others else 10.0
+        waited_for = WAITED_FOR if has_others else WAITED_FOR_AT_ONE
+        is_repeatable = is_repeatable or method in REPEATABLE
 
         def ask(address: str) -> urllib3.BaseHTTPResponse:
             until = time.monotonic() + min(timeout, patience)
@@ -176,32 +214,45 @@ class ControlPlane:
                     headers={**others, **self.headers},
                     preload_content=not stream,
                     redirect=False,
-                    timeout=urllib3.Timeout(connect=min(timeout, 10.0), read=timeout),
+                    timeout=urllib3.Timeout(connect=min(timeout, connect), read=timeout),
                 )
-                pause = _asked_to_wait(answer)
-                if pause is None or time.monotonic() + pause > until:
+                if answer.status < 300:
                     return answer
+                pause = _asked_to_wait(answer, waited_for)
+                if pause is None or time.monotonic() + pause > until:
+                    raise Refused(self._refusal(answer, address), _retry_after(answer) or 0.0)
                 answer.release_conn()
                 time.sleep(pause)
 
+        if has_others:
+            until = min(timeout, failover.PATIENCE)
+            return failover.anywhere(
+                self.addresses, ask, is_repeatable=is_repeatable, patience=until
+            )
+        return self._at_one(ask, method, is_repeatable=is_repeatable)
+
+    def _at_one(
+        self, ask: failover.Ask, method: str, *, is_repeatable: bool
+    ) -> urllib3.BaseHTTPResponse:
+        """There is one address, which may change: see `reattach`."""
+        may_be_done = False
         for is_last in (False, False, True):
             address = self.address
             try:
-                answer = ask(address)
+                return ask(address)
             except urllib3.exceptions.HTTPError as error:
                 if is_last or not self._may_ask_again(method, error):
-                    raise errors.ControlPlaneError(
-                        f"the control plane at {address} does not answer: {error}",
-                        hint=f"is it running? {_env.ADDRESS} names the one to use",
-                    ) from error
-            else:
-                if answer.status < 300:
-                    return answer
-                refused = self._refusal(answer)
-                if is_last or refused.code != "stopping" or self._reattach is None:
-                    raise refused
-                # It is about to exit, and then another can be started.
-                time.sleep(0.3)
+                    raise failover.no_answer(address, error) from error
+            except Refused as refused:
+                told = refused.error
+                is_stopping = told.code == "stopping" and self._reattach is not None
+                is_lost = told.code == "leader_lost"
+                if is_last or not (is_stopping or (is_lost and is_repeatable)):
+                    told.was_repeated = may_be_done
+                    raise told from None
+                may_be_done = may_be_done or is_lost
+                # It is about to exit, and then another can be started; or the next one leads soon.
+                time.sleep(max(0.3, min(refused.retry_after, failover.LONGEST_PAUSE)))
             self._attach_again(address)
         raise AssertionError("the last one returns or raises")
 
@@ -221,31 +272,38 @@ class ControlPlane:
             if self.address == failed and self._reattach is not None:
                 address, own_token = self._reattach()
                 self.headers = proof.headers(own_token)
-                self.address = address.rstrip("/")
+                self.addresses = Addresses(address)
 
-    def _refusal(self, answer: urllib3.BaseHTTPResponse) -> errors.SchedulerError:
+    def _refusal(self, answer: urllib3.BaseHTTPResponse, address: str) -> errors.SchedulerError:
         text = answer.data.decode("utf-8", "replace")
         answer.release_conn()
         try:
             return refusal(jsons.loads(text))
         except (ValueError, KeyError, TypeError):
             return errors.ControlPlaneError(
-                f"{self.address} answered {answer.status}: {text[:500].strip()}",
+                f"{address} answered {answer.status}: {text[:500].strip()}",
                 hint="check that this is the address of a control plane",
                 code=f"http_{answer.status}",
             )
 
 
-def _asked_to_wait(answer: urllib3.BaseHTTPResponse) -> float | None:
+def _asked_to_wait(answer: urllib3.BaseHTTPResponse, codes: tuple[str, ...]) -> float | None:
     """How long to wait, if this is a temporary refusal."""
-    if answer.status not in (429, 503):
+    seconds = _retry_after(answer)
+    if answer.status not in (429, 503) or seconds is None:
         return None
     try:
-        seconds = float(answer.headers["Retry-After"])
-        passes = jsons.loads(answer.data)["code"] in WAITED_FOR
+        passes = jsons.loads(answer.data)["code"] in codes
     except (KeyError, ValueError, TypeError):
         return None
     return max(seconds, 0.1) if passes else None
+
+
+def _retry_after(answer: urllib3.BaseHTTPResponse) -> float | None:
+    try:
+        return float(answer.headers["Retry-After"])
+    except (KeyError, ValueError):
+        return None
 
 
 def refusal(said: ErrorBody) -> errors.SchedulerError:

@@ -35,8 +35,8 @@ class Event:
 class EventStream:
     """``for event in stream``: endless, until any thread calls :meth:`close`.
 
-    It reconnects when the control plane goes away and comes back. With `resume`, it asks for the
-    events after the last one.
+    It reconnects when the control plane goes away and comes back, or another replica leads it. With
+    `resume`, it asks for the events after the last one, wherever that came from.
 
     Raises:
         SchedulerError: the control plane refuses; asking again would not help.
@@ -108,9 +108,9 @@ class EventStream:
                 fields[name] = value[1:] if value.startswith(" ") else value
                 continue
             # An empty line ends an event; an incomplete event at the end of a connection is
-            # dropped.
+            # dropped. A number alone says where the stream begins.
+            self._last_id = fields.get("id", self._last_id)
             if "data" in fields:
-                self._last_id = fields.get("id", self._last_id)
                 yield Event(fields.get("event", "message"), json.loads(fields["data"]))
             fields = {}
 
@@ -124,6 +124,8 @@ def may_pass(error: SchedulerError) -> bool:
         "overloaded",
         "stopping",
         "cannot_write",
+        "no_leader",
+        "leader_lost",
         "http_502",
         "http_503",
         "http_504",

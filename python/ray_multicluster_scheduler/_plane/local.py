@@ -196,6 +196,8 @@ class LocalPlane:
         command += ["--own-token"]
         command += ["--exit-when-idle", os.environ.get(_env.EXIT_WHEN_IDLE) or IDLE]
         others = {k: v for k, v in os.environ.items() if not k.startswith(_settings.PREFIX)}
+        # This control plane is the user's own: it is no replica of another one.
+        others.pop(_env.STORE, None)
         with self.log.open("ab") as log:
             begin = log.tell()
             try:

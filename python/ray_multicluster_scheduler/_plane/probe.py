@@ -31,12 +31,12 @@ def who_answers(address: str, timeout: float = 10.0, own_token: str | None = Non
         )
     except urllib3.exceptions.SSLError as error:
         raise AccessError(
-            f"cannot trust the server at {address}: {_plain(error)}",
+            f"cannot trust the server at {address}: {plain(error)}",
             hint=f"set {_env.CA_FILE} to the authority of its certificate, and "
             f"{_env.ADDRESS} to a name that is in it",
         ) from error
     except urllib3.exceptions.HTTPError as error:
-        raise OSError(_plain(error)) from error
+        raise OSError(plain(error)) from error
     finally:
         http.clear()
     try:
@@ -54,6 +54,6 @@ def who_answers(address: str, timeout: float = 10.0, own_token: str | None = Non
     return cast(Version, said)
 
 
-def _plain(error: Exception) -> str:
+def plain(error: Exception) -> str:
     """The error text, without the object it belongs to."""
     return re.sub(r"^(<.* object at 0x\w+>|HTTPS?Connection\w*\(.*?\)): ", "", str(error))

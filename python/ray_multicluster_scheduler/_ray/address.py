@@ -5,7 +5,8 @@ Ray imports the module that such an address names and asks it for the cluster, s
     ray job submit --address 'ray_multicluster_scheduler://plane:8700?tags=linux&priority=5' -- …
 
 needs neither headers nor metadata. After ``://`` comes the control plane, with ``https://`` before
-it if it uses TLS, or ``auto`` for the one that the SDK would use. What follows ``?`` are hints.
+it if it uses TLS, or ``auto`` for the one that the SDK would use. Several addresses of its replicas
+have commas in between; Ray's client uses the first that answers. What follows ``?`` are hints.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from .._plane import proof
-from .._plane.attach import address_of, attach
+from .._plane.addresses import addresses_of
+from .._plane.attach import attach
+from .._plane.client import ControlPlane
 from ..errors import ConfigurationError, ControlPlaneError
 
 if TYPE_CHECKING:
@@ -47,13 +50,25 @@ def get_job_submission_client_cluster_info(
             )
         place, own = plane.address, plane.headers
     else:
-        place, own = address_of(place, "--address"), proof.headers()
+        place, own = _first_that_answers(addresses_of(place, "--address")), proof.headers()
     return ClusterInfo(
         address=place,
         cookies=cookies,
         metadata={**hints, **(metadata or {})},
         headers={**own, **(headers or {})},
     )
+
+
+def _first_that_answers(addresses: str) -> str:
+    """Ray's client knows one address. Every replica answers everything, so any of them will do."""
+    if "," not in addresses:
+        return addresses
+    plane = ControlPlane(addresses)
+    try:
+        plane.get("/v1/version", timeout=10.0)
+        return plane.address
+    finally:
+        plane.close()
 
 
 def _hints(query: str, address: str) -> dict[str, str]:

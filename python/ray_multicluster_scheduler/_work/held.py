@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Callable, cast
 
-from .._plane.client import ControlPlane
+from .._plane.client import TIMEOUT, ControlPlane
 from .._plane.events import may_pass
 from .._plane.wire import Granted, LeaseAnswer, Placement
 from ..errors import SchedulerError
@@ -24,6 +24,8 @@ LOOK_FOR_DROPPED = 1.0
 SPARE = 0.05
 #: The pause between two tries to reach a control plane that is away.
 PAUSE = 1.0
+#: With several addresses, a heartbeat waits at least this long for one of them.
+SHORTEST_BEAT = 1.0
 #: The most items of one request.
 MOST_BEATS, MOST_RETURNED = 10_000, 1000
 #: The longest message. Errors of a task are private: only their type is sent.
@@ -220,7 +222,7 @@ class Held:
                 count = min(left, MOST_RETURNED)
                 batch = [self._returned[n] for n in range(count)]
                 try:
-                    self._plane.post("/v1/placements/release", {"leases": batch}, patience=0)
+                    self._tell("release", batch)
                 except SchedulerError as error:
                     # Leases that stay will expire; a refused return would be refused again.
                     if may_pass(error):
@@ -232,14 +234,28 @@ class Held:
                     self._returned.popleft()
                 left -= count
 
+    def _tell(self, what: str, leases: list[dict[str, Any]]) -> Any:
+        timeout = TIMEOUT
+        if len(self._plane.addresses) > 1:
+            # A replica whose machine is gone never answers: the others are asked while the leases
+            # still live.
+            timeout = min(TIMEOUT, max(SHORTEST_BEAT, self._time_to_live / 6))
+        # No patience: while one request waits, the other leases get no heartbeat.
+        return self._plane.post(
+            f"/v1/placements/{what}",
+            {"leases": leases},
+            timeout=timeout,
+            patience=0,
+            is_repeatable=True,
+        )
+
     def _beat(self) -> None:
         with self._changed:
             held = list(self._held)
         for start in range(0, len(held), MOST_BEATS):
             some = held[start : start + MOST_BEATS]
             said = [{"id": lease.id, "attempt": lease.attempt} for lease in some]
-            # No patience: while one request waits, the other leases get no heartbeat.
-            answer = self._plane.post("/v1/placements/heartbeat", {"leases": said}, patience=0)
+            answer = self._tell("heartbeat", said)
             about: LeaseAnswer
             for lease, about in zip(some, answer["leases"]):
                 if about["status"] == "stopping":

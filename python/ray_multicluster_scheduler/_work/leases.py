@@ -174,7 +174,7 @@ class Leases(Held):
         if ids:
             given_up = [{"id": id, "outcome": "stopped"} for id in ids]
             with contextlib.suppress(SchedulerError):
-                self._plane.post("/v1/placements/release", {"leases": given_up})
+                self._plane.post("/v1/placements/release", {"leases": given_up}, is_repeatable=True)
 
 
 def _shape(request: dict[str, Any]) -> str | None:

@@ -117,13 +117,14 @@ class TaskJob:
     def stop(self, timeout: float = TIMEOUT) -> bool:
         """False if it has ended, or does not exist."""
         try:
-            self._plane.post(self._path + "/stop", timeout=timeout)
+            self._plane.post(self._path + "/stop", timeout=timeout, is_repeatable=True)
         except UnknownJobError:
             return False
         except SchedulerError as error:
             if error.code != "wrong_state":
                 raise
-            return False
+            # If the first try's answer was lost, that is what stopped it.
+            return error.was_repeated
         return True
 
     def last_lines(self, lines: int) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import _env
 from .._jobs.jobs import Jobs
-from .._plane.attach import address_of
+from .._plane.addresses import addresses_of
 from .._plane.client import ControlPlane
 from ..errors import ConfigurationError, SchedulerError
 from . import FORM
@@ -82,7 +82,7 @@ class RayMulticlusterHook(BaseHook):
                     hint=f"add one of type {self.conn_type}, or set {_env.ADDRESS} and use "
                     f"{self.default_conn_name}",
                 ) from error
-            return address_of(address), None, "airflow"
+            return addresses_of(address), None, "airflow"
         prefix = str(given.extra_dejson.get("prefix") or "airflow")
         return self._address(given), given.password or None, prefix
 
@@ -90,12 +90,21 @@ class RayMulticlusterHook(BaseHook):
         named, host = f"the host of connection {self.conn_id}", (given.host or "").strip()
         if not host:
             raise ConfigurationError(f"connection {self.conn_id} has no host")
+        each = [self._with_port(one.strip(), given) for one in host.split(",")]
+        return addresses_of(",".join(each), named, has_token=bool(given.password) or None)
+
+    @staticmethod
+    def _with_port(host: str, given: Any) -> str:
+        """`host` may have a scheme; with commas in between, also a port."""
         if "://" not in host:
-            host = f"[{host}]" if ":" in host else host
-            host = f"{given.schema or 'http'}://{host}:{given.port or PORT}"
-        elif given.port:
-            host = f"{host.rstrip('/')}:{given.port}"
-        return address_of(host, named)
+            is_list = "," in given.host
+            has_port = is_list and host.count(":") == 1
+            host = f"[{host}]" if host.count(":") > 1 and not host.startswith("[") else host
+            host = host if has_port else f"{host}:{given.port or PORT}"
+            return f"{given.schema or 'http'}://{host}"
+        if given.port and "," not in given.host:
+            return f"{host.rstrip('/')}:{given.port}"
+        return host
 
 
 @functools.lru_cache(maxsize=16)
