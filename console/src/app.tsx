@@ -14,7 +14,7 @@ import { QueuePage } from './pages/queue';
 import { SubmitPage } from './pages/submit';
 import { link, route } from './router';
 import { now } from './store/clock';
-import { awaySince, connection } from './store/live';
+import { awaySince, connection, leaderless } from './store/live';
 import { ConfirmDialog } from './ui/dialog';
 import { Empty, Toasts } from './ui/feedback';
 import { Help, listenForShortcuts } from './ui/help';
@@ -93,8 +93,18 @@ function CurrentPage() {
   }
 }
 
-/** The control plane is not responding: the page shows old data. */
+/** The control plane is not responding, or no replica leads it: the page shows old data. */
 function Banner() {
+  if (connection.value !== 'away' && leaderless.value > 0) {
+    return (
+      <div class="banner" role="status">
+        <span class="spinner" aria-hidden="true" />
+        <b>
+          {t('leaderless')} {t('status.leaderless')}
+        </b>
+      </div>
+    );
+  }
   if (connection.value !== 'away') return null;
   return (
     <div class="banner" role="status">

@@ -143,7 +143,7 @@ export type ClusterVerdict = {
   cluster: string;
   details?: Record<string, unknown>;
   parts?: Array<PolicyScore>;
-  reason?: 'cordoned' | 'draining' | 'never_seen' | 'unhealthy' | 'unauthorized' | 'no_nodes' | 'breaker_open' | 'breaker_probing' | 'other_cluster' | 'missing_tags' | 'other_versions' | 'other_platform' | 'not_supported' | 'no_such_node' | 'infeasible' | 'node_too_small' | 'policy' | 'policy_failed' | 'owner_limit' | 'over_threshold' | 'too_soon' | 'at_limit' | 'head_full' | 'starting' | 'no_room' | 'no_room_on_node' | 'reserved';
+  reason?: 'rewound' | 'cordoned' | 'draining' | 'never_seen' | 'unhealthy' | 'unauthorized' | 'no_nodes' | 'breaker_open' | 'breaker_probing' | 'other_cluster' | 'missing_tags' | 'other_versions' | 'other_platform' | 'not_supported' | 'no_such_node' | 'infeasible' | 'node_too_small' | 'policy' | 'policy_failed' | 'owner_limit' | 'over_threshold' | 'too_soon' | 'at_limit' | 'head_full' | 'starting' | 'no_room' | 'no_room_on_node' | 'reserved';
   score?: number;
   text: string;
   verdict: 'chosen' | 'eligible' | 'rejected';
@@ -167,7 +167,7 @@ export type Decision = {
 export type Duplicate = 'same_id' | 'same_content';
 
 export type ErrorBody = {
-  code: 'bad_json' | 'bad_body' | 'bad_query' | 'bad_id' | 'bad_job' | 'bad_hint' | 'missing_package' | 'bad_cluster' | 'no_token' | 'bad_token' | 'forbidden' | 'priority_too_high' | 'host_not_allowed' | 'origin_not_allowed' | 'not_found' | 'unknown_job' | 'unknown_cluster' | 'unknown_policy' | 'method_not_allowed' | 'too_slow' | 'conflict' | 'wrong_state' | 'not_inside' | 'no_lease' | 'duplicate_cluster' | 'file_policy' | 'too_large' | 'bad_config' | 'bad_policy' | 'infeasible' | 'queue_full' | 'rate_limited' | 'internal' | 'store_failed' | 'cluster_token' | 'no_clusters' | 'busy' | 'overloaded' | 'stopping' | 'cannot_write' | 'store_full';
+  code: 'bad_json' | 'bad_body' | 'bad_query' | 'bad_id' | 'bad_job' | 'bad_hint' | 'missing_package' | 'bad_cluster' | 'no_token' | 'bad_token' | 'forbidden' | 'priority_too_high' | 'host_not_allowed' | 'origin_not_allowed' | 'not_found' | 'unknown_job' | 'unknown_cluster' | 'unknown_policy' | 'method_not_allowed' | 'too_slow' | 'conflict' | 'wrong_state' | 'not_inside' | 'no_lease' | 'duplicate_cluster' | 'file_policy' | 'too_large' | 'bad_config' | 'bad_policy' | 'infeasible' | 'queue_full' | 'rate_limited' | 'internal' | 'store_failed' | 'cluster_token' | 'no_clusters' | 'busy' | 'overloaded' | 'stopping' | 'cannot_write' | 'no_leader' | 'leader_lost' | 'store_full';
   hint?: string;
   message: string;
 };
@@ -314,6 +314,13 @@ export type JobRequest = {
   tags?: Array<string>;
 };
 
+export type Leader = {
+  address?: string;
+  epoch: number;
+  replica: string;
+  since: number;
+};
+
 export type LeaseAnswer = {
   attempt?: number;
   id: string;
@@ -444,6 +451,17 @@ export type PlacementRequest = {
 
 export type PlacementState = 'queued' | 'granted' | 'ended';
 
+export type Plane = {
+  behind_ms?: number;
+  leader?: Leader;
+  leads_since?: number;
+  plane: string;
+  replica: string;
+  replicas?: Array<ReplicaView>;
+  role: ReplicaRole;
+  store: StoreKind;
+};
+
 export type Policy = {
   expression?: string;
   kind: string;
@@ -555,6 +573,16 @@ export type Removed = {
   removed: boolean;
 };
 
+export type ReplicaRole = 'only' | 'leader' | 'follower';
+
+export type ReplicaView = {
+  address?: string;
+  replica: string;
+  role: ReplicaRole;
+  seen_at: number;
+  version: string;
+};
+
 export type ResolvedJob = {
   as_of: string;
   cluster: string;
@@ -574,6 +602,8 @@ export type Settings = {
   items: Array<Setting>;
   policies: Array<Policy>;
 };
+
+export type StoreKind = 'sqlite' | 'postgres';
 
 export type TriedWork = {
   decided?: string;

@@ -10,6 +10,8 @@ import { whenUnseen } from './unseen';
 export const connection = signal<Connection>('connecting');
 /** Since when the control plane has not responded, by its own clock. */
 export const awaySince = signal<number | undefined>(undefined);
+/** How many requests on the screen wait for a leader: their data stays as it was. */
+export const leaderless = signal(0);
 export const version = signal<Version | undefined>(undefined);
 /** The events of the latest flush. */
 export const batch = signal<Event[]>([]);

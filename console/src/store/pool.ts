@@ -1,7 +1,7 @@
 // Clusters, queues, decisions and the last hour: shared by the pages that show them.
 
 import { get } from '../api/client';
-import type { ClusterList, Decision, History, Owners, Page, Pool, Queues } from '../api/types';
+import type { ClusterList, Decision, History, Owners, Page, Plane, Pool, Queues } from '../api/types';
 import { wholeHour } from './history';
 import { Resource } from './resource';
 
@@ -16,6 +16,12 @@ export const clusters = new Resource(
 export const pool = new Resource((signal) => get<Pool>('/v1/pool', {}, signal), {
   every: FACTS_MS,
   concerns: () => true,
+});
+
+/** Who leads. Where there is one process, it stays the only one. */
+export const plane = new Resource((signal) => get<Plane>('/v1/plane', {}, signal), {
+  every: FACTS_MS,
+  until: (known) => known.role === 'only',
 });
 
 /** Includes the reasons, so it is fetched only where they are shown. */

@@ -5,7 +5,7 @@ import { useEffect, useMemo } from 'preact/hooks';
 import { ApiError } from '../api/client';
 import type { Event } from '../api/types';
 import { language } from '../prefs';
-import { batch, connection, epoch, suspect } from './live';
+import { batch, connection, epoch, leaderless, suspect } from './live';
 
 interface Options<T> {
   /** Fetch again this often: for data that changes without an event. */
@@ -15,6 +15,9 @@ interface Options<T> {
   /** Events that change it; default: none. */
   concerns?: (event: Event) => boolean;
 }
+
+/** Followers answer these while no replica leads. */
+const WITHOUT_LEADER = ['no_leader', 'leader_lost'];
 
 /** Events lead to at most one request in this time. */
 const AT_MOST_EVERY_MS = 1000;
@@ -30,6 +33,8 @@ export class Resource<T> {
   private abort: AbortController | undefined;
   /** Something changed since that request was sent. */
   private stale = false;
+  /** No replica led the control plane when it was last asked. */
+  private waits = false;
 
   constructor(
     private readonly ask: (signal: AbortSignal) => Promise<T>,
@@ -50,14 +55,28 @@ export class Resource<T> {
       if (abort.signal.aborted) return;
       this.data.value = answer;
       this.error.value = undefined;
+      this.wait(false);
     } catch (error) {
       if (abort.signal.aborted) return;
       if (!(error instanceof ApiError)) throw error;
-      this.error.value = error;
-      if (error.status === 0) suspect();
+      const waits = WITHOUT_LEADER.includes(error.code);
+      this.wait(waits);
+      if (waits) {
+        // The banner says so, and what is shown stays. The next leader is there within seconds.
+        this.stale = true;
+      } else {
+        this.error.value = error;
+        if (error.status === 0) suspect();
+      }
     }
     this.abort = undefined;
     if (this.stale) this.refreshSoon();
+  }
+
+  private wait(waits: boolean): void {
+    if (waits === this.waits) return;
+    this.waits = waits;
+    leaderless.value += waits ? 1 : -1;
   }
 
   /** Keeps it fresh until the returned function is called. */
@@ -94,6 +113,7 @@ export class Resource<T> {
       this.soon = undefined;
       this.abort?.abort();
       this.abort = undefined;
+      this.wait(false);
       forgetEpoch();
       forgetBatch();
     };

@@ -26,6 +26,7 @@ import {
   SystemIcon,
 } from './icons';
 import { toggleHelp } from './help';
+import { PlaneSection } from './plane';
 
 const PAGES: { page: 'overview' | 'jobs' | 'queue' | 'owners' | 'advice' | 'events'; icon: FunctionComponent }[] = [
   { page: 'overview', icon: OverviewIcon },
@@ -66,6 +67,7 @@ export function Sidebar() {
       <ClusterLinks />
       <div class="sidebar-foot">
         <Account />
+        <PlaneSection />
         <Status />
         <div class="switches">
           <ThemeSwitch />
