@@ -7,8 +7,11 @@ import contextlib
 import json
 import re
 import shlex
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +28,30 @@ from support.waiting import PATIENCE, wait_until
 
 DEPLOY = REPOSITORY / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
+REPLICAS = KUBERNETES / "replicas"
 ALERTS = DEPLOY / "prometheus" / "alerts.yml"
 DASHBOARD = DEPLOY / "grafana" / "ray-multicluster.json"
 RULES = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
 PORT = 8700
 CONFIG, STATE = "/etc/ray_scheduler/cluster.yaml", "/var/lib/ray-multicluster"
 ACCESS = "/etc/ray-multicluster"
+PROBES = ("startup", "readiness", "liveness")
+# The one route that needs no token, under a name that is always accepted.
+ALIVE = {
+    "path": "/healthz",
+    "port": "http",
+    "httpHeaders": [{"name": "Host", "value": "localhost"}],
+}
 # Each occurrence is a bug, so the count stays zero.
 BUGS = "multicluster_impossible_transitions_total"
+# Above zero only where there are several replicas.
+OF_REPLICAS = {
+    "multicluster_leader_epoch",
+    "multicluster_leadership_changes_total",
+    "multicluster_store_behind_seconds",
+    "multicluster_forwarded_requests_total",
+    "multicluster_held_requests",
+}
 
 
 # --- metrics, alerts, dashboard ---
@@ -41,6 +60,8 @@ BUGS = "multicluster_impossible_transitions_total"
 def test_every_documented_metric_is_there_under_load(make_plane: MakePlane) -> None:
     documented = promql.documented()
     assert documented.pop(BUGS) == set()
+    for name in OF_REPLICAS:
+        del documented[name]
     seen: dict[str, set[str]] = {}
     with (
         Collector() as collector,
@@ -163,6 +184,33 @@ def test_the_systemd_unit_starts_what_there_is() -> None:
     assert CONFIG in arguments
 
 
+def test_the_systemd_unit_of_a_replica_starts_what_there_is() -> None:
+    text = (DEPLOY / "systemd" / "replica.conf").read_text()
+    assert "ExecStart=\nExecStart=/usr" in text, "it replaces the command of the unit"
+    drop_in = configparser.ConfigParser(strict=False, interpolation=None)
+    drop_in.optionxform = str  # type: ignore[assignment, method-assign]
+    drop_in.read_string(text)
+    program, *arguments = shlex.split(drop_in["Service"]["ExecStart"])
+    assert program == "/usr/local/bin/ray-multicluster"
+    assert_takes([replaced(word, {"${LISTEN}": "10.0.0.1:8700"}) for word in arguments])
+    assert "http://${LISTEN}" in arguments, "where the other replica reaches it"
+    loaded = set(re.findall(r"^LoadCredential=([\w.]+):", text, re.MULTILINE))
+    used = set(re.findall(r"\$\{CREDENTIALS_DIRECTORY\}/([\w.]+)", text))
+    assert loaded == used == {"tokens.json", "keys"}
+    # The URL has a password: it comes from the file, not from the command line.
+    assert not any(word.startswith("--store") for word in arguments)
+
+
+def test_the_load_balancer_waits_longer_than_requests_are_held() -> None:
+    lines = (DEPLOY / "systemd" / "haproxy.cfg").read_text().splitlines()
+    words = [line.split() for line in lines if not line.lstrip().startswith("#")]
+    timeouts = {line[1]: line[2] for line in words if line[:1] == ["timeout"]}
+    assert timeouts["server"] == timeouts["client"] == "10m"
+    servers = [line[2] for line in words if line[:1] == ["server"]]
+    assert servers == [f"10.0.0.{host}:{PORT}" for host in (1, 2)]
+    assert any("/readyz" in line for line in words)
+
+
 def test_the_image_starts_what_there_is() -> None:
     steps = dockerfile()
     assert steps["ENTRYPOINT"] == ["ray-multicluster"]
@@ -178,43 +226,105 @@ def test_the_image_starts_what_there_is() -> None:
 
 
 def test_the_manifest_fits_together() -> None:
-    listed = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())
-    objects = {
-        found["kind"]: found
-        for name in listed["resources"]
-        for found in yaml.safe_load_all((KUBERNETES / name).read_text())
-    }
+    listed, objects = manifest(KUBERNETES)
     spec = objects["Deployment"]["spec"]
     assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
-    labels = spec["template"]["metadata"]["labels"]
-    assert spec["selector"]["matchLabels"] == labels
-    assert objects["Service"]["spec"]["selector"] == labels
-    assert objects["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"] == labels
-
-    container = deployed()
-    assert_takes(container["args"])
-    assert container["ports"] == [{"name": "http", "containerPort": PORT}]
-    assert objects["Service"]["spec"]["ports"] == [
-        {"name": "http", "port": PORT, "targetPort": "http"}
-    ]
-    probes = {
-        kind: container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "readiness", "liveness")
-    }
-    # The one route that needs no token, under a name that is always accepted.
-    host = [{"name": "Host", "value": "localhost"}]
-    alive = {"path": "/healthz", "port": "http", "httpHeaders": host}
-    assert probes == {"startup": alive, "readiness": alive, "liveness": alive}
-    volumes = {volume["name"]: volume for volume in spec["template"]["spec"]["volumes"]}
-    mounts = {mount["mountPath"]: volumes[mount["name"]] for mount in container["volumeMounts"]}
+    container = assert_wired(objects, deployed())
+    probes = {kind: container[f"{kind}Probe"]["httpGet"] for kind in PROBES}
+    assert probes == dict.fromkeys(PROBES, ALIVE)
+    mounts = mounted(spec, container)
     claim = objects["PersistentVolumeClaim"]["metadata"]["name"]
     assert mounts[STATE]["persistentVolumeClaim"] == {"claimName": claim}
     assert (
         mounts[str(Path(CONFIG).parent)]["configMap"]["name"]
         == listed["configMapGenerator"][0]["name"]
     )
-    assert dockerfile()["USER"] == "{runAsUser}:{runAsGroup}".format(
-        **spec["template"]["spec"]["securityContext"]
+
+
+def test_the_manifest_of_replicas_fits_together() -> None:
+    listed, objects = manifest(REPLICAS)
+    spec = objects["Deployment"]["spec"]
+    pod = spec["template"]["spec"]
+    assert spec["replicas"] == 2
+    assert spec["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+    container = assert_wired(objects, deployed(REPLICAS))
+    labels = spec["selector"]["matchLabels"]
+    assert objects["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == labels
+    (term,) = pod["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert term["podAffinityTerm"]["labelSelector"]["matchLabels"] == labels
+    callers = objects["NetworkPolicy"]["spec"]["ingress"][0]["from"]
+    assert {"podSelector": {"matchLabels": labels}} in callers, "followers reach the leader"
+
+    arguments = container["args"]
+    assert f"--advertise=http://$(POD_IP):{PORT}" in arguments
+    assert "--host=$(POD_IP)" in arguments, "the name by which a follower asks the leader"
+    env = {variable["name"]: variable for variable in container["env"]}
+    assert env["POD_IP"]["valueFrom"]["fieldRef"]["fieldPath"] == "status.podIP"
+    assert "secretKeyRef" in env["RAY_MULTICLUSTER_STORE"]["valueFrom"]
+    assert container["startupProbe"]["httpGet"] == container["livenessProbe"]["httpGet"] == ALIVE
+    assert "GET /readyz " in container["readinessProbe"]["exec"]["command"][-1]
+    # A hand-over, and the time until no new connection arrives.
+    assert pod["terminationGracePeriodSeconds"] > 5 + 2 + 5
+    mounts = mounted(spec, container)
+    assert "emptyDir" in mounts[STATE], "the state is in the database"
+    key_file = Path(env["RAY_MULTICLUSTER_KEY_FILE"]["value"])
+    assert mounts[str(key_file.parent)]["secret"]["defaultMode"] == 0o440, "closed to others"
+    assert (
+        mounts[str(Path(CONFIG).parent)]["configMap"]["name"]
+        == listed["configMapGenerator"][0]["name"]
     )
+
+
+def test_the_manifests_of_one_and_of_two_agree_on_the_rest() -> None:
+    (_, one), (_, two) = manifest(KUBERNETES), manifest(REPLICAS)
+    for kind in ("Namespace", "Service"):
+        assert one[kind] == two[kind]
+    assert (KUBERNETES / "cluster.yaml").read_text() == (REPLICAS / "cluster.yaml").read_text()
+    only_one, only_two = (set(deployed(folder)["args"]) for folder in (KUBERNETES, REPLICAS))
+    assert only_one - only_two == set()
+    assert {word.partition("=")[0] for word in only_two - only_one} == {"--advertise", "--host"}
+
+
+def test_the_database_to_try_replicas_with_fits_together() -> None:
+    _, objects = manifest(KUBERNETES / "postgres")
+    spec = objects["StatefulSet"]["spec"]
+    labels = spec["template"]["metadata"]["labels"]
+    assert spec["selector"]["matchLabels"] == labels
+    assert objects["Service"]["spec"]["selector"] == labels
+    policy = objects["NetworkPolicy"]["spec"]
+    assert policy["podSelector"]["matchLabels"] == labels
+    (caller,) = policy["ingress"][0]["from"]
+    _, replicas = manifest(REPLICAS)
+    replica = replicas["Deployment"]["spec"]["selector"]["matchLabels"]
+    assert caller["podSelector"]["matchLabels"] == replica
+    (container,) = spec["template"]["spec"]["containers"]
+    assert objects["Service"]["spec"]["ports"][0]["targetPort"] == container["ports"][0]["name"]
+    data = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}["data"]
+    env = {variable["name"]: variable.get("value", "") for variable in container["env"]}
+    assert env["PGDATA"].startswith(f"{data}/")
+    assert spec["volumeClaimTemplates"][0]["metadata"]["name"] == "data"
+
+
+def test_the_probe_of_a_replica_sees_whether_it_is_ready(tmp_path: Path) -> None:
+    """With a token, and refused without."""
+    port = ports.a_port()
+    config, tokens = tmp_path / "cluster.yaml", tmp_path / "tokens.json"
+    pool = {"name": "a", "head_address": "127.0.0.1:1", "dashboard": "http://127.0.0.1:1"}
+    config.write_text(yaml.safe_dump({"clusters": [pool]}))
+    create = ["token", "create", "--tokens", str(tokens), "--owner", "probe", "--role", "read"]
+    made = subprocess.run([str(binary()), *create], check=True, capture_output=True, text=True)
+    arguments = ["serve", f"--config={config}", f"--state-dir={tmp_path / 'state'}"]
+    arguments += [f"--listen=127.0.0.1:{port}", f"--tokens={tokens}"]
+
+    here = {f"/{PORT}": f"/{port}", ACCESS: str(tmp_path)}
+    probe = deployed(REPLICAS)["readinessProbe"]["exec"]["command"]
+    probe = [replaced(word, here) for word in probe]
+    with serving(arguments, tmp_path):
+        for token, is_ready in ((made.stdout, True), ("no token", False)):
+            (tmp_path / "probe-token").write_text(token)
+            answer = subprocess.run(probe, capture_output=True, text=True, timeout=20)
+            assert (answer.returncode == 0) == is_ready, answer.stderr
+    assert subprocess.run(probe, capture_output=True).returncode != 0, "it has ended"
 
 
 def test_what_the_manifest_runs_gets_ready_and_the_images_check_sees_it(tmp_path: Path) -> None:
@@ -240,7 +350,7 @@ def test_what_the_manifest_runs_gets_ready_and_the_images_check_sees_it(tmp_path
     assert asked != check
     assert subprocess.run(asked, capture_output=True).returncode != 0, "nobody is there yet"
     with serving(arguments, tmp_path):
-        for probe in ("startup", "readiness", "liveness"):
+        for probe in PROBES:
             path = deployed()[f"{probe}Probe"]["httpGet"]["path"]
             assert requests.get(f"http://127.0.0.1:{port}{path}", timeout=10).status_code == 200
         told = requests.get(f"http://127.0.0.1:{port}/v1/jobs", timeout=10)
@@ -249,7 +359,103 @@ def test_what_the_manifest_runs_gets_ready_and_the_images_check_sees_it(tmp_path
         assert found.returncode == 0, found.stderr
 
 
+def test_what_the_manifest_of_replicas_runs_takes_over_and_every_metric_tells(
+    tmp_path: Path,
+) -> None:
+    """The Deployment's arguments twice, on one database, which then is away for a moment."""
+    documented = promql.documented()
+    config, tokens = tmp_path / "cluster.yaml", tmp_path / "tokens.json"
+    pool = {"name": "a", "head_address": "127.0.0.1:1", "dashboard": "http://127.0.0.1:1"}
+    config.write_text(yaml.safe_dump({"clusters": [pool]}))
+    create = ["token", "create", "--tokens", str(tokens), "--owner", "o", "--role", "admin"]
+    made = subprocess.run([str(binary()), *create], check=True, capture_output=True, text=True)
+    headers = {"Authorization": f"Bearer {made.stdout.strip()}"}
+    seen: dict[str, set[str]] = {}
+
+    def ask(place: str, path: str) -> str:
+        return requests.get(f"http://{place}{path}", headers=headers, timeout=30).text
+
+    def see(place: str, *names: str) -> bool:
+        seen.update(above_zero(ask(place, "/metrics")))
+        return seen.keys() >= set(names)
+
+    def submit(place: str, job: str) -> int:
+        request = {"id": job, "entrypoint": "true"}
+        url = f"http://{place}/v1/jobs"
+        return requests.post(url, json=request, headers=headers, timeout=60).status_code
+
+    def role(place: str) -> str:
+        return ask(place, "/readyz").split()[1]
+
+    with a_database() as database, contextlib.ExitStack() as replicas:
+        processes = {}
+        for _ in range(2):
+            place = f"127.0.0.1:{ports.a_port()}"
+            (home := tmp_path / place).mkdir()
+            here = {
+                CONFIG: str(config),
+                STATE: str(home / "state"),
+                ACCESS: str(tmp_path),
+                f"0.0.0.0:{PORT}": place,
+                f"$(POD_IP):{PORT}": place,
+                "$(POD_IP)": "127.0.0.1",
+            }
+            arguments = [replaced(word, here) for word in deployed(REPLICAS)["args"]]
+            env = {"RAY_MULTICLUSTER_STORE": database.url}
+            processes[place] = replicas.enter_context(serving(arguments, home, env))
+        roles = {role(place): place for place in processes}
+        leader, follower = roles["leader"], roles["follower"]
+        assert [submit(leader, "a"), submit(follower, "b")] == [201, 201]
+        see(leader)
+        with ThreadPoolExecutor() as callers:
+            processes[leader].kill()
+            answer = callers.submit(submit, follower, "c")
+            held = "multicluster_held_requests"
+            wait_until(lambda: see(follower, held), "it holds the request", timeout=10, every=0.05)
+            assert answer.result() == 201, "the next leader has it"
+        assert role(follower) == "leader"
+        database.stop()
+        wait_until(lambda: see(follower, *OF_REPLICAS), "every metric has something to say")
+        database.start()
+    assert {name: seen[name] for name in OF_REPLICAS} == {
+        name: documented[name] for name in OF_REPLICAS
+    }
+
+
 # --- helpers ---
+
+
+class Database:
+    """A PostgreSQL of this test's own."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.port = ports.a_port()
+        self.url = f"postgres://postgres@127.0.0.1:{self.port}/postgres"
+
+    def start(self) -> None:
+        self._run("start", self.directory, str(self.port))
+
+    def stop(self) -> None:
+        self._run("stop", self.directory)
+
+    @staticmethod
+    def _run(*what: str) -> None:
+        # The server keeps what it inherits, so it gets no pipe.
+        command = [str(REPOSITORY / "scripts/postgres"), *what]
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL, timeout=300)
+
+
+@contextlib.contextmanager
+def a_database() -> Iterator[Database]:
+    # Short, for the path of a socket, and where the user `postgres` may enter.
+    database = Database(tempfile.mkdtemp(prefix="rmc-pg-", dir="/tmp"))
+    try:
+        database.start()
+        yield database
+    finally:
+        database.stop()
+        shutil.rmtree(database.directory, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -279,7 +485,10 @@ def work_of_every_kind(plane: Plane) -> Iterator[None]:
 
 def measured(plane: Plane) -> dict[str, set[str]]:
     """The metrics that are above zero, with their labels."""
-    page = plane.request("GET", "/metrics").text
+    return above_zero(plane.request("GET", "/metrics").text)
+
+
+def above_zero(page: str) -> dict[str, set[str]]:
     return {
         sample.name: set(sample.labels)
         for family in text_string_to_metric_families(page)
@@ -296,10 +505,45 @@ def dashboard() -> dict[str, Any]:
     return json.loads(DASHBOARD.read_text())
 
 
-def deployed() -> dict[str, Any]:
+def manifest(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The kustomization, and the objects that it lists by kind."""
+    listed = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    objects = {
+        found["kind"]: found
+        for name in listed["resources"]
+        for found in yaml.safe_load_all((folder / name).read_text())
+    }
+    return listed, objects
+
+
+def deployed(folder: Path = KUBERNETES) -> dict[str, Any]:
     """The container of the Deployment."""
-    spec = yaml.safe_load((KUBERNETES / "deployment.yaml").read_text())["spec"]["template"]["spec"]
+    spec = yaml.safe_load((folder / "deployment.yaml").read_text())["spec"]["template"]["spec"]
     (container,) = spec["containers"]
+    return container
+
+
+def mounted(spec: dict[str, Any], container: dict[str, Any]) -> dict[str, Any]:
+    """The volumes by the paths at which the container has them."""
+    volumes = {volume["name"]: volume for volume in spec["template"]["spec"]["volumes"]}
+    return {mount["mountPath"]: volumes[mount["name"]] for mount in container["volumeMounts"]}
+
+
+def assert_wired(objects: dict[str, Any], container: dict[str, Any]) -> dict[str, Any]:
+    """Labels, ports and the user agree, and the program takes the arguments."""
+    spec = objects["Deployment"]["spec"]
+    labels = spec["template"]["metadata"]["labels"]
+    assert spec["selector"]["matchLabels"] == labels
+    assert objects["Service"]["spec"]["selector"] == labels
+    assert objects["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"] == labels
+    assert_takes(container["args"])
+    assert container["ports"] == [{"name": "http", "containerPort": PORT}]
+    assert objects["Service"]["spec"]["ports"] == [
+        {"name": "http", "port": PORT, "targetPort": "http"}
+    ]
+    assert dockerfile()["USER"] == "{runAsUser}:{runAsGroup}".format(
+        **spec["template"]["spec"]["securityContext"]
+    )
     return container
 
 
@@ -327,11 +571,13 @@ def replaced(word: str, by: dict[str, str]) -> str:
 
 
 @contextlib.contextmanager
-def serving(arguments: list[str], home: Path) -> Iterator[None]:
+def serving(
+    arguments: list[str], home: Path, env: dict[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
     """The program with these arguments, from its ready line on."""
     process = subprocess.Popen(
         [str(binary()), *arguments],
-        env=clean_environment(home),
+        env={**clean_environment(home), **(env or {})},
         stdout=subprocess.PIPE,
         stderr=(home / "log").open("w"),
         text=True,
@@ -339,7 +585,7 @@ def serving(arguments: list[str], home: Path) -> Iterator[None]:
     try:
         assert process.stdout is not None
         assert "is ready at" in process.stdout.readline(), (home / "log").read_text()
-        yield
+        yield process
     finally:
         process.terminate()
         process.wait(20 * PATIENCE)
