@@ -58,9 +58,11 @@ integrations: build ## Airflow 2, Airflow 3 and Dagster, installed and run on tw
 fakes:
 	$(CARGO) build -p multicluster-testkit --example fake_ray
 
-chaos: build fakes ## Break everything under 1,000 jobs for ten minutes; writes the tables in docs/reliability.md
+chaos: build fakes ## Break everything under load: ten minutes alone, two hours with replicas; writes the tables in docs/reliability.md
 	CHAOS_JOBS=$${CHAOS_JOBS:-1000} CHAOS_ROUNDS=$${CHAOS_ROUNDS:-3} CHAOS_REPORT=docs/reliability.md \
 	  E2E_PATIENCE=$${E2E_PATIENCE:-2} scripts/python-env pytest tests/chaos tests/history -s
+	REPLICA_FAULTS=$${REPLICA_FAULTS:-1000} REPLICA_DATABASES=1 CHAOS_REPORT=docs/reliability.md \
+	  E2E_PATIENCE=$${E2E_PATIENCE:-2} scripts/python-env pytest tests/replicas -s
 	E2E_PATIENCE=$${E2E_PATIENCE:-2} PYTHONPATH=tests:python scripts/python-env python -m chaos.classes docs/reliability.md
 
 lint: ## Check formatting and lints
@@ -115,8 +117,9 @@ OPTIMISED = $(foreach crate,api ray server testkit,--config profile.dev.package.
 soak: ## A day under load on virtual time; fails if memory or disk grow (HOURS=24)
 	SOAK_HOURS=$(HOURS) $(CARGO) $(OPTIMISED) test -p multicluster-server --lib soak::a_day -- --nocapture
 
-worlds: ## Simulate seeded worlds of the core for SECONDS (default 600)
-	SIM_SECONDS=$(SECONDS) $(CARGO) test -p multicluster-core --test simulation every_invariant -- --nocapture
+worlds: ## Simulate seeded worlds of the core, with one and with several control planes, for SECONDS each (default 600)
+	SIM_SECONDS=$(SECONDS) $(CARGO) test -p multicluster-core --test simulation every_invariant_holds_in -- --nocapture
+	SIM_SECONDS=$(SECONDS) $(CARGO) test -p multicluster-core --test simulation every_invariant_holds_with -- --nocapture
 
 fmt: ## Format the sources
 	$(CARGO) fmt --all

@@ -262,7 +262,7 @@ def test_the_exit_code_that_ray_reports_decides_whether_a_job_is_retried(
 
 def test_a_job_that_is_stopped_has_its_grace_to_save_its_work(plane: Plane, tmp_path: Path) -> None:
     saved = tmp_path / "saved"
-    # Longer than Ray waits unless it is told otherwise: 3 s.
+    # Longer than the 3 s that Ray waits by default.
     entrypoint = f"trap 'sleep 6; echo saved > {saved}; exit 0' TERM; while :; do sleep 0.2; done"
     job_id = submit(plane, entrypoint, id=unique_id("grace"), stop_grace="20s", preemptible=True)
     wait_until(lambda: plane.native_job(job_id)["state"] == "running", "it runs")

@@ -118,6 +118,38 @@ SECTIONS: dict[str, list[Row]] = {
             ),
         ),
     ],
+    "Replicas on a PostgreSQL of the same machine; SQLite in the same run": [
+        Row(
+            "durable accepts per second, one job per request, 64 clients",
+            "10,000",
+            "postgres",
+            lambda f: beside_sqlite(f, "single"),
+        ),
+        Row(
+            "durable accepts per second, 2,000 jobs per request",
+            "40,000",
+            "postgres",
+            lambda f: beside_sqlite(f, "batch"),
+        ),
+        Row(
+            "`kill -9` of the leader of 100,000 queued jobs: until the next accept",
+            "3 s",
+            "postgres",
+            lambda f: seconds(f["takeover"]["seconds_after_kill"]),
+        ),
+        Row(
+            "… SIGTERM",
+            "0.5 s",
+            "postgres",
+            lambda f: seconds(f["takeover"]["seconds_after_hand_over"]),
+        ),
+        Row(
+            "a follower that is asked nothing: CPU of one core",
+            "1 %",
+            "postgres",
+            lambda f: f"{f['takeover']['follower_percent_of_one_core']:.1f} %",
+        ),
+    ],
     "The core, on one thread": [
         *(
             Row(
@@ -180,6 +212,11 @@ SECTIONS: dict[str, list[Row]] = {
         ),
     ],
 }
+
+
+def beside_sqlite(figures: dict[str, Any], part: str) -> str:
+    ours, sqlite = (figures[store][part]["accepts_per_second"] for store in ("postgres", "sqlite"))
+    return f"{number(ours)}; SQLite {number(sqlite)}: **{ours / sqlite:.2f} ×**"
 
 
 def accepts(figures: dict[str, float]) -> str:

@@ -51,6 +51,9 @@ class Fake:
 
     restart = start
 
+    def has_ended(self) -> bool:
+        return self._process is None or self._process.poll() is not None
+
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()

@@ -29,7 +29,7 @@ DISK = 128 * MIB
 UNKNOWN_FIELD = "entrypoint_memory"
 
 # What `/readyz` says if the state cannot be written.
-CANNOT_WRITE = ("the state directory has not been writable for", "the disk of the state directory")
+CANNOT_WRITE = ("the state has not been writable for", "the disk of the state directory")
 
 
 class Stage:

@@ -15,7 +15,7 @@ from typing import Any
 import requests
 
 from support.jobs import unique_id
-from support.plane import Plane
+from support.plane import Asked
 
 from .record import History, Job, now
 
@@ -24,7 +24,7 @@ LATER = {429, 503, 507}
 
 
 class Client:
-    def __init__(self, plane: Plane, history: History) -> None:
+    def __init__(self, plane: Asked, history: History) -> None:
         self._plane = plane
         self.history = history
         self._waiting: list[Job] = []
@@ -53,8 +53,9 @@ class Client:
     def submit(self, job: Job) -> str:
         # Both APIs lead to the same queue.
         by_ray = zlib.crc32(job.id.encode()) % 2 == 0
-        path, body = ("/api/jobs/", _for_ray(job)) if by_ray else ("/v1/jobs", _native(job))
-        job.asked = now()
+        path, body = ("/api/jobs/", _for_ray(job)) if by_ray else ("/v1/jobs", job.native())
+        # It may be submitted once more, because its answer, or more, was lost.
+        job.asked = job.asked or now()
         while True:
             said = self._post(path, body)
             if said == "accepted":
@@ -111,10 +112,6 @@ class Client:
             by_code = answer.headers["content-type"] == "application/json"
             return f"{answer.status_code} {answer.json()['code'] if by_code else 'to Ray clients'}"
         return f"refused: {answer.status_code} {answer.text}"
-
-
-def _native(job: Job) -> dict[str, Any]:
-    return {"id": job.id, "entrypoint": job.entrypoint, **job.request}
 
 
 def _for_ray(job: Job) -> dict[str, Any]:

@@ -40,6 +40,10 @@ class Job:
     def cluster(self) -> str | None:
         return self.request.get("preferred_cluster")
 
+    def native(self) -> dict[str, Any]:
+        """The body of POST /v1/jobs."""
+        return {"id": self.id, "entrypoint": self.entrypoint, **self.request}
+
 
 @dataclass(frozen=True)
 class Line:

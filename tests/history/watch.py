@@ -13,7 +13,7 @@ from typing import Any
 import requests
 
 from support.jobs import ENDED
-from support.plane import Plane
+from support.plane import Asked, Plane
 from support.ray_cluster import Clusters, RayCluster
 from support.waiting import wait_until
 
@@ -25,7 +25,7 @@ LIVE = "&state=queued,dispatching,pending,running,unknown"
 
 
 class Watcher(threading.Thread):
-    def __init__(self, plane: Plane, history: History, seed: int = 0) -> None:
+    def __init__(self, plane: Asked, history: History, seed: int = 0) -> None:
         super().__init__(daemon=True)
         self._plane = plane
         self._history = history
@@ -48,9 +48,13 @@ class Watcher(threading.Thread):
     def verdict(self, clusters: Iterable[RayCluster] = ()) -> list[Violation]:
         """Stops, looks at everything once more, also on the clusters, and checks it."""
         self.stop()
-        self.look(everything=True)
         for cluster in clusters:
             self._history.found(cluster.name, cluster.submission_ids())
+        return self.violations()
+
+    def violations(self) -> list[Violation]:
+        """Looks at everything once more, and checks all facts so far; every job has ended."""
+        self.look(everything=True)
         return check(self._history.facts())
 
     def look(self, everything: bool) -> None:

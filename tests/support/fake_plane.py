@@ -45,7 +45,6 @@ class FakePlane:
         self.frozen = threading.Event()
         self.tells_events = True
         self.port = 0
-        self._seq = 0
         self._events: list[dict[str, Any]] = []
         self._changed = threading.Condition()
         self._connections: set[socket.socket] = set()
@@ -67,7 +66,7 @@ class FakePlane:
     def come_back(self) -> None:
         plane = self
 
-        class Bound(Handler):
+        class Bound(self.handler()):  # type: ignore[misc]
             fake = plane
 
         self._server = Server(("127.0.0.1", self.port), Bound)
@@ -75,6 +74,10 @@ class FakePlane:
         threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
         ).start()
+
+    @staticmethod
+    def handler() -> type[Handler]:
+        return Handler
 
     def go_away(self) -> None:
         if self._server is not None:
@@ -112,13 +115,18 @@ class FakePlane:
             if state in ENDED:
                 job["ended_at"] = now
             if tell:
-                self._seq += 1
                 told = {key: fields[key] for key in ("cluster", "message") if key in fields}
                 if "message" in told:
                     # Events have only the informative line of a text.
                     told["message"] = told["message"].strip().splitlines()[-1]
                 told["attempt"] = job["attempts"]
-                event = {"type": "job", "seq": self._seq, "at": now, "job": job_id, "state": state}
+                event = {
+                    "type": "job",
+                    "seq": len(self._events) + 1,
+                    "at": now,
+                    "job": job_id,
+                    "state": state,
+                }
                 self._events.append({**event, **told})
                 self._changed.notify_all()
 
@@ -266,7 +274,7 @@ class Handler(BaseHTTPRequestHandler):
     def _stream(self, jobs: set[str]) -> None:
         last = self.headers.get("Last-Event-ID")
         with self.fake._changed:
-            seen = int(last) if last else self.fake._seq
+            seen = int(last) if last else len(self.fake._events)
             self.fake._streams.add(self.connection)
         self._begin_events()
         try:

@@ -6,6 +6,7 @@ import time
 from collections import deque
 from typing import Any
 
+from ray_multicluster_scheduler._plane.addresses import Addresses
 from ray_multicluster_scheduler.errors import ControlPlaneError
 
 
@@ -20,6 +21,7 @@ class MadeUpPlane:
         self.said: dict[str, str] = {}
         self.fails = False
         self.verdicts: list[dict[str, str]] = []
+        self.addresses = Addresses("http://made-up")
 
     def post(self, path: str, body: Any = None, **query: Any) -> Any:
         self.calls.append((path, body))

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import threading
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Protocol
 
 import requests
 from ray.job_submission import JobSubmissionClient
@@ -52,6 +52,16 @@ def _linked(path: Path) -> Path:
     return own
 
 
+class Asked(Protocol):
+    """What takes requests: a control plane, or several replicas of one."""
+
+    def request(self, method: str, path: str, **kwargs: Any) -> requests.Response: ...
+
+    def get(self, path: str, **kwargs: Any) -> Any: ...
+
+    def post(self, path: str, body: Any = None, **kwargs: Any) -> Any: ...
+
+
 class Plane:
     """One control plane. `start`, `stop`, `kill`, `restart`; port and state stay the same."""
 
@@ -72,8 +82,14 @@ class Plane:
         self._env = env or {}
         #: The command that starts it, such as `nsenter`.
         self.prefix: list[str] = []
+        #: More options of `serve`.
+        self.options: list[str] = []
         self._process: subprocess.Popen[str] | None = None
         self._stdout: list[str] = []
+
+    def add_env(self, env: dict[str, str]) -> None:
+        """For its next start."""
+        self._env = {**self._env, **env}
 
     @property
     def client(self) -> JobSubmissionClient:
@@ -93,6 +109,7 @@ class Plane:
         home.mkdir(exist_ok=True)
         command = [*self.prefix, str(binary()), "serve", "--config", str(self.config)]
         command += ["--listen", f"127.0.0.1:{self.port}", "--state-dir", str(self.state)]
+        command += self.options
         self._stdout.clear()
         with self.log.open("ab") as log:
             process = subprocess.Popen(
