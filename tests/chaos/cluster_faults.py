@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from history.record import Job
+from support.disk import MIB
 from support.jobs import unique_id
 from support.ray_cluster import RayCluster
 from support.waiting import wait_until
 
-from .disk import MIB
 from .fakes import Fake
 from .faults import Fault
 from .proxy import Mood

@@ -12,10 +12,10 @@ import errno
 from typing import Any
 
 from history.record import Job
+from support.disk import Disk
 from support.jobs import ENDED, unique_id
 from support.waiting import wait_until
 
-from .disk import Disk
 from .stage import Stage
 
 EVERYWHERE = ("steady", "shaky")

@@ -12,15 +12,15 @@ import requests
 from history.client import Client
 from history.record import History
 from history.watch import Watcher
+from support.disk import MIB, Disk, NoDisk
 from support.plane import Plane
 from support.pool import Pool
 from support.ray_cluster import Clusters
+from support.shim import Shim
 
-from .disk import MIB, Disk, NoDisk
 from .fakes import Fake
 from .keeper import Keeper
 from .proxy import Proxy
-from .shim import Shim
 
 # Small enough to be filled quickly, large enough for a thousand jobs.
 DISK = 128 * MIB

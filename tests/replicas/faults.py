@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from chaos.shim import Shim
 from support.replicas import LEASE, Replica, together
+from support.shim import Shim
 from support.wire import Mode, Point, Trigger, Wire, nothing
 
 from .stage import CLUSTERS, Stage
@@ -287,16 +287,15 @@ class DatabaseKilled(Fault):
         return self.replicas.live()
 
 
-class DatabaseFrozen(Fault):
-    """As with an fsync that takes so long."""
-
+class DatabaseHangs(Fault):
     is_total = True
+    what = "database: hangs"
 
     def __init__(self, stage: Stage, is_long: bool) -> None:
         super().__init__(stage)
         self.held = (4.0, 8.0) if is_long else SHORT
         length = "longer" if is_long else "shorter"
-        self.name = f"database: hangs, {length} than the lease"
+        self.name = f"{self.what}, {length} than the lease"
 
     def inject(self) -> None:
         self.stage.database.server.freeze()
@@ -306,6 +305,18 @@ class DatabaseFrozen(Fault):
 
     def spared(self) -> list[Replica]:
         return self.replicas.live()
+
+
+class SyncsHang(DatabaseHangs):
+    """It answers reads, and no commit."""
+
+    what = "database: fsync hangs"
+
+    def inject(self) -> None:
+        self.stage.database.server.shim.hang_syncs(True)
+
+    def heal(self) -> None:
+        self.stage.database.server.shim.hang_syncs(False)
 
 
 class ClockOff(Fault):
@@ -364,6 +375,7 @@ def every_fault(shims: dict[str, Shim]) -> list[Callable[[Stage], Fault]]:
     for either in (False, True):
         made.append(partial(AnswerLost, is_cut=either))
         made.append(partial(SessionsEnded, only_writer=either))
-        made.append(partial(DatabaseFrozen, is_long=either))
+        made.append(partial(DatabaseHangs, is_long=either))
+        made.append(partial(SyncsHang, is_long=either))
         made.append(partial(ClockOff, shims=shims, is_next=either))
     return made

@@ -5,18 +5,21 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import requests
 
 from chaos.fakes import Fake
 from history.client import Client
 from history.record import History, Job
 from history.watch import Watcher
 from support.jobs import ENDED, unique_id
+from support.plane import expect_ok
 from support.postgres import Database
-from support.replicas import Replicas
+from support.replicas import Replica, Replicas
 from support.waiting import wait_until
 
 # Quicker than the defaults: what is measured is the change of leader.
@@ -41,6 +44,23 @@ class Probe:
 
     def __str__(self) -> str:
         return f"accepted after {self.accepted:.2f} s, dispatched after {self.sent:.2f} s"
+
+
+class Spared:
+    """Takes requests by the first of these replicas that is up."""
+
+    def __init__(self, replicas: Sequence[Replica]) -> None:
+        self._replicas = replicas
+
+    def request(self, method: str, path: str, **kwargs: Any) -> requests.Response:
+        replica = next((one for one in self._replicas if one.is_live), self._replicas[0])
+        return replica.plane.request(method, path, **kwargs)
+
+    def get(self, path: str, **kwargs: Any) -> Any:
+        return expect_ok(self.request("GET", path, **kwargs))
+
+    def post(self, path: str, body: Any = None, **kwargs: Any) -> Any:
+        return expect_ok(self.request("POST", path, json=body, **kwargs))
 
 
 class Stage:
@@ -81,11 +101,14 @@ class Stage:
         self.client.submit(job)
         return job
 
-    def probe(self, since: float, patience: float = 60) -> Probe:
-        """How long after this moment a job is accepted, and sent to a cluster."""
-        job = self.run("probe")
-        assert job.accepted is not None, self.client.refused
-        sent = wait_until(lambda: self.sent_at(job.id), "a job is sent", patience, every=0.02)
+    def probe(self, since: float, *by: Replica) -> Probe:
+        """How long after this moment a job is accepted, by one of these replicas or by any, and
+        sent to a cluster."""
+        client = Client(Spared(by), self.history) if by else self.client
+        job = self.history.job(unique_id("probe"))
+        client.submit(job)
+        assert job.accepted is not None, client.refused
+        sent = wait_until(lambda: self.sent_at(job.id), "a job is sent", 60, every=0.02)
         return Probe(job.id, job.accepted - since, sent - since)
 
     def sent_at(self, job_id: str) -> float | None:

@@ -8,18 +8,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import requests
-
-from chaos.shim import Shim
 from history.check import Violation
-from history.client import Client
 from history.record import now
 from support.jobs import unique_id
-from support.plane import expect_ok
 from support.postgres import Database
 from support.replicas import Replica, Sampler
+from support.shim import Shim
 from support.waiting import wait_until
 
 from .faults import Fault, every_fault
@@ -161,28 +156,5 @@ class Storm:
 
     def _probe(self, strike: Strike, since: float, spared: list[Replica]) -> None:
         """By a replica that is not hit itself: what counts is when there is a leader again."""
-        client = Client(Spared(spared), self.stage.history)
-        job = self.stage.history.job(unique_id("probe"))
-        client.submit(job)
-        self.outcome.refused += client.refused
-        assert job.accepted is not None, client.refused
-        strike.accepted = job.accepted - since
-        sent = wait_until(lambda: self.stage.sent_at(job.id), "a job is sent", 60, every=0.02)
-        strike.sent = sent - since
-
-
-class Spared:
-    """Takes requests by the first of these replicas that is up."""
-
-    def __init__(self, replicas: list[Replica]) -> None:
-        self._replicas = replicas
-
-    def request(self, method: str, path: str, **kwargs: Any) -> requests.Response:
-        replica = next((one for one in self._replicas if one.is_live), self._replicas[0])
-        return replica.plane.request(method, path, **kwargs)
-
-    def get(self, path: str, **kwargs: Any) -> Any:
-        return expect_ok(self.request("GET", path, **kwargs))
-
-    def post(self, path: str, body: Any = None, **kwargs: Any) -> Any:
-        return expect_ok(self.request("POST", path, json=body, **kwargs))
+        probe = self.stage.probe(since, *spared)
+        strike.accepted, strike.sent = probe.accepted, probe.sent

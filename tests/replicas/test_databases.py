@@ -1,21 +1,24 @@
-"""Other databases than one server: a standby that takes over, with and without all commits, and
-PgBouncer. Run by `make chaos` (REPLICA_DATABASES=1).
+"""Other databases than one calm server: a standby that takes over, with and without all commits,
+PgBouncer, a full disk, a sync of 30 s. Run by `make chaos` (REPLICA_DATABASES=1).
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
+import secrets
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from history.record import Job, now
+from support.disk import MIB, NoDisk
 from support.jobs import unique_id
 from support.postgres import Database, Pooler, Postgres, a_server
-from support.replicas import Sampler
+from support.replicas import LEASE, Sampler
 from support.waiting import wait_until
 
 from .stage import Stage, staged
@@ -106,8 +109,6 @@ def test_a_standby_that_lost_commits_makes_nothing_run_twice(
 def test_replicas_work_through_pgbouncer_in_transaction_mode(
     server: Postgres, tmp_path: Path
 ) -> None:
-    if shutil.which("pgbouncer") is None and not Path("/usr/sbin/pgbouncer").exists():
-        pytest.skip("no pgbouncer")
     pooler = Pooler(server)
     stage = Stage(tmp_path, Database(server, server.database().name))
     try:
@@ -133,6 +134,55 @@ def test_replicas_work_through_pgbouncer_in_transaction_mode(
     finally:
         stage.close()
         pooler.close()
+
+
+def test_a_database_whose_disk_is_full_refuses_new_jobs_and_loses_none(tmp_path: Path) -> None:
+    try:
+        full = a_server("-c max_wal_size=64MB -c min_wal_size=32MB", disk=160 * MIB)
+        server = full.__enter__()
+    except NoDisk as why:
+        pytest.skip(str(why))
+    with contextlib.ExitStack() as stack:
+        stack.push(full)
+        stage = stack.enter_context(staged(tmp_path, server.database()))
+        sampler = Sampler(stage.replicas)
+        sampler.start()
+        before = [stage.run("before", "sleep 2") for _ in range(5)]
+        assert server.disk is not None
+        server.disk.fill()
+        noise = {"env_vars": {"NOISE": secrets.token_hex(100_000)}}
+        with ThreadPoolExecutor() as threads:
+            asked = [threads.submit(stage.run, "large", runtime_env=dict(noise)) for _ in range(8)]
+            wait_until(lambda: stage.client.repeated, "a client is told to come back later")
+            time.sleep(2 * LEASE)
+            assert not all(one.done() for one in asked)
+            server.disk.make_room()
+            at = now()
+            # With no room for its log either, it ends.
+            if not server.pids():
+                server.restart()
+            print(f"disk full: {stage.client.repeated}; then {stage.probe(at)}")
+            large = [one.result(120) for one in asked]
+        stage.wait_for_end(*before, *large)
+        stage.judge()
+        assert sampler.stop() == []
+
+
+def test_a_sync_of_30_s_delays_answers_and_loses_nothing(server: Postgres, tmp_path: Path) -> None:
+    with staged(tmp_path, server.database()) as stage, ThreadPoolExecutor() as threads:
+        sampler = Sampler(stage.replicas)
+        sampler.start()
+        before = [stage.run("before", "sleep 2") for _ in range(5)]
+        server.shim.hang_syncs(True)
+        asked = [threads.submit(stage.run, "meanwhile") for _ in range(5)]
+        time.sleep(30)
+        assert not any(one.done() for one in asked), "nothing is accepted that is not on disk"
+        server.shim.hang_syncs(False)
+        at = now()
+        print(f"a sync of 30 s: {stage.client.repeated}; then {stage.probe(at)}")
+        stage.wait_for_end(*before, *(one.result(60) for one in asked))
+        stage.judge()
+        assert sampler.stop() == []
 
 
 def a_job(stage: Stage, name: str) -> Job:

@@ -224,7 +224,7 @@ def test_a_leader_that_cannot_reach_the_database_stops_answering_and_acting(stag
     with pytest.raises((requests.RequestException, AssertionError)):
         # It cannot be accepted by the old leader, and it does not know the new one.
         leader.plane.post("/v1/jobs", unpromised(stage, "in-vain").native(), timeout=3)
-    print(f"partition: {stage.probe(at)}")
+    print(f"partition: {stage.probe(at, follower)}")
     leader.to_database.mode = Mode.PASS
     wait_until(lambda: leader.seen()["role"] == "follower", "it follows", every=0.05)
     submit_to(stage, leader, "again")
@@ -282,6 +282,32 @@ def test_a_package_that_was_uploaded_through_one_replica_is_there_when_the_other
     stage.wait_for_end(job)
     # A fake fails a job whose package it does not have.
     assert stage.replicas.native_job(job.id)["ray_status"] == "SUCCEEDED"
+
+
+# A migration adds only what older programs need not know: crates/store/src/postgres/schema.rs.
+NEXT_VERSION = """
+    BEGIN;
+    SELECT pg_advisory_xact_lock(685842258783);
+    ALTER TABLE multicluster.jobs ADD COLUMN next_version text;
+    ALTER TABLE multicluster.lead ADD COLUMN next_version bigint NOT NULL DEFAULT 7;
+    CREATE TABLE multicluster.next_version (id bigint PRIMARY KEY);
+    UPDATE multicluster.state SET version = version + 1;
+    COMMIT;
+"""
+
+
+def test_replicas_go_on_beside_a_newer_version_that_has_migrated_the_database(stage: Stage) -> None:
+    leader, follower = stage.replicas.pair()
+    with ThreadPoolExecutor() as threads:
+        asked = [threads.submit(stage.run, "upgrade", "sleep 1") for _ in range(10)]
+        stage.database.sql(NEXT_VERSION)
+        jobs = [one.result(60) for one in asked]
+    # An older one takes the lead of the migrated database, and another one opens it.
+    leader.kill()
+    jobs.append(stage.run("after"))
+    assert stage.replicas.leader() is follower
+    leader.start()
+    stage.wait_for_end(*jobs)
 
 
 def test_without_a_leader_requests_wait_for_a_while_and_say_so(stage: Stage) -> None:

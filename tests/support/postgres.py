@@ -15,7 +15,9 @@ from pathlib import Path
 from ray_multicluster_scheduler._sandbox import processes as sandbox
 
 from . import ports, processes
+from .disk import Disk
 from .plane import REPOSITORY
+from .shim import Shim
 from .waiting import wait_until
 
 SCRIPT = REPOSITORY / "scripts" / "postgres"
@@ -25,12 +27,21 @@ USER = "postgres"
 class Postgres:
     """Starts with `start()`; port and data stay the same over `kill()` and `restart()`."""
 
-    def __init__(self, options: str = "", data: Path | None = None) -> None:
+    def __init__(self, options: str = "", disk: int = 0) -> None:
+        """`disk`: on one of its own, of so many bytes."""
         # Short, for the path of a socket, and where the user `postgres` may enter.
-        self.directory = data or Path(tempfile.mkdtemp(prefix="rmc-pg-", dir="/tmp"))
+        self.directory = Path(tempfile.mkdtemp(prefix="rmc-pg-", dir="/tmp"))
         self.port = ports.a_port()
         #: More settings of the server, as `-c name=value`.
         self.options = options
+        self.disk = Disk(self.directory, disk) if disk else None
+        self._script = [*(self.disk.enter if self.disk else []), str(SCRIPT)]
+        #: Where its files are for us.
+        self._files = self.disk.path if self.disk else self.directory
+        # In a folder that the user `postgres` may enter, too.
+        self._tools = Path(tempfile.mkdtemp(prefix="rmc-pg-", dir="/tmp"))
+        self._tools.chmod(0o755)
+        self.shim = Shim(self._tools)
         self._bin = Path(_output(str(SCRIPT), "bin").strip())
         self._frozen: list[int] = []
 
@@ -44,12 +55,13 @@ class Postgres:
         return str(own) if own.is_file() else name
 
     def start(self) -> Postgres:
-        _output(str(SCRIPT), "start", str(self.directory), str(self.port), OPTIONS=self.options)
+        env = {**self.shim.env, "OPTIONS": self.options}
+        _output(*self._script, "start", str(self.directory), str(self.port), **env)
         return self
 
     def stop(self) -> None:
         self.thaw()
-        _output(str(SCRIPT), "stop", str(self.directory))
+        _output(*self._script, "stop", str(self.directory))
 
     def kill(self) -> None:
         """SIGKILL to all of it, as when the power fails, though the disk's cache survives."""
@@ -61,7 +73,7 @@ class Postgres:
     def restart(self) -> None:
         """After `kill` or `stop`."""
         # It is believed to be alive as long as a process has its number, a dead one or another.
-        for left in (self.directory / "data" / "postmaster.pid", *self.directory.glob(".s.PGSQL*")):
+        for left in (self._files / "data" / "postmaster.pid", *self._files.glob(".s.PGSQL*")):
             left.unlink(missing_ok=True)
         self.start()
 
@@ -79,7 +91,7 @@ class Postgres:
     def pids(self) -> list[int]:
         """The first process, and then those it started."""
         try:
-            first = int((self.directory / "data" / "postmaster.pid").read_text().split()[0])
+            first = int((self._files / "data" / "postmaster.pid").read_text().split()[0])
         except (FileNotFoundError, IndexError):
             return []
         if not processes.is_running(first):
@@ -126,7 +138,10 @@ class Postgres:
         """Ends it, and removes its data."""
         self.thaw()
         self.kill()
-        shutil.rmtree(self.directory, ignore_errors=True)
+        if self.disk:
+            self.disk.close()
+        for folder in (self.directory, self._tools):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 class Database:
@@ -160,8 +175,8 @@ class Database:
 
 
 @contextlib.contextmanager
-def a_server(options: str = "") -> Iterator[Postgres]:
-    server = Postgres(options)
+def a_server(options: str = "", disk: int = 0) -> Iterator[Postgres]:
+    server = Postgres(options, disk)
     try:
         yield server.start()
     finally:
@@ -190,7 +205,7 @@ logfile = {self._directory / "log"}
 """)
         if os.geteuid() == 0:
             shutil.chown(self._directory, USER)
-        program = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
+        program = _output(str(SCRIPT), "pooler").splitlines()[-1]
         self._process = subprocess.Popen(
             [program, "--quiet", str(config)], user=server_user(), cwd=self._directory
         )

@@ -9,7 +9,7 @@ use std::{
 use deadpool_postgres::{Manager, ManagerConfig, Object, PoolError, RecyclingMethod, TimeoutType};
 use futures_util::{
     FutureExt,
-    future::{BoxFuture, join},
+    future::{BoxFuture, try_join},
 };
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio_postgres::{
@@ -20,6 +20,8 @@ use tokio_postgres::{
 use super::url::Target;
 use crate::StoreError;
 
+/// A database that does not connect, or begin a transaction, within this time counts as unreachable.
+const REACHED: Duration = Duration::from_secs(5);
 /// One statement of a reader may take this long.
 const STATEMENT: Duration = Duration::from_secs(30);
 /// Beyond that, the connection is given up.
@@ -70,7 +72,7 @@ impl Pool {
             .max_size(max.max(1))
             .runtime(deadpool_postgres::Runtime::Tokio1)
             .wait_timeout(Some(Duration::from_secs(10)))
-            .create_timeout(Some(Duration::from_secs(5)))
+            .create_timeout(Some(REACHED))
             .build()
             .map_err(|error| StoreError::Unreachable { what: error.to_string() })?;
         Ok(Self { handle, pool })
@@ -118,9 +120,7 @@ impl Pool {
     async fn once<T: Send>(&self, begin: &str, work: &impl Work<T>) -> Result<T, StoreError> {
         let client = self.client().await?;
         let done = tokio::time::timeout(ANSWER, transaction(&client, begin, work)).await;
-        let done = done.unwrap_or_else(|_| {
-            Err(StoreError::Unreachable { what: format!("no answer within {STATEMENT:?}") })
-        });
+        let done = done.unwrap_or_else(|_| Err(StoreError::Unreachable { what: silent(STATEMENT) }));
         if done.is_err() {
             // Whatever state it is in.
             drop(Object::take(client));
@@ -135,6 +135,7 @@ impl Pool {
             PoolError::Timeout(TimeoutType::Wait) => {
                 StoreError::Unreachable { what: "all connections are busy".into() }
             }
+            PoolError::Timeout(_) => StoreError::Unreachable { what: silent(REACHED) },
             error => StoreError::Unreachable { what: error.to_string() },
         })
     }
@@ -149,10 +150,12 @@ pub(super) trait Work<T>:
 impl<T, F> Work<T> for F where F: for<'c> Fn(&'c Client) -> BoxFuture<'c, Result<T, StoreError>> + Send + Sync {}
 
 async fn transaction<T: Send>(client: &Client, begin: &str, work: &impl Work<T>) -> Result<T, StoreError> {
+    let begun = async {
+        let answer = tokio::time::timeout(REACHED, client.batch_execute(begin)).await;
+        answer.map_err(|_| StoreError::Unreachable { what: silent(REACHED) })?.map_err(StoreError::from)
+    };
     // The first statement does not wait for the answer to BEGIN.
-    let (begun, done) = join(client.batch_execute(begin), work(client)).await;
-    begun?;
-    let done = done?;
+    let ((), done) = try_join(begun, work(client)).await?;
     let end = client.batch_execute("COMMIT");
     if begin == VIEW {
         // Sent with the first poll. Nobody waits for the answer, the next statement comes after it.
@@ -169,6 +172,10 @@ pub(super) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 /// Rows.
 pub(super) async fn rows(client: &Client, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, StoreError> {
     Ok(client.query_typed(sql, params).await?)
+}
+
+fn silent(after: Duration) -> String {
+    format!("no answer within {after:?}")
 }
 
 fn closed() -> StoreError {

@@ -1,4 +1,4 @@
-"""False answers for the control plane: a wrong time of day, and failing writes.
+"""False answers for a program: a wrong time of day, failing writes, and syncs that hang.
 
 `shim.c` does it, inside the process. The test keeps its own clock.
 """
@@ -10,6 +10,8 @@ import struct
 import subprocess
 from pathlib import Path
 
+SIZE = 24
+
 
 class Shim:
     def __init__(self, directory: Path) -> None:
@@ -18,9 +20,9 @@ class Shim:
         source = Path(__file__).with_name("shim.c")
         command = ["cc", "-shared", "-fPIC", "-O1", "-o", str(self._library), str(source), "-ldl"]
         subprocess.run(command, check=True, timeout=60)
-        self._file.write_bytes(bytes(16))
+        self._file.write_bytes(bytes(SIZE))
         with self._file.open("r+b") as file:
-            self._told = mmap.mmap(file.fileno(), 16)
+            self._told = mmap.mmap(file.fileno(), SIZE)
 
     @property
     def env(self) -> dict[str, str]:
@@ -34,6 +36,10 @@ class Shim:
     def fail_writes(self, error: int) -> None:
         """Writes to files get this error (see `errno`) from now on; 0: none."""
         self._tell(1, error)
+
+    def hang_syncs(self, hang: bool) -> None:
+        """Syncs of files do not return until this is taken back."""
+        self._tell(2, int(hang))
 
     def _tell(self, place: int, number: int) -> None:
         # One aligned word: a concurrent reader sees the old or the new value.
