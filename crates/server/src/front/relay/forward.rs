@@ -21,6 +21,9 @@ use crate::front::{
 
 /// A leader that does not accept a connection within this time is not reached.
 const CONNECT: Duration = Duration::from_secs(1);
+/// A leader whose machine does not acknowledge what was sent for this long is lost. An answer itself may
+/// take longer.
+const SILENT: Duration = Duration::from_secs(8);
 /// Connections to the leader are kept for this long, but no longer than the leader keeps them.
 const IDLE: Duration = Duration::from_secs(10);
 /// What belongs to one connection (RFC 9110, 7.6.1), and what names the host and the page that this
@@ -53,6 +56,10 @@ impl Peers {
             .connect_timeout(CONNECT)
             .pool_idle_timeout(IDLE)
             .tcp_nodelay(true)
+            .tcp_user_timeout(SILENT)
+            .tcp_keepalive(SILENT / 2)
+            .tcp_keepalive_interval(SILENT / 4)
+            .tcp_keepalive_retries(2)
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy();
         let builder = certificates.into_iter().fold(builder, reqwest::ClientBuilder::add_root_certificate);
