@@ -204,20 +204,31 @@ pub(super) async fn serve(
         "ray-multicluster is ready at {scheme}://{listen} ({clusters}, replica {name}{part}, cache in {})",
         state_dir.display()
     ));
+    let Running { mut task, leave } = running;
+    let mut bug = Ok(());
     let stop = async {
-        stopped.await;
-        tracing::info!("shutting down; jobs on the clusters keep running");
-        running.leave(watched).await;
+        tokio::select! {
+            () = stopped => {
+                tracing::info!("shutting down; jobs on the clusters keep running");
+                leave.leave(watched).await;
+            }
+            // It never returns.
+            ended = &mut task => bug = ended,
+        }
         notice.take_down();
     };
     listen::serve(listener, tls, relay.router(), &bounds, stop).await;
-    running.task.abort();
-    Ok(())
+    task.abort();
+    bug.context("this replica stopped because of a bug; start it again")
 }
 
 /// The loop of a replica, and how to end it.
 struct Running {
     task: JoinHandle<()>,
+    leave: Leave,
+}
+
+struct Leave {
     leaving: watch::Sender<bool>,
     left: watch::Receiver<bool>,
 }
@@ -226,9 +237,11 @@ impl Running {
     fn start(member: Member) -> Self {
         let (leaving, told) = watch::channel(false);
         let (tell, left) = watch::channel(false);
-        Self { task: tokio::spawn(member.run(told, tell)), leaving, left }
+        Self { task: tokio::spawn(member.run(told, tell)), leave: Leave { leaving, left } }
     }
+}
 
+impl Leave {
     /// Gives the lead up, if we have it, and waits until another replica has taken it.
     async fn leave(&self, mut scenes: watch::Receiver<Scene>) {
         let led = scenes.borrow().lead.is_some();
