@@ -30,7 +30,8 @@ BEGIN
     RETURN system || '/' || timeline;
 END $$;
 
--- One row: who leads. All times are of this server's clock.
+-- One row: who leads. Its lease has ended once it has not changed for `lease_ms`, by the clock of the
+-- replica that looks, or at once if that is 0: the leader has resigned. `since` is by this server's clock.
 -- `token` is of one leadership, even if an epoch was lost and is issued again. `mark` is of the last
 -- commit, so that one commit is never taken for another with the same number. `rewound`: the server may
 -- have lost commits, and what the clusters run was not looked at since.
@@ -41,14 +42,14 @@ CREATE TABLE multicluster.lead (
     holder     text,
     address    text,
     since      timestamptz NOT NULL,
-    expires_at timestamptz NOT NULL,
+    lease_ms   bigint NOT NULL,
     origin     text NOT NULL,
     token      text NOT NULL,
     mark       bigint NOT NULL,
     rewound    boolean NOT NULL
 ) WITH (fillfactor = 10);
 INSERT INTO multicluster.lead VALUES
-    ('lead', 0, 0, NULL, NULL, 'epoch', 'epoch', multicluster.origin(), '', 0, false);
+    ('lead', 0, 0, NULL, NULL, 'epoch', 0, multicluster.origin(), '', 0, false);
 
 -- The first statement of every commit of the leader. Fails with SQLSTATE RM001 if another one leads, or
 -- if the last commit was not the one before this, and all that follows in the transaction with it.
@@ -63,8 +64,7 @@ BEGIN
         PERFORM pg_catalog.set_config('synchronous_commit', 'on', true);
     END IF;
     UPDATE multicluster.lead
-    SET seq = my_seq, mark = my_mark,
-        expires_at = pg_catalog.clock_timestamp() + pg_catalog.abs(my_lease_ms) * interval '1 millisecond'
+    SET seq = my_seq, mark = my_mark, lease_ms = pg_catalog.abs(my_lease_ms)
     WHERE epoch = my_epoch AND token = my_token AND seq = my_seq - 1;
     IF NOT FOUND THEN
         SELECT * INTO found_row FROM multicluster.lead;

@@ -4,6 +4,7 @@ use std::{
     collections::HashMap,
     env,
     fs::{self, File, OpenOptions},
+    hash::{BuildHasher, Hasher, RandomState},
     io::{self, Read, Write},
     path::{Path, PathBuf},
     process,
@@ -65,8 +66,9 @@ impl Cache {
 
     /// A new file for an upload.
     pub(super) fn upload(&self, number: u64) -> PathBuf {
-        let instance = NEXT.fetch_add(1, Ordering::Relaxed);
-        self.dir.join("uploads").join(format!("{}-{instance}-{number}", process::id()))
+        // In a container, every process has the same number.
+        let random = RandomState::new().build_hasher().finish();
+        self.dir.join("uploads").join(format!("{random:016x}-{number}"))
     }
 
     /// The copy of this content. Fetched if it is not there; `None` if it cannot be fetched any more.

@@ -4,14 +4,17 @@
 //! is read in one view. The target is written in one transaction, whose last statement is the fence: if
 //! another replica could take the lead, nothing of the copy is there.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::StreamExt as _;
-use tokio::{runtime::Handle, time::timeout};
+use tokio::{
+    runtime::Handle,
+    time::{sleep, timeout},
+};
 use tokio_postgres::{Client, types::Type};
 
 use super::{
-    Database, Replica, check,
+    Database, Replica, Seat, check,
     hold::{Held, Hold, LEASE, connect, random},
     pipe::Param,
     pool::Threads,
@@ -26,6 +29,8 @@ use crate::{
     },
 };
 
+/// How often it is looked whether a leader has ended.
+const LOOK: Duration = Duration::from_millis(100);
 /// Rows that are taken from the connection at once.
 const STRIDE: usize = 64;
 
@@ -48,6 +53,17 @@ struct Db {
     database: Database,
     handle: Handle,
     _threads: Threads,
+}
+
+/// Who leads; after a crash, once the lease of the last leader has ended.
+async fn free(database: &Database) -> Result<Seat, StoreError> {
+    let first = database.seat().await?;
+    let mut seat = first.clone();
+    while !seat.expired && seat.seq == first.seq && seat.epoch == first.epoch {
+        sleep(LOOK).await;
+        seat = database.seat().await?;
+    }
+    Ok(seat)
 }
 
 /// The address without user and password.
@@ -114,13 +130,13 @@ impl Db {
         let me = me();
         let (database, hold) = handle.block_on(async {
             let database = Database::open(url, options, me).await?;
-            let seat = database.seat().await?;
+            let seat = free(&database).await?;
             let taken = if seat.expired { seat::take(&database.0, &seat).await? } else { None };
             let taken = taken.ok_or_else(|| {
                 let holder = seat.holder.as_deref().unwrap_or("a replica");
                 CopyError::refused(
                     format!("{} is in use: {holder} leads the control plane there", target.shown),
-                    "stop all of its replicas; after a crash wait 10 seconds",
+                    "stop all of its replicas",
                 )
             })?;
             Ok::<_, CopyError>((database, Hold::start(target.clone(), taken)))

@@ -85,7 +85,8 @@ impl Held {
         match self.client.query_typed_opt(sql, &params).await {
             Ok(Some(_)) => {
                 self.taken.seq += 1;
-                Ok(())
+                // A synchronous standby may not have it yet. It has it with the next one.
+                self.renew().await
             }
             _ => {
                 let what = format!(
@@ -122,7 +123,7 @@ impl Held {
 
     /// Whoever comes next need not wait for the lease.
     pub(super) async fn resign(self, database: &Database) -> Result<(), StoreError> {
-        let sql = "UPDATE multicluster.lead SET expires_at = 'epoch', seq = seq + 1
+        let sql = "UPDATE multicluster.lead SET lease_ms = 0, seq = seq + 1
                    WHERE epoch = $1 AND token = $2 AND seq = $3";
         let (epoch, seq) = (int(self.taken.epoch), int(self.taken.seq));
         let params: [Param<'_>; 3] =

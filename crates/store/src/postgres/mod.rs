@@ -72,7 +72,9 @@ pub struct Seat {
     pub address: Option<String>,
     /// Since when it leads.
     pub since: Timestamp,
-    /// Has its lease ended, by the clock of the database?
+    /// How long the leader leads without a commit. Zero: it resigned.
+    pub lease: Duration,
+    /// Has the lease ended? No commit came for that long, by the clock of this process.
     pub expired: bool,
     /// The clock of the database.
     pub now: Timestamp,
@@ -134,6 +136,8 @@ struct Inner {
     packages: PgPackages,
     /// The highest (epoch, seq) that this process has seen.
     highest: Mutex<(u64, u64)>,
+    /// The last commit that was seen, and when it was first seen.
+    last: Mutex<Option<(u64, u64, Moment)>>,
     heartbeat: Mutex<Option<Instant>>,
     /// Dropped last.
     _threads: Threads,
@@ -161,7 +165,7 @@ impl Database {
         let own = pool(6)?;
         let packages = PgPackages::open(own.clone(), options.clone())?;
         let (reader, own_reader) = (pool(options.readers)?, pool(options.readers)?);
-        let (highest, heartbeat) = (Mutex::default(), Mutex::default());
+        let (highest, last, heartbeat) = Default::default();
         let inner = Inner {
             target,
             options,
@@ -173,6 +177,7 @@ impl Database {
             own_reader,
             packages,
             highest,
+            last,
             heartbeat,
             _threads: threads,
         };
@@ -260,6 +265,16 @@ impl Inner {
     /// Has this process seen commits that the database has lost?
     fn has_seen_more(&self, seen: &Seat) -> bool {
         *self.highest.lock() > (seen.epoch, seen.seq)
+    }
+
+    /// How long the last commit is known to be the last one. A leader trusts its lease from before that
+    /// commit was sent, so it trusts it no longer once this is as long, whatever other clocks show.
+    fn unchanged_for(&self, seen: &Seat) -> Duration {
+        let mut last = self.last.lock();
+        if last.is_none_or(|(epoch, seq, _)| (epoch, seq) != (seen.epoch, seen.seq)) {
+            *last = Some((seen.epoch, seen.seq, Moment::now()));
+        }
+        last.map_or(Duration::ZERO, |(.., since)| since.elapsed())
     }
 
     fn is_heartbeat_due(&self, every: Duration) -> bool {

@@ -15,7 +15,7 @@ const HEARTBEAT: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_millis(200);
 
 const SEAT: &str = "
-    SELECT l.epoch, l.seq, l.holder, l.address, multicluster.origin(), l.expires_at < pg_catalog.clock_timestamp(),
+    SELECT l.epoch, l.seq, l.holder, l.address, multicluster.origin(), l.lease_ms,
         (extract(epoch FROM l.since) * 1000)::bigint,
         (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint,
         (SELECT pg_catalog.array_agg(r.name ORDER BY r.name) FROM multicluster.replicas r WHERE r.seen_at > pg_catalog.clock_timestamp() - interval '1 minute'),
@@ -44,6 +44,7 @@ pub(super) async fn seat(inner: &Inner) -> Result<Seat, StoreError> {
         drop(deadpool_postgres::Object::take(client));
     }
     let mut seat = seat?;
+    seat.expired = inner.unchanged_for(&seat) >= seat.lease;
     seat.moved |= inner.has_seen_more(&seat);
     inner.saw(seat.epoch, seat.seq);
     Ok(seat)
@@ -83,7 +84,8 @@ fn read(row: &Row) -> Result<Seat, StoreError> {
         holder: row.try_get(2)?,
         address: row.try_get(3)?,
         origin: row.try_get(4)?,
-        expired: row.try_get(5)?,
+        lease: Duration::from_millis(super::uint(row.try_get(5)?)),
+        expired: false,
         moved: row.try_get(12)?,
         since: time(row.try_get(6)?),
         now: time(row.try_get(7)?),
@@ -107,11 +109,15 @@ pub(super) struct Taken {
 const TAKE: &str = "
     UPDATE multicluster.lead SET epoch = epoch + 1, seq = seq + 1, holder = $2, address = $3,
         since = pg_catalog.clock_timestamp(),
-        expires_at = pg_catalog.clock_timestamp() + $4 * interval '1 millisecond',
+        lease_ms = $4,
         token = pg_catalog.gen_random_uuid()::text, mark = 0,
         rewound = rewound OR origin <> multicluster.origin() OR $5, origin = multicluster.origin()
-    WHERE epoch = $1 AND expires_at < pg_catalog.clock_timestamp() AND ($5 OR (epoch, seq) >= ($1, $6))
+    WHERE epoch = $1 AND seq = $6
     RETURNING epoch, seq, token, rewound, (extract(epoch FROM since) * 1000)::bigint";
+
+/// Only one replica at a time tries: another one would take its transaction for that of an earlier leader,
+/// and end it. The number is ours alone, next to that of migrations.
+const TURN: &str = "SELECT pg_catalog.pg_try_advisory_xact_lock(685842258784)";
 
 /// Takes the lead if it is free and still as it was seen.
 pub(super) async fn take(inner: &Inner, seen: &Seat) -> Result<Option<Taken>, StoreError> {
@@ -137,6 +143,10 @@ async fn take_with(client: &Client, inner: &Inner, seen: &Seat) -> Result<Option
         .await?;
     let own =
         client.query_typed_one("SELECT pg_catalog.pg_backend_pid()", &[]).await?.try_get::<_, i32>(0)?;
+    if !client.query_typed_one(TURN, &[]).await?.try_get::<_, bool>(0)? {
+        client.batch_execute("ROLLBACK").await?;
+        return Ok(None);
+    }
     let lost = inner.has_seen_more(seen);
     let lease = super::int(millis(&inner.options));
     let (epoch, seq) = (super::int(seen.epoch), super::int(seen.seq));

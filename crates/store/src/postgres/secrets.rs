@@ -28,8 +28,10 @@ use crate::{
     seal::{self, Keys, Place, Seals},
 };
 
-/// How many values one step seals.
+/// One step looks at this many values,
 const STEP: i64 = 200;
+/// and at no further one after this many bytes: a long commit costs the lead.
+const STEP_BYTES: i64 = 4 << 20;
 /// Between two steps: sealing must not slow down what the leader is there for.
 const PAUSE: Duration = Duration::from_millis(250);
 
@@ -107,18 +109,24 @@ impl Resealing {
     pub(super) async fn step(&self, client: &Client, seals: &Seals) -> Result<Option<Step>, StoreError> {
         let needed = needed(client).await?;
         let Some(first) = seals.first().filter(|_| needed.len() > 1) else { return Ok(None) };
-        let sql =
-            "SELECT p.job, j.id, p.body FROM multicluster.payloads p JOIN multicluster.jobs j USING (job)
-                   WHERE p.job > $1 AND NOT starts_with(p.body, $2) ORDER BY p.job LIMIT $3";
-        let current = seals.current();
+        let sql = "
+            SELECT p.job, j.id, p.body
+            FROM (SELECT q.job, q.body,
+                         sum(octet_length(q.body)) OVER (ORDER BY q.job) - octet_length(q.body) AS before
+                  FROM (SELECT job, body FROM multicluster.payloads WHERE job > $1 ORDER BY job LIMIT $2) q) p
+            JOIN multicluster.jobs j USING (job)
+            WHERE p.before < $3 ORDER BY p.job";
         let params: [super::pool::Param<'_>; 3] =
-            [(&self.after, Type::INT8), (&current, Type::TEXT), (&STEP, Type::INT8)];
+            [(&self.after, Type::INT8), (&STEP, Type::INT8), (&STEP_BYTES, Type::INT8)];
         let rows = client.query_typed(sql, &params).await?;
         let Some(last) = rows.last() else { return self.end(client, seals, first.as_str()).await.map(Some) };
         let after = last.try_get(0)?;
         let (mut jobs, mut old, mut new) = (Vec::new(), Vec::new(), Vec::new());
         for row in &rows {
             let (id, stored): (&str, &str) = (row.try_get(1)?, row.try_get(2)?);
+            if seals.is_current(stored) {
+                continue;
+            }
             jobs.push(row.try_get(0)?);
             new.push(again(seals, Place::Payload(id), stored, || format!("the payload of job {id}"))?);
             old.push(stored.to_owned());

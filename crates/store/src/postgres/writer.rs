@@ -230,11 +230,13 @@ impl Line {
                 }
                 Attempt::Fenced(why) if !may_have_arrived => return Err(self.lost_the_lead(&why)),
                 Attempt::Fenced(why) => match self.has_arrived(seq, mark).await {
-                    // The lease runs from an earlier attempt: nothing is extended.
+                    // It is there, but perhaps not on a synchronous standby yet: a server that crashed
+                    // while it waited for the standby shows it without. A commit that comes after it
+                    // waits for both. The lease runs from that one.
                     Ok(true) => {
                         self.seq = seq;
                         self.database.0.saw(self.epoch, seq);
-                        return Ok(None);
+                        return Box::pin(self.fenced(&[])).await.map(|_| None);
                     }
                     Ok(false) => return Err(self.lost_the_lead(&why)),
                     Err(error) => error,
@@ -383,7 +385,7 @@ impl Line {
     }
 
     async fn resign(&mut self) -> Result<(), StoreError> {
-        let sql = "UPDATE multicluster.lead SET expires_at = 'epoch', seq = seq + 1
+        let sql = "UPDATE multicluster.lead SET lease_ms = 0, seq = seq + 1
                    WHERE epoch = $1 AND token = $2 AND seq = $3";
         let (epoch, seq, token) = (int(self.epoch), int(self.seq), self.token.clone());
         self.ask(async |client| {

@@ -58,5 +58,5 @@ pub(crate) fn take(database: &Database) -> Option<Lead> {
 
 /// As if the leader had not been heard of for long.
 pub(crate) fn expire(url: &str) {
-    ask(url, "UPDATE multicluster.lead SET expires_at = 'epoch'");
+    ask(url, "UPDATE multicluster.lead SET lease_ms = 0");
 }

@@ -70,7 +70,7 @@ fn is_untouched(url: &str) {
         assert_eq!(ask(url, &format!("SELECT count(*) FROM multicluster.{table}")), ["0"], "{table}");
     }
     assert_eq!(ask(url, "SELECT key FROM multicluster.sealed_by"), ["plain"]);
-    assert_eq!(ask(url, "SELECT expires_at = 'epoch' FROM multicluster.lead"), ["t"], "it is resigned");
+    assert_eq!(ask(url, "SELECT lease_ms = 0 FROM multicluster.lead"), ["t"], "it is resigned");
 }
 
 fn has_no_directory(dir: &Path) {
