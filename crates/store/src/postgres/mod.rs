@@ -38,7 +38,7 @@ use self::{
     writer::Writer,
 };
 use crate::{
-    Options, Packages, Reader, Sealing, Store, StoreError, TokenTable, Trust,
+    Moment, Options, Packages, Reader, Sealing, Store, StoreError, TokenTable, Trust,
     seal::{Keys, Seals},
 };
 
