@@ -1,6 +1,11 @@
 //! SQLite, in a directory.
 
-use multicluster_store::{Opened, Options, sqlite};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use multicluster_store::{Opened, Options, StoreError, sqlite};
 
 use crate::support::TempDir;
 
@@ -16,6 +21,15 @@ impl Place {
     }
 
     pub(crate) fn open(&self, options: &Options) -> Opened {
-        sqlite::open(self.0.path(), options.clone()).unwrap()
+        let began = Instant::now();
+        loop {
+            match sqlite::open(self.0.path(), options.clone()) {
+                // A child of another test has our lock between its fork and its exec.
+                Err(StoreError::InUse { .. }) if began.elapsed() < Duration::from_secs(5) => {
+                    thread::yield_now()
+                }
+                opened => return opened.unwrap(),
+            }
+        }
     }
 }

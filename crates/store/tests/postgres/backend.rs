@@ -1,6 +1,13 @@
 //! PostgreSQL: one database for each test.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::{
+    sync::{
+        atomic::{AtomicU32, Ordering},
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread,
+    time::{Duration, Instant},
+};
 
 use multicluster_store::{
     Opened, Options, StoreError,
@@ -54,6 +61,32 @@ pub(crate) fn take(database: &Database) -> Option<Lead> {
         let seat = database.seat().await.unwrap();
         database.take(&seat).await.unwrap()
     })
+}
+
+/// Takes the lead as soon as it is free.
+pub(crate) fn take_in_time(database: &Database) -> Lead {
+    let began = Instant::now();
+    loop {
+        if let Some(lead) = take(database) {
+            return lead;
+        }
+        assert!(began.elapsed() < Duration::from_secs(10), "the lease has not ended");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// It renews its lease meanwhile, as a leader does.
+pub(crate) fn while_it_leads(lead: &mut Lead, work: impl FnOnce()) {
+    let (done, is_done) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            while is_done.recv_timeout(Duration::from_millis(100)) == Err(RecvTimeoutError::Timeout) {
+                lead.store.renew().unwrap();
+            }
+        });
+        work();
+        drop(done);
+    });
 }
 
 /// As if the leader had not been heard of for long.

@@ -12,7 +12,7 @@ use multicluster_store::{
 };
 
 use crate::{
-    backend::{expire, open, take},
+    backend::{expire, open, take, take_in_time},
     proxy::{Fault, Proxy},
     server::{Server, ask, block},
     support::*,
@@ -329,7 +329,7 @@ fn a_leader_without_its_database_stops_to_lead_and_can_lead_again() {
     assert!(started.elapsed() < Duration::from_secs(5) && lead.trust.has_ended());
     assert!(matches!(block(database.seat()), Err(StoreError::Unreachable { .. })));
     proxy.set(Fault::None);
-    let mut again = take(&database).unwrap();
+    let mut again = take_in_time(&database);
     let known = again.store.load().unwrap().durable.jobs;
     assert!(known.contains_key(&id("a")) && !again.rewound);
     again.store.commit(&accepted("c", 3)).unwrap();
