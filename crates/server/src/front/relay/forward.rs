@@ -56,12 +56,14 @@ impl Peers {
             .connect_timeout(CONNECT)
             .pool_idle_timeout(IDLE)
             .tcp_nodelay(true)
-            .tcp_user_timeout(SILENT)
             .tcp_keepalive(SILENT / 2)
             .tcp_keepalive_interval(SILENT / 4)
             .tcp_keepalive_retries(2)
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy();
+        // Elsewhere only the keepalive ends a silent connection.
+        #[cfg(target_os = "linux")]
+        let builder = builder.tcp_user_timeout(SILENT);
         let builder = certificates.into_iter().fold(builder, reqwest::ClientBuilder::add_root_certificate);
         let client = builder.build().context("cannot make a client for the other replicas")?;
         Ok(Self { client, me: HeaderValue::from_str(me)?, access })
