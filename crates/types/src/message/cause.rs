@@ -124,7 +124,9 @@ fn plain(line: &str) -> Cow<'_, str> {
     let Some((first, rest)) = line.split_once('\x1b') else { return Cow::Borrowed(line) };
     let mut text = first.to_owned();
     for part in rest.split('\x1b') {
-        let codes = part.strip_prefix('[').map(|part| part.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';'));
+        let codes = part
+            .strip_prefix('[')
+            .map(|part| part.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';'));
         text += codes.and_then(|part| part.strip_prefix('m')).unwrap_or(part);
     }
     Cow::Owned(text)

@@ -104,7 +104,8 @@ fn what_the_control_plane_adds_below_is_the_headline() {
 
 #[test]
 fn any_text_has_a_line() {
-    for text in ["", " \n ", "\x1b", "\x1b[", "Job entrypoint command failed with exit code ", "…\n——"] {
+    for text in ["", " \n ", "\x1b", "\x1b[", "Job entrypoint command failed with exit code ", "…\n——"]
+    {
         let _ = of(text);
     }
     assert_eq!(of("a\x1b[31;1mb\x1b[0mc"), "abc");
