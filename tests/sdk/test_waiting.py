@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from fcntl import ioctl
-from typing import Callable
+from typing import Any, Callable, cast
 
 import pytest
 
@@ -201,6 +201,45 @@ def test_a_failure_is_raised_with_the_whole_of_its_text(fake: FakePlane, jobs: J
         jobs.wait("bad", check_interval=NEVER, timeout=30)
     assert raised.value.status_message == message
     assert message in str(raised.value)
+
+
+def test_the_headline_of_a_failure_is_why_and_not_where_ray_cut_the_log(
+    fake: FakePlane, jobs: Jobs
+) -> None:
+    error = "ValueError: no such fund"
+    message = (
+        "Job entrypoint command failed with exit code 3, last available logs (truncated to 20,000 "
+        f"chars):\nTraceback (most recent call last):\n{error}\n"
+    )
+    fake.add("bad", "failed", cluster="mac", message=message, cause=error, exit_code=3)
+    with pytest.raises(errors.JobFailedError) as raised:
+        jobs.wait("bad")
+    first = str(raised.value).splitlines()[0]
+    assert first == "job bad failed on mac: ValueError: no such fund (exit code 3)"
+    assert "last available logs" not in str(raised.value)
+    assert raised.value.status_message == message
+    info = jobs.info("bad")
+    assert (info.cause, info.exit_code) == (error, 3)
+
+
+def test_a_job_never_counts_backwards(fake: FakePlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1_000.0
+    monkeypatch.setattr(time, "time", lambda: now)
+    job = Watched("a")
+    told = {"state": "queued", "submitted_at": 995_000, "queued_at": 995_000}
+    job.look(cast(Any, told))
+    ages = [job.age()]
+    for state, at in (("dispatching", 1_001), ("pending", 1_002), ("running", 1_005)):
+        now = at + 1.0
+        job.hear(cast(Any, {"state": state, "at": at * 1000, "cluster": "mac"}))
+        ages.append(job.age())
+    # "starting" is one word: its time does not begin again with the second state.
+    assert ages == [5, 7, 8, 11]
+    assert job.elapsed() == 1
+    now = 1_000.0
+    assert job.age() == 11, "the clock of this machine was set back"
+    job.hear(cast(Any, {"state": "succeeded", "at": 1_007_000, "cluster": "mac"}))
+    assert job.age() == 12
 
 
 def test_a_stopped_job_is_a_failure_too(fake: FakePlane, jobs: Jobs) -> None:

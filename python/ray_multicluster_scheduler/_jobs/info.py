@@ -62,6 +62,10 @@ class JobInfo:
     submitted_at: datetime | None = None
     running_at: datetime | None = None
     ended_at: datetime | None = None
+    #: Why it failed, in one line: the end of its traceback, pip's error, the last line it printed.
+    cause: str | None = None
+    #: The exit code of its latest attempt, if that failed.
+    exit_code: int | None = None
     #: Everything the control plane said, as it said it.
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -86,6 +90,8 @@ class JobInfo:
             cluster=told.get("cluster"),
             attempt=told.get("attempts", 0),
             message=told.get("message"),
+            cause=told.get("cause"),
+            exit_code=told.get("exit_code"),
             why=why["summary"] if why else None,
             ray_submission_id=told.get("submission_id"),
             entrypoint=told.get("entrypoint"),

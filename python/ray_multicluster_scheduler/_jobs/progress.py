@@ -79,7 +79,7 @@ class Log:
             self._told[job.id] = change
             where = f" on {job.cluster}" if job.cluster else ""
             again = f", attempt {job.attempt}" if job.attempt > 1 else ""
-            after = f" after {duration(job.elapsed())}" if job.has_ended else ""
+            after = f" after {duration(job.age())}" if job.has_ended else ""
             why = f": {plain(job.why)}" if job.why else ""
             now = time.strftime("%Y-%m-%d %H:%M:%S")
             say(f"{now} {job.id} {job.word}{where}{again}{after}{why}", self._stream)
@@ -127,7 +127,7 @@ class Live:
         for job in shown:
             head = f"{cut(job.id, ids):<{ids}}  "
             state = f"{job.word:<11}"
-            tail = f" {job.cluster or '':<{clusters}} {duration(job.elapsed()):>8}"
+            tail = f" {job.cluster or '':<{clusters}} {duration(job.age()):>8}"
             if job.attempt > 1:
                 tail += f"  attempt {job.attempt}"
             if job.why:

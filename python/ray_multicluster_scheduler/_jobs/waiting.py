@@ -27,6 +27,7 @@ from ..errors import (
     SchedulerError,
 )
 from . import progress
+from .failure import because
 from .progress import duration, plain, say
 from .watched import Watched
 
@@ -186,10 +187,8 @@ class Waiting:
         with contextlib.suppress(SchedulerError):
             self._look(job, LOOK_TIMEOUT)
         where = f" on {job.cluster}" if job.cluster else ""
-        # Ray appends the log, which is shown below.
-        status = (job.message or "").split(", last available logs", 1)[0].strip()
         verb = "failed" if job.state == "failed" else "was stopped"
-        text = f"job {job.id} {verb}{where}" + (f": {status}" if status else "")
+        text = f"job {job.id} {verb}{where}{because(job.cause, job.exit_code, job.message)}"
         lines = self._last_lines(job)
         if lines:
             text += "\n  last lines of its log:\n" + "\n".join(

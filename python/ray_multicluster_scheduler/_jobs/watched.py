@@ -19,12 +19,18 @@ class Watched:
     cluster: str | None = None
     attempt: int = 0
     message: str | None = None
+    #: Why it failed, in one line, and with which exit code.
+    cause: str | None = None
+    exit_code: int | None = None
     #: Why it waits, as text that may count seconds, and as stable words.
     why: str | None = None
     reasons: tuple[tuple[str, str], ...] = ()
-    #: When its present state began and, if it ended, how long it ran: seconds since 1970.
+    #: When it was submitted, its present state began, and it ended: seconds since 1970.
+    submitted: float | None = None
     began: float = 0.0
     ended: float | None = None
+    #: The age that was shown last: the clock of this machine may be set back.
+    shown: float = 0.0
     #: It has been read.
     is_known: bool = False
 
@@ -38,8 +44,18 @@ class Watched:
         return self.state in ENDED
 
     def elapsed(self) -> float:
-        """Seconds in its present state; for an ended job, how long it ran."""
-        return (self.ended or time.time()) - self.began
+        """Seconds in its present state; for an ended job, since it ended."""
+        return time.time() - (self.ended or self.began)
+
+    def age(self) -> float:
+        """Seconds from its submission to now or, once it has ended, to its end. It never counts
+        backwards while the job goes from state to state.
+        """
+        submitted = self.began if self.submitted is None else self.submitted
+        if self.ended is not None:
+            return self.ended - submitted
+        self.shown = max(self.shown, time.time() - submitted)
+        return self.shown
 
     def look(self, told: JobDetail) -> None:
         """Takes over a job of the native API."""
@@ -48,6 +64,7 @@ class Watched:
         self.cluster = told.get("cluster")
         self.attempt = told.get("attempts", 0)
         self.message = told.get("message")
+        self.cause, self.exit_code = told.get("cause"), told.get("exit_code")
         why = told.get("why")
         summary = why["summary"] if why else None
         verdicts = why["clusters"] if why else []
@@ -63,7 +80,7 @@ class Watched:
 
     def hear(self, event: JobEvent) -> None:
         """Takes over an event."""
-        self.state = event["state"]
+        word, self.state = self.word, event["state"]
         self.cluster = event.get("cluster")
         self.attempt = event.get("attempt") or self.attempt
         self.message = event.get("message")
@@ -71,7 +88,7 @@ class Watched:
         at = event["at"] / 1000
         if self.has_ended:
             self.ended = at
-        else:
+        elif self.word != word or not self.began:
             self.began, self.ended = at, None
 
     def _times(self, told: Job) -> None:
@@ -79,8 +96,12 @@ class Watched:
             began = told.get("queued_at")
         elif self.state == "unknown":
             began = told.get("unreachable_at")
+        elif self.word == "starting":
+            began = told.get("dispatched_at")
         else:
             began = told.get("running_at") or told.get("dispatched_at")
+        submitted = told.get("submitted_at")
+        self.submitted = submitted / 1000 if submitted else None
         began, ended = began or told.get("submitted_at"), told.get("ended_at")
         self.began = began / 1000 if began else time.time()
         self.ended = ended / 1000 if ended and self.has_ended else None

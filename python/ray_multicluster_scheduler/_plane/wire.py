@@ -119,6 +119,9 @@ class Job(TypedDict):
     unreachable_at: NotRequired[int | None]
     ended_at: NotRequired[int | None]
     message: NotRequired[str | None]
+    #: Why it failed, in one line.
+    cause: NotRequired[str | None]
+    exit_code: NotRequired[int | None]
 
 
 class JobDetail(Job):

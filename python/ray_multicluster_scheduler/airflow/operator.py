@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NoReturn
 
+from .._jobs.failure import because
 from .._jobs.info import JobInfo
 from ..errors import JobFailedError, JobTimeoutError, SchedulerError
 from ._airflow import AirflowFailException, BaseOperator, TaskDeferralTimeout, conf
@@ -292,10 +293,10 @@ def _number(value: Any) -> Any:
 
 def _failure(job: JobInfo, was_killed: bool) -> Exception:
     where = f" on {job.cluster}" if job.cluster else ""
-    # Ray appends the log, which is in the task's log already.
-    status = (job.message or "").split(", last available logs", 1)[0].strip()
     verb = "failed" if job.state == "failed" else "was stopped"
-    text = f"job {job.id} {verb}{where}" + (f": {status}" if status else "")
+    # The log is in the task's log already.
+    why = because(job.cause, job.exit_code, job.message)
+    text = f"job {job.id} {verb}{where}{why}"
     if job.state == "stopped" and not was_killed:
         # Somebody stopped it outside of Airflow, and does not want to do that once per retry.
         return AirflowFailException(f"{text}\n  hint: clear the task to run the job again")

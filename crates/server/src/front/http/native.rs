@@ -21,6 +21,7 @@ mod owners;
 mod placements;
 mod plane;
 mod policies;
+mod reasons;
 mod request;
 mod resolved;
 #[cfg(test)]
