@@ -11,7 +11,7 @@ use multicluster_types::{
     Attempt, ClusterName, Decision, JobId, Kind, Message, Owner, Payload, PolicySpec, Timestamp,
 };
 
-use crate::{Change, LogPiece, Sample, Seen, Step, StoredEvent};
+use crate::{Change, LogPiece, Sample, SampleStep, Seen, StoredEvent};
 
 /// The net effect of one batch.
 pub(crate) struct Batch<'a> {
@@ -28,7 +28,7 @@ pub(crate) struct Batch<'a> {
     /// In the order of their numbers.
     pub(crate) events: Vec<&'a StoredEvent>,
     /// The last of each step.
-    pub(crate) samples: BTreeMap<(Step, Timestamp), &'a Sample>,
+    pub(crate) samples: BTreeMap<(SampleStep, Timestamp), &'a Sample>,
     attempts: Vec<Owned<&'a AttemptRecord>>,
     ends: Vec<Owned<&'a JobRecord>>,
     decisions: Vec<Owned<&'a Decision>>,

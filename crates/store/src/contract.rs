@@ -11,7 +11,7 @@ use multicluster_types::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{Packed, Sample, Step, StoreError, Waits};
+use crate::{Packed, Sample, SampleStep, StoreError, Waits};
 
 /// One durable change.
 #[derive(Debug, Clone)]
@@ -28,7 +28,7 @@ pub enum Change {
     /// An event for watchers.
     Event(StoredEvent),
     /// How the pool stood in a step; replaces what was stored of the same step.
-    Sample { step: Step, sample: Box<Sample> },
+    Sample { step: SampleStep, sample: Box<Sample> },
 }
 
 /// A part of the copy of one attempt's log. A long log is copied part by part, so that neither the
@@ -345,7 +345,8 @@ pub trait Reader: Send + Sync {
     fn waits(&self, from: Timestamp, until: Timestamp, step: Span) -> Result<Vec<Waits>, StoreError>;
 
     /// How the pool stood in the steps that began between these two, the oldest first.
-    fn samples(&self, step: Step, from: Timestamp, until: Timestamp) -> Result<Vec<Sample>, StoreError>;
+    fn samples(&self, step: SampleStep, from: Timestamp, until: Timestamp)
+    -> Result<Vec<Sample>, StoreError>;
 
     /// Our copy of the log of one attempt, or of the latest attempt that has a copy.
     fn log_copy(&self, job: &JobId, attempt: Option<Attempt>) -> Result<Option<LogCopy>, StoreError>;

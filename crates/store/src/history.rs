@@ -81,13 +81,13 @@ pub(crate) fn of<E>(
 
 /// The job of a run that was submitted at this moment, if the stored job is that one: numbers of jobs that
 /// were deleted may be used again.
-pub(crate) fn job(id: &str, record: &str, submitted_at: Timestamp) -> Option<JobId> {
+pub(crate) fn job(id: &str, record: &str, submitted_at: Timestamp, ended_at: Timestamp) -> Option<JobId> {
     #[derive(Deserialize)]
     struct Submitted {
         submitted_at: Timestamp,
     }
     let submitted: Submitted = codec::parse("a job", record).ok()?;
-    JobId::new(id).ok().filter(|_| submitted.submitted_at == submitted_at)
+    JobId::new(id).ok().filter(|_| submitted.submitted_at.min(ended_at) == submitted_at)
 }
 
 /// A state as a number. Stored: never change one.

@@ -43,6 +43,6 @@ pub use contract::{
 pub use error::StoreError;
 pub use options::{Opened, Options, Sealing};
 pub use packed::Packed;
-pub use samples::{ClusterSample, Sample, Step, Waits};
+pub use samples::{ClusterSample, Sample, SampleStep, Waits};
 pub use seal::{KeyError, KeyId, Keys};
 pub use trust::{Moment, Trust};

@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 /// How long one stored sample is about. Stored as its seconds: never change one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Step {
+pub enum SampleStep {
     /// Kept for 25 hours: a day, and the hour that is shown first.
     Minute,
     /// Kept for 31 days.
     TenMinutes,
 }
 
-impl Step {
+impl SampleStep {
     /// All, the finest first.
     pub const ALL: [Self; 2] = [Self::Minute, Self::TenMinutes];
 
@@ -115,7 +115,8 @@ fn is_zero(count: &u64) -> bool {
 impl Sample {
     /// Adds a later part of the same step.
     pub fn add(&mut self, later: &Self) {
-        let Self { begun: _, waiting, live, submitted, started, succeeded, failed, stopped, clusters } = later;
+        let Self { begun: _, waiting, live, submitted, started, succeeded, failed, stopped, clusters } =
+            later;
         self.waiting = self.waiting.max(*waiting);
         self.live = self.live.max(*live);
         self.submitted += submitted;

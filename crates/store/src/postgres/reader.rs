@@ -16,7 +16,8 @@ use super::{
     uint,
 };
 use crate::{
-    FinishedRun, JobFilter, LogCopy, Page, Reader, Sample, Step, StoreError, StoredEvent, StoredJob, Waits,
+    FinishedRun, JobFilter, LogCopy, Page, Reader, Sample, SampleStep, StoreError, StoredEvent, StoredJob,
+    Waits,
     codec::{Malformed, parse},
     events,
     filter::MAX_PAGE,
@@ -158,8 +159,7 @@ impl Reader for PgReader {
                    WHERE started >= $1 AND started < $2 GROUP BY 1 ORDER BY 1";
         let found = self.ask(move |client| {
             async move {
-                let params: [Param<'_>; 3] =
-                    [(&from, Type::INT8), (&until, Type::INT8), (&step, Type::INT8)];
+                let params: [Param<'_>; 3] = [(&from, Type::INT8), (&until, Type::INT8), (&step, Type::INT8)];
                 rows(client, sql, &params).await
             }
             .boxed()
@@ -173,14 +173,18 @@ impl Reader for PgReader {
         found.iter().map(waits).collect()
     }
 
-    fn samples(&self, step: Step, from: Timestamp, until: Timestamp) -> Result<Vec<Sample>, StoreError> {
+    fn samples(
+        &self,
+        step: SampleStep,
+        from: Timestamp,
+        until: Timestamp,
+    ) -> Result<Vec<Sample>, StoreError> {
         let (step, from, until) = (int(step.span().0 / 1000), int(from.0), int(until.0));
         let sql = "SELECT begun, body FROM multicluster.samples
                    WHERE step = $1 AND begun >= $2 AND begun < $3 ORDER BY begun";
         let found = self.ask(move |client| {
             async move {
-                let params: [Param<'_>; 3] =
-                    [(&step, Type::INT8), (&from, Type::INT8), (&until, Type::INT8)];
+                let params: [Param<'_>; 3] = [(&step, Type::INT8), (&from, Type::INT8), (&until, Type::INT8)];
                 rows(client, sql, &params).await
             }
             .boxed()
@@ -305,7 +309,8 @@ async fn runs(
                FROM multicluster.runs r LEFT JOIN multicluster.jobs j ON j.job = r.job
                WHERE r.run < $1 AND r.ended - r.ran < $3 ORDER BY r.run DESC LIMIT $2";
     let mut page = Page { items: Vec::new(), next: None };
-    let found = rows(client, sql, &[(&before, Type::INT8), (&count, Type::INT8), (&until, Type::INT8)]).await?;
+    let found =
+        rows(client, sql, &[(&before, Type::INT8), (&count, Type::INT8), (&until, Type::INT8)]).await?;
     let numbers: BTreeSet<i64> = found.iter().map(|row| row.try_get(1)).collect::<Result<_, _>>()?;
     let shapes = shapes(client, numbers.into_iter().collect()).await?;
     let mut last = 0;
@@ -323,7 +328,7 @@ async fn runs(
         let submitted_at = Timestamp(ended_at.0.saturating_sub(uint(row.try_get(3)?)));
         let stored = row.try_get::<_, Option<&str>>(7)?.zip(row.try_get::<_, Option<&str>>(8)?);
         page.items.push(FinishedRun {
-            job: stored.and_then(|(id, record)| history::job(id, record, submitted_at)),
+            job: stored.and_then(|(id, record)| history::job(id, record, submitted_at, ended_at)),
             submitted_at,
             started_at: submitted_at + Span(uint(row.try_get(4)?)),
             ended_at,

@@ -14,8 +14,8 @@ use serde::de::DeserializeOwned;
 
 use super::{disk::Home, fail::Fail, index::Index, int, list, logs, pool::Pool, runs, uint};
 use crate::{
-    FinishedRun, JobFilter, LogCopy, Options, Page, Reader, Sample, Step, StoreError, StoredEvent, StoredJob,
-    Waits, codec, events, filter::MAX_PAGE, seal::Seals,
+    FinishedRun, JobFilter, LogCopy, Options, Page, Reader, Sample, SampleStep, StoreError, StoredEvent,
+    StoredJob, Waits, codec, events, filter::MAX_PAGE, seal::Seals,
 };
 
 /// Reads the state of one directory.
@@ -177,7 +177,12 @@ impl Reader for SqliteReader {
         self.ask(|conn| runs::waits(conn, from, until, step))
     }
 
-    fn samples(&self, step: Step, from: Timestamp, until: Timestamp) -> Result<Vec<Sample>, StoreError> {
+    fn samples(
+        &self,
+        step: SampleStep,
+        from: Timestamp,
+        until: Timestamp,
+    ) -> Result<Vec<Sample>, StoreError> {
         self.ask(|conn| {
             let mut statement = conn.prepare_cached(
                 "SELECT begun, body FROM samples WHERE step = ?1 AND begun >= ?2 AND begun < ?3 ORDER BY begun",

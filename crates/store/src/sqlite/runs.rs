@@ -219,7 +219,7 @@ pub(super) fn page(
         let submitted_at = Timestamp(ended_at.0.saturating_sub(uint(row.get(3)?)));
         let stored = row.get_ref(7)?.as_str_or_null()?.zip(row.get_ref(8)?.as_str_or_null()?);
         page.items.push(FinishedRun {
-            job: stored.and_then(|(id, record)| history::job(id, record, submitted_at)),
+            job: stored.and_then(|(id, record)| history::job(id, record, submitted_at, ended_at)),
             submitted_at,
             started_at: submitted_at + Span(uint(row.get(4)?)),
             ended_at,
