@@ -1,10 +1,11 @@
-// Lines and bars over the last hour, as plain SVG.
+// Lines and bars over time, as plain SVG.
 
 import { useSignal } from '@preact/signals';
 import type { Moment, Series } from '../api/types';
 import { clock } from '../format';
 import { t } from '../i18n';
 import { now } from '../store/clock';
+import { axis } from './lanes';
 
 /** The line through the known values, with gaps. Width and height are the box. */
 export function path(values: Series, max: number, width: number, height: number): string {
@@ -100,6 +101,7 @@ export function Chart({ title, moments, lines, max, threshold, show }: ChartProp
   const index = Math.min(pointed.value ?? moments.length - 1, moments.length - 1);
   const x = (index / Math.max(1, moments.length - 1)) * WIDTH;
   const at = moments[index];
+  const whole = { from: moments[0] ?? 0, to: moments[moments.length - 1] ?? 0 };
 
   const point = (event: PointerEvent): void => {
     const box = (event.currentTarget as Element).getBoundingClientRect();
@@ -152,7 +154,7 @@ export function Chart({ title, moments, lines, max, threshold, show }: ChartProp
       <div class="chart-times num muted" aria-hidden="true">
         {[0, 0.5, 1].map((share) => {
           const moment = moments[Math.round(share * (moments.length - 1))];
-          return <span key={share}>{moment === undefined ? '' : clock(moment, now.value).slice(0, 5)}</span>;
+          return <span key={share}>{moment === undefined ? '' : axis(moment, whole)}</span>;
         })}
       </div>
     </figure>

@@ -1,5 +1,5 @@
 //! How the pool stood, in steps: fine ones for a day, coarse ones for a month. One row for each step, with
-//! all clusters in it: about 100 bytes and 50 for each cluster.
+//! all clusters in it: about 100 bytes and 70 for each cluster.
 
 use std::collections::BTreeMap;
 

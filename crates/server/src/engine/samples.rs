@@ -84,6 +84,11 @@ impl Samples {
         });
     }
 
+    /// When the latest sample was taken.
+    pub(crate) fn latest(&self) -> Option<Timestamp> {
+        self.0.lock().samples.back().map(|sample| sample.at)
+    }
+
     /// The samples of this span before the latest one.
     pub(crate) fn last(&self, span: Span) -> api::History {
         self.0.lock().last(span)

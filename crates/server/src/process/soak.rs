@@ -65,5 +65,6 @@ async fn soak(seconds: u64) {
     gauges.report(seconds, people.answers());
     people.check_answers();
     world.check_ends().await;
+    world.check_history(seconds).await;
     gauges.check();
 }

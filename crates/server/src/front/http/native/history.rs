@@ -21,7 +21,7 @@ const A_DAY: Span = Span::seconds(24 * 3600);
 /// The most steps of one answer.
 const MOST_STEPS: u64 = 1_000;
 /// As many as a chart shows, if it is not said.
-const USUAL_STEPS: u64 = 360;
+const USUAL_STEPS: u64 = 400;
 /// Steps that divide a day, in seconds.
 const STEPS: [u64; 12] = [60, 120, 300, 600, 1_800, 3_600, 7_200, 10_800, 14_400, 21_600, 43_200, 86_400];
 
@@ -43,7 +43,9 @@ pub(super) async fn history(
     uri: Uri,
 ) -> Result<Json<api::History>, Problem> {
     let params = Params::of(&uri, &["minutes", "since", "until", "step"])?;
-    let Some(window) = Window::of(&params, wall())? else {
+    // The clock of the samples may be ahead: it never goes back.
+    let now = plane.samples.latest().map_or(wall(), |latest| wall().max(latest));
+    let Some(window) = Window::of(&params, now)? else {
         let minutes = params.number("minutes", MOST_MINUTES, MOST_MINUTES)?;
         return Ok(Json(plane.samples.last(Span::seconds(minutes as u64 * 60))));
     };
