@@ -4,6 +4,7 @@ import { parse } from '../src/router';
 import { choice, legendOf, zoomed } from '../src/pages/timeline';
 import { lanes, liveBar, ranked, runBar, windowOf, type Bar } from '../src/store/bars';
 import { onGrid, waitsOf, wholeHour } from '../src/store/history';
+import { dots, topDuration } from '../src/ui/chart';
 import { axis, barAt, lineHeight, shapes } from '../src/ui/lanes';
 
 const bar = (from: number, to: number, more: Partial<Bar> = {}): Bar => ({
@@ -111,6 +112,11 @@ test('waits are shown at the steps in which jobs started', () => {
   const waits = { moments: [15_000], jobs: [7], p50: [1], p90: [2], p99: [3] };
   const found = waitsOf({ ...past([0, 15_000], [1, 2]), waits });
   expect(found).toEqual({ p50: [null, 1], p90: [null, 2], p99: [null, 3], jobs: 7 });
+});
+
+test('a value between unknown ones is a dot, and durations have a round top', () => {
+  expect(dots([1, null, 1, 1, null, 0], 1, 50, 10)).toBe('M0.0 0.0h0M50.0 10.0h0');
+  expect([[null], [0.4, 45], [61], [600_000]].map((values) => topDuration(values))).toEqual([2, 60, 120, 691_200]);
 });
 
 test('an axis shows times of one day and days of more', () => {

@@ -3,14 +3,14 @@
 import { useSignal } from '@preact/signals';
 import type { Cluster, Moment } from '../api/types';
 import { clock, duration, number, percent } from '../format';
-import { t, word, type Key } from '../i18n';
+import { t, word } from '../i18n';
 import { link, params, setParams } from '../router';
 import { barsOf, lanes, ranked, windowOf, type Bar, type Bars, type Window } from '../store/bars';
 import { now } from '../store/clock';
 import { historyOf, waitsOf } from '../store/history';
 import { clusters } from '../store/pool';
 import { useOwn, useResource } from '../store/resource';
-import { Chart } from '../ui/chart';
+import { Chart, topDuration } from '../ui/chart';
 import { Empty, Loading, Problem } from '../ui/feedback';
 import { axis, LaneChart } from '../ui/lanes';
 
@@ -295,6 +295,7 @@ function ChartsPanel() {
           <Chart
             title={t('charts.waits', { n: waits.jobs })}
             moments={past.moments}
+            max={topDuration(waits.p50, waits.p90, waits.p99)}
             show={seconds}
             lines={[
               { name: t('charts.p50'), values: waits.p50, colour: 1 },
@@ -331,7 +332,7 @@ function Used({ name, known, moments, own }: UsedProps) {
       lines={[
         { name: 'CPU', values: own.cpu, colour: 1 },
         ...(gpu ? [{ name: 'GPU', values: own.gpu, colour: 2 }] : []),
-        { name: t('memory' satisfies Key), values: own.memory, colour: 3 },
+        { name: t('memory'), values: own.memory, colour: 3 },
       ]}
     />
   );
