@@ -12,6 +12,7 @@ import { OverviewPage } from './pages/overview';
 import { OwnersPage } from './pages/owners';
 import { QueuePage } from './pages/queue';
 import { SubmitPage } from './pages/submit';
+import { TimelinePage } from './pages/timeline';
 import { link, route } from './router';
 import { now } from './store/clock';
 import { awaySince, connection, leaderless } from './store/live';
@@ -76,6 +77,8 @@ function CurrentPage() {
       return <AdvicePage />;
     case 'cluster':
       return <ClusterPage name={here.name} key={here.name} />;
+    case 'timeline':
+      return <TimelinePage />;
     case 'events':
       return <EventsPage />;
     case 'submit':

@@ -3,7 +3,7 @@
 import { computed, signal } from '@preact/signals';
 
 export type Route =
-  | { page: 'overview' | 'jobs' | 'queue' | 'owners' | 'advice' | 'events' | 'submit' | 'missing' }
+  | { page: 'overview' | 'jobs' | 'queue' | 'owners' | 'advice' | 'events' | 'timeline' | 'submit' | 'missing' }
   | { page: 'job' | 'cluster'; name: string };
 
 const hash = signal(location.hash);
@@ -20,6 +20,7 @@ export const link = {
   queue: '#/queue',
   owners: '#/owners',
   advice: '#/advice',
+  timeline: '#/timeline',
   events: '#/events',
   submit: '#/submit',
   job: (id: string): string => `#/jobs/${encodeURIComponent(id)}`,
@@ -55,6 +56,7 @@ export function parse(text: string): Route {
     case 'queue':
     case 'owners':
     case 'advice':
+    case 'timeline':
     case 'events':
     case 'submit':
       return { page: first };

@@ -203,6 +203,7 @@ export type FinishedRun = {
   cluster: string;
   demand: Record<string, number>;
   ended_at: number;
+  id?: string;
   inside: boolean;
   owner?: string;
   preferred_cluster?: string;
@@ -237,6 +238,7 @@ export type History = {
   moments: Array<number>;
   pool: PoolHistory;
   step_seconds: number;
+  waits?: WaitHistory;
 };
 
 export type InsideWork = {
@@ -649,6 +651,14 @@ export type Version = {
   role?: 'read' | 'submit' | 'admin';
   started_at: number;
   version: string;
+};
+
+export type WaitHistory = {
+  jobs: Array<number>;
+  moments: Array<number>;
+  p50: Array<number>;
+  p90: Array<number>;
+  p99: Array<number>;
 };
 
 export type Waits = {

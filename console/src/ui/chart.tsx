@@ -1,10 +1,11 @@
-// Lines and bars over the last hour, as plain SVG.
+// Lines and bars over time, as plain SVG.
 
 import { useSignal } from '@preact/signals';
 import type { Moment, Series } from '../api/types';
 import { clock } from '../format';
 import { t } from '../i18n';
 import { now } from '../store/clock';
+import { axis } from './lanes';
 
 /** The line through the known values, with gaps. Width and height are the box. */
 export function path(values: Series, max: number, width: number, height: number): string {
@@ -21,6 +22,19 @@ export function path(values: Series, max: number, width: number, height: number)
     pen = 'L';
   });
   return drawn;
+}
+
+/** Known values between unknown ones, which no line shows. */
+export function dots(values: Series, max: number, width: number, height: number): string {
+  const step = width / Math.max(1, values.length - 1);
+  const known = (index: number): boolean => (values[index] ?? null) !== null;
+  return values
+    .map((value, index) => {
+      if (value === null || known(index - 1) || known(index + 1)) return '';
+      const y = height - (Math.min(value, max) / max) * height;
+      return `M${(index * step).toFixed(1)} ${y.toFixed(1)}h0`;
+    })
+    .join('');
 }
 
 /** The same, closed along the bottom: one piece for each run of known values. */
@@ -100,6 +114,7 @@ export function Chart({ title, moments, lines, max, threshold, show }: ChartProp
   const index = Math.min(pointed.value ?? moments.length - 1, moments.length - 1);
   const x = (index / Math.max(1, moments.length - 1)) * WIDTH;
   const at = moments[index];
+  const whole = { from: moments[0] ?? 0, to: moments[moments.length - 1] ?? 0 };
 
   const point = (event: PointerEvent): void => {
     const box = (event.currentTarget as Element).getBoundingClientRect();
@@ -146,17 +161,34 @@ export function Chart({ title, moments, lines, max, threshold, show }: ChartProp
               d={path(line.values, top, WIDTH, HEIGHT)}
             />
           ))}
+          {lines.map((line) => (
+            <path
+              class={`chart-line chart-dots line-${line.colour}`}
+              key={line.name}
+              d={dots(line.values, top, WIDTH, HEIGHT)}
+            />
+          ))}
           {pointed.value !== undefined && <path class="chart-pointer" d={`M${x} 0V${HEIGHT}`} />}
         </svg>
       </div>
       <div class="chart-times num muted" aria-hidden="true">
         {[0, 0.5, 1].map((share) => {
           const moment = moments[Math.round(share * (moments.length - 1))];
-          return <span key={share}>{moment === undefined ? '' : clock(moment, now.value).slice(0, 5)}</span>;
+          return <span key={share}>{moment === undefined ? '' : axis(moment, whole)}</span>;
         })}
       </div>
     </figure>
   );
+}
+
+const DURATIONS_S = [
+  2, 4, 10, 20, 40, 60, 120, 240, 600, 1200, 2400, 3600, 7200, 14_400, 28_800, 43_200, 86_400, 172_800,
+];
+
+/** A duration in seconds at or above all of these, of which the half can be read, too. */
+export function topDuration(...all: Series[]): number {
+  const highest = Math.max(1, ...all.flat().map((value) => value ?? 0));
+  return DURATIONS_S.find((each) => each >= highest) ?? Math.ceil(highest / 172_800) * 172_800;
 }
 
 /** Even, so that half of it is a whole number too. */

@@ -14,6 +14,7 @@ const PLACES: Record<string, { to: string; label: Key }> = {
   q: { to: link.queue, label: 'queue' },
   w: { to: link.owners, label: 'owners' },
   a: { to: link.advice, label: 'advice' },
+  t: { to: link.timeline, label: 'timeline' },
   e: { to: link.events, label: 'events' },
   s: { to: link.submit, label: 'submit' },
 };

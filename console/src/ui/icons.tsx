@@ -21,6 +21,7 @@ export const OwnersIcon = icon(
 export const AdviceIcon = icon(
   <path d="M8 1.5a4.5 4.5 0 0 0-2.5 8.2c.6.5 1 1.1 1 1.8h3c0-.7.4-1.3 1-1.8A4.5 4.5 0 0 0 8 1.5zM6.5 14h3" />,
 );
+export const TimelineIcon = icon(<path d="M2.5 3.5h6M5 8h8.5M2.5 12.5h4M9.5 12.5h4" />);
 export const EventsIcon = icon(<path d="M1.5 8.5h3l2-5.5 3 10 2-4.5h3" />);
 export const PlusIcon = icon(<path d="M8 3v10M3 8h10" />);
 export const SearchIcon = icon(<path d="M7 2.5a4.5 4.5 0 1 0 0 9 4.5 4.5 0 0 0 0-9zM10.3 10.3l3.2 3.2" />);

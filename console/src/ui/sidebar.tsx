@@ -24,15 +24,17 @@ import {
   QueueIcon,
   SunIcon,
   SystemIcon,
+  TimelineIcon,
 } from './icons';
 import { toggleHelp } from './help';
 import { PlaneSection } from './plane';
 
-const PAGES: { page: 'overview' | 'jobs' | 'queue' | 'owners' | 'advice' | 'events'; icon: FunctionComponent }[] = [
+const PAGES: { page: 'overview' | 'jobs' | 'queue' | 'owners' | 'timeline' | 'advice' | 'events'; icon: FunctionComponent }[] = [
   { page: 'overview', icon: OverviewIcon },
   { page: 'jobs', icon: JobsIcon },
   { page: 'queue', icon: QueueIcon },
   { page: 'owners', icon: OwnersIcon },
+  { page: 'timeline', icon: TimelineIcon },
   { page: 'advice', icon: AdviceIcon },
   { page: 'events', icon: EventsIcon },
 ];

@@ -96,6 +96,8 @@ pub struct ClusterFullness {
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FinishedRun {
+    /// The job, if it is still stored.
+    pub id: Option<String>,
     /// When the job was submitted.
     pub submitted_at: u64,
     /// When it was first seen running.

@@ -26,7 +26,7 @@ pub use clusters::{
 };
 pub use decisions::{ClusterVerdict, Decision, Explanation, InsideWork, PolicyScore, Turns, WhatIf};
 pub use error::{Code, ErrorBody, codes};
-pub use history::{ClusterHistory, History, PoolHistory};
+pub use history::{ClusterHistory, History, PoolHistory, WaitHistory};
 pub use jobs::{Attempt, Job, JobDetail, Logs, ResolvedJob};
 pub use lists::{EventList, Page};
 pub use owners::{OwnerShare, Owners};

@@ -190,7 +190,7 @@ pub(crate) fn assemble(
     let id: Arc<str> = loaded.plane.into();
     let lanes = Lanes::new(LaneParts {
         engine: Arc::new(driver.clone()),
-        reader: opened.own_reader,
+        reader: Arc::clone(&opened.own_reader),
         packages: Arc::clone(&opened.packages),
         clock: clock.clone(),
         metrics: metrics.clone(),
@@ -227,7 +227,7 @@ pub(crate) fn assemble(
         rewound: false,
     };
     let configured = Input::Reload { settings: Box::new(config.settings), clusters: config.clusters };
-    plane.samples.keep_taking(plane.driver.clone(), plane.metrics.clone(), clock);
+    plane.samples.keep_taking(plane.driver.clone(), plane.metrics.clone(), clock, opened.own_reader);
     Ok(Assembled { plane, parts, inbox, inputs: vec![configured], traces })
 }
 

@@ -7,9 +7,11 @@ use multicluster_core::{
     Write,
     record::{AttemptRecord, ClusterRecord, JobRecord, Orphan, UsageRecord},
 };
-use multicluster_types::{Attempt, ClusterName, Decision, JobId, Kind, Message, Owner, Payload, PolicySpec};
+use multicluster_types::{
+    Attempt, ClusterName, Decision, JobId, Kind, Message, Owner, Payload, PolicySpec, Timestamp,
+};
 
-use crate::{Change, LogPiece, Seen, StoredEvent};
+use crate::{Change, LogPiece, Sample, SampleStep, Seen, StoredEvent};
 
 /// The net effect of one batch.
 pub(crate) struct Batch<'a> {
@@ -25,6 +27,8 @@ pub(crate) struct Batch<'a> {
     pub(crate) usage: BTreeMap<&'a Owner, Option<&'a UsageRecord>>,
     /// In the order of their numbers.
     pub(crate) events: Vec<&'a StoredEvent>,
+    /// The last of each step.
+    pub(crate) samples: BTreeMap<(SampleStep, Timestamp), &'a Sample>,
     attempts: Vec<Owned<&'a AttemptRecord>>,
     ends: Vec<Owned<&'a JobRecord>>,
     decisions: Vec<Owned<&'a Decision>>,
@@ -66,6 +70,7 @@ impl<'a> Batch<'a> {
             policies: BTreeMap::new(),
             usage: BTreeMap::new(),
             events: Vec::with_capacity(changes.len() / 2),
+            samples: BTreeMap::new(),
             attempts: Vec::new(),
             ends: Vec::new(),
             decisions: Vec::new(),
@@ -140,6 +145,7 @@ impl<'a> Batch<'a> {
                 self.seen.push(owned);
             }
             Change::Event(event) => self.events.push(event),
+            Change::Sample { step, sample } => drop(self.samples.insert((*step, sample.begun), sample)),
         }
     }
 

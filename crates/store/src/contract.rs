@@ -11,7 +11,7 @@ use multicluster_types::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{Packed, StoreError};
+use crate::{Packed, Sample, SampleStep, StoreError, Waits};
 
 /// One durable change.
 #[derive(Debug, Clone)]
@@ -27,6 +27,8 @@ pub enum Change {
     Seen { job: JobId, attempt: Attempt, seen: Seen },
     /// An event for watchers.
     Event(StoredEvent),
+    /// How the pool stood in a step; replaces what was stored of the same step.
+    Sample { step: SampleStep, sample: Box<Sample> },
 }
 
 /// A part of the copy of one attempt's log. A long log is copied part by part, so that neither the
@@ -200,6 +202,8 @@ impl StoredJob {
 /// A job that ran to its end, as the history keeps it when the job itself is forgotten.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FinishedRun {
+    /// The job, while it is stored.
+    pub job: Option<JobId>,
     /// When the job was submitted.
     pub submitted_at: Timestamp,
     /// When it was first seen running.
@@ -329,14 +333,24 @@ pub trait Reader: Send + Sync {
         limit: usize,
     ) -> Result<Vec<StoredEvent>, StoreError>;
 
-    /// Jobs that ran and ended at `from` or later, the latest first, below `before`. Only the latest are
-    /// kept, see [`Options`](crate::Options). Tasks and actors are not among them.
+    /// Jobs that ran and ended at `from` or later, and of which the last attempt began before `until`, the
+    /// latest first, below `before`. Only the latest are kept, see [`Options`](crate::Options). Tasks and
+    /// actors are not among them.
     fn runs(
         &self,
         from: Timestamp,
+        until: Timestamp,
         before: Option<u64>,
         limit: usize,
     ) -> Result<Page<FinishedRun>, StoreError>;
+
+    /// How long the jobs waited that first ran between these two, step by step, the oldest first. Steps
+    /// without one are left out. Of jobs that ran to their end.
+    fn waits(&self, from: Timestamp, until: Timestamp, step: Span) -> Result<Vec<Waits>, StoreError>;
+
+    /// How the pool stood in the steps that began between these two, the oldest first.
+    fn samples(&self, step: SampleStep, from: Timestamp, until: Timestamp)
+    -> Result<Vec<Sample>, StoreError>;
 
     /// Our copy of the log of one attempt, or of the latest attempt that has a copy.
     fn log_copy(&self, job: &JobId, attempt: Option<Attempt>) -> Result<Option<LogCopy>, StoreError>;

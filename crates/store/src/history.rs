@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use multicluster_core::record::{AttemptOutcome, AttemptRecord, Ended, JobRecord, Phase};
-use multicluster_types::{ClusterName, Kind, Retry, Span, State, Tags, Timestamp, Work};
+use multicluster_types::{ClusterName, JobId, Kind, Retry, Span, State, Tags, Timestamp, Work};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -68,6 +68,7 @@ pub(crate) fn of<E>(
     let first = attempts.iter().filter_map(|attempt| attempt.live.running_at()).min();
     let started = first.unwrap_or(Timestamp(at.0.saturating_sub(ran.0)));
     Ok(Some(FinishedRun {
+        job: Some(record.id.clone()),
         submitted_at: record.submitted_at.min(*at),
         started_at: started.clamp(record.submitted_at.min(*at), *at),
         ended_at: *at,
@@ -76,6 +77,17 @@ pub(crate) fn of<E>(
         cluster: cluster.clone(),
         work: Arc::clone(&record.work),
     }))
+}
+
+/// The job of a run that was submitted at this moment, if the stored job is that one: numbers of jobs that
+/// were deleted may be used again.
+pub(crate) fn job(id: &str, record: &str, submitted_at: Timestamp, ended_at: Timestamp) -> Option<JobId> {
+    #[derive(Deserialize)]
+    struct Submitted {
+        submitted_at: Timestamp,
+    }
+    let submitted: Submitted = codec::parse("a job", record).ok()?;
+    JobId::new(id).ok().filter(|_| submitted.submitted_at.min(ended_at) == submitted_at)
 }
 
 /// A state as a number. Stored: never change one.

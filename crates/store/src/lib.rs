@@ -12,6 +12,7 @@
 //! - `seal` secrets at rest: keys, the key file, the sealed form of a value
 //! - [`postgres`] one database for several replicas, one of which leads
 //! - `trust` until when the leader may act and answer from memory
+//! - `samples` how the pool stood, step by step
 //! - `packages` names, eviction; the files themselves are in `sqlite`
 
 #![deny(missing_docs)]
@@ -29,6 +30,7 @@ mod options;
 mod packages;
 mod packed;
 pub mod postgres;
+mod samples;
 mod seal;
 mod spool;
 pub mod sqlite;
@@ -41,5 +43,6 @@ pub use contract::{
 pub use error::StoreError;
 pub use options::{Opened, Options, Sealing};
 pub use packed::Packed;
+pub use samples::{ClusterSample, Sample, SampleStep, Waits};
 pub use seal::{KeyError, KeyId, Keys};
 pub use trust::{Moment, Trust};

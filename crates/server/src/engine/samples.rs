@@ -1,8 +1,11 @@
-//! The state of the pool over the last hour: one sample every 15 s, in memory only.
+//! The state of the pool over the last hour: one sample every 15 s, in memory. Each minute what they add up
+//! to is stored, see `rollup`; after a restart or a change of the leader, the last hour is filled from there.
 //!
 //! The gauges come from the view that `/metrics` shows, the rates from its counters, so the two
 //! always agree. A cluster appears only in samples taken while it was in the pool; a removed
 //! cluster disappears with the last of them.
+
+mod rollup;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -12,13 +15,18 @@ use std::{
 
 use multicluster_api as api;
 use multicluster_core::{ClusterView, HealthState};
+use multicluster_store::{self as store, Reader};
 use multicluster_types::{ClusterName, Load, Share, Span, Timestamp};
 use parking_lot::Mutex;
 use tokio::time::MissedTickBehavior;
 
+use self::rollup::Rollup;
 use crate::{
     clock::Clock,
-    engine::driver::Driver,
+    engine::{
+        driver::{Driver, Failure},
+        off_thread::off_thread,
+    },
     metrics::{Metrics, Seen, Totals},
 };
 
@@ -31,19 +39,54 @@ const KEPT: usize = 240;
 pub(crate) struct Samples(Arc<Mutex<Ring>>);
 
 impl Samples {
-    /// Takes a sample now and one every step, until the driver ends.
-    pub(crate) fn keep_taking(&self, driver: Driver, metrics: Metrics, clock: Clock) {
+    /// Takes a sample now and one every step, until the driver ends, and has the driver store what they add
+    /// up to. Begins with what was stored before.
+    pub(crate) fn keep_taking(
+        &self,
+        driver: Driver,
+        metrics: Metrics,
+        clock: Clock,
+        reader: Arc<dyn Reader>,
+    ) {
         let samples = self.clone();
         let mut steps = tokio::time::interval(STEP);
         // A machine that slept takes one sample when it wakes, not all that it missed.
         steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
         tokio::spawn(async move {
+            let mut rollup = Rollup::default();
+            let now = clock.now();
+            match off_thread(move || rollup::stored(&*reader, now)).await {
+                Ok(Ok((hour, coarse))) => {
+                    samples.0.lock().fill(&hour, now);
+                    rollup.go_on(coarse);
+                }
+                Ok(Err(error)) => tracing::warn!(%error, "the last hour cannot be read: charts begin now"),
+                Err(_) => {}
+            }
             loop {
                 steps.tick().await;
                 let Ok(seen) = driver.read_patiently(Seen::of).await else { return };
-                samples.0.lock().take(clock.now(), &seen, metrics.totals());
+                let latest = {
+                    let mut ring = samples.0.lock();
+                    ring.take(clock.now(), &seen, metrics.totals());
+                    ring.samples.back().map(Sample::stored)
+                };
+                let due = latest.map(|sample| rollup.add(sample)).unwrap_or_default();
+                if due.is_empty() {
+                    continue;
+                }
+                // While nothing can be stored, charts have a gap.
+                match driver.turn(move |turn| turn.keep_samples(due)).await {
+                    Err(Failure::NoLeader | Failure::LeaderLost | Failure::Stopping) => return,
+                    Ok(()) | Err(_) => {}
+                }
             }
         });
+    }
+
+    /// When the latest sample was taken.
+    pub(crate) fn latest(&self) -> Option<Timestamp> {
+        self.0.lock().samples.back().map(|sample| sample.at)
     }
 
     /// The samples of this span before the latest one.
@@ -78,6 +121,15 @@ struct ClusterSample {
 }
 
 impl Ring {
+    /// Stored minutes of the time before the first sample.
+    fn fill(&mut self, minutes: &[store::Sample], now: Timestamp) {
+        for minute in minutes {
+            self.samples.extend(Sample::within(minute).into_iter().filter(|sample| sample.at < now));
+        }
+        let too_many = self.samples.len().saturating_sub(KEPT);
+        self.samples.drain(..too_many);
+    }
+
     fn take(&mut self, at: Timestamp, seen: &Seen, totals: Totals) {
         if self.samples.len() == KEPT {
             self.samples.pop_front();
@@ -108,8 +160,9 @@ impl Ring {
         let mut clusters = BTreeMap::new();
         for (moment, sample) in samples.iter().enumerate() {
             for cluster in &sample.clusters {
-                let history =
-                    clusters.entry(cluster.name.to_string()).or_insert_with(|| nothing_known(samples.len()));
+                let history = clusters
+                    .entry(cluster.name.to_string())
+                    .or_insert_with(|| api::ClusterHistory::unknown(samples.len()));
                 cluster.enter(history, moment);
             }
         }
@@ -128,11 +181,66 @@ impl Ring {
                 failed: each(|sample| sample.happened.failed),
                 stopped: each(|sample| sample.happened.stopped),
             },
+            waits: None,
         }
     }
 }
 
+impl Sample {
+    /// As it is stored, beginning when it was taken.
+    fn stored(&self) -> store::Sample {
+        let Totals { submitted, started, succeeded, failed, stopped } = self.happened;
+        store::Sample {
+            begun: self.at,
+            waiting: self.waiting,
+            live: self.live,
+            submitted,
+            started,
+            succeeded,
+            failed,
+            stopped,
+            clusters: self.clusters.iter().map(|cluster| (cluster.name.clone(), cluster.stored())).collect(),
+        }
+    }
+
+    /// The samples of a minute, as far as it tells: what happened in it is in the last.
+    fn within(minute: &store::Sample) -> Vec<Self> {
+        let step = u64::try_from(STEP.as_millis()).unwrap_or(1);
+        let count = store::SampleStep::Minute.span().0 / step;
+        let store::Sample { submitted, started, succeeded, failed, stopped, .. } = *minute;
+        let all = Totals { submitted, started, succeeded, failed, stopped };
+        let samples = (0..count).map(|nth| Self {
+            at: Timestamp(minute.begun.0 + nth * step),
+            clusters: minute.clusters.iter().map(|(name, known)| ClusterSample::from(name, known)).collect(),
+            waiting: minute.waiting,
+            live: minute.live,
+            happened: if nth + 1 == count { all } else { Totals::default() },
+        });
+        samples.collect()
+    }
+}
+
 impl ClusterSample {
+    fn stored(&self) -> store::ClusterSample {
+        let parts = |share: Option<Share>| share.and_then(|share| u16::try_from(share.parts()).ok());
+        store::ClusterSample {
+            moments: 1,
+            cpu: parts(self.load.cpu),
+            gpu: parts(self.load.gpu),
+            memory: parts(self.load.memory),
+            live: self.live,
+            waiting: self.waiting,
+            healthy: self.healthy,
+        }
+    }
+
+    fn from(name: &ClusterName, stored: &store::ClusterSample) -> Self {
+        let share = |parts: Option<u16>| parts.map(|parts| Share::from(f64::from(parts) / 10_000.0));
+        let load = Load { cpu: share(stored.cpu), gpu: share(stored.gpu), memory: share(stored.memory) };
+        let store::ClusterSample { live, waiting, healthy, .. } = *stored;
+        Self { name: name.clone(), load, live, waiting, healthy }
+    }
+
     fn of(view: &ClusterView, waiting: u64) -> Self {
         let facts = view.snapshot.as_ref();
         Self {
@@ -155,17 +263,6 @@ impl ClusterSample {
         history.live[moment] = Some(self.live);
         history.waiting[moment] = Some(self.waiting);
         history.healthy[moment] = self.healthy;
-    }
-}
-
-fn nothing_known(moments: usize) -> api::ClusterHistory {
-    api::ClusterHistory {
-        cpu: vec![None; moments],
-        gpu: vec![None; moments],
-        memory: vec![None; moments],
-        live: vec![None; moments],
-        waiting: vec![None; moments],
-        healthy: vec![None; moments],
     }
 }
 

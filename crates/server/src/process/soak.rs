@@ -33,7 +33,7 @@ const SAMPLES: u64 = 96;
 fn a_day_under_load_ends_with_the_memory_and_the_disk_it_began_with() {
     // In a process of its own, so that the memory of other tests does not count.
     let status = Command::new(env::current_exe().unwrap())
-        .args(["soak::hours", "--exact", "--ignored", "--nocapture"])
+        .args(["process::soak::hours", "--exact", "--ignored", "--nocapture"])
         .status();
     assert!(status.unwrap().success(), "see above");
 }
@@ -65,5 +65,6 @@ async fn soak(seconds: u64) {
     gauges.report(seconds, people.answers());
     people.check_answers();
     world.check_ends().await;
+    world.check_history(seconds).await;
     gauges.check();
 }

@@ -97,7 +97,7 @@ pub(super) fn plan<'b>(
         tables: Tables::new(),
     };
     let before: Vec<_> = batch.jobs.iter().map(|job| memory.jobs.get(job.id).copied()).collect();
-    let mut added = memory.runs.begin();
+    let mut ended = Vec::new();
     let by_job = batch.attempts_by_job();
     for (at, is_same_life, record) in batch.ends() {
         let stored = before[at].filter(|_| is_same_life);
@@ -109,14 +109,18 @@ pub(super) fn plan<'b>(
             all.extend(by_job.get(&at).into_iter().flatten().copied().cloned());
             Ok::<_, StoreError>(all)
         };
-        if let Some(run) = history::of(record, all)? {
-            added.add(&memory.runs, &run, &mut planning.buffer)?;
-        }
+        ended.extend(history::of(record, all)?.map(|run| (at, run)));
     }
     let after = planning.jobs(batch, &before)?;
+    let mut added = memory.runs.begin();
+    for (at, run) in ended {
+        let job = after[at].map(|stored| stored.number);
+        added.add(&memory.runs, &run, job, &mut planning.buffer)?;
+    }
     planning.history(batch, &after, options)?;
     planning.pool(batch)?;
     planning.events(batch, options)?;
+    planning.samples(batch)?;
     let Planning { mut statements, later, next_job, next_decision, tables, .. } = planning;
     tables.into_statements(&mut statements);
     statements.extend(later);
@@ -485,6 +489,28 @@ impl<'b> Planning<'b> {
         }
         self.statements.extend(gone.into_statements());
         self.statements.extend(there.into_statements());
+    }
+
+    /// One statement for each step's length, and one that forgets the oldest.
+    fn samples(&mut self, batch: &Batch<'_>) -> Result<(), StoreError> {
+        let mut samples = Table::new(
+            "INSERT INTO multicluster.samples (step, begun, body)
+             SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[])
+             ON CONFLICT (step, begun) DO UPDATE SET body = excluded.body",
+        );
+        let mut forgotten = BTreeMap::new();
+        for ((step, begun), sample) in &batch.samples {
+            let (seconds, begun) = (int(step.span().0 / 1000), int(begun.0));
+            let text = json(&mut self.buffer, sample)?.into();
+            samples.add([seconds.into(), begun.into(), text]);
+            forgotten.insert(seconds, begun - int(step.kept_for().0));
+        }
+        self.later.extend(samples.into_statements());
+        self.later.extend(forgotten.into_iter().map(|(seconds, begun)| {
+            let sql = "DELETE FROM multicluster.samples WHERE step = $1 AND begun <= $2";
+            Statement::new(sql, vec![Param::Int(seconds), Param::Int(begun)])
+        }));
+        Ok(())
     }
 
     fn events(&mut self, batch: &Batch<'_>, options: &Options) -> Result<(), StoreError> {

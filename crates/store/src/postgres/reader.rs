@@ -16,7 +16,8 @@ use super::{
     uint,
 };
 use crate::{
-    FinishedRun, JobFilter, LogCopy, Page, Reader, StoreError, StoredEvent, StoredJob,
+    FinishedRun, JobFilter, LogCopy, Page, Reader, Sample, SampleStep, StoreError, StoredEvent, StoredJob,
+    Waits,
     codec::{Malformed, parse},
     events,
     filter::MAX_PAGE,
@@ -142,10 +143,57 @@ impl Reader for PgReader {
     fn runs(
         &self,
         from: Timestamp,
+        until: Timestamp,
         before: Option<u64>,
         limit: usize,
     ) -> Result<Page<FinishedRun>, StoreError> {
-        self.ask(move |client| runs(client, from, before, limit).boxed())
+        self.ask(move |client| runs(client, (from, until), before, limit).boxed())
+    }
+
+    fn waits(&self, from: Timestamp, until: Timestamp, step: Span) -> Result<Vec<Waits>, StoreError> {
+        let (from, until, step) = (int(from.0), int(until.0), int(step.0.max(1)));
+        let sql = "SELECT started - started % $3, count(*),
+                       percentile_disc(ARRAY[0.5, 0.9, 0.99]) WITHIN GROUP (ORDER BY waited)
+                   FROM (SELECT ended - lasted + waited AS started, waited / 10 * 10 AS waited
+                         FROM multicluster.runs WHERE ended >= $1) AS runs
+                   WHERE started >= $1 AND started < $2 GROUP BY 1 ORDER BY 1";
+        let found = self.ask(move |client| {
+            async move {
+                let params: [Param<'_>; 3] = [(&from, Type::INT8), (&until, Type::INT8), (&step, Type::INT8)];
+                rows(client, sql, &params).await
+            }
+            .boxed()
+        })?;
+        let waits = |row: &Row| {
+            let each: Vec<i64> = row.try_get(2)?;
+            let at = |nth: usize| Span(each.get(nth).map_or(0, |wait| uint(*wait)));
+            let (begun, jobs) = (Timestamp(uint(row.try_get(0)?)), uint(row.try_get(1)?));
+            Ok(Waits { begun, jobs, p50: at(0), p90: at(1), p99: at(2) })
+        };
+        found.iter().map(waits).collect()
+    }
+
+    fn samples(
+        &self,
+        step: SampleStep,
+        from: Timestamp,
+        until: Timestamp,
+    ) -> Result<Vec<Sample>, StoreError> {
+        let (step, from, until) = (int(step.span().0 / 1000), int(from.0), int(until.0));
+        let sql = "SELECT begun, body FROM multicluster.samples
+                   WHERE step = $1 AND begun >= $2 AND begun < $3 ORDER BY begun";
+        let found = self.ask(move |client| {
+            async move {
+                let params: [Param<'_>; 3] = [(&step, Type::INT8), (&from, Type::INT8), (&until, Type::INT8)];
+                rows(client, sql, &params).await
+            }
+            .boxed()
+        })?;
+        let sample = |row: &Row| {
+            let begun = Timestamp(uint(row.try_get(0)?));
+            Ok(Sample { begun, ..parse("a sample", row.try_get(1)?)? })
+        };
+        found.iter().map(sample).collect()
     }
 
     fn log_copy(&self, job: &JobId, attempt: Option<Attempt>) -> Result<Option<LogCopy>, StoreError> {
@@ -247,19 +295,22 @@ async fn events_after(
     Ok(found)
 }
 
-/// Runs that ended at this time or later, the latest first.
+/// Runs that ended at `from` or later and ran before `until`, the latest first.
 async fn runs(
     client: &Client,
-    from: Timestamp,
+    (from, until): (Timestamp, Timestamp),
     before: Option<u64>,
     limit: usize,
 ) -> Result<Page<FinishedRun>, StoreError> {
     let limit = limit.clamp(1, MAX_PAGE);
     let (before, count) = (before.map_or(i64::MAX, int), int(limit as u64 + 1));
-    let sql = "SELECT run, shape, ended, lasted, waited, ran, state::bigint FROM multicluster.runs
-               WHERE run < $1 ORDER BY run DESC LIMIT $2";
+    let until = int(until.0);
+    let sql = "SELECT r.run, r.shape, r.ended, r.lasted, r.waited, r.ran, r.state::bigint, j.id, j.record
+               FROM multicluster.runs r LEFT JOIN multicluster.jobs j ON j.job = r.job
+               WHERE r.run < $1 AND r.ended - r.ran < $3 ORDER BY r.run DESC LIMIT $2";
     let mut page = Page { items: Vec::new(), next: None };
-    let found = rows(client, sql, &[(&before, Type::INT8), (&count, Type::INT8)]).await?;
+    let found =
+        rows(client, sql, &[(&before, Type::INT8), (&count, Type::INT8), (&until, Type::INT8)]).await?;
     let numbers: BTreeSet<i64> = found.iter().map(|row| row.try_get(1)).collect::<Result<_, _>>()?;
     let shapes = shapes(client, numbers.into_iter().collect()).await?;
     let mut last = 0;
@@ -275,7 +326,9 @@ async fn runs(
         last = uint(row.try_get(0)?);
         let Some(Shape { cluster, work }) = shapes.get(&row.try_get(1)?) else { continue };
         let submitted_at = Timestamp(ended_at.0.saturating_sub(uint(row.try_get(3)?)));
+        let stored = row.try_get::<_, Option<&str>>(7)?.zip(row.try_get::<_, Option<&str>>(8)?);
         page.items.push(FinishedRun {
+            job: stored.and_then(|(id, record)| history::job(id, record, submitted_at, ended_at)),
             submitted_at,
             started_at: submitted_at + Span(uint(row.try_get(4)?)),
             ended_at,

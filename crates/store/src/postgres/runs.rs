@@ -7,7 +7,7 @@ use tokio_postgres::{Client, Row, types::Type};
 
 use super::{
     int,
-    pipe::{Param, Statement, Table},
+    pipe::{Cell, Param, Statement, Table},
 };
 use crate::{
     FinishedRun, Options, StoreError,
@@ -74,8 +74,8 @@ impl Runs {
             count: 0,
             newest: 0,
             rows: Table::new(
-                "INSERT INTO multicluster.runs (run, shape, ended, lasted, waited, ran, state)
-                 SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[])",
+                "INSERT INTO multicluster.runs (run, shape, ended, lasted, waited, ran, state, job)
+                 SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[])",
             ),
             bodies: Table::new(
                 "INSERT INTO multicluster.shapes (shape, body) SELECT * FROM unnest($1::bigint[], $2::text[])",
@@ -107,11 +107,12 @@ pub(super) struct Kept {
 }
 
 impl Added {
-    /// Adds one run.
+    /// Adds one run, of the job that is stored under this number.
     pub(super) fn add(
         &mut self,
         known: &Runs,
         run: &FinishedRun,
+        job: Option<i64>,
         buffer: &mut Vec<u8>,
     ) -> Result<(), StoreError> {
         let shape = self.shape(known, run, buffer)?;
@@ -126,6 +127,7 @@ impl Added {
             int(waited.0).into(),
             int(run.ran.0).into(),
             history::code(run.state).into(),
+            Cell::Maybe(job),
         ]);
         self.numbers.next_run += 1;
         self.count += 1;

@@ -18,7 +18,10 @@ struct Step {
 }
 
 /// Step *n* makes version *n*.
-const STEPS: &[Step] = &[Step { sql: include_str!("../../migrations/postgres/0001_initial.sql"), oldest: 1 }];
+const STEPS: &[Step] = &[
+    Step { sql: include_str!("../../migrations/postgres/0001_initial.sql"), oldest: 1 },
+    Step { sql: include_str!("../../migrations/postgres/0002_samples.sql"), oldest: 1 },
+];
 
 /// What every program before us knew how to say.
 pub(super) fn known() -> u32 {

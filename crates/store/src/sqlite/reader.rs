@@ -8,14 +8,14 @@ use std::{
 };
 
 use multicluster_core::record::AttemptRecord;
-use multicluster_types::{Attempt, Decision, JobId, Payload, Timestamp};
+use multicluster_types::{Attempt, Decision, JobId, Payload, Span, Timestamp};
 use rusqlite::{Connection, Row, params};
 use serde::de::DeserializeOwned;
 
 use super::{disk::Home, fail::Fail, index::Index, int, list, logs, pool::Pool, runs, uint};
 use crate::{
-    FinishedRun, JobFilter, LogCopy, Options, Page, Reader, StoreError, StoredEvent, StoredJob, codec,
-    events, filter::MAX_PAGE, seal::Seals,
+    FinishedRun, JobFilter, LogCopy, Options, Page, Reader, Sample, SampleStep, StoreError, StoredEvent,
+    StoredJob, Waits, codec, events, filter::MAX_PAGE, seal::Seals,
 };
 
 /// Reads the state of one directory.
@@ -166,10 +166,35 @@ impl Reader for SqliteReader {
     fn runs(
         &self,
         from: Timestamp,
+        until: Timestamp,
         before: Option<u64>,
         limit: usize,
     ) -> Result<Page<FinishedRun>, StoreError> {
-        self.ask(|conn| runs::page(conn, from, before, limit))
+        self.ask(|conn| runs::page(conn, from, until, before, limit))
+    }
+
+    fn waits(&self, from: Timestamp, until: Timestamp, step: Span) -> Result<Vec<Waits>, StoreError> {
+        self.ask(|conn| runs::waits(conn, from, until, step))
+    }
+
+    fn samples(
+        &self,
+        step: SampleStep,
+        from: Timestamp,
+        until: Timestamp,
+    ) -> Result<Vec<Sample>, StoreError> {
+        self.ask(|conn| {
+            let mut statement = conn.prepare_cached(
+                "SELECT begun, body FROM samples WHERE step = ?1 AND begun >= ?2 AND begun < ?3 ORDER BY begun",
+            )?;
+            let mut rows = statement.query([int(step.span().0 / 1000), int(from.0), int(until.0)])?;
+            let mut samples = Vec::new();
+            while let Some(row) = rows.next()? {
+                let begun = Timestamp(uint(row.get(0)?));
+                samples.push(Sample { begun, ..parse("a sample", row, 1)? });
+            }
+            Ok(samples)
+        })
     }
 
     fn log_copy(&self, job: &JobId, attempt: Option<Attempt>) -> Result<Option<LogCopy>, StoreError> {

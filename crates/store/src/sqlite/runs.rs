@@ -19,6 +19,7 @@ use crate::{
     FinishedRun, Options, Page,
     filter::MAX_PAGE,
     history::{self, STEP, Shape, WINDOW, code, state},
+    samples::{Waiting, Waits},
 };
 
 /// The shapes that are found again, and the numbers issued so far.
@@ -81,19 +82,21 @@ impl Runs {
 }
 
 impl Added {
-    /// Writes one run.
+    /// Writes one run, of the job that is stored under this number.
     pub(super) fn add(
         &mut self,
         conn: &Connection,
         known: &Runs,
         run: &FinishedRun,
+        job: Option<i64>,
         buffer: &mut Vec<u8>,
     ) -> Result<()> {
         let shape = self.shape(conn, known, run, buffer)?;
         let lasted = run.ended_at.since(run.submitted_at);
         let waited = run.started_at.since(run.submitted_at);
         conn.prepare_cached(
-            "INSERT INTO runs (run, shape, ended, lasted, waited, ran, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            "INSERT INTO runs (run, shape, ended, lasted, waited, ran, state, job)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         )?
         .execute(params![
             self.numbers.next_run,
@@ -102,7 +105,8 @@ impl Added {
             int(lasted.0),
             int(waited.0),
             int(run.ran.0),
-            code(run.state)
+            code(run.state),
+            job
         ])?;
         self.numbers.next_run += 1;
         Ok(())
@@ -175,16 +179,18 @@ pub(super) fn attempts(conn: &Connection, job: i64) -> Result<Vec<AttemptRecord>
     Ok(attempts)
 }
 
-/// Runs that ended at this time or later, the latest first.
+/// Runs that ended at `from` or later and ran before `until`, the latest first.
 pub(super) fn page(
     conn: &Connection,
     from: Timestamp,
+    until: Timestamp,
     before: Option<u64>,
     limit: usize,
 ) -> std::result::Result<Page<FinishedRun>, Fail> {
     let limit = limit.clamp(1, MAX_PAGE);
     let mut statement = conn.prepare_cached(
-        "SELECT run, shape, ended, lasted, waited, ran, state FROM runs WHERE run < ?1 ORDER BY run DESC",
+        "SELECT r.run, r.shape, r.ended, r.lasted, r.waited, r.ran, r.state, j.id, j.record
+         FROM runs r LEFT JOIN jobs j ON j.job = r.job WHERE r.run < ?1 ORDER BY r.run DESC",
     )?;
     let mut rows = statement.query([before.map_or(i64::MAX, int)])?;
     let mut shapes: HashMap<i64, Option<Shape<Arc<Work>>>> = HashMap::new();
@@ -194,6 +200,10 @@ pub(super) fn page(
         let ended_at = Timestamp(uint(row.get(2)?));
         if ended_at < from {
             break;
+        }
+        let ran = Span(uint(row.get(5)?));
+        if ended_at.0.saturating_sub(ran.0) >= until.0 {
+            continue;
         }
         if page.items.len() == limit {
             page.next = Some(uint(last));
@@ -207,17 +217,43 @@ pub(super) fn page(
         };
         let Some(Shape { cluster, work }) = shape else { continue };
         let submitted_at = Timestamp(ended_at.0.saturating_sub(uint(row.get(3)?)));
+        let stored = row.get_ref(7)?.as_str_or_null()?.zip(row.get_ref(8)?.as_str_or_null()?);
         page.items.push(FinishedRun {
+            job: stored.and_then(|(id, record)| history::job(id, record, submitted_at, ended_at)),
             submitted_at,
             started_at: submitted_at + Span(uint(row.get(4)?)),
             ended_at,
-            ran: Span(uint(row.get(5)?)),
+            ran,
             state: state(row.get(6)?),
             cluster: cluster.clone(),
             work: Arc::clone(work),
         });
     }
     Ok(page)
+}
+
+/// How long the jobs waited that started between these two.
+pub(super) fn waits(
+    conn: &Connection,
+    from: Timestamp,
+    until: Timestamp,
+    step: Span,
+) -> std::result::Result<Vec<Waits>, Fail> {
+    let step = step.0.max(1);
+    let mut statement = conn.prepare_cached("SELECT ended, lasted, waited FROM runs ORDER BY run DESC")?;
+    let mut rows = statement.query([])?;
+    let mut waiting = Waiting::default();
+    while let Some(row) = rows.next()? {
+        let (ended, lasted, waited) = (uint(row.get(0)?), uint(row.get(1)?), uint(row.get(2)?));
+        if ended < from.0 {
+            break;
+        }
+        let started = Timestamp(ended.saturating_sub(lasted) + waited);
+        if (from..until).contains(&started) {
+            waiting.add(Timestamp(started.0 - started.0 % step), Span(waited));
+        }
+    }
+    Ok(waiting.finish())
 }
 
 fn shape(conn: &Connection, number: i64) -> std::result::Result<Option<Shape<Arc<Work>>>, Fail> {

@@ -15,6 +15,7 @@ pub(super) const STATE: &[&str] = &[
     include_str!("../../migrations/state/0005_usage.sql"),
     include_str!("../../migrations/state/0006_runs.sql"),
     include_str!("../../migrations/state/0007_sealed_by.sql"),
+    include_str!("../../migrations/state/0008_samples.sql"),
 ];
 
 /// The migrations to the present form of `packages.db`.

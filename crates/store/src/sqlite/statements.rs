@@ -142,6 +142,15 @@ impl<'c> Statements<'c> {
         self.run("DELETE FROM events WHERE last <= ?1", params![up_to])
     }
 
+    /// Adds or replaces the sample of one step; only those after `forgotten` stay.
+    pub(super) fn sample(&mut self, step: i64, begun: i64, body: &str, forgotten: i64) -> Result<()> {
+        self.run(
+            "INSERT OR REPLACE INTO samples (step, begun, body) VALUES (?1, ?2, ?3)",
+            params![step, begun, body],
+        )?;
+        self.run("DELETE FROM samples WHERE step = ?1 AND begun <= ?2", params![step, forgotten])
+    }
+
     pub(super) fn cluster(&mut self, name: &str, record: Option<&str>) -> Result<()> {
         match record {
             Some(record) => self

@@ -152,15 +152,17 @@ impl Writer {
             works: Works::default(),
         };
         // First: what is forgotten in this commit may have run.
+        let ended = ended(&tx, batch, &before)?;
+        let after = writing.jobs(batch, &before)?;
         let mut added = self.runs.begin();
-        for run in ended(&tx, batch, &before)? {
-            added.add(&tx, &self.runs, &run, writing.buffer)?;
+        for (job, run) in ended {
+            added.add(&tx, &self.runs, &run, after[job], writing.buffer)?;
         }
         added.prune(&tx, &self.runs, &self.options)?;
-        let after = writing.jobs(batch, &before)?;
         writing.history(batch, &after)?;
         writing.pool(batch)?;
         writing.events(batch)?;
+        writing.samples(batch)?;
         let counters = writing.counters;
         drop(writing);
         tx.commit()?;
@@ -174,8 +176,12 @@ impl Writer {
     }
 }
 
-/// The jobs that ran and that end with this batch.
-fn ended(conn: &Connection, batch: &Batch<'_>, before: &[Option<i64>]) -> rusqlite::Result<Vec<FinishedRun>> {
+/// The jobs that ran and that end with this batch, with their place in it.
+fn ended(
+    conn: &Connection,
+    batch: &Batch<'_>,
+    before: &[Option<i64>],
+) -> rusqlite::Result<Vec<(usize, FinishedRun)>> {
     let mut ended = Vec::new();
     let by_job = LazyCell::new(|| batch.attempts_by_job());
     for (at, is_same_life, record) in batch.ends() {
@@ -193,7 +199,7 @@ fn ended(conn: &Connection, batch: &Batch<'_>, before: &[Option<i64>]) -> rusqli
             attempts.extend(by_job.get(&at).into_iter().flatten().copied().cloned());
             Ok::<_, rusqlite::Error>(attempts)
         };
-        ended.extend(history::of(record, attempts)?);
+        ended.extend(history::of(record, attempts)?.map(|run| (at, run)));
     }
     Ok(ended)
 }
@@ -310,6 +316,14 @@ impl<'b> Writing<'_, 'b> {
         if let Some(newest) = batch.events.last() {
             // At least the newest event stays: the numbers continue from it after a restart.
             self.sql.prune_events(int(newest.seq.saturating_sub(self.options.events.max(1))))?;
+        }
+        Ok(())
+    }
+
+    fn samples(&mut self, batch: &Batch<'_>) -> rusqlite::Result<()> {
+        for ((step, begun), sample) in &batch.samples {
+            let (seconds, begun) = (int(step.span().0 / 1000), int(begun.0));
+            self.sql.sample(seconds, begun, json(self.buffer, sample)?, begun - int(step.kept_for().0))?;
         }
         Ok(())
     }

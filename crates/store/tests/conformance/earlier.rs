@@ -11,7 +11,7 @@ use multicluster_core::{
     Write,
     record::{ClusterRecord, Cordon, JobRecord, Orphan, Phase, Source, Stage, Troubles},
 };
-use multicluster_store::{Change, Opened, Options, sqlite};
+use multicluster_store::{Change, Opened, Options, SampleStep, sqlite};
 use multicluster_types::{
     Attempt, ContentHash, GroupId, Kind, OnClusterLoss, Origin, Preference, Priority, Resources, Retry, Span,
     State, Timestamp, Versions, Work,
@@ -83,6 +83,7 @@ fn contents() -> Vec<Change> {
         Change::Core(Write::Orphan(an_orphan("failed", 1))),
         Change::Core(Write::Policy(a_policy("night", 0.5))),
         Change::Core(Write::Usage(a_usage("ann", 10_000))),
+        Change::Sample { step: SampleStep::TenMinutes, sample: Box::new(a_sample(600_000)) },
         event(1, Some("waiting")),
         event(2, None),
     ];
@@ -136,11 +137,16 @@ fn check(opened: &mut Opened, version: u32) {
     let on_mac = multicluster_store::JobFilter { cluster: Some(cluster("mac")), ..Default::default() };
     assert_eq!(reader.jobs(&on_mac, None, 9).unwrap().items.len(), 4);
     // Since version 6.
-    let runs = reader.runs(Timestamp(0), None, 9).unwrap().items;
+    let runs = reader.runs(Timestamp(0), Timestamp(u64::MAX), None, 9).unwrap().items;
     assert_eq!(
         runs.iter().map(|run| run.ran).collect::<Vec<_>>(),
         vec![Span::seconds(90); usize::from(version >= 6)]
     );
+    // With its job since version 8.
+    let its_job = (version >= 8).then(|| id("succeeded"));
+    assert_eq!(runs.first().and_then(|run| run.job.clone()), its_job);
+    let samples = samples(&**reader, SampleStep::TenMinutes);
+    assert_eq!(samples, if version < 8 { vec![] } else { vec![a_sample(600_000)] });
     let package = opened.packages.find("a.zip").unwrap().unwrap();
     assert_eq!(package.size, PACKAGE.len() as u64);
 }

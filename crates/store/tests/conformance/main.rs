@@ -15,5 +15,6 @@ mod on_disk;
 mod packages;
 mod random;
 mod runs;
+mod samples;
 mod sealed;
 mod support;

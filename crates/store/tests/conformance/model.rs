@@ -182,7 +182,7 @@ fn about(change: &Change) -> Option<&JobId> {
         Change::Core(Write::Decision(decision)) => Some(&decision.job),
         Change::Payload { job, .. } | Change::Seen { job, .. } => Some(job),
         Change::Logs(piece) => Some(&piece.job),
-        Change::Core(_) | Change::Event(_) => None,
+        Change::Core(_) | Change::Event(_) | Change::Sample { .. } => None,
     }
 }
 

@@ -12,6 +12,7 @@ use multicluster_types::{Attempt, Kind, Priority, Resources, Retry, Span, State,
 use crate::support::*;
 
 const BEGIN: u64 = 1_700_000_000_000;
+const END: Timestamp = Timestamp(u64::MAX);
 
 /// A job that was submitted at second `at`, waited for a minute and ran for two.
 fn ran(name: &str, at: u64, state: State) -> JobRecord {
@@ -30,6 +31,7 @@ fn ran(name: &str, at: u64, state: State) -> JobRecord {
 fn as_kept(record: &JobRecord) -> FinishedRun {
     let Phase::Ended(ended) = &record.phase else { panic!("it has not ended") };
     FinishedRun {
+        job: Some(record.id.clone()),
         submitted_at: record.submitted_at,
         started_at: record.submitted_at + Span::seconds(60),
         ended_at: ended.at,
@@ -56,7 +58,7 @@ fn attempted(name: &str, number: u32, since: Timestamp, outcome: AttemptOutcome)
 }
 
 fn kept(store: &TestStore) -> Vec<FinishedRun> {
-    all(3, |before| store.reader().runs(Timestamp(0), before, 3))
+    all(3, |before| store.reader().runs(Timestamp(0), END, before, 3))
 }
 
 #[test]
@@ -68,12 +70,13 @@ fn a_run_is_kept_when_its_job_is_forgotten() {
     // Ended and forgotten in one commit.
     let c = ran("c", 200, State::Succeeded);
     store.commit([delete("a"), job(queued("c", 3)), job(c.clone()), delete("c")]);
-    let expected = [as_kept(&c), as_kept(&b), as_kept(&a)];
+    let forgotten = |record| FinishedRun { job: None, ..as_kept(record) };
+    let expected = [forgotten(&c), as_kept(&b), forgotten(&a)];
     assert_eq!(kept(&store), expected);
     store.reopen();
     assert_eq!(kept(&store), expected);
     let late = Timestamp(BEGIN + 200_000);
-    assert_eq!(store.reader().runs(late, None, 9).unwrap().items, expected[..2]);
+    assert_eq!(store.reader().runs(late, END, None, 9).unwrap().items, expected[..2]);
 }
 
 #[test]
@@ -193,7 +196,7 @@ fn runs_that_have_nothing_in_common_are_forgotten_without_loss_of_others() {
         }
         store.reopen();
     }
-    let runs = all(10_000, |before| store.reader().runs(Timestamp(0), before, 10_000));
+    let runs = all(10_000, |before| store.reader().runs(Timestamp(0), END, before, 10_000));
     assert_eq!(runs.len(), 6_000, "each with its shape");
     let tags: std::collections::BTreeSet<_> = runs.iter().map(|run| run.work.tags.clone()).collect();
     assert_eq!(tags.len(), 3_000 + 25);
@@ -226,4 +229,60 @@ fn a_run_takes_less_than_fifty_bytes() {
     let size = size - fs::metadata(empty.path().join("state.db")).unwrap().len();
     println!("{} bytes a run", size / count);
     assert!(size < 50 * count, "{} bytes a run", size / count);
+}
+
+#[test]
+fn runs_between_two_moments_are_those_that_ran_then() {
+    let mut store = TestStore::new(Options::default());
+    // Submitted at these seconds, they run from 60 s to 180 s later.
+    store.commit([0, 100, 200, 300].map(|at| job(ran(&at.to_string(), at, State::Succeeded))));
+    let between = |from: u64, until: u64| {
+        let [from, until] = [from, until].map(|second| Timestamp(BEGIN + second * 1000));
+        let runs = all(1, |before| store.reader().runs(from, until, before, 1));
+        runs.into_iter().map(|run| run.job.unwrap().to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(between(0, 60), [""; 0]);
+    assert_eq!(between(0, 61), ["0"]);
+    assert_eq!(between(181, 300), ["200", "100"]);
+    assert_eq!(between(181, 100_000), ["300", "200", "100"]);
+}
+
+#[test]
+fn a_run_is_not_of_another_job_that_got_its_number() {
+    let mut store = TestStore::new(Options::default());
+    store.commit([job(queued("first", 0))]);
+    store.commit([job(ran("first", 0, State::Succeeded))]);
+    assert_eq!(kept(&store)[0].job, Some(id("first")));
+    store.commit([delete("first")]);
+    store.reopen();
+    store.commit([job(JobRecord { submitted_at: Timestamp(BEGIN + 7), ..queued("second", 0) })]);
+    assert_eq!(kept(&store)[0].job, None);
+}
+
+#[test]
+fn waits_are_counted_step_by_step_by_when_jobs_first_ran() {
+    let mut store = TestStore::new(Options::default());
+    let waited = |nth: u64, started: u64, wait: u64| {
+        let mut record = ran(&nth.to_string(), 0, State::Succeeded);
+        record.submitted_at = Timestamp(BEGIN + (started - wait) * 1000);
+        let Phase::Ended(ended) = &mut record.phase else { unreachable!() };
+        (ended.at, ended.ran) = (Timestamp(BEGIN + (started + 7) * 1000), Some(Span::seconds(7)));
+        job(record)
+    };
+    // 100 in the first ten minutes from second 400 on, which waited 1 to 100 s, and one much later.
+    store.commit((1..=100).map(|nth| waited(nth, 400 + nth, nth)));
+    store.commit([waited(101, 90_000, 5), waited(102, 200_000, 9)]);
+    let step = Span::seconds(600);
+    let waits = store.reader().waits(Timestamp(BEGIN), Timestamp(BEGIN + 100_000_000), step).unwrap();
+    let of = |wait: &multicluster_store::Waits| {
+        let seconds = [wait.p50, wait.p90, wait.p99].map(|span| span.0 / 1000);
+        (wait.begun.0.saturating_sub(BEGIN) / 1000, wait.jobs, seconds)
+    };
+    // BEGIN is 400 s before the end of a step.
+    assert_eq!(BEGIN % 600_000, 200_000);
+    assert_eq!(waits.iter().map(of).collect::<Vec<_>>(), [(400, 100, [50, 90, 99]), (89_800, 1, [5, 5, 5])]);
+    assert_eq!(
+        store.reader().waits(Timestamp(BEGIN + 91_000_000), Timestamp(BEGIN + 92_000_000), step).unwrap(),
+        []
+    );
 }

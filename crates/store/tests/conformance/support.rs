@@ -18,8 +18,8 @@ use multicluster_core::{
     },
 };
 use multicluster_store::{
-    Change, JobFilter, Keys, LogCopy, LogPiece, Opened, Options, Package, Packages, Packed, Page, Reader,
-    Room, Seen, SeenDriver, Store, StoreError, StoredEvent, StoredJob,
+    Change, ClusterSample, JobFilter, Keys, LogCopy, LogPiece, Opened, Options, Package, Packages, Packed,
+    Page, Reader, Room, Sample, SampleStep, Seen, SeenDriver, Store, StoreError, StoredEvent, StoredJob,
 };
 use multicluster_types::{
     Attempt, ClusterName, ClusterSpec, Credential, Decision, JobId, Kind, Owner, Payload, PolicyRule,
@@ -401,4 +401,27 @@ pub(crate) fn check_secrets(opened: &mut Opened, count: u64) {
 
 pub(crate) fn with_keys(keys: &Arc<Keys>) -> Options {
     Options { keys: Some(keys.clone()), ..Options::default() }
+}
+
+/// How two clusters stood.
+pub(crate) fn a_sample(begun: u64) -> Sample {
+    let mac = ClusterSample {
+        moments: 4,
+        cpu: Some(2_500),
+        live: 1,
+        healthy: Some(true),
+        ..ClusterSample::default()
+    };
+    Sample {
+        begun: Timestamp(begun),
+        waiting: 3,
+        submitted: 2,
+        clusters: [(cluster("mac"), mac), (cluster("centos"), ClusterSample::default())].into(),
+        ..Sample::default()
+    }
+}
+
+/// All samples of this length.
+pub(crate) fn samples(reader: &dyn Reader, step: SampleStep) -> Vec<Sample> {
+    reader.samples(step, Timestamp(0), Timestamp(u64::MAX)).unwrap()
 }

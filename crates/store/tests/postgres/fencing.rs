@@ -165,7 +165,13 @@ fn a_lost_answer_leaves_the_history_of_runs_consistent() {
         lead.store.commit(&run(n)).unwrap();
     }
     assert_eq!(
-        database.readers().0.runs(multicluster_types::Timestamp(0), None, 100).unwrap().items.len(),
+        database
+            .readers()
+            .0
+            .runs(multicluster_types::Timestamp(0), multicluster_types::Timestamp(u64::MAX), None, 100)
+            .unwrap()
+            .items
+            .len(),
         6
     );
     assert_eq!(ask(&server.url(&name), "SELECT count(*) FROM multicluster.shapes"), ["1"]);

@@ -30,6 +30,8 @@ mod common_packages;
 mod common_random;
 #[path = "../conformance/runs.rs"]
 mod common_runs;
+#[path = "../conformance/samples.rs"]
+mod common_samples;
 #[path = "../conformance/model.rs"]
 mod model;
 #[path = "../conformance/support.rs"]

@@ -62,6 +62,12 @@ impl Share {
         u64::try_from(part).unwrap_or(u64::MAX)
     }
 
+    /// In 1/10,000, exact.
+    #[must_use]
+    pub fn parts(self) -> u32 {
+        self.0
+    }
+
     /// As a fraction, 0..1.
     #[must_use]
     pub fn as_f64(self) -> f64 {

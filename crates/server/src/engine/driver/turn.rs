@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, thread, time::Duration};
 
 use multicluster_core::{Accepted, Core, Impossible, Input, Listed, Output, Refusal, Reply, Run, Write};
-use multicluster_store::{Change, Seen, StoreError};
+use multicluster_store::{Change, Sample, SampleStep, Seen, StoreError};
 use multicluster_types::{ClusterName, ClusterSpec, GroupId, Kind, Payload, Span, Timestamp};
 use tokio::{sync::mpsc, time::Instant};
 
@@ -326,6 +326,15 @@ impl Turn {
         self.take_report(Input::Listed { cluster, runs }, Vec::new());
         if !self.core.is_rewound() {
             self.found.clear();
+        }
+    }
+
+    /// How the pool stood: stored with the next commit, which need not wait for the disk because of it. The
+    /// last of the disk is not for charts.
+    pub(crate) fn keep_samples(&mut self, samples: Vec<(SampleStep, Box<Sample>)>) {
+        if self.disk.check().is_ok() {
+            let changes = samples.into_iter().map(|(step, sample)| Change::Sample { step, sample });
+            self.outbox.changes.extend(changes);
         }
     }
 

@@ -29,7 +29,7 @@ impl Past {
         let mut runs = Vec::new();
         let mut cursor = None;
         let is_cut = loop {
-            let page = reader.runs(from, cursor, PAGE)?;
+            let page = reader.runs(from, Timestamp(u64::MAX), cursor, PAGE)?;
             runs.extend(page.items.into_iter().filter(|run| run.submitted_at >= from));
             if runs.len() >= MOST {
                 runs.truncate(MOST);

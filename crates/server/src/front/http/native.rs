@@ -14,6 +14,7 @@ mod decisions;
 mod document;
 mod events;
 mod follow;
+mod history;
 mod inside;
 mod jobs;
 mod leases;
@@ -116,7 +117,7 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(policies::attempt))
         .routes(routes!(plane::queue))
         .routes(routes!(owners::list))
-        .routes(routes!(plane::history))
+        .routes(routes!(history::history))
         .routes(routes!(plane::settings))
         .routes(routes!(plane::reload))
         .routes(routes!(plane::version))

@@ -85,6 +85,8 @@ impl Gauges {
         let mut tables =
             self.database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").unwrap();
         let names = tables.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        // Kept for a month, by age: the store's conformance suite has their bounds.
+        let names = names.filter(|name| name.as_ref().is_ok_and(|name| name != "samples" && name != "runs"));
         let count = |name: String| {
             let rows =
                 self.database.query_row(&format!("SELECT count(*) FROM \"{name}\""), [], |row| row.get(0));

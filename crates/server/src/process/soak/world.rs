@@ -109,6 +109,21 @@ impl World {
         let totals = self.plane.metrics.totals();
         assert_eq!(totals.submitted, totals.succeeded + totals.failed + totals.stopped, "{totals:?}");
     }
+
+    /// What was stored of it covers the whole time. The last minute is not over.
+    pub(super) async fn check_history(&self, seconds: u64) {
+        let since = self.plane.started_at.0;
+        let (status, history) = self.ask("GET", &format!("/v1/history?since={since}&step=600"), None).await;
+        assert_eq!(status, StatusCode::OK, "{history}");
+        let of = |path: &str| history.pointer(path).and_then(Value::as_array).cloned().unwrap_or_default();
+        assert!(of("/moments").len() as u64 >= seconds / 600, "{history}");
+        let submitted: u64 = of("/pool/submitted").iter().filter_map(Value::as_u64).sum();
+        let all = self.plane.metrics.totals().submitted;
+        assert!((all / 2..=all).contains(&submitted), "{submitted} of {all}");
+        assert!(of("/clusters/centos/cpu").iter().any(|share| share.as_f64() > Some(0.0)), "{history}");
+        let waits: u64 = of("/waits/jobs").iter().filter_map(Value::as_u64).sum();
+        assert!(waits > 0, "{history}");
+    }
 }
 
 impl Drop for World {

@@ -46,6 +46,7 @@ pub(super) async fn advice(
 /// and actors.
 #[utoipa::path(get, path = "/v1/runs", tag = "plane", operation_id = "list_runs",
     params(("since" = Option<u64>, Query, description = "That ended at this moment or later"),
+        ("until" = Option<u64>, Query, description = "That ran before this moment: those between the two ran then"),
         ("limit" = Option<u32>, Query, description = "1 to 1000; 100 if not said"),
         ("cursor" = Option<String>, Query, description = "next_cursor of the page before")),
     responses((status = 200, body = api::Page<api::FinishedRun>), (status = 400, body = api::ErrorBody)))]
@@ -54,11 +55,14 @@ pub(super) async fn runs(
     Extension(caller): Extension<Caller>,
     uri: Uri,
 ) -> Result<Json<api::Page<api::FinishedRun>>, Problem> {
-    let params = Params::of(&uri, &["since", "limit", "cursor"])?;
+    let params = Params::of(&uri, &["since", "until", "limit", "cursor"])?;
     let since = params.value::<u64>("since", "milliseconds since the Unix epoch")?.unwrap_or(0);
+    let until = params.value::<u64>("until", "milliseconds since the Unix epoch")?.unwrap_or(u64::MAX);
     let (limit, cursor) = (params.limit()?, params.cursor()?);
     let turn = plane.bounds.search(&caller).await?;
-    let page = plane.search(turn, move |store| store.runs(Timestamp(since), cursor, limit)).await?;
+    let page = plane
+        .search(turn, move |store| store.runs(Timestamp(since), Timestamp(until), cursor, limit))
+        .await?;
     let seen = page.items.iter().filter(|run| caller.may_see(run.work.owner.as_ref()));
     Ok(Json(api::Page {
         items: seen.map(view).collect(),
@@ -67,9 +71,10 @@ pub(super) async fn runs(
 }
 
 fn view(run: &FinishedRun) -> api::FinishedRun {
-    let FinishedRun { submitted_at, started_at, ended_at, ran, state, cluster, work } = run;
+    let FinishedRun { job, submitted_at, started_at, ended_at, ran, state, cluster, work } = run;
     let wanted = work.preference.as_ref();
     api::FinishedRun {
+        id: job.as_ref().map(ToString::to_string),
         submitted_at: submitted_at.0,
         started_at: started_at.0,
         ended_at: ended_at.0,

@@ -8,7 +8,7 @@ use multicluster_types::{ClusterName, JobId, ReasonKind, State, Tag};
 use serde_json::{Value, json};
 use utoipa::openapi::OpenApi;
 
-use super::{plane, request::MOST_LISTED};
+use super::{history, request::MOST_LISTED};
 use crate::front::advice::MOST_DAYS;
 
 /// The document as JSON.
@@ -95,10 +95,11 @@ fn values(place: &str, name: &str) -> Option<Value> {
         ("query", "kind") => words(&["job", "task", "actor"]),
         ("query", "tag") => many(text(Tag::PATTERN, Tag::MAX)),
         ("query", "attempt") => number(0, u64::from(u32::MAX)),
-        ("query", "after" | "since") => number(0, u64::MAX),
+        ("query", "after" | "since" | "until") => number(0, u64::MAX),
         ("query", "days") => number(1, MOST_DAYS as u64),
         ("query", "limit") => number(1, MOST_LISTED as u64),
-        ("query", "minutes") => number(1, plane::MOST_MINUTES as u64),
+        ("query", "minutes") => number(1, history::MOST_MINUTES as u64),
+        ("query", "step") => number(60, 86_400),
         ("query", "cursor") => json!({"type": "string", "pattern": "^[0-9]{1,19}$"}),
         ("query", "wait" | "timeout") => {
             json!({"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)?$"})

@@ -1,15 +1,11 @@
 //! The control plane itself: queues, settings, reload, version, log.
 
-use axum::{Extension, Json, extract::State, http::Uri};
+use axum::{Extension, Json, extract::State};
 use multicluster_api::{self as api, codes};
 use multicluster_core::Core;
-use multicluster_types::{Settings, Span};
+use multicluster_types::Settings;
 
-use super::{
-    policies,
-    request::{Language, Params},
-    views,
-};
+use super::{policies, request::Language, views};
 use crate::{
     front::{access::Caller, plane::Plane, reload::ReloadError},
     problem::Problem,
@@ -18,8 +14,6 @@ use crate::{
 
 /// The number of heads shown of each queue.
 const HEADS: usize = 20;
-/// How far back samples are kept.
-pub(super) const MOST_MINUTES: usize = 60;
 
 /// Show what waits, queue by queue
 ///
@@ -41,17 +35,6 @@ pub(super) async fn queue(
     }
     let items: Vec<_> = queues.into_iter().map(|queue| views::queue(queue, limit, lang)).collect();
     Ok(Json(api::Queues { waiting: items.iter().map(|queue| u64::from(queue.waiting)).sum(), items }))
-}
-
-/// Show how things stood over the last hour
-///
-/// One sample every 15 s, in memory only: it begins with the control plane.
-#[utoipa::path(get, path = "/v1/history", tag = "plane", operation_id = "get_history",
-    params(("minutes" = Option<u64>, Query, description = "How far back, 1 to 60; 60 if not said")),
-    responses((status = 200, body = api::History), (status = 400, body = api::ErrorBody)))]
-pub(super) async fn history(State(plane): State<Plane>, uri: Uri) -> Result<Json<api::History>, Problem> {
-    let minutes = Params::of(&uri, &["minutes"])?.number("minutes", MOST_MINUTES, MOST_MINUTES)?;
-    Ok(Json(plane.samples.last(Span::seconds(minutes as u64 * 60))))
 }
 
 /// Show the settings in force

@@ -7,6 +7,7 @@ mod clusters;
 mod console;
 mod document;
 mod events;
+mod history;
 mod jobs;
 mod limits;
 mod lists;
@@ -28,6 +29,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, Request, StatusCode, header},
 };
 use multicluster_core::Input;
+use multicluster_store::Opened;
 use multicluster_types::{ClusterName, Incarnation, Load, Platform, Resources, Snapshot, Span};
 use serde_json::Value;
 use tower::Service;
@@ -89,8 +91,12 @@ impl World {
     }
 
     async fn start(settings: &str, file: Option<&Path>) -> Self {
+        Self::of(settings, file, multicluster_store::sqlite::open_temporary().unwrap()).await
+    }
+
+    /// With the state that an earlier one left.
+    async fn of(settings: &str, file: Option<&Path>, opened: Opened) -> Self {
         let config = multicluster_config::parse(&format!("{CLUSTERS}{settings}"), "test", []).unwrap();
-        let opened = multicluster_store::sqlite::open_temporary().unwrap();
         let started = crate::process::start(config, opened, file.map(Path::to_owned)).unwrap();
         let router = http::router(started.plane.clone(), "127.0.0.1:8700".parse().unwrap(), &[]);
         // Once this is durable, the configuration is in force and watchers have its events.

@@ -10,10 +10,13 @@ use axum::{body::Body, http::header, response::Response};
 use multicluster_config::Config;
 use multicluster_core::record::AttemptRecord;
 use multicluster_store::{
-    FinishedRun, JobFilter, LogCopy, Page, Reader, StoreError, StoredEvent, StoredJob, sqlite,
+    FinishedRun, JobFilter, LogCopy, Page, Reader, Sample, SampleStep, StoreError, StoredEvent, StoredJob,
+    Waits, sqlite,
 };
 use multicluster_testkit::{Endpoint, FakeOptions, FakeRay, Fault, JobStatus};
-use multicluster_types::{Attempt, ClusterName, ClusterSpec, Decision, JobId, Payload, Settings, Timestamp};
+use multicluster_types::{
+    Attempt, ClusterName, ClusterSpec, Decision, JobId, Payload, Settings, Span, Timestamp,
+};
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tower::Service;
@@ -86,10 +89,24 @@ impl Reader for Slow {
     fn runs(
         &self,
         from: Timestamp,
+        until: Timestamp,
         before: Option<u64>,
         limit: usize,
     ) -> Result<Page<FinishedRun>, StoreError> {
-        self.store.runs(from, before, limit)
+        self.store.runs(from, until, before, limit)
+    }
+
+    fn waits(&self, from: Timestamp, until: Timestamp, step: Span) -> Result<Vec<Waits>, StoreError> {
+        self.store.waits(from, until, step)
+    }
+
+    fn samples(
+        &self,
+        step: SampleStep,
+        from: Timestamp,
+        until: Timestamp,
+    ) -> Result<Vec<Sample>, StoreError> {
+        self.store.samples(step, from, until)
     }
 
     fn log_copy(&self, job: &JobId, attempt: Option<Attempt>) -> Result<Option<LogCopy>, StoreError> {
