@@ -78,9 +78,9 @@ impl Samples {
                     continue;
                 }
                 // While nothing can be stored, charts have a gap.
-                match driver.turn(move |turn| turn.keep_samples(due)).await {
-                    Err(Failure::NoLeader | Failure::LeaderLost | Failure::Stopping) => return,
-                    Ok(()) | Err(_) => {}
+                let kept = driver.turn(move |turn| turn.keep_samples(due)).await;
+                if matches!(kept, Err(Failure::NoLeader | Failure::LeaderLost | Failure::Stopping)) {
+                    return;
                 }
             }
         });
