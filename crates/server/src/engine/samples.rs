@@ -49,6 +49,8 @@ impl Samples {
         reader: Arc<dyn Reader>,
     ) {
         let samples = self.clone();
+        // This process may have led before: what happened then was counted then.
+        samples.0.lock().totals = metrics.totals();
         let mut steps = tokio::time::interval(STEP);
         // A machine that slept takes one sample when it wakes, not all that it missed.
         steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -76,9 +78,9 @@ impl Samples {
                     continue;
                 }
                 // While nothing can be stored, charts have a gap.
-                match driver.turn(move |turn| turn.keep_samples(due)).await {
-                    Err(Failure::NoLeader | Failure::LeaderLost | Failure::Stopping) => return,
-                    Ok(()) | Err(_) => {}
+                let kept = driver.turn(move |turn| turn.keep_samples(due)).await;
+                if matches!(kept, Err(Failure::NoLeader | Failure::LeaderLost | Failure::Stopping)) {
+                    return;
                 }
             }
         });

@@ -190,9 +190,9 @@ pub(super) fn page(
     let limit = limit.clamp(1, MAX_PAGE);
     let mut statement = conn.prepare_cached(
         "SELECT r.run, r.shape, r.ended, r.lasted, r.waited, r.ran, r.state, j.id, j.record
-         FROM runs r LEFT JOIN jobs j ON j.job = r.job WHERE r.run < ?1 ORDER BY r.run DESC",
+         FROM runs r LEFT JOIN jobs j ON j.job = r.job WHERE r.run < ?1 AND r.ended - r.ran < ?2 ORDER BY r.run DESC",
     )?;
-    let mut rows = statement.query([before.map_or(i64::MAX, int)])?;
+    let mut rows = statement.query([before.map_or(i64::MAX, int), int(until.0)])?;
     let mut shapes: HashMap<i64, Option<Shape<Arc<Work>>>> = HashMap::new();
     let mut page = Page { items: Vec::new(), next: None };
     let mut last = 0;
@@ -200,10 +200,6 @@ pub(super) fn page(
         let ended_at = Timestamp(uint(row.get(2)?));
         if ended_at < from {
             break;
-        }
-        let ran = Span(uint(row.get(5)?));
-        if ended_at.0.saturating_sub(ran.0) >= until.0 {
-            continue;
         }
         if page.items.len() == limit {
             page.next = Some(uint(last));
@@ -223,7 +219,7 @@ pub(super) fn page(
             submitted_at,
             started_at: submitted_at + Span(uint(row.get(4)?)),
             ended_at,
-            ran,
+            ran: Span(uint(row.get(5)?)),
             state: state(row.get(6)?),
             cluster: cluster.clone(),
             work: Arc::clone(work),

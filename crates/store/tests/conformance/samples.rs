@@ -70,8 +70,15 @@ fn a_month_of_ten_clusters_takes_less_than_six_megabytes() {
         healthy: Some(true),
     };
     let clusters = (0..10).map(|n| (cluster(&format!("cluster-{n}")), known)).collect();
-    let sample =
-        Sample { waiting: 120, live: 340, submitted: 200, started: 200, succeeded: 199, clusters, ..a_sample(0) };
+    let sample = Sample {
+        waiting: 120,
+        live: 340,
+        submitted: 200,
+        started: 200,
+        succeeded: 199,
+        clusters,
+        ..a_sample(0)
+    };
     let size = |dir: &TempDir| fs::metadata(dir.path().join("state.db")).unwrap().len();
     let mut rows = 0;
     for step in SampleStep::ALL {
