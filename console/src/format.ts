@@ -1,5 +1,6 @@
 // Numbers, durations and times for people.
 
+import { t } from './i18n';
 import { language } from './prefs';
 import type { Moment, Resources } from './api/types';
 
@@ -101,4 +102,25 @@ export function lastLine(text: string): string {
     return /[\p{L}\p{N}]/u.test(line) && !AROUND.test(line.trim()) && !FRAME.test(line) && !source;
   };
   return (lines.filter(says).pop() ?? text).trim();
+}
+
+const WRAPPER = /^Job entrypoint command failed with exit code (-?\d+)/;
+
+/** The exit code that Ray's message reports. */
+export function exitCode(message: string | undefined): number | undefined {
+  const found = WRAPPER.exec(message ?? '');
+  return found ? Number(found[1]) : undefined;
+}
+
+/** Why something failed, in one line: never the line in which Ray only says that it did. */
+export function headline(message: string | undefined, cause?: string): string | undefined {
+  if (cause) return cause;
+  const line = message && lastLine(message);
+  return line && WRAPPER.test(line) ? onlyExit(line) : line || undefined;
+}
+
+/** For a job that ended without a word. */
+export function onlyExit(message: string | undefined): string | undefined {
+  const code = exitCode(message);
+  return code === undefined ? undefined : t('job.exitOnly', { n: code });
 }

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
 from support.console import Console, OpenConsole
+from support.made_up import MadeUp
 from support.plane import REPOSITORY, Plane
 from support.waiting import PATIENCE
 
@@ -40,7 +41,7 @@ def open_console(browser: Browser, request: pytest.FixtureRequest) -> Iterator[O
     """Consoles in browser contexts of their own; `options` are those of a context."""
     opened: list[tuple[BrowserContext, Console]] = []
 
-    def make(plane: Plane, **options: Any) -> Console:
+    def make(plane: Plane | MadeUp, **options: Any) -> Console:
         options = {"viewport": {"width": 1280, "height": 800}, "locale": "en-GB", **options}
         context = browser.new_context(**options)
         context.set_default_timeout(30_000 * PATIENCE)
@@ -60,3 +61,11 @@ def open_console(browser: Browser, request: pytest.FixtureRequest) -> Iterator[O
 @pytest.fixture
 def console(plane: Plane, open_console: OpenConsole) -> Console:
     return open_console(plane)
+
+
+@pytest.fixture
+def made_up() -> Iterator[MadeUp]:
+    """A control plane whose answers the test chooses. It needs no cluster."""
+    plane = MadeUp()
+    yield plane
+    plane.close()

@@ -5,7 +5,7 @@ import { get, post, segment } from '../api/client';
 import type { Decision, Event, JobDetail, Page, ResolvedJob } from '../api/types';
 import { lastLine, resources } from '../format';
 import { t, word } from '../i18n';
-import { link } from '../router';
+import { link, visits } from '../router';
 import { eventsOfJob } from '../store/jobevents';
 import { Resource, useOwn } from '../store/resource';
 import { StateBadge, Tags } from '../ui/badges';
@@ -99,9 +99,15 @@ function Message({ text, bad }: { text: string; bad: boolean }) {
   );
 }
 
+/** To the list as it was: its filters, and where it was scrolled to. */
 function Back() {
+  const back = (event: MouseEvent): void => {
+    if (!visits.cameFrom('jobs') || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    history.back();
+  };
   return (
-    <a class="back" href={link.jobs}>
+    <a class="back" href={visits.latest('jobs') ?? link.jobs} onClick={back}>
       <BackIcon /> {t('jobs')}
     </a>
   );

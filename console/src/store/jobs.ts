@@ -60,6 +60,12 @@ export async function loadOlder(): Promise<void> {
   await loadPages(older.peek(), 5 * PAGE);
 }
 
+/** These were deleted. */
+export function forget(ids: string[]): void {
+  const gone = new Set(ids);
+  jobs.value = jobs.peek().filter((job) => !gone.has(job.id));
+}
+
 /** Page by page into the list. Returns all jobs, or nothing if it failed or was overtaken. */
 async function loadPages(from: string | undefined, most: number): Promise<Job[] | undefined> {
   const mine = ++turn;
