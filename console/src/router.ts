@@ -27,6 +27,7 @@ export const link = {
   submit: '#/submit',
   job: (id: string): string => `#/jobs/${encodeURIComponent(id)}`,
   cluster: (name: string): string => `#/clusters/${encodeURIComponent(name)}`,
+  jobsWith: (query: Record<string, string>): string => `#/jobs?${new URLSearchParams(query).toString()}`,
   jobsOf: (cluster: string): string => `#/jobs?cluster=${encodeURIComponent(cluster)}`,
 };
 

@@ -6,6 +6,7 @@ job that failed an hour ago, a read token, a refused reload. Its requests are ke
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mimetypes
 import threading
@@ -295,8 +296,10 @@ class MadeUp:
                 self.send_response(status)
                 self.send_header("content-type", kind)
                 self.send_header("content-length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text)
+                # The page may be gone.
+                with contextlib.suppress(OSError):
+                    self.end_headers()
+                    self.wfile.write(text)
 
             def file(self, path: str) -> None:
                 name = "index.html" if path == "/" else path.lstrip("/")

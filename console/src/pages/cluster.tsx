@@ -9,6 +9,7 @@ import { link } from '../router';
 import { untilNext } from '../store/clock';
 import { clusters, history } from '../store/pool';
 import { Resource, useOwn, useResource } from '../store/resource';
+import { Act } from '../ui/act';
 import { condition, ConditionBadge, healthNote, StateBadge, Tags } from '../ui/badges';
 import { Chart } from '../ui/chart';
 import { confirm } from '../ui/dialog';
@@ -111,26 +112,26 @@ function Actions({ cluster }: { cluster: Cluster }) {
   };
   return (
     <div class="actions">
-      <button type="button" data-action="check" onClick={() => void act('check', t('check.done', { name }))}>
+      <Act needs="admin" data-action="check" onClick={() => void act('check', t('check.done', { name }))}>
         {t('check')}
-      </button>
+      </Act>
       {cluster.cordoned === undefined ? (
-        <button type="button" data-action="cordon" onClick={() => void keepAway('cordon')}>
+        <Act needs="admin" data-action="cordon" onClick={() => void keepAway('cordon')}>
           {t('cordon')}
-        </button>
+        </Act>
       ) : (
-        <button
-          type="button"
+        <Act
+          needs="admin"
           data-action="uncordon"
           onClick={() => void act('uncordon', t('uncordon.done', { name }))}
         >
           {t('uncordon')}
-        </button>
+        </Act>
       )}
       {!cluster.draining && (
-        <button type="button" data-action="drain" onClick={() => void keepAway('drain')}>
+        <Act needs="admin" data-action="drain" onClick={() => void keepAway('drain')}>
           {t('drain')}
-        </button>
+        </Act>
       )}
     </div>
   );

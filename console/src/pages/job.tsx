@@ -8,6 +8,7 @@ import { t, word } from '../i18n';
 import { link, visits } from '../router';
 import { eventsOfJob } from '../store/jobevents';
 import { Resource, useOwn } from '../store/resource';
+import { Act } from '../ui/act';
 import { StateBadge, Tags } from '../ui/badges';
 import { confirm } from '../ui/dialog';
 import { attempt, Empty, Loading, Problem } from '../ui/feedback';
@@ -138,21 +139,15 @@ function Actions({ job, refresh }: { job: JobDetail; refresh: () => void }) {
   if (job.state === 'succeeded') return null;
   if (job.state === 'failed' || job.state === 'stopped') {
     return (
-      <button type="button" data-action="rerun" onClick={() => void rerun()}>
+      <Act needs="submit" data-action="rerun" onClick={() => void rerun()}>
         {t('rerun')}
-      </button>
+      </Act>
     );
   }
   return (
-    <button
-      type="button"
-      class="danger"
-      data-action="stop"
-      disabled={job.stopping}
-      onClick={() => void stop()}
-    >
+    <Act needs="submit" class="danger" data-action="stop" disabled={job.stopping} onClick={() => void stop()}>
       {t('stop')}
-    </button>
+    </Act>
   );
 }
 
@@ -237,6 +232,14 @@ function Facts({ job }: { job: JobDetail }) {
       <dl class="facts">
         <dt>{t('cluster')}</dt>
         <dd>{job.cluster ? <a href={link.cluster(job.cluster)}>{job.cluster}</a> : t('none')}</dd>
+        {job.owner !== undefined && (
+          <>
+            <dt>{t('owner')}</dt>
+            <dd>
+              <a href={link.jobsWith({ owner: job.owner })}>{job.owner}</a>
+            </dd>
+          </>
+        )}
         {job.preferred_cluster && (
           <>
             <dt>{t('job.wish')}</dt>

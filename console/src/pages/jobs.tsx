@@ -73,7 +73,7 @@ export function JobsPage() {
             <Empty title={t('jobs.none')}>
               <p>{t('jobs.noneHint')}</p>
               <pre class="command">ray job submit --address {location.origin} -- python train.py</pre>
-              <a href={link.submit}>{t('submit.first')}</a>
+              {may('submit') && <a href={link.submit}>{t('submit.first')}</a>}
             </Empty>
           )}
         </section>

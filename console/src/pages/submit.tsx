@@ -7,7 +7,9 @@ import type { Accepted, JobRequest, WhatIf } from '../api/types';
 import { t } from '../i18n';
 import { go, link } from '../router';
 import { clusters } from '../store/pool';
+import { mayNot } from '../store/may';
 import { useResource } from '../store/resource';
+import { Act } from '../ui/act';
 import { Problem, toast } from '../ui/feedback';
 import { Verdicts } from '../ui/verdicts';
 import { request, type Fields } from './request';
@@ -138,9 +140,10 @@ export function SubmitPage() {
           {text('id', t('job.id'), t('submit.idHint'))}
           {error.value && <Problem error={error.value} />}
           <div class="actions">
-            <button type="submit" class="primary" disabled={busy.value}>
+            <Act needs="submit" type="submit" class="primary" disabled={busy.value}>
               {t('submit.send')}
-            </button>
+            </Act>
+            {mayNot('submit') && <span class="muted">{mayNot('submit')}</span>}
           </div>
         </form>
         <Preview job={request(fields.value)} />

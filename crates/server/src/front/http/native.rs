@@ -21,7 +21,7 @@ mod owners;
 mod placements;
 mod plane;
 mod policies;
-mod request;
+pub(super) mod request;
 mod resolved;
 #[cfg(test)]
 mod tests;
