@@ -15,9 +15,12 @@ import { SubmitPage } from './pages/submit';
 import { link, route } from './router';
 import { now } from './store/clock';
 import { awaySince, connection, leaderless } from './store/live';
+import { pool } from './store/pool';
 import { ConfirmDialog } from './ui/dialog';
 import { Empty, Toasts } from './ui/feedback';
 import { Help, listenForShortcuts } from './ui/help';
+import { AlertIcon } from './ui/icons';
+import { Ago } from './ui/time';
 import { Sidebar } from './ui/sidebar';
 
 export function App() {
@@ -30,6 +33,7 @@ export function App() {
       <Sidebar />
       <main id="main" tabIndex={-1}>
         <Banner />
+        <ConfigBanner />
         <CurrentPage />
       </main>
       <ConfirmDialog />
@@ -115,6 +119,28 @@ function Banner() {
       {awaySince.value !== undefined && (
         <span class="num">{t('away.since', { time: duration(now.value - awaySince.value) })}</span>
       )}
+    </div>
+  );
+}
+
+/** The configuration file was changed and refused. The sidebar keeps the data fresh. */
+function ConfigBanner() {
+  const problem = pool.data.value?.config_problem;
+  if (!problem) return null;
+  const [first, ...more] = problem.message.trim().split('\n');
+  return (
+    <div class="banner banner-bad" role="alert" data-config-problem>
+      <AlertIcon />
+      <details open={false}>
+        <summary>
+          <b>{t('config.refused')}</b> {first}{' '}
+          <span class="muted">
+            <Ago at={problem.at} />
+          </span>
+        </summary>
+        {more.length > 0 && <pre>{more.join('\n')}</pre>}
+        <p>{t('config.stays')}</p>
+      </details>
     </div>
   );
 }

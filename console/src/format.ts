@@ -106,21 +106,28 @@ export function lastLine(text: string): string {
 
 const WRAPPER = /^Job entrypoint command failed with exit code (-?\d+)/;
 
-/** The exit code that Ray's message reports. */
-export function exitCode(message: string | undefined): number | undefined {
+/** What the control plane says about a failure. */
+export interface Failed {
+  message?: string;
+  cause?: string;
+  exit_code?: number;
+}
+
+export function exitCode({ message, exit_code }: Failed): number | undefined {
   const found = WRAPPER.exec(message ?? '');
-  return found ? Number(found[1]) : undefined;
+  return exit_code ?? (found ? Number(found[1]) : undefined);
 }
 
 /** Why something failed, in one line: never the line in which Ray only says that it did. */
-export function headline(message: string | undefined, cause?: string): string | undefined {
+export function headline(failed: Failed): string | undefined {
+  const { message, cause } = failed;
   if (cause) return cause;
   const line = message && lastLine(message);
-  return line && WRAPPER.test(line) ? onlyExit(line) : line || undefined;
+  return line && WRAPPER.test(line) ? onlyExit(failed) : line || undefined;
 }
 
 /** For a job that ended without a word. */
-export function onlyExit(message: string | undefined): string | undefined {
-  const code = exitCode(message);
+export function onlyExit(failed: Failed): string | undefined {
+  const code = exitCode(failed);
   return code === undefined ? undefined : t('job.exitOnly', { n: code });
 }

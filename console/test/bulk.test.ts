@@ -100,12 +100,13 @@ test('queued jobs have the reasons of the head that is like them', () => {
 
 test('a failure is headed by its reason, never by the line in which Ray says that it failed', () => {
   const ray = 'Job entrypoint command failed with exit code -9, last available logs (truncated):\n';
-  expect(headline(`${ray}a\nValueError: no\n`)).toBe('ValueError: no');
-  expect(headline(ray)).toBe('exit code -9, without output');
-  expect(headline(ray, 'out of memory')).toBe('out of memory');
-  expect(headline(undefined)).toBeUndefined();
-  expect(exitCode(ray)).toBe(-9);
-  expect(exitCode('stopped by ann')).toBeUndefined();
+  expect(headline({ message: `${ray}a\nValueError: no\n` })).toBe('ValueError: no');
+  expect(headline({ message: ray })).toBe('exit code -9, without output');
+  expect(headline({ message: ray, cause: 'out of memory' })).toBe('out of memory');
+  expect(headline({})).toBeUndefined();
+  expect(exitCode({ message: ray })).toBe(-9);
+  expect(exitCode({ message: 'pip failed', exit_code: 3 })).toBe(3);
+  expect(exitCode({ message: 'stopped by ann' })).toBeUndefined();
 });
 
 test('a role may do what it is for', () => {

@@ -1,9 +1,20 @@
 // The wire types: those of the OpenAPI document, with short names for parts of them, and types that
 // the document does not describe.
 
-import type { Attempt, Breaker, ClusterHistory, ClusterVerdict, Job } from './schema';
+import type * as schema from './schema';
+import type { Breaker, ClusterHistory, ClusterVerdict } from './schema';
 
 export type * from './schema';
+
+/** Fields that the document is about to have. */
+interface Failed {
+  cause?: string;
+  exit_code?: number;
+}
+export type Job = schema.Job & Failed & { waits_for?: string };
+export type JobDetail = schema.JobDetail & Failed & { dashboard_url?: string; history: Attempt[] };
+export type Attempt = schema.Attempt & { cause?: string };
+export type Pool = schema.Pool & { config_problem?: { at: number; message: string } };
 
 export type State = Job['state'];
 export type Kind = Job['kind'];
@@ -37,7 +48,7 @@ export interface Page<T> {
 }
 
 /** The data of `/v1/events`: OpenAPI does not describe streams. */
-export type Event = JobEvent | ClusterEvent;
+export type Event = JobEvent | ClusterEvent | ConfigEvent;
 
 export interface JobEvent {
   type: 'job';
@@ -48,6 +59,10 @@ export interface JobEvent {
   cluster?: string;
   attempt?: number;
   message?: string;
+  /** Whose job it is. */
+  owner?: string;
+  /** Who asked for it. */
+  by?: string;
 }
 
 export interface ClusterEvent {
@@ -57,6 +72,17 @@ export interface ClusterEvent {
   cluster: string;
   change: string;
   message?: string;
+  by?: string;
+}
+
+/** The configuration file was read again, or refused. */
+export interface ConfigEvent {
+  type: 'config';
+  seq: number;
+  at: Moment;
+  change: string;
+  message?: string;
+  by?: string;
 }
 
 /** The events of one job. */

@@ -16,6 +16,7 @@ import { confirm } from '../ui/dialog';
 import { attempt, Empty, Loading, Problem } from '../ui/feedback';
 import { Gauges } from '../ui/gauge';
 import { BackIcon } from '../ui/icons';
+import { Outside } from '../ui/outside';
 import { Ago } from '../ui/time';
 
 const path = (name: string): string => `/v1/clusters/${segment(name)}`;
@@ -262,7 +263,9 @@ function Facts({ cluster }: { cluster: Cluster }) {
           {cluster.ray_version ?? '–'} · {cluster.python_version ?? '–'}
         </dd>
         <dt>{t('cluster.dashboard')}</dt>
-        <dd class="mono">{cluster.dashboard}</dd>
+        <dd class="mono">
+          <Outside to={cluster.dashboard}>{cluster.dashboard}</Outside>
+        </dd>
         <dt>Ray Client</dt>
         <dd class="mono">{cluster.head_address}</dd>
         {cluster.snapshot_at !== undefined && (

@@ -203,17 +203,17 @@ function row(job: Job, owned: boolean, picks: boolean) {
 function Why({ job }: { job: Job }) {
   if (job.state === 'queued') {
     const head = reasonsOf.value(job);
-    const why = head ? reasonsInOne(head.clusters) : '';
+    const why = head ? reasonsInOne(head.clusters) : job.waits_for;
     return (
-      <Cell class="c-why muted" title={head?.summary}>
+      <Cell class="c-why muted" title={head?.summary ?? job.waits_for}>
         {why}
       </Cell>
     );
   }
   if (job.state !== 'failed') return <Cell class="c-why" />;
-  const line = headline(job.message);
+  const line = headline(job);
   // Without output, the line is the exit code.
-  const code = line === onlyExit(job.message) ? undefined : exitCode(job.message);
+  const code = line === onlyExit(job) ? undefined : exitCode(job);
   return (
     <Cell class="c-why" title={line}>
       {code !== undefined && <span class="exit num">{t('job.exit', { n: code })} </span>}

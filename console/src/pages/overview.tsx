@@ -277,7 +277,7 @@ function FailuresPanel() {
                   <Ago at={job.ended_at ?? job.submitted_at} />
                 </span>
               </div>
-              <span class="row-second bad">{headline(job.message)}</span>
+              <span class="row-second bad">{headline(job)}</span>
             </li>
           ))}
         </ul>

@@ -86,7 +86,12 @@ export function after(job: Job, event: JobEvent): Job {
   const next: Job = { ...job, state: event.state };
   if (event.cluster) next.cluster = event.cluster;
   if (event.attempt) next.attempts = Math.max(job.attempts, event.attempt);
-  if (event.message) next.message = event.message;
+  if (event.message) {
+    next.message = event.message;
+    // Those of an earlier failure. The list is asked for the new ones.
+    delete next.cause;
+    delete next.exit_code;
+  }
   switch (event.state) {
     case 'queued':
       next.queued_at = event.at;

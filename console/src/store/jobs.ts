@@ -27,6 +27,7 @@ let turn = 0;
 /** New jobs since everything was loaded. */
 let arrived = 0;
 let newestSoon: ReturnType<typeof setTimeout> | undefined;
+let failedSoon: ReturnType<typeof setTimeout> | undefined;
 
 /** Loads the list and keeps it up to date from now on. */
 export function want(): void {
@@ -42,6 +43,9 @@ export function want(): void {
     const { list, missing } = apply(jobs.peek(), told);
     jobs.value = list;
     if (missing) newestSoon ??= setTimeout(() => void loadNewest(), AT_MOST_EVERY_MS);
+    if (told.some((event) => event.state === 'failed')) {
+      failedSoon ??= setTimeout(() => void loadFailed(), AT_MOST_EVERY_MS);
+    }
   });
 }
 
@@ -109,6 +113,18 @@ async function loadNewest(): Promise<void> {
     jobs.value = merge(before, newest, 'above');
     arrived += jobs.peek().length - before.length;
     if (arrived > LOADED_BY_ITSELF) await reload();
+  } catch (problem) {
+    report(problem);
+  }
+}
+
+/** An event has the message of a failure; the list knows its cause and its exit code. */
+async function loadFailed(): Promise<void> {
+  failedSoon = undefined;
+  try {
+    const page = await get<Page<Job>>('/v1/jobs', { state: 'failed', limit: 100 });
+    const known = new Set(jobs.peek().map((job) => job.id));
+    jobs.value = merge(jobs.peek(), page.items.filter((job) => known.has(job.id)), 'above');
   } catch (problem) {
     report(problem);
   }

@@ -2,7 +2,7 @@
 // already shown is skipped by attempt and byte.
 
 import { ApiError, get, segment } from '../api/client';
-import type { LogPiece } from '../api/types';
+import type { LogPiece, Logs } from '../api/types';
 import { whenUnseen } from './unseen';
 
 const encoder = new TextEncoder();
@@ -102,4 +102,61 @@ export function follow(id: string, listener: LogListener): () => void {
   const stopWatching = whenUnseen(close, open);
   open();
   return stop;
+}
+
+export interface Found {
+  /** From 1. */
+  number: number;
+  /** Where the line begins in the text. */
+  start: number;
+  text: string;
+}
+
+/** The lines that contain these words, whatever their case; all are counted, the first ones returned. */
+export function find(text: string, words: string, most: number): { total: number; lines: Found[] } {
+  const wanted = words.toLowerCase();
+  const lines: Found[] = [];
+  let total = 0;
+  let number = 0;
+  for (let start = 0; start < text.length; ) {
+    const newline = text.indexOf('\n', start);
+    const end = newline < 0 ? text.length : newline;
+    const line = text.slice(start, end);
+    number += 1;
+    if (line.toLowerCase().includes(wanted)) {
+      total += 1;
+      if (lines.length < most) lines.push({ number, start, text: line });
+    }
+    start = end + 1;
+  }
+  return { total, lines };
+}
+
+/** A line in parts: those at odd places are the words. */
+export function parts(line: string, words: string): string[] {
+  const [low, wanted] = [line.toLowerCase(), words.toLowerCase()];
+  const found: string[] = [];
+  let from = 0;
+  // Lower case of some letters is longer: such lines are not divided.
+  if (low.length !== line.length || wanted === '') return [line];
+  for (let at = low.indexOf(wanted); at >= 0; at = low.indexOf(wanted, from)) {
+    found.push(line.slice(from, at), line.slice(at, at + wanted.length));
+    from = at + wanted.length;
+  }
+  return [...found, line.slice(from)];
+}
+
+/**
+ * The log to keep as a file. `/v1` has the end of it; Ray's own API has all of the latest attempt.
+ */
+export async function whole(id: string, attempt: number | undefined): Promise<{ text: string; cut: boolean }> {
+  const end = await get<Logs>(`/v1/jobs/${segment(id)}/logs`, { attempt });
+  if (!end.truncated || attempt !== undefined) return { text: end.text, cut: end.truncated };
+  try {
+    const { logs } = await get<{ logs: string }>(`/api/jobs/${segment(id)}/logs`);
+    return { text: logs, cut: false };
+  } catch (problem) {
+    if (!(problem instanceof ApiError)) throw problem;
+    return { text: end.text, cut: true };
+  }
 }
