@@ -93,6 +93,12 @@ test('what was not filled in is not sent', () => {
     memory: '',
     priority: '',
     retries: '',
+    ownCpus: '',
+    ownGpus: '',
+    ownMemory: '',
+    ownCustom: '',
+    env: '',
+    vars: '',
   };
   expect(request(blank)).toEqual({ entrypoint: 'python a.py' });
   expect(request({ ...blank, cluster: 'mac', tags: 'linux, a', cpus: '0.5', memory: '2' })).toEqual({

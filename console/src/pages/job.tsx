@@ -7,6 +7,7 @@ import { exitCode, headline, onlyExit, resources } from '../format';
 import { t, word } from '../i18n';
 import { link, visits } from '../router';
 import { eventsOfJob } from '../store/jobevents';
+import { may } from '../store/may';
 import { Resource, useOwn } from '../store/resource';
 import { Act } from '../ui/act';
 import { StateBadge, Tags } from '../ui/badges';
@@ -67,6 +68,11 @@ export function JobPage({ id }: { id: string }) {
         <StateBadge state={job.state} stopping={job.stopping} />
         {job.kind !== 'job' && <span class="chip chip-idle">{word('kind', job.kind)}</span>}
         <span class="grow" />
+        {job.kind === 'job' && may('submit') && (
+          <a class="button" href={`${link.submit}?like=${encodeURIComponent(job.id)}`} data-action="like">
+            {t('submit.again')}
+          </a>
+        )}
         <Actions job={job} refresh={() => void detail.refresh()} />
       </header>
       {job.message && <Message job={job} />}
