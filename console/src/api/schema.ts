@@ -34,6 +34,7 @@ export type AdviceLine = {
 
 export type Attempt = {
   attempt: number;
+  cause?: string;
   cluster: string;
   dispatched_at: number;
   ended_at?: number;
@@ -149,6 +150,11 @@ export type ClusterVerdict = {
   verdict: 'chosen' | 'eligible' | 'rejected';
 };
 
+export type ConfigProblem = {
+  at: number;
+  message: string;
+};
+
 export type ConnectionView = {
   ca_file?: string;
   has_token: boolean;
@@ -243,11 +249,13 @@ export type InsideWork = {
 
 export type Job = {
   attempts: number;
+  cause?: string;
   cluster?: string;
   demand: Record<string, number>;
   dispatched_at?: number;
   ended_at?: number;
   entrypoint?: string;
+  exit_code?: number;
   id: string;
   kind: 'job' | 'task' | 'actor';
   max_retries: number;
@@ -274,9 +282,11 @@ export type Job = {
   submitted_at: number;
   tags?: Array<string>;
   unreachable_at?: number;
+  waits_for?: string;
 };
 
 export type JobDetail = Job & {
+  dashboard_url?: string;
   entrypoint_label_selector?: Record<string, string>;
   history: Array<Attempt>;
   packages?: Record<string, string>;
@@ -504,6 +514,7 @@ export type Pool = {
   available: number;
   claimed: Record<string, number>;
   clusters: number;
+  config_problem?: ConfigProblem;
   free: Record<string, number>;
   health: Record<string, number>;
   live: number;

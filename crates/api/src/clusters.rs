@@ -238,6 +238,7 @@ pub struct Removed {
 }
 
 /// All clusters together.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Pool {
     /// How many clusters there are.
@@ -269,4 +270,17 @@ pub struct Pool {
     pub live: usize,
     /// How much is queued in total.
     pub waiting: u64,
+    /// The configuration file was changed and cannot be used: the earlier configuration stays in force.
+    /// Absent once the file has been reloaded.
+    pub config_problem: Option<ConfigProblem>,
+}
+
+/// Why the configuration file was not reloaded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ConfigProblem {
+    /// When it was refused.
+    pub at: u64,
+    /// Why: each error with its line and a hint.
+    #[schema(example = "cluster.yaml:4: unknown key dashbord")]
+    pub message: String,
 }

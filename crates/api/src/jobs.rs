@@ -82,7 +82,7 @@ pub struct Job {
     pub not_before_at: Option<u64>,
     /// When its cluster was chosen.
     pub dispatched_at: Option<u64>,
-    /// When it was first seen running.
+    /// When it was first seen running; of one that was too short for that, when its cluster started it.
     pub running_at: Option<u64>,
     /// Since when its cluster has been unreachable.
     pub unreachable_at: Option<u64>,
@@ -93,6 +93,16 @@ pub struct Job {
     pub stopping: bool,
     /// How it ended, or the last error; lists show one line of it.
     pub message: Option<String>,
+    /// Why it failed, in one line: the error at the end of its traceback, pip's error, or the last line
+    /// before the exit. Of a job that has not ended: why its last attempt failed.
+    #[schema(example = "ValueError: no such fund")]
+    pub cause: Option<String>,
+    /// The exit code of its latest attempt, if it failed and its cluster reported one.
+    #[schema(example = 3)]
+    pub exit_code: Option<i64>,
+    /// In lists, of the first hundred jobs that are queued: why, in one line.
+    #[schema(example = "queued for 12 s, next in line; centos: 40-second rule")]
+    pub waits_for: Option<String>,
 }
 
 /// A job with everything that is known about it.
@@ -114,6 +124,9 @@ pub struct JobDetail {
     pub packages: BTreeMap<String, String>,
     /// Every attempt, first to last.
     pub history: Vec<Attempt>,
+    /// Its page in the Ray dashboard of its cluster; absent before its first attempt, and for tasks and actors.
+    #[schema(example = "http://192.168.5.2:8265/#/jobs/train-7")]
+    pub dashboard_url: Option<String>,
     /// Why it is where it is.
     pub why: Option<Explanation>,
 }
@@ -133,6 +146,8 @@ pub struct Attempt {
     pub outcome: Option<String>,
     /// How it ended, in words.
     pub message: Option<String>,
+    /// Why it failed, in one line; absent unless it did.
+    pub cause: Option<String>,
     /// When its cluster was chosen.
     pub dispatched_at: u64,
     /// When it was first seen running.

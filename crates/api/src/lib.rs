@@ -21,8 +21,8 @@ mod submit;
 
 pub use advice::{Advice, AdviceLine, ClusterFullness, FinishedRun, Waits};
 pub use clusters::{
-    Breaker, Cluster, ClusterConnection, ClusterList, ClusterRequest, ConnectionView, Health, LimitsView,
-    NoteRequest, Pool, Removed, Utilization,
+    Breaker, Cluster, ClusterConnection, ClusterList, ClusterRequest, ConfigProblem, ConnectionView, Health,
+    LimitsView, NoteRequest, Pool, Removed, Utilization,
 };
 pub use decisions::{ClusterVerdict, Decision, Explanation, InsideWork, PolicyScore, Turns, WhatIf};
 pub use error::{Code, ErrorBody, codes};

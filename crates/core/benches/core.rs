@@ -262,7 +262,11 @@ fn live_through(core: &mut Core, now: Timestamp, effects: Vec<Effect>) -> Output
         let outcome = DispatchOutcome::Accepted;
         let accepted = Input::Dispatched { run: run.clone(), outcome, took: Span::ZERO };
         next.effects.extend(core.handle(now, accepted).effects);
-        by_cluster.entry(cluster).or_default().push(Observation { run, status: RunStatus::Running });
+        by_cluster.entry(cluster).or_default().push(Observation {
+            run,
+            status: RunStatus::Running,
+            ran: None,
+        });
     }
     for status in [RunStatus::Running, RunStatus::Succeeded] {
         for (cluster, runs) in &by_cluster {

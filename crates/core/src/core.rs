@@ -32,14 +32,16 @@ mod submit;
 mod tests;
 pub(crate) mod view;
 
-use multicluster_types::{ClusterName, JobId, Settings, Span, Timestamp, Verdict, settings::Infeasible};
+use multicluster_types::{
+    ClusterName, JobId, Message, Owner, Settings, Span, Timestamp, Verdict, settings::Infeasible,
+};
 
 use self::{
     cycle::Dirty, orphans::Orphans, preempt::Preemption, registry::Registry, retention::Retention,
     rewind::Rewind,
 };
 use crate::{
-    Input, Output, Refusal, Reply, Run, Write,
+    ConfigChange, Input, Output, Refusal, Reply, Run, Write,
     jobs::{JobKey, Jobs},
     pool::{ClusterKey, Pool},
     queue::Queue,
@@ -87,6 +89,12 @@ pub struct Core {
     sharers: Sharers,
     preemption: Preemption,
     dirty: Dirty,
+    /// Who asked for the input that is being applied.
+    by: Option<Owner>,
+    /// How long the attempt whose end is being applied ran, as its cluster says.
+    reported_run: Option<Span>,
+    /// Since when, and why, the configuration file cannot be used.
+    refused_config: Option<(Timestamp, Message)>,
     /// Records that [`Core::rebuild`] corrected; [`Core::recover`] writes them.
     corrected: Vec<Write>,
     /// Scratch space of the cycle.
@@ -115,6 +123,9 @@ impl Core {
             sharers: Sharers::default(),
             preemption: Preemption::default(),
             dirty: Dirty::default(),
+            by: None,
+            reported_run: None,
+            refused_config: None,
             corrected: Vec::new(),
             verdicts: Vec::new(),
         })
@@ -201,6 +212,17 @@ impl Core {
             Input::Reload { settings, clusters } => self.reload(*settings, clusters, out).map(done),
             Input::SetPolicy { spec, by } => self.set_policy(*spec, by, out).map(done),
             Input::RemovePolicy { name, by } => self.remove_policy(&name, by, out).map(done),
+            Input::RefusedConfig { why } => {
+                self.refused_config = Some((self.now, why.clone()));
+                self.note_config(ConfigChange::Refused(why), out);
+                Ok(None)
+            }
+            Input::By { owner, input } => {
+                let before = self.by.replace(owner);
+                let reply = self.apply(*input, out);
+                self.by = before;
+                reply
+            }
             Input::Together(inputs) => {
                 let each = |input| Ok(self.apply(input, out)?.unwrap_or(Reply::Done));
                 Ok(Some(Reply::Each(inputs.into_iter().map(each).collect())))

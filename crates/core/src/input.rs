@@ -122,7 +122,8 @@ pub enum Input {
     /// An operator keeps new work off a cluster.
     Cordon {
         cluster: ClusterName,
-        note: Message,
+        /// `None`: the note of an earlier order stays, or names the operator.
+        note: Option<Message>,
         /// Report when no work is left on it.
         drain: bool,
     },
@@ -148,6 +149,10 @@ pub enum Input {
         /// The operator, if tokens are in use.
         by: Option<Owner>,
     },
+    /// The changed configuration cannot be used.
+    RefusedConfig { why: Message },
+    /// This caller asks for it: the events say so.
+    By { owner: Owner, input: Box<Input> },
     /// Several inputs at once: one cycle, and an answer for each in order.
     Together(Vec<Input>),
     /// [`Core::next_wakeup`](crate::Core::next_wakeup) has come.
@@ -171,6 +176,7 @@ impl Input {
             | Input::SetPolicy { .. }
             | Input::RemovePolicy { .. } => true,
             Input::Together(inputs) => inputs.iter().any(Input::is_order),
+            Input::By { input, .. } => input.is_order(),
             Input::Submit(_)
             | Input::Stop { .. }
             | Input::Rerun { .. }
@@ -188,6 +194,7 @@ impl Input {
             | Input::Heartbeat { .. }
             | Input::Released { .. }
             | Input::CheckNow { .. }
+            | Input::RefusedConfig { .. }
             | Input::Tick
             | Input::Awoke => false,
         }
@@ -290,6 +297,8 @@ pub enum LookupOutcome {
 pub struct Observation {
     pub run: Run,
     pub status: RunStatus,
+    /// How long it ran, by the clock of its cluster, if it has ended.
+    pub ran: Option<Span>,
 }
 
 /// One run of ours, with what a new record of its job needs. All but the first two come from the

@@ -52,7 +52,7 @@ pub use input::{
     RunStatus, Submission,
 };
 pub use output::{
-    Accepted, ClusterChange, CycleStats, Duplicate, Effect, Event, Impossible, Output, PolicyChange, Reply,
-    Write,
+    Accepted, ClusterChange, ConfigChange, CycleStats, Duplicate, Effect, Event, Impossible, Output,
+    PolicyChange, Reply, Write,
 };
 pub use queue::{QueueKind, QueueName};

@@ -200,9 +200,26 @@ pub enum Event {
         cluster: Option<ClusterName>,
         attempt: Option<Attempt>,
         message: Option<Message>,
+        /// Whose job it is.
+        owner: Option<Owner>,
+        /// Who asked for the change, if a caller with a token did.
+        by: Option<Owner>,
     },
     /// The condition of a cluster changed.
-    Cluster { cluster: ClusterName, at: Timestamp, change: ClusterChange },
+    Cluster {
+        cluster: ClusterName,
+        at: Timestamp,
+        change: ClusterChange,
+        /// Who asked for the change, if a caller with a token did.
+        by: Option<Owner>,
+    },
+    /// The configuration file was refused, or is in force again.
+    Config {
+        at: Timestamp,
+        change: ConfigChange,
+        /// Who asked for the reload, if a caller with a token did.
+        by: Option<Owner>,
+    },
     /// A policy changed.
     Policy {
         name: Message,
@@ -211,6 +228,15 @@ pub enum Event {
         /// The operator, if tokens are in use.
         by: Option<Owner>,
     },
+}
+
+/// What came of a changed configuration file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConfigChange {
+    /// It cannot be used: the earlier configuration stays in force.
+    Refused(Message),
+    /// It is in force, after one that could not be used.
+    Reloaded,
 }
 
 /// What changed about a policy.
@@ -237,6 +263,8 @@ pub enum ClusterChange {
     Removed,
     /// It accepts no new work.
     Cordoned(Message),
+    /// It accepts no new work, and an operator waits until it is empty.
+    Draining(Message),
     /// It accepts work again.
     Uncordoned,
     /// No work is left on it.
@@ -267,6 +295,7 @@ impl ClusterChange {
             Self::Leaving => ClusterChangeKind::Leaving,
             Self::Removed => ClusterChangeKind::Removed,
             Self::Cordoned(_) => ClusterChangeKind::Cordoned,
+            Self::Draining(_) => ClusterChangeKind::Draining,
             Self::Uncordoned => ClusterChangeKind::Uncordoned,
             Self::Drained => ClusterChangeKind::Drained,
             Self::Healthy => ClusterChangeKind::Healthy,

@@ -98,7 +98,8 @@ pub struct Ended {
     pub state: State,
     /// When the control plane learnt of it.
     pub at: Timestamp,
-    /// How long its last attempt ran, if it was seen running.
+    /// How long its last attempt ran: since it was seen running, or, if it was too short for that, as long as
+    /// its cluster says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran: Option<Span>,
     /// The cluster of the last attempt.

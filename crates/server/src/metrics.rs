@@ -53,7 +53,7 @@ impl Metrics {
     /// A job or a cluster changed. `core` is the state after that.
     pub(crate) fn happened(&self, event: &Event, core: &Core) {
         match event {
-            Event::Job { job, at, state, cluster, attempt, message } => {
+            Event::Job { job, at, state, cluster, attempt, message, .. } => {
                 self.series.entered[*state as usize].inc();
                 let record = core.job(job);
                 let kind = record.map_or(Kind::Job, |record| record.work.kind);
@@ -86,7 +86,7 @@ impl Metrics {
                 }
             }
             Event::Cluster { cluster, change, .. } => self.series.changed(cluster, change),
-            Event::Policy { .. } => {}
+            Event::Policy { .. } | Event::Config { .. } => {}
         }
     }
 

@@ -346,7 +346,7 @@ impl<'a> Engine<'a> {
             cluster: self.fleet[on].name.clone(),
             incarnation: None,
             complete_at: None,
-            runs: vec![Observation { run: self.run(nth, attempt), status }],
+            runs: vec![Observation { run: self.run(nth, attempt), status, ran: None }],
         }
     }
 

@@ -227,6 +227,10 @@ pub struct JobFilter {
     pub cluster: Option<ClusterName>,
     /// Submitted by this owner.
     pub owner: Option<Owner>,
+    /// That had not ended at this moment.
+    pub since: Option<Timestamp>,
+    /// Submitted before this moment.
+    pub until: Option<Timestamp>,
     /// Carrying all of these tags and labels.
     pub tags: Vec<Tag>,
     /// Whose id contains this text.

@@ -1,6 +1,6 @@
 //! Which jobs a filter selects, beyond what an index finds.
 
-use multicluster_core::record::JobRecord;
+use multicluster_core::record::{JobRecord, Phase};
 use multicluster_types::{Payload, Tag};
 
 use crate::{JobFilter, Search};
@@ -18,7 +18,9 @@ pub(crate) fn stride(filter: &JobFilter, limit: usize) -> usize {
     let searching = !filter.tags.is_empty()
         || filter.id_contains.is_some()
         || filter.search.is_some()
-        || filter.owner.is_some();
+        || filter.owner.is_some()
+        || filter.since.is_some()
+        || filter.until.is_some();
     if searching { STRIDE.max(limit + 1) } else { limit + 1 }
 }
 
@@ -49,6 +51,11 @@ pub(crate) fn matches(filter: &JobFilter, record: &JobRecord, payload: Option<&P
     filter.id_contains.as_deref().is_none_or(|part| id.contains(part))
         && filter.tags.iter().all(|tag| record.work.tags.contains(tag))
         && (filter.owner.is_none() || filter.owner == record.work.owner)
+        && filter.until.is_none_or(|until| record.submitted_at < until)
+        && filter.since.is_none_or(|since| match &record.phase {
+            Phase::Ended(ended) => ended.at >= since,
+            Phase::Waiting { .. } | Phase::Live(_) => true,
+        })
         && filter.search.as_ref().is_none_or(|search| search.finds(id, entrypoint, tags()))
 }
 

@@ -4,6 +4,8 @@ use std::{borrow::Cow, fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
+mod cause;
+
 /// Text from others (Ray's error bodies, an operator's reason), cut to a length that is safe to
 /// keep, log and show.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -35,11 +37,13 @@ impl Message {
         &self.0
     }
 
-    /// The line for lists: the last informative one. Programs write the error itself last, below
-    /// the place where it happened.
+    /// The line for lists and headlines: of a failure, the one that says why it failed.
     #[must_use]
     pub fn line(&self) -> Cow<'_, str> {
-        cut(last_line(&self.0), Self::LINE)
+        match cause::of(&self.0) {
+            Cow::Borrowed(line) => cut(line, Self::LINE),
+            Cow::Owned(line) => cut(&line, Self::LINE).into_owned().into(),
+        }
     }
 }
 
@@ -61,22 +65,6 @@ pub fn cut(text: &str, max: usize) -> Cow<'_, str> {
     let whole = last.find('\n').or_else(|| last.find(char::is_whitespace)).filter(|at| *at < last.len() / 2);
     let last = whole.map_or(last, |at| last[at..].trim_start());
     Cow::Owned(format!("{first}{}{last}", mark(text.len() - first.len() - last.len())))
-}
-
-/// The last informative line. The frames of a traceback only say where.
-fn last_line(text: &str) -> &str {
-    const AROUND: [&str; 3] =
-        ["Traceback (most recent call last)", "During handling of the above", "The above exception was"];
-    let is_frame = |line: &str| line.trim_start().starts_with("File \"") && line.contains(", line ");
-    let lines: Vec<&str> = text.lines().collect();
-    let says = |at: usize| {
-        let source = at > 0 && is_frame(lines[at - 1]) && lines[at].starts_with([' ', '\t']);
-        let line = lines[at].trim();
-        let empty =
-            !line.contains(char::is_alphanumeric) || AROUND.iter().any(|words| line.starts_with(words));
-        (!empty && !source && !is_frame(line)).then_some(line)
-    };
-    (0..lines.len()).rev().find_map(says).unwrap_or_else(|| text.trim())
 }
 
 impl From<String> for Message {

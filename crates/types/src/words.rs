@@ -89,6 +89,8 @@ words! {
         Leaving = "leaving",
         Removed = "removed",
         Cordoned = "cordoned",
+        /// It accepts no new work, and is to become empty.
+        Draining = "draining",
         Uncordoned = "uncordoned",
         Drained = "drained",
         Healthy = "healthy",

@@ -261,7 +261,9 @@ impl Core {
         for seen in seen {
             match self.find_live(&seen.run) {
                 Some(key) if self.jobs[key].is_job() && self.jobs[key].on == Some(on) => {
+                    self.reported_run = seen.ran;
                     self.apply_status(key, &seen.status, out);
+                    self.reported_run = None;
                 }
                 Some(_) => {}
                 None => self.handle_orphan_seen(name, seen, out),

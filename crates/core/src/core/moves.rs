@@ -99,7 +99,8 @@ impl Core {
             Phase::Ended(end) => (end.cluster.clone(), latest, end.message.clone()),
         };
         let (job, state) = (record.id.clone(), record.state());
-        out.events.push(Event::Job { job, at: self.now, state, cluster, attempt, message });
+        let (at, owner, by) = (self.now, record.work.owner.clone(), self.by.clone());
+        out.events.push(Event::Job { job, at, state, cluster, attempt, message, owner, by });
         out.writes.push(Write::Job(record.clone()));
     }
 

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use multicluster_types::{ClusterName, ClusterSpec, Message, Settings};
+use multicluster_types::{ClusterName, ClusterSpec, Message, Owner, Settings};
 
 use crate::{
-    ClusterChange, Core, Effect, Event, Output, Refusal, Write,
+    ClusterChange, ConfigChange, Core, Effect, Event, Output, Refusal, Write,
     jobs::{Job, JobKey},
     pacer::Pacer,
     pool::{Cluster, ClusterKey},
@@ -117,15 +117,18 @@ impl Core {
     pub(super) fn cordon(
         &mut self,
         name: &ClusterName,
-        note: Message,
+        note: Option<Message>,
         drain: bool,
         out: &mut Output,
     ) -> Result<(), Refusal> {
         let key = self.find_cluster(name)?;
         let cluster = &mut self.pool[key];
+        let earlier = || cluster.record.cordon.as_ref().map(|cordon| cordon.note.clone());
+        let note = note.or_else(earlier).unwrap_or_else(|| by(self.by.as_ref()));
         cluster.record.cordon = Some(Cordon { note: note.clone(), drain });
         let empty = cluster.live.is_empty();
-        self.note_cluster(key, ClusterChange::Cordoned(note), out);
+        let change = if drain { ClusterChange::Draining(note) } else { ClusterChange::Cordoned(note) };
+        self.note_cluster(key, change, out);
         if drain && empty {
             self.note_change(key, ClusterChange::Drained, out);
         }
@@ -175,6 +178,9 @@ impl Core {
         for spec in clusters {
             self.set_cluster(spec, Source::File, out);
         }
+        if self.refused_config.take().is_some() {
+            self.note_config(ConfigChange::Reloaded, out);
+        }
         self.pool.refresh(&self.settings);
         self.rearm_all();
         self.forget_old(out);
@@ -218,6 +224,16 @@ impl Core {
     }
 
     pub(super) fn note_change(&self, key: ClusterKey, change: ClusterChange, out: &mut Output) {
-        out.events.push(Event::Cluster { cluster: self.pool[key].name().clone(), at: self.now, change });
+        let (cluster, by) = (self.pool[key].name().clone(), self.by.clone());
+        out.events.push(Event::Cluster { cluster, at: self.now, change, by });
     }
+
+    pub(super) fn note_config(&self, change: ConfigChange, out: &mut Output) {
+        out.events.push(Event::Config { at: self.now, change, by: self.by.clone() });
+    }
+}
+
+/// The note of an order that came without one.
+fn by(operator: Option<&Owner>) -> Message {
+    operator.map_or_else(|| "by an operator".into(), |operator| format!("by {operator}").into())
 }

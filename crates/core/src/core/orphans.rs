@@ -151,7 +151,7 @@ impl Core {
     /// A watch saw a run that is not a current attempt.
     pub(super) fn handle_orphan_seen(&mut self, name: &ClusterName, seen: &Observation, out: &mut Output) {
         self.stop_what_was_stopped(name, seen, out);
-        let Observation { run, status } = seen;
+        let Observation { run, status, .. } = seen;
         let is_of_life = |o: &Orphan| o.life.is_none() || run.life.is_none() || o.life == run.life;
         let is_it =
             |o: &Orphan| o.cluster == *name && o.job == run.job && o.attempt == run.attempt && is_of_life(o);

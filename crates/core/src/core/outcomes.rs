@@ -1,6 +1,6 @@
 //! How an attempt ends, and what happens to its job then.
 
-use multicluster_types::{ClusterName, Message, OnClusterLoss, State, Transition};
+use multicluster_types::{ClusterName, Message, OnClusterLoss, Span, State, Transition};
 
 use super::backoff;
 use crate::{
@@ -136,7 +136,7 @@ impl Core {
     ) {
         let job = &self.jobs[key];
         let cluster = job.live().map(|live| live.cluster.clone());
-        let ran = job.live().and_then(Live::running_at).map(|since| self.now.since(since));
+        let ran = job.live().and_then(|live| self.ran(live, transition));
         if let (Some(ran), true) = (ran, job.is_job()) {
             self.runs.note(&job.record().work, ran);
         }
@@ -147,6 +147,14 @@ impl Core {
         };
         let ended = Ended { state, at: self.now, ran, cluster, message };
         let _ = self.move_to(key, transition, Phase::Ended(Box::new(ended)), out);
+    }
+
+    /// How long an attempt that ends now ran, if it did. One that was never seen running was too short for
+    /// that: its cluster knows.
+    fn ran(&self, live: &Live, transition: Transition) -> Option<Span> {
+        let reported = self.reported_run.filter(|_| transition != Transition::Stop);
+        let most = self.now.since(live.dispatched_at);
+        live.running_at().map(|since| self.now.since(since)).or(reported.map(|ran| ran.min(most)))
     }
 
     /// Writes an attempt into the history.

@@ -180,6 +180,18 @@ impl Core {
         self.pool.find(name).map(|key| self.view_of(&self.pool[key]))
     }
 
+    /// Since when, and why, the configuration file cannot be used; `None`: it is in force.
+    #[must_use]
+    pub fn refused_config(&self) -> Option<&(Timestamp, Message)> {
+        self.refused_config.as_ref()
+    }
+
+    /// The address of this cluster's dashboard.
+    #[must_use]
+    pub fn dashboard(&self, name: &ClusterName) -> Option<&str> {
+        self.pool.find(name).map(|key| &*self.pool[key].record.spec.dashboard)
+    }
+
     /// The Ray Client address of this cluster.
     #[must_use]
     pub fn head_address(&self, name: &ClusterName) -> Option<&str> {

@@ -321,7 +321,7 @@ fn a_job_missing_from_a_complete_list_is_asked_about() {
     env.run(&there);
     env.run(&gone);
     env.effects.clear();
-    let seen = Observation { run: env.run_of(&there, 1), status: RunStatus::Running };
+    let seen = Observation { run: env.run_of(&there, 1), status: RunStatus::Running, ran: None };
     env.send(env.watched("only", Some(env.now), vec![seen.clone()]));
     env.assert_quiet();
     env.now = env.now + Span::seconds(5);
@@ -768,6 +768,7 @@ fn what_is_said_about_an_earlier_job_of_the_same_id_is_dropped() {
                 never_started: false,
                 exit_code: Some(1),
             },
+            ran: None,
         }],
     ));
     assert_eq!(env.core.durable(), before);
@@ -775,7 +776,7 @@ fn what_is_said_about_an_earlier_job_of_the_same_id_is_dropped() {
     // The other run is not mistaken for the missing attempt either.
     env.effects.clear();
     env.now = env.now + Span::seconds(5);
-    let seen = Observation { run: earlier, status: RunStatus::Running };
+    let seen = Observation { run: earlier, status: RunStatus::Running, ran: None };
     env.send(env.watched("only", Some(env.now), vec![seen]));
     assert!(matches!(env.effects[..], [Effect::Lookup { .. }]), "{:?}", env.effects);
 }

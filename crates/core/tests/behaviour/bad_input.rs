@@ -130,7 +130,7 @@ fn an_unknown_cluster_is_an_error_that_lists_the_known_ones() {
         Input::Unauthorized { cluster: cluster(), error: huge() },
         Input::Observed { cluster: cluster(), incarnation: None, complete_at: None, runs: vec![] },
         Input::Remove { cluster: cluster(), force: true },
-        Input::Cordon { cluster: cluster(), note: huge(), drain: true },
+        Input::Cordon { cluster: cluster(), note: Some(huge()), drain: true },
         Input::Uncordon { cluster: cluster() },
         Input::CheckNow { cluster: cluster() },
         Input::Submit(a_job().id("x").prefers("nowhere").0),
@@ -187,7 +187,7 @@ fn ten_megabytes_of_text_are_cut_before_they_are_kept() {
     let mut env = TestEnv::only();
     let job = env.submit(a_job());
     env.dispatched(&job, DispatchOutcome::Refused(huge()));
-    env.ask(Input::Cordon { cluster: cluster_name("only"), note: huge(), drain: false }).unwrap();
+    env.ask(Input::Cordon { cluster: cluster_name("only"), note: Some(huge()), drain: false }).unwrap();
     (0..3).for_each(|_| drop(env.send(Input::PollFailed { cluster: cluster_name("only"), error: huge() })));
     let HealthState::Unhealthy { error, .. } = env.view("only").health else { panic!() };
     assert!(error.as_str().len() <= Message::MAX);
@@ -504,7 +504,7 @@ fn run() -> impl Strategy<Value = Run> {
 }
 
 fn news() -> impl Strategy<Value = Input> {
-    let seen = (run(), status()).prop_map(|(run, status)| Observation { run, status });
+    let seen = (run(), status()).prop_map(|(run, status)| Observation { run, status, ran: None });
     let moment = prop::option::of(one_of(&[0, 1_100_000, u64::MAX]).prop_map(Timestamp));
     prop_oneof![
         (cluster(), snapshot(), took()).prop_map(|(cluster, snapshot, took)| Input::Polled {
@@ -551,7 +551,7 @@ fn request() -> impl Strategy<Value = Input> {
             .prop_map(|(spec, replace)| Input::Register { spec: Box::new(spec), replace }),
         1 => (cluster(), any::<bool>()).prop_map(|(cluster, force)| Input::Remove { cluster, force }),
         1 => (cluster(), message(), any::<bool>())
-            .prop_map(|(cluster, note, drain)| Input::Cordon { cluster, note, drain }),
+            .prop_map(|(cluster, note, drain)| Input::Cordon { cluster, note: Some(note), drain }),
         2 => cluster().prop_map(|cluster| Input::Uncordon { cluster }),
         1 => cluster().prop_map(|cluster| Input::CheckNow { cluster }),
         1 => (settings(), prop::collection::vec(spec(), 0..4))

@@ -540,7 +540,7 @@ impl TestEnv {
     }
 
     pub fn observe(&mut self, job: &JobId, status: RunStatus) {
-        let run = Observation { run: self.latest(job), status };
+        let run = Observation { run: self.latest(job), status, ran: None };
         let Some(live) = self.core.job(job).and_then(|record| record.live()) else { return };
         let cluster = live.cluster.clone();
         let incarnation = self.fakes[&cluster].incarnation();
@@ -549,7 +549,7 @@ impl TestEnv {
 
     /// A watch of a cluster's present head saw one attempt there.
     pub fn seen(&self, cluster: &str, job: &JobId, attempt: u32, status: RunStatus) -> Input {
-        let run = Observation { run: self.run_of(job, attempt), status };
+        let run = Observation { run: self.run_of(job, attempt), status, ran: None };
         self.watched(cluster, None, vec![run])
     }
 
@@ -583,7 +583,7 @@ impl TestEnv {
     }
 
     pub fn cordon(&mut self, cluster: &str) {
-        let note = "kernel update".into();
+        let note = Some("kernel update".into());
         self.ask(Input::Cordon { cluster: cluster_name(cluster), note, drain: false }).unwrap();
     }
 

@@ -19,7 +19,7 @@ fn remove(cluster: &str, force: bool) -> Input {
 }
 
 fn cordon(cluster: &str, drain: bool) -> Input {
-    Input::Cordon { cluster: cluster_name(cluster), note: "kernel update".into(), drain }
+    Input::Cordon { cluster: cluster_name(cluster), note: Some("kernel update".into()), drain }
 }
 
 fn names(env: &TestEnv) -> Vec<String> {

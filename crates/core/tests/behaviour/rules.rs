@@ -688,7 +688,11 @@ fn a_cordoned_cluster_takes_nothing_new_and_says_why() {
     env.cluster(a_cluster("only"));
     let running = env.submit(a_job());
     env.run(&running);
-    env.send(Input::Cordon { cluster: cluster_name("only"), note: "kernel update".into(), drain: false });
+    env.send(Input::Cordon {
+        cluster: cluster_name("only"),
+        note: Some("kernel update".into()),
+        drain: false,
+    });
     env.advance_s(60);
     let job = env.submit(a_job());
     assert_eq!(env.reason(&job, "only"), Reason::Cordoned { note: "kernel update".into() });

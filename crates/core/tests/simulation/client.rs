@@ -243,7 +243,7 @@ impl World {
         let Some(cluster) = self.some_cluster() else { return };
         let drain = chance(&mut self.rng, 30);
         let input = match self.rng.random_range(0..3) {
-            0 => Input::Cordon { cluster, note: "maintenance".into(), drain },
+            0 => Input::Cordon { cluster, note: Some("maintenance".into()), drain },
             _ => Input::Uncordon { cluster },
         };
         self.tell(input);

@@ -174,7 +174,12 @@ impl Calm {
 
 fn seen(run: Run, cluster: ClusterName, status: RunStatus) -> Input {
     let incarnation = Some(Incarnation::new("session").unwrap());
-    Input::Observed { cluster, incarnation, complete_at: None, runs: vec![Observation { run, status }] }
+    Input::Observed {
+        cluster,
+        incarnation,
+        complete_at: None,
+        runs: vec![Observation { run, status, ran: None }],
+    }
 }
 
 /// Returns how many jobs were stopped for others.

@@ -645,7 +645,9 @@ impl World {
         let snapshot = Box::new(ray.snapshot(self.clock_of(plane)));
         let (incarnation, complete_at) = (snapshot.incarnation.clone(), Some(self.clock_of(plane)));
         let seen = ray.jobs.values();
-        let runs = seen.map(|job| Observation { run: job.run.clone(), status: job.status.clone() }).collect();
+        let runs = seen
+            .map(|job| Observation { run: job.run.clone(), status: job.status.clone(), ran: None })
+            .collect();
         let polled = Input::Polled { cluster: cluster.clone(), snapshot, took: Span(1) };
         self.answer((plane, epoch), Span(5), polled);
         self.answer((plane, epoch), Span(10), Input::Observed { cluster, incarnation, complete_at, runs });

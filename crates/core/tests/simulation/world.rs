@@ -530,10 +530,11 @@ impl World {
             }
             Mode::Up => {
                 let (mut snapshot, took) = (ray.snapshot(self.now), ray.takes);
-                let runs = ray
-                    .jobs
-                    .values()
-                    .map(|job| Observation { run: job.run.clone(), status: job.status.clone() });
+                let runs = ray.jobs.values().map(|job| Observation {
+                    run: job.run.clone(),
+                    status: job.status.clone(),
+                    ran: None,
+                });
                 let runs: Vec<_> = runs.collect();
                 if chance(&mut self.rng, self.faults.lie) {
                     self.lie(&mut snapshot);

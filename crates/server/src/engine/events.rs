@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use multicluster_core::{ClusterChange, Event, PolicyChange};
+use multicluster_core::{ClusterChange, ConfigChange, Event, PolicyChange};
 use multicluster_store::{Change, StoredEvent};
 use multicluster_types::{Attempt, ClusterChangeKind, ClusterName, JobId, Message, Owner, State, Timestamp};
 use serde::Serialize;
@@ -55,11 +55,12 @@ impl Events {
     }
 }
 
-/// What an event is about: `job`, `cluster` or `policy`.
+/// What an event is about: `job`, `cluster`, `policy` or `config`.
 pub(crate) fn kind(event: &StoredEvent) -> &'static str {
     match event.job {
         Some(_) => "job",
         None if event.body.starts_with(r#"{"type":"policy""#) => "policy",
+        None if event.body.starts_with(r#"{"type":"config""#) => "config",
         None => "cluster",
     }
 }
@@ -77,6 +78,10 @@ fn log(event: &StoredEvent) {
     if kind(event) == "policy" {
         let (policy, change, owner) = (field("policy"), field("change"), field("owner"));
         return tracing::info!(seq, policy, change, owner, message, "policy");
+    }
+    if kind(event) == "config" {
+        // The reload itself says all of it.
+        return;
     }
     match (&event.job, field("change")) {
         (Some(job), _) => tracing::debug!(seq, %job, state = field("state"), cluster, message, "job"),
@@ -103,6 +108,10 @@ enum Told<'a> {
         attempt: Option<Attempt>,
         #[serde(skip_serializing_if = "Option::is_none")]
         message: Option<Cow<'a, str>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        owner: Option<&'a Owner>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        by: Option<&'a Owner>,
     },
     Cluster {
         seq: u64,
@@ -111,6 +120,17 @@ enum Told<'a> {
         change: ClusterChangeKind,
         #[serde(skip_serializing_if = "Option::is_none")]
         message: Option<Cow<'a, str>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        by: Option<&'a Owner>,
+    },
+    Config {
+        seq: u64,
+        at: Timestamp,
+        change: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        by: Option<&'a Owner>,
     },
     Policy {
         seq: u64,
@@ -127,19 +147,30 @@ enum Told<'a> {
 /// An event as it is stored.
 pub(crate) fn stored(event: &Event, seq: u64) -> StoredEvent {
     let (at, about, told) = match event {
-        Event::Job { job, at, state, cluster, attempt, message } => {
+        Event::Job { job, at, state, cluster, attempt, message, owner, by } => {
             let (cluster, message) = (cluster.as_ref(), message.as_ref().map(Message::line));
-            let told = Told::Job { seq, at: *at, job, state: *state, cluster, attempt: *attempt, message };
+            let (state, attempt, owner, by) = (*state, *attempt, owner.as_ref(), by.as_ref());
+            let told = Told::Job { seq, at: *at, job, state, cluster, attempt, message, owner, by };
             (*at, Some(job.clone()), told)
         }
-        Event::Cluster { cluster, at, change } => {
+        Event::Cluster { cluster, at, change, by } => {
             let message = match change {
                 ClusterChange::Cordoned(why)
+                | ClusterChange::Draining(why)
                 | ClusterChange::Unhealthy(why)
                 | ClusterChange::Unauthorized(why) => Some(why.line()),
                 _ => None,
             };
-            (*at, None, Told::Cluster { seq, at: *at, cluster, change: change.kind(), message })
+            let (change, by) = (change.kind(), by.as_ref());
+            (*at, None, Told::Cluster { seq, at: *at, cluster, change, message, by })
+        }
+        Event::Config { at, change, by } => {
+            let (change, message) = match change {
+                // The first error. `/v1/pool` has all of them.
+                ConfigChange::Refused(why) => ("refused", why.as_str().lines().next()),
+                ConfigChange::Reloaded => ("reloaded", None),
+            };
+            (*at, None, Told::Config { seq, at: *at, change, message, by: by.as_ref() })
         }
         Event::Policy { name, at, change, by } => {
             let (change, message) = match change {

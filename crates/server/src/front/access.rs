@@ -28,7 +28,7 @@ use std::{
 use anyhow::Context as _;
 use axum::http::{HeaderMap, header};
 use multicluster_api::codes;
-use multicluster_core::Explanation;
+use multicluster_core::{Explanation, Input};
 use multicluster_store::TokenTable;
 pub use multicluster_types::Role;
 use multicluster_types::{Owner, Sso};
@@ -87,6 +87,14 @@ impl Caller {
     /// no tokens.
     pub(crate) fn token(&self) -> Option<&Arc<Token>> {
         self.token.as_ref()
+    }
+
+    /// This input, as asked for by the caller.
+    pub(crate) fn asks(&self, input: Input) -> Input {
+        match self.owner.clone() {
+            Some(owner) => Input::By { owner, input: Box::new(input) },
+            None => input,
+        }
     }
 
     /// Whether single sign-on identified the caller, not a token of ours.

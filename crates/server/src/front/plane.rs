@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use multicluster_core::Explanation;
+use multicluster_core::{Core, Explanation};
 use multicluster_store::{Packages, Reader, StoreError};
-use multicluster_types::{JobId, Timestamp};
+use multicluster_types::{ClusterName, JobId, Timestamp};
 
 use crate::{
     clusters::lanes::Lanes,
@@ -23,6 +23,7 @@ use crate::{
         usage::Usage,
     },
     metrics::Metrics,
+    redact::redact_text,
 };
 
 /// Everything a route needs. Cheap to clone.
@@ -86,7 +87,16 @@ impl Plane {
         }
     }
 
-    /// The same, for reads that look at many jobs. The turn ends when the read does, even if its
+    /// The address of a cluster's Ray dashboard for a browser. `None` if the cluster is gone, nobody leads, or
+    /// the address contains a secret.
+    pub(crate) async fn dashboard(&self, cluster: ClusterName) -> Option<String> {
+        let look = move |core: &Core| core.dashboard(&cluster).map(str::to_owned);
+        let address = self.driver.read(look).await.ok()??;
+        let address = address.trim_end_matches('/').to_owned();
+        (redact_text(&address) == address).then_some(address)
+    }
+
+    /// As [`stored`](Self::stored), for reads that look at many jobs. The turn ends when the read does, even if its
     /// caller has disconnected.
     pub(crate) async fn search<T: Send + 'static>(
         &self,

@@ -7,12 +7,16 @@ use std::{
 
 use multicluster_config::{Config, ConfigError};
 use multicluster_core::Input;
+use multicluster_types::Owner;
 use parking_lot::Mutex;
 
 use super::{access::Access, bounds::Bounds};
-use crate::engine::{
-    driver::{Driver, Failure},
-    off_thread::off_thread,
+use crate::{
+    engine::{
+        driver::{Driver, Failure},
+        off_thread::off_thread,
+    },
+    redact::redact_text,
 };
 
 /// Reads the configuration again on request.
@@ -84,11 +88,32 @@ impl Reloader {
         self.path.as_deref()
     }
 
-    /// Reads the file and applies it completely, or changes nothing.
+    /// Reads the file and applies it completely, or changes nothing. A file that cannot be used is shown to
+    /// everyone, until a later reload succeeds. `by`: who asked for it.
+    ///
+    /// # Errors
+    /// When the file has errors, with lines and hints.
+    pub(crate) async fn reload_by(&self, by: Option<Owner>) -> Result<Reloaded, ReloadError> {
+        let reloaded = self.read_and_apply(by.clone()).await;
+        if let Err(error) = &reloaded
+            && error.is_in_file()
+        {
+            let why = redact_text(&error.to_string()).into();
+            // The caller is to hear what is wrong with the file, not that this could not be noted.
+            drop(self.driver.act(asked(by, Input::RefusedConfig { why })).await);
+        }
+        reloaded
+    }
+
+    /// [`reload_by`](Self::reload_by) the control plane itself.
     ///
     /// # Errors
     /// When the file has errors, with lines and hints.
     pub async fn reload(&self) -> Result<Reloaded, ReloadError> {
+        self.reload_by(None).await
+    }
+
+    async fn read_and_apply(&self, by: Option<Owner>) -> Result<Reloaded, ReloadError> {
         let path = self.path.as_ref().ok_or(ReloadError::NoFile)?;
         let failed = |failure| ReloadError::Failed { path: Arc::clone(path), failure };
         let file = Arc::clone(path);
@@ -101,13 +126,31 @@ impl Reloader {
             sign_on.map_err(|why| ReloadError::SignOn { path: Arc::clone(path), why: format!("{why:#}") })?;
         let settings = config.settings;
         let input = Input::Reload { settings: Box::new(settings.clone()), clusters: config.clusters };
-        self.driver.act(input).await.map_err(failed)?;
+        self.driver.act(asked(by, input)).await.map_err(failed)?;
         self.bounds.set(&settings);
         if let Some(apply) = sign_on {
             apply();
         }
         *self.files.lock() = config.files;
         Ok(Reloaded { clusters, warnings })
+    }
+}
+
+fn asked(by: Option<Owner>, input: Input) -> Input {
+    match by {
+        Some(owner) => Input::By { owner, input: Box::new(input) },
+        None => input,
+    }
+}
+
+impl ReloadError {
+    /// Is the file at fault, and not the control plane?
+    fn is_in_file(&self) -> bool {
+        match self {
+            Self::Config(_) | Self::SignOn { .. } => true,
+            Self::Failed { failure, .. } => matches!(failure, Failure::Refused(_)),
+            Self::NoFile => false,
+        }
     }
 }
 

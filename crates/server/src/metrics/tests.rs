@@ -86,7 +86,7 @@ fn a_job_is_counted_from_acceptance_to_its_end() {
     for (now, status) in
         [(5000, multicluster_core::RunStatus::Running), (25_000, multicluster_core::RunStatus::Succeeded)]
     {
-        let runs = vec![multicluster_core::Observation { run: run("a"), status }];
+        let runs = vec![multicluster_core::Observation { run: run("a"), status, ran: None }];
         let cluster = ClusterName::new("mac").unwrap();
         world.feed(now, Input::Observed { cluster, incarnation: None, complete_at: None, runs });
     }
@@ -151,7 +151,7 @@ fn a_cluster_is_shown_as_it_stands() {
     world.shows(r#"multicluster_cluster_cordoned{cluster="mac"} 0.0"#);
     assert!(!world.page().contains(r#"resource="gpu",measure"#), "what it does not have is not in use");
     let cluster = ClusterName::new("mac").unwrap();
-    world.feed(2000, Input::Cordon { cluster, note: "upgrade".into(), drain: false });
+    world.feed(2000, Input::Cordon { cluster, note: Some("upgrade".into()), drain: false });
     world.shows(r#"multicluster_cluster_cordoned{cluster="mac"} 1.0"#);
     world.shows(r#"multicluster_cluster_changes_total{cluster="mac",change="cordoned"} 1"#);
 }
@@ -191,6 +191,8 @@ fn hooks_on_the_hot_path_are_cheap() {
         cluster: None,
         attempt: None,
         message: None,
+        owner: None,
+        by: None,
     };
     let started = std::time::Instant::now();
     for _ in 0..100_000 {

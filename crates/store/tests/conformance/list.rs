@@ -159,6 +159,8 @@ fn filters_together() {
         kind: Some(Kind::Job),
         cluster: Some(cluster("mac")),
         owner: None,
+        since: None,
+        until: None,
         tags: vec![Tag::new("gpu").unwrap()],
         id_contains: Some("2".into()),
         search: Some(Search::new("JOB")),

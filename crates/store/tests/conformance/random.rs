@@ -139,6 +139,8 @@ pub(crate) fn filters() -> impl Strategy<Value = JobFilter> {
             kind,
             cluster: on.map(cluster),
             owner: None,
+            since: None,
+            until: None,
             tags: tags.into_iter().map(|tag| Tag::new(tag).unwrap()).collect(),
             id_contains: part.map(Into::into),
             search: text.map(Search::new),

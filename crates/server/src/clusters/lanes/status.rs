@@ -3,7 +3,7 @@
 use multicluster_core::{Run, RunStatus};
 use multicluster_ray::{JobDetails, JobStatus};
 use multicluster_store::{Seen, SeenDriver};
-use multicluster_types::{ClusterName, Message, SubmissionId};
+use multicluster_types::{ClusterName, Message, Span, SubmissionId};
 
 use crate::redact::redact_text;
 
@@ -27,6 +27,13 @@ pub(super) fn of(details: &JobDetails) -> RunStatus {
             RunStatus::Failed { message, never_started, exit_code: details.driver_exit_code }
         }
     }
+}
+
+/// How long the entrypoint took from when its cluster accepted it, if it ran to its end.
+pub(super) fn ran(details: &JobDetails) -> Option<Span> {
+    let ran = details.status == JobStatus::Succeeded || details.driver_exit_code.is_some();
+    let (started, ended) = (details.start_time?, details.end_time.filter(|_| ran)?);
+    Some(ended.since(started))
 }
 
 /// Details that are stored beside the status, to show them to callers without asking Ray again.

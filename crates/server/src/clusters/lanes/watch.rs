@@ -113,8 +113,11 @@ impl Lane {
         let is_expected = |run: &Run| expected.iter().any(|e| e.run == *run);
         let seen: Vec<_> =
             seen.into_iter().filter(|(run, details)| !status::is_over(details) || is_expected(run)).collect();
-        let runs =
-            seen.iter().map(|(run, details)| Observation { run: run.clone(), status: status::of(details) });
+        let runs = seen.iter().map(|(run, details)| Observation {
+            run: run.clone(),
+            status: status::of(details),
+            ran: status::ran(details),
+        });
         let (cluster, runs) = (self.cluster.clone(), runs.collect());
         let complete_at = complete.then_some(asked_at);
         let news = news(known, &seen);

@@ -226,7 +226,7 @@ mod tests {
         // More outboxes than fit between driver and writer: the driver has to wait, readers do not.
         for _ in 0..10 {
             let (driver, cluster) = (driver.clone(), ClusterName::new("mac").unwrap());
-            let cordon = Input::Cordon { cluster, note: "why".into(), drain: false };
+            let cordon = Input::Cordon { cluster, note: Some("why".into()), drain: false };
             tokio::spawn(async move { driver.act(cordon).await });
             sleep(Duration::from_millis(10)).await;
         }

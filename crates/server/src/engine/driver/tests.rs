@@ -107,7 +107,7 @@ async fn what_has_to_do_with_jobs_or_is_an_order_must_last_and_leases_need_not()
     assert!(world.submit("job", Kind::Job).await);
     assert!(world.feed(Input::Stop { job: JobId::new("job").unwrap() }).await);
     assert!(world.feed(Input::Delete { job: JobId::new("job").unwrap() }).await);
-    assert!(world.feed(Input::Cordon { cluster: mac(), note: "why".into(), drain: false }).await);
+    assert!(world.feed(Input::Cordon { cluster: mac(), note: Some("why".into()), drain: false }).await);
     assert!(!world.submit("waits", Kind::Task).await);
     assert!(world.feed(Input::Uncordon { cluster: mac() }).await);
 }

@@ -21,6 +21,7 @@ mod owners;
 mod placements;
 mod plane;
 mod policies;
+mod reasons;
 pub(super) mod request;
 mod resolved;
 #[cfg(test)]

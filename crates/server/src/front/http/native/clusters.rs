@@ -46,7 +46,13 @@ pub(super) async fn get(
 }
 
 /// Changes a cluster, and shows it as it is then. Only administrators may, and they see all of it.
-async fn change(plane: &Plane, name: ClusterName, input: Input) -> Result<Json<api::Cluster>, Problem> {
+async fn change(
+    plane: &Plane,
+    caller: &Caller,
+    name: ClusterName,
+    input: Input,
+) -> Result<Json<api::Cluster>, Problem> {
+    let input = caller.asks(input);
     let act = move |turn: &mut Turn| {
         turn.act(input)?;
         look(turn.core(), name)
@@ -101,12 +107,13 @@ pub(super) async fn connection(
     responses((status = 201, body = api::Cluster), (status = "4XX", body = api::ErrorBody)))]
 pub(super) async fn register(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     request::Json(sent): request::Json<Map<String, Value>>,
 ) -> Result<(StatusCode, Json<api::Cluster>), Problem> {
     let spec = described(&sent)?;
     let name = spec.name.clone();
     let register = Input::Register { spec: Box::new(spec), replace: false };
-    Ok((StatusCode::CREATED, change(&plane, name, register).await?))
+    Ok((StatusCode::CREATED, change(&plane, &caller, name, register).await?))
 }
 
 /// Replace the description of a cluster, or register it
@@ -115,6 +122,7 @@ pub(super) async fn register(
     responses((status = 200, body = api::Cluster), (status = "4XX", body = api::ErrorBody)))]
 pub(super) async fn replace(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     Cluster(name): Cluster,
     request::Json(mut sent): request::Json<Map<String, Value>>,
 ) -> Result<Json<api::Cluster>, Problem> {
@@ -124,7 +132,7 @@ pub(super) async fn replace(
         return Err(problem.hint("leave the name out of the body; a cluster keeps its name"));
     }
     let spec = described(&sent)?;
-    change(&plane, name, Input::Register { spec: Box::new(spec), replace: true }).await
+    change(&plane, &caller, name, Input::Register { spec: Box::new(spec), replace: true }).await
 }
 
 /// A cluster is described in the API as in the file, and read by the same code: JSON is
@@ -157,13 +165,14 @@ fn described(sent: &Map<String, Value>) -> Result<ClusterSpec, Problem> {
     responses((status = 200, body = api::Removed), (status = "4XX", body = api::ErrorBody)))]
 pub(super) async fn remove(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     Cluster(name): Cluster,
     uri: Uri,
 ) -> Result<Json<api::Removed>, Problem> {
     let force = Params::of(&uri, &["force"])?.flag("force")?;
     let cluster = name.clone();
     let act = move |turn: &mut Turn| {
-        turn.act(Input::Remove { cluster: cluster.clone(), force })?;
+        turn.act(caller.asks(Input::Remove { cluster: cluster.clone(), force }))?;
         Ok(turn.core().cluster(&cluster).map(|cluster| cluster.live))
     };
     let left = plane.driver.turn(act).await?.map_err(Failure::Refused)?;
@@ -176,10 +185,11 @@ pub(super) async fn remove(
     responses((status = 200, body = api::Cluster), (status = "4XX", body = api::ErrorBody)))]
 pub(super) async fn cordon(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     Cluster(name): Cluster,
     OptionalJson(sent): OptionalJson<api::NoteRequest>,
 ) -> Result<Json<api::Cluster>, Problem> {
-    close(&plane, name, sent, false).await
+    close(&plane, &caller, name, sent, false).await
 }
 
 /// Keep new work off a cluster, and tell when it is empty
@@ -188,23 +198,22 @@ pub(super) async fn cordon(
     responses((status = 200, body = api::Cluster), (status = "4XX", body = api::ErrorBody)))]
 pub(super) async fn drain(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     Cluster(name): Cluster,
     OptionalJson(sent): OptionalJson<api::NoteRequest>,
 ) -> Result<Json<api::Cluster>, Problem> {
-    close(&plane, name, sent, true).await
+    close(&plane, &caller, name, sent, true).await
 }
 
 async fn close(
     plane: &Plane,
+    caller: &Caller,
     cluster: ClusterName,
     sent: api::NoteRequest,
     drain: bool,
 ) -> Result<Json<api::Cluster>, Problem> {
-    let note = match sent.note.trim() {
-        "" => Message::new("by an operator"),
-        note => Message::new(note),
-    };
-    change(plane, cluster.clone(), Input::Cordon { cluster, note, drain }).await
+    let note = Some(sent.note.trim()).filter(|note| !note.is_empty()).map(Message::new);
+    change(plane, caller, cluster.clone(), Input::Cordon { cluster, note, drain }).await
 }
 
 /// Let new work onto a cluster again
@@ -212,9 +221,10 @@ async fn close(
     responses((status = 200, body = api::Cluster), (status = "4XX", body = api::ErrorBody)))]
 pub(super) async fn uncordon(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     Cluster(name): Cluster,
 ) -> Result<Json<api::Cluster>, Problem> {
-    change(&plane, name.clone(), Input::Uncordon { cluster: name }).await
+    change(&plane, &caller, name.clone(), Input::Uncordon { cluster: name }).await
 }
 
 /// Ask a cluster for fresh facts now
@@ -224,9 +234,10 @@ pub(super) async fn uncordon(
     responses((status = 202, body = api::Cluster), (status = "4XX", body = api::ErrorBody)))]
 pub(super) async fn check(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     Cluster(name): Cluster,
 ) -> Result<(StatusCode, Json<api::Cluster>), Problem> {
-    let checking = change(&plane, name.clone(), Input::CheckNow { cluster: name }).await?;
+    let checking = change(&plane, &caller, name.clone(), Input::CheckNow { cluster: name }).await?;
     Ok((StatusCode::ACCEPTED, checking))
 }
 
@@ -236,10 +247,11 @@ pub(super) async fn check(
 pub(super) async fn pool(State(plane): State<Plane>) -> Result<Json<api::Pool>, Problem> {
     let look = |core: &Core| {
         let waiting = core.queues().map(|(_, waiting)| u64::from(waiting)).sum();
-        (core.clusters().collect::<Vec<_>>(), waiting)
+        (core.clusters().collect::<Vec<_>>(), waiting, core.refused_config().cloned())
     };
-    let (clusters, waiting) = plane.driver.read(look).await?;
-    Ok(Json(view::pool(&clusters, waiting)))
+    let (clusters, waiting, refused) = plane.driver.read(look).await?;
+    let config_problem = refused.map(|(at, why)| api::ConfigProblem { at: at.0, message: why.to_string() });
+    Ok(Json(api::Pool { config_problem, ..view::pool(&clusters, waiting) }))
 }
 
 #[cfg(test)]

@@ -9,11 +9,11 @@ use axum::{
 };
 use multicluster_api::{self as api, codes};
 use multicluster_core::{Input, Refusal};
-use multicluster_store::{JobFilter, Search, StoredJob};
-use multicluster_types::{Attempt, ClusterName, JobId, Kind, State as JobState, Tag};
+use multicluster_store::{JobFilter, Search};
+use multicluster_types::{Attempt, ClusterName, JobId, Kind, Owner, State as JobState, Tag, Timestamp};
 
 use super::{
-    Api,
+    Api, reasons,
     request::{self, Job, Language, MOST_LISTED, Params},
     views,
 };
@@ -65,19 +65,31 @@ pub(super) async fn submit(
         ("tag" = Option<String>, Query, description = "Carrying this tag or label; all of them if repeated"),
         ("id" = Option<String>, Query, description = "Whose id contains this"),
         ("q" = Option<String>, Query, description = "Whose id, entrypoint or any tag contains this, whatever the case"),
+        ("owner" = Option<String>, Query, description = "That this owner submitted"),
+        ("since" = Option<u64>, Query, description = "That had not ended at this time, in ms since 1970"),
+        ("until" = Option<u64>, Query, description = "That were submitted before this time, in ms since 1970"),
         ("limit" = Option<u32>, Query, description = "At most so many, 1 to 1000; 100 if not said. A page of large jobs may end earlier"),
         ("cursor" = Option<String>, Query, description = "next_cursor of the page before")),
     responses((status = 200, body = api::Page<api::Job>), (status = "4XX", body = api::ErrorBody)))]
 pub(super) async fn list(
     State(plane): State<Plane>,
     Extension(caller): Extension<Caller>,
+    Language(lang): Language,
     uri: Uri,
 ) -> Result<Json<api::Page<api::Job>>, Problem> {
-    let params = Params::of(&uri, &["state", "kind", "cluster", "tag", "id", "q", "limit", "cursor"])?;
-    let filter = JobFilter { owner: caller.sees_only().cloned(), ..filter(&params)? };
+    let known = ["state", "kind", "cluster", "tag", "id", "q", "owner", "since", "until", "limit", "cursor"];
+    let params = Params::of(&uri, &known)?;
+    let mut filter = filter(&params)?;
+    if let Some(own) = caller.sees_only() {
+        // The work of others is not there for this caller.
+        if filter.owner.as_ref().is_some_and(|owner| owner != own) {
+            return Ok(Json(api::Page { items: Vec::new(), next_cursor: None }));
+        }
+        filter.owner = Some(own.clone());
+    }
     let (limit, cursor) = (params.limit()?, params.cursor()?);
     let turn = plane.bounds.search(&caller).await?;
-    let page = plane
+    let mut page = plane
         .search(turn, move |store| {
             let (mut items, mut next, mut bytes, mut hidden) = (Vec::new(), cursor, 0, 0);
             loop {
@@ -85,8 +97,8 @@ pub(super) async fn list(
                 let page = store.jobs(&filter, next, asked)?;
                 // It looked at as many as it may: who wants more asks again.
                 let given_up = page.items.len() < asked;
-                for StoredJob { record, payload, .. } in page.items {
-                    let job = views::listed(&record, payload.as_ref());
+                for stored in page.items {
+                    let job = views::listed(&stored);
                     if filter.search.as_ref().is_some_and(|search| !is_seen(&job, search)) {
                         hidden += 1;
                         continue;
@@ -104,6 +116,7 @@ pub(super) async fn list(
             }
         })
         .await?;
+    reasons::add(&plane, &caller, &mut page.items, lang).await;
     Ok(Json(page))
 }
 
@@ -126,7 +139,9 @@ fn filter(params: &Params) -> Result<JobFilter, Problem> {
         states: params.each("state", &words.join(", "), state)?,
         kind: kinds.pop(),
         cluster: params.value::<ClusterName>("cluster", "the name of a cluster")?,
-        owner: None,
+        owner: params.value::<Owner>("owner", "the name of an owner")?,
+        since: params.value("since", "a time in ms since 1970")?.map(Timestamp),
+        until: params.value("until", "a time in ms since 1970")?.map(Timestamp),
         tags: params.each("tag", "a tag", |text| Tag::new(text).ok())?,
         id_contains: params.text("id")?.map(str::to_owned),
         search: params.text("q")?.map(Search::new),
@@ -152,11 +167,16 @@ pub(super) async fn get(
         })
         .await?;
     let unknown = Failure::Refused(Refusal::UnknownJob { job: id.clone() });
-    let (StoredJob { record, payload, .. }, attempts) = stored.ok_or(unknown)?;
-    let why = if record.state().is_terminal() { None } else { plane.why(id).await? };
+    let (stored, attempts) = stored.ok_or(unknown)?;
+    let why = if stored.record.state().is_terminal() { None } else { plane.why(id).await? };
     let why = why.filter(|why| !why.state.is_terminal());
     let why = why.map(|why| views::explanation(caller.told(why), lang));
-    Ok(Json(views::detail(&record, payload.as_ref(), &attempts, why)))
+    let latest = stored.record.live().or(attempts.last().map(|attempt| &attempt.live));
+    let dashboard = match latest {
+        Some(latest) => plane.dashboard(latest.cluster.clone()).await,
+        None => None,
+    };
+    Ok(Json(views::detail(&stored, &attempts, dashboard.as_deref(), why)))
 }
 
 /// Stop a job
@@ -166,9 +186,10 @@ pub(super) async fn get(
     responses((status = 202, body = api::Job), (status = "4XX", body = api::ErrorBody)))]
 pub(super) async fn stop(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     Job(job): Job,
 ) -> Result<(StatusCode, Json<api::Job>), Problem> {
-    plane.driver.act(Input::Stop { job: job.clone() }).await?;
+    plane.driver.act(caller.asks(Input::Stop { job: job.clone() })).await?;
     Ok((StatusCode::ACCEPTED, shown(&plane, job).await?))
 }
 
@@ -179,9 +200,10 @@ pub(super) async fn stop(
     responses((status = 202, body = api::Job), (status = "4XX", body = api::ErrorBody)))]
 pub(super) async fn rerun(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     Job(job): Job,
 ) -> Result<(StatusCode, Json<api::Job>), Problem> {
-    plane.driver.act(Input::Rerun { job: job.clone() }).await?;
+    plane.driver.act(caller.asks(Input::Rerun { job: job.clone() })).await?;
     Ok((StatusCode::ACCEPTED, shown(&plane, job).await?))
 }
 
@@ -277,7 +299,7 @@ async fn shown(plane: &Plane, id: JobId) -> Result<Json<api::Job>, Problem> {
     let asked = id.clone();
     let stored = plane.stored(move |store| store.job(&asked)).await?;
     let stored = stored.ok_or(Failure::Refused(Refusal::UnknownJob { job: id }))?;
-    Ok(Json(views::job(&stored.record, stored.payload.as_ref())))
+    Ok(Json(views::job(&stored)))
 }
 
 #[cfg(test)]

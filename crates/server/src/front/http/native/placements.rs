@@ -218,11 +218,12 @@ fn without_others(mut why: Explanation) -> Explanation {
     responses((status = 202, body = api::Placement), (status = "4XX", body = api::ErrorBody)))]
 pub(super) async fn stop(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     Job(id): Job,
 ) -> Result<(StatusCode, Json<api::Placement>), Problem> {
     let act = move |turn: &mut Turn| -> Result<_, Problem> {
         turn.core().job(&id).map_or(Ok(()), is_placement)?;
-        turn.act(Input::Stop { job: id.clone() })?;
+        turn.act(caller.asks(Input::Stop { job: id.clone() }))?;
         let job = turn.core().job(&id).ok_or(Refusal::UnknownJob { job: id })?;
         Ok(Sight::of(turn.core(), job, true))
     };

@@ -75,8 +75,11 @@ pub(super) async fn settings(State(plane): State<Plane>) -> Result<Json<api::Set
 /// It is put into force as a whole, or everything stays as it is.
 #[utoipa::path(post, path = "/v1/config/reload", tag = "plane", operation_id = "reload",
     responses((status = 200, body = api::Reloaded), (status = 422, body = api::ErrorBody)))]
-pub(super) async fn reload(State(plane): State<Plane>) -> Result<Json<api::Reloaded>, Problem> {
-    let reloaded = plane.reloader.reload().await.map_err(not_reloaded)?;
+pub(super) async fn reload(
+    State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<api::Reloaded>, Problem> {
+    let reloaded = plane.reloader.reload_by(caller.owner).await.map_err(not_reloaded)?;
     Ok(Json(api::Reloaded { clusters: reloaded.clusters, warnings: reloaded.warnings }))
 }
 

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use multicluster_api as api;
 use multicluster_core::{
     Accepted, ClusterVerdict, Duplicate, Explanation, Head, QueueView, Turns, WhatIf,
-    record::{AttemptOutcome, AttemptRecord, JobRecord, Live, Phase},
+    record::{AttemptOutcome, AttemptRecord, Ended, JobRecord, Live, Phase},
 };
+use multicluster_store::{Seen, StoredJob};
 use multicluster_types::{
-    Attempt, Decision, ExitCodes, Lang, Message, Payload, RetryCodes, Span, SubmissionId, Tag, Timestamp,
+    Attempt, Decision, ExitCodes, Kind, Lang, Message, RetryCodes, Span, State, SubmissionId, Tag, Timestamp,
     Verdict,
 };
 use serde_json::Value;
@@ -25,14 +26,15 @@ fn at(moment: Timestamp) -> u64 {
 }
 
 /// A job as lists show it: with only the main line of its message.
-pub(super) fn listed(record: &JobRecord, payload: Option<&Payload>) -> api::Job {
-    let line = message(record).map(|message| message.line().into_owned());
-    api::Job { message: line, ..job(record, payload) }
+pub(super) fn listed(stored: &StoredJob) -> api::Job {
+    let line = message(&stored.record).map(|message| message.line().into_owned());
+    api::Job { message: line, ..job(stored) }
 }
 
 /// A job.
-pub(super) fn job(record: &JobRecord, payload: Option<&Payload>) -> api::Job {
-    let work = &record.work;
+pub(super) fn job(stored: &StoredJob) -> api::Job {
+    let StoredJob { record, payload, seen } = stored;
+    let (work, payload) = (&record.work, payload.as_ref());
     let state = record.state();
     let codes = |list: fn(&RetryCodes) -> &ExitCodes| {
         work.retry.codes.as_deref().map_or_else(Vec::new, |codes| list(codes).iter().collect())
@@ -71,6 +73,9 @@ pub(super) fn job(record: &JobRecord, payload: Option<&Payload>) -> api::Job {
         ended_at: None,
         stopping: false,
         message: message(record).map(text),
+        cause: cause(record),
+        exit_code: seen.as_ref().and_then(|(attempt, seen)| exit_code(record, *attempt, seen)),
+        waits_for: None,
     };
     match &record.phase {
         Phase::Waiting { since, not_before } => {
@@ -87,6 +92,7 @@ pub(super) fn job(record: &JobRecord, payload: Option<&Payload>) -> api::Job {
         Phase::Ended(ended) => {
             job.cluster = ended.cluster.as_ref().map(text);
             job.ended_at = Some(at(ended.at));
+            job.running_at = ran_from(ended);
         }
     }
     job
@@ -100,20 +106,44 @@ fn message(record: &JobRecord) -> Option<&Message> {
     }
 }
 
+/// Since when an ended job ran: as long as its last attempt did.
+fn ran_from(ended: &Ended) -> Option<u64> {
+    ended.ran.map(|ran| at(ended.at).saturating_sub(ran.0))
+}
+
+/// Why it failed, or why its last attempt did.
+fn cause(record: &JobRecord) -> Option<String> {
+    let failed = match &record.phase {
+        Phase::Ended(ended) => ended.state == State::Failed,
+        Phase::Waiting { .. } | Phase::Live(_) => true,
+    };
+    message(record).filter(|_| failed).map(|message| message.line().into_owned())
+}
+
+/// The exit code of a failure, not of an attempt that still runs or of an earlier one.
+fn exit_code(record: &JobRecord, attempt: Attempt, seen: &Seen) -> Option<i64> {
+    let failed = !matches!(&record.phase, Phase::Live(_)) && record.state() != State::Succeeded;
+    seen.exit_code.filter(|code| failed && *code != 0 && attempt.0 == record.attempts)
+}
+
 /// A job with everything stored about it.
 pub(super) fn detail(
-    record: &JobRecord,
-    payload: Option<&Payload>,
+    stored: &StoredJob,
     attempts: &[AttemptRecord],
+    dashboard: Option<&str>,
     why: Option<api::Explanation>,
 ) -> api::JobDetail {
-    let mut job = job(record, payload);
+    let StoredJob { record, payload, .. } = stored;
+    let (mut job, payload) = (job(stored), payload.as_ref());
     let last = attempts.last().filter(|_| record.state().is_terminal());
-    if let Some(last) = last {
-        job.dispatched_at = Some(at(last.live.dispatched_at));
-        job.running_at = last.live.running_at().map(at);
-    }
+    job.dispatched_at = last.map(|last| at(last.live.dispatched_at)).or(job.dispatched_at);
+    // Records of earlier versions do not say how long it ran.
+    let ran_last = last.filter(|last| Some(at(last.ended_at)) == job.ended_at);
+    job.running_at = job.running_at.or_else(|| ran_last?.live.running_at().map(at));
+    let page = |dashboard: &str| Some(format!("{dashboard}/#/jobs/{}", job.submission_id.as_ref()?));
+    let dashboard_url = dashboard.filter(|_| record.work.kind == Kind::Job).and_then(page);
     api::JobDetail {
+        dashboard_url,
         job,
         runtime_env: payload.map(|payload| redact(&payload.runtime_env)).unwrap_or_default(),
         entrypoint_label_selector: payload.map(|p| p.reserve.label_selector.clone()).unwrap_or_default(),
@@ -131,17 +161,34 @@ pub(super) fn history(record: &JobRecord, ended: &[AttemptRecord]) -> Vec<api::A
         submission_id: SubmissionId::of(&record.id, live.attempt).as_str().to_owned(),
         outcome: None,
         message: None,
+        cause: None,
         dispatched_at: at(live.dispatched_at),
         running_at: live.running_at().map(at),
         ended_at: None,
     };
+    // An attempt that was too short to be seen running: its job knows how long it was.
+    let short = |over: &AttemptRecord| match &record.phase {
+        Phase::Ended(end) if end.at == over.ended_at => ran_from(end),
+        _ => None,
+    };
     let ended = ended.iter().map(|over| api::Attempt {
         outcome: Some(outcome(over.outcome).to_owned()),
         message: over.message.as_ref().map(text),
+        cause: failure(over).map(|message| message.line().into_owned()),
+        running_at: over.live.running_at().map(at).or_else(|| short(over)),
         ended_at: Some(at(over.ended_at)),
         ..attempt(&over.live)
     });
     ended.chain(record.live().map(attempt)).collect()
+}
+
+/// Why this attempt failed, if it did.
+fn failure(attempt: &AttemptRecord) -> Option<&Message> {
+    use AttemptOutcome::{Failed, Lost, NotStarted, Preempted, Stopped, Succeeded};
+    match attempt.outcome {
+        NotStarted | Failed | Lost => attempt.message.as_ref(),
+        Succeeded | Stopped | Preempted => None,
+    }
 }
 
 fn outcome(outcome: AttemptOutcome) -> &'static str {

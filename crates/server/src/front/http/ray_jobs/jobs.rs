@@ -108,9 +108,13 @@ async fn page(
 }
 
 /// Returns `true` if there was a job to stop.
-pub(super) async fn stop(State(plane): State<Plane>, Path(id): Path<String>) -> Result<Response, Sorry> {
+pub(super) async fn stop(
+    State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Response, Sorry> {
     let id = known(&plane, &id).await?;
-    let stopped = match plane.driver.act(Input::Stop { job: id }).await {
+    let stopped = match plane.driver.act(caller.asks(Input::Stop { job: id })).await {
         Ok(_) => true,
         Err(Failure::Refused(Refusal::WrongState { .. })) => false,
         Err(failure) => return Err(failure.into()),

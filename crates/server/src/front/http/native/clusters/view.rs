@@ -160,5 +160,6 @@ pub(super) fn pool(clusters: &[ClusterView], waiting: u64) -> api::Pool {
         free,
         live,
         waiting,
+        config_problem: None,
     }
 }
