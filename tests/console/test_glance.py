@@ -158,3 +158,17 @@ def test_a_submit_token_does_not_operate_clusters(
     expect(page.locator(".facts").get_by_role("link", name="ann")).to_be_visible()
     console.go("#/clusters/mac")
     expect(page.locator("[data-action=drain]")).to_be_disabled()
+
+
+def test_the_first_load_is_small(made_up: MadeUp, open_console: OpenConsole) -> None:
+    console = open_console(made_up)
+    loaded: dict[str, int] = {}
+    console.page.on(
+        "response",
+        lambda response: (
+            "/v1/" in response.url or loaded.update({response.url: len(response.body())})
+        ),
+    )
+    console.open()
+    assert len(loaded) >= 3, "the page, its script and its style"
+    assert sum(loaded.values()) < 250_000, loaded

@@ -83,7 +83,7 @@ def test_jobs_are_found_by_owner_time_and_that_they_can_never_run(
     expect_ids(page, "huge")
 
 
-def test_the_words_that_are_shown_are_taken_as_filters(
+def test_words_of_other_tools_are_taken_as_filters(
     made_up: MadeUp, open_console: OpenConsole
 ) -> None:
     made_up.jobs = [job("begins", "pending"), job("gone", "unknown"), job("done", "succeeded")]

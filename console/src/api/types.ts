@@ -1,20 +1,9 @@
 // The wire types: those of the OpenAPI document, with short names for parts of them, and types that
 // the document does not describe.
 
-import type * as schema from './schema';
-import type { Breaker, ClusterHistory, ClusterVerdict } from './schema';
+import type { Attempt, Breaker, ClusterHistory, ClusterVerdict, Job } from './schema';
 
 export type * from './schema';
-
-/** Fields that the document is about to have. */
-interface Failed {
-  cause?: string;
-  exit_code?: number;
-}
-export type Job = schema.Job & Failed & { waits_for?: string };
-export type JobDetail = schema.JobDetail & Failed & { dashboard_url?: string; history: Attempt[] };
-export type Attempt = schema.Attempt & { cause?: string };
-export type Pool = schema.Pool & { config_problem?: { at: number; message: string } };
 
 export type State = Job['state'];
 export type Kind = Job['kind'];

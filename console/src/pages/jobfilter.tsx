@@ -24,7 +24,7 @@ const HOUR_MS = 3_600_000;
 const minute = computed(() => Math.floor(now.value / 60_000) * 60_000);
 
 /** Words that other programs show for a state are accepted in addresses, too. */
-const ALSO: Record<string, State> = { starting: 'pending', unreachable: 'unknown' };
+const ALSO: Record<string, State> = { waiting: 'queued', starting: 'pending', unreachable: 'unknown' };
 
 /** The reasons of queued jobs. */
 export const heads = computed(() => queues.data.value?.items.flatMap((queue) => queue.heads ?? []) ?? []);
