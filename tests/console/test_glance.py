@@ -6,10 +6,10 @@ import re
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Response, expect
 
 from support.console import OpenConsole
-from support.made_up import HOUR, MadeUp, head, job, now, verdict
+from support.made_up import HOUR, MadeUp, head, job, now, ray_failure, verdict
 
 LOOKS: dict[str, dict[str, Any]] = {
     "light": {"color_scheme": "light"},
@@ -17,7 +17,8 @@ LOOKS: dict[str, dict[str, Any]] = {
     "phone": {"viewport": {"width": 390, "height": 844}, "has_touch": True},
     "chinese": {"locale": "zh-CN"},
 }
-FAILED = "Job entrypoint command failed with exit code 1, last available logs (truncated to 20,000 chars):\n"
+MISSING = "KeyError: 'fund'\n"
+ALL = ["queued,running,failed"]
 
 
 def fill(plane: MadeUp) -> None:
@@ -31,14 +32,17 @@ def fill(plane: MadeUp) -> None:
         waits,
         *huge,
         job("runs", submitted_at=now() - 30 * minute, owner="ann"),
-        job("broke", "failed", submitted_at=now() - 40 * minute, message=f"{FAILED}KeyError: 'fund'\n"),
-        job("old", "failed", submitted_at=now() - 5 * HOUR, message=f"{FAILED}OSError: full\n"),
+        job("broke", "failed", submitted_at=now() - 40 * minute, message=ray_failure(1, MISSING)),
+        job(
+            "old", "failed", submitted_at=now() - 5 * HOUR, message=ray_failure(1, "OSError: full")
+        ),
     ]
     plane.jobs = jobs
     plane.answers["GET /v1/jobs"] = lambda _path, query, _body: {
-        "items": [each for each in jobs if each["state"] in query.get("state", [each["state"]])[0]]
+        "items": [each for each in jobs if each["state"] in query.get("state", ALL)[0]]
     }
-    small = [verdict(name, "infeasible", "64 CPU needed, 32 in total") for name in ("centos", "mac")]
+    why = "64 CPU needed, 32 in total"
+    small = [verdict(name, "infeasible", why) for name in ("centos", "mac")]
     soon = verdict("centos", "too_soon", "next submission allowed in 28 s")
     busy = verdict("mac", "over_threshold", "busy: CPU 82 % in use, limit 70 %")
     plane.heads = [head(waits, 1, soon, busy), head(huge[2], 3, *small)]
@@ -80,9 +84,7 @@ def test_the_overview_shows_the_latest_failures_with_their_reasons(
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_the_pages_fit_in_every_look(
-    made_up: MadeUp, open_console: OpenConsole, look: str
-) -> None:
+def test_the_pages_fit_in_every_look(made_up: MadeUp, open_console: OpenConsole, look: str) -> None:
     fill(made_up)
     console = open_console(made_up, **LOOKS[look])
     page = console.open()
@@ -163,12 +165,12 @@ def test_a_submit_token_does_not_operate_clusters(
 def test_the_first_load_is_small(made_up: MadeUp, open_console: OpenConsole) -> None:
     console = open_console(made_up)
     loaded: dict[str, int] = {}
-    console.page.on(
-        "response",
-        lambda response: (
-            "/v1/" in response.url or loaded.update({response.url: len(response.body())})
-        ),
-    )
+
+    def count(response: Response) -> None:
+        if "/v1/" not in response.url:
+            loaded[response.url] = len(response.body())
+
+    console.page.on("response", count)
     console.open()
     assert len(loaded) >= 3, "the page, its script and its style"
     assert sum(loaded.values()) < 250_000, loaded

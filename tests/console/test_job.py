@@ -1,4 +1,4 @@
-"""The page of one job on a made-up plane: why it failed, its log, its attempts. And who did what."""
+"""The page of one job on a made-up plane: why it failed, its log, its attempts; who did what."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from support.console import OpenConsole
-from support.made_up import MadeUp, job, now
+from support.made_up import MadeUp, job, now, ray_failure
 
-RAY = "Job entrypoint command failed with exit code 3, last available logs (truncated to 20,000 chars):\n"
-TRACEBACK = f"""{RAY}Traceback (most recent call last):
+TRACEBACK = ray_failure(
+    3,
+    """Traceback (most recent call last):
   File "x.py", line 3, in <module>
     import pandsa
 ModuleNotFoundError: No module named 'pandsa'
-"""
+""",
+)
 REASON = "ModuleNotFoundError: No module named 'pandsa'"
 SETUP = "Failed to set up runtime environment.\nERROR: No matching distribution found for pandsa"
 LOOKS: dict[str, dict[str, Any]] = {
@@ -240,9 +242,7 @@ def test_a_refused_reload_is_a_banner_on_every_page(
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_the_page_fits_in_every_look(
-    made_up: MadeUp, open_console: OpenConsole, look: str
-) -> None:
+def test_the_page_fits_in_every_look(made_up: MadeUp, open_console: OpenConsole, look: str) -> None:
     fill(made_up)
     console = open_console(made_up, **LOOKS[look])
     page = console.open("#/jobs/train")

@@ -1,4 +1,4 @@
-"""The list of jobs on a made-up plane: its filters and order, many jobs at once, and the way back."""
+"""The list of jobs on a made-up plane: filters, order, many jobs at once, and the way back."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import re
 from playwright.sync_api import Page, expect
 
 from support.console import OpenConsole
-from support.made_up import HOUR, MadeUp, Refused, head, job, now, verdict
+from support.made_up import HOUR, MadeUp, Refused, head, job, now, ray_failure, verdict
 
-FAILED = "Job entrypoint command failed with exit code 3, last available logs (truncated to 20,000 chars):\n"
-TRACEBACK = f"""{FAILED}Traceback (most recent call last):
+TRACEBACK = ray_failure(
+    3,
+    """Traceback (most recent call last):
   File "x.py", line 3, in <module>
     import pandsa
 ModuleNotFoundError: No module named 'pandsa'
-"""
+""",
+)
 
 
 def too_small(name: str) -> dict[str, object]:
@@ -30,7 +32,7 @@ def fill(plane: MadeUp) -> None:
         huge,
         job("runs", submitted_at=now() - 30 * minute, owner="ann"),
         job("broke", "failed", submitted_at=now() - 40 * minute, owner="bob", message=TRACEBACK),
-        job("silent", "failed", submitted_at=now() - 50 * minute, message=FAILED),
+        job("silent", "failed", submitted_at=now() - 50 * minute, message=ray_failure(3)),
         job("old", "failed", submitted_at=now() - 5 * HOUR, message=TRACEBACK),
         job("done", "succeeded", submitted_at=now() - 6 * HOUR, owner="bob"),
     ]
@@ -145,7 +147,10 @@ def test_all_that_match_are_stopped_after_a_question_with_the_count(
     made_up: MadeUp, open_console: OpenConsole
 ) -> None:
     made_up.jobs = [
-        *(job(f"sweep-{n:03}", "queued", tags=["sweep"], submitted_at=now() - n) for n in range(120)),
+        *(
+            job(f"sweep-{n:03}", "queued", tags=["sweep"], submitted_at=now() - n)
+            for n in range(120)
+        ),
         job("other", "queued"),
         job("sweep-done", "succeeded", tags=["sweep"]),
     ]

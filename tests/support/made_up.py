@@ -12,7 +12,7 @@ import mimetypes
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Callable, Union
+from typing import Any, Callable
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from .plane import REPOSITORY
@@ -91,6 +91,12 @@ def job(name: str, state: str = "running", **more: Any) -> Json:
     return {**made, **more}
 
 
+def ray_failure(code: int, log: str = "") -> str:
+    """The message of Ray for a command that failed: the end of its log below a line of its own."""
+    end = "last available logs (truncated to 20,000 chars):"
+    return f"Job entrypoint command failed with exit code {code}, {end}\n{log}"
+
+
 def verdict(name: str, reason: str, text: str) -> Json:
     return {"cluster": name, "verdict": "rejected", "reason": reason, "text": text}
 
@@ -117,6 +123,12 @@ class MadeUp:
             "api": "1",
             "plane": "made-up",
             "started_at": now() - 24 * HOUR,
+        }
+        self.plane: Json = {
+            "plane": "made-up",
+            "replica": "a",
+            "role": "only",
+            "store": "sqlite",
         }
         self.clusters = [cluster("centos"), cluster("mac", tags=["macos", "arm64"])]
         self.jobs: list[Json] = []
@@ -153,17 +165,20 @@ class MadeUp:
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], body: Any) -> Any:
         given = self.answers.get(f"{method} {path}")
+        if callable(given):
+            chosen: Answer = given
+            return chosen(path, query, body)
         if given is not None:
-            return given(path, query, body) if callable(given) else given
+            return given
         parts = [unquote(part) for part in path.strip("/").split("/")]
         if parts[:2] == ["v1", "jobs"] and len(parts) > 2:
             return self._job(method, parts[2], parts[3:], query)
-        plain: dict[str, Union[Json, list[Any]]] = {
+        plain: dict[str, Json] = {
             "GET /v1/version": self.version,
             "GET /v1/clusters": {"items": self.clusters},
             "GET /v1/jobs": {"items": self.jobs},
             "GET /v1/pool": self._pool(),
-            "GET /v1/plane": {"plane": "made-up", "replica": "a", "role": "only", "store": "sqlite"},
+            "GET /v1/plane": self.plane,
             "GET /v1/queue": self._queues(),
             "GET /v1/history": self._history(),
             "GET /v1/decisions": {"items": []},
@@ -275,22 +290,26 @@ class MadeUp:
                 with plane.lock:
                     plane.asked.append((self.command, url.path, body))
                 if url.path == "/v1/events":
-                    return self.stream([(each["type"], each) for each in plane.events], True)
-                if url.path.endswith("/logs/follow"):
+                    self.stream([(each["type"], each) for each in plane.events], True)
+                elif url.path.endswith("/logs/follow"):
                     pieces = plane.logs.get(unquote(url.path.split("/")[3]), [])
                     told: list[tuple[str, Json]] = [("log", piece) for piece in pieces]
-                    return self.stream([*told, ("end", {})], False)
-                if not url.path.startswith(("/v1/", "/api/")):
-                    return self.file(url.path)
+                    self.stream([*told, ("end", {})], False)
+                elif url.path.startswith(("/v1/", "/api/")):
+                    self.json(url.path, parse_qs(url.query), body)
+                else:
+                    self.file(url.path)
+
+            do_GET = do_POST = do_PUT = do_DELETE = handle_any
+
+            def json(self, path: str, query: dict[str, list[str]], body: Any) -> None:
                 try:
-                    found = plane.answer(self.command, url.path, parse_qs(url.query), body)
+                    found = plane.answer(self.command, path, query, body)
                     status = 200 if found is not None else 204
                 except Refused as refused:
                     found, status = refused.body, refused.status
                 text = b"" if found is None else json.dumps(found).encode()
                 self.reply(status, "application/json", text)
-
-            do_GET = do_POST = do_PUT = do_DELETE = handle_any
 
             def reply(self, status: int, kind: str, text: bytes) -> None:
                 self.send_response(status)
@@ -304,10 +323,11 @@ class MadeUp:
             def file(self, path: str) -> None:
                 name = "index.html" if path == "/" else path.lstrip("/")
                 found = DIST / name
-                if not found.is_file():
-                    return self.reply(404, "text/plain", b"")
-                kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-                self.reply(200, kind, found.read_bytes())
+                if found.is_file():
+                    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+                    self.reply(200, kind, found.read_bytes())
+                else:
+                    self.reply(404, "text/plain", b"")
 
             def stream(self, events: list[tuple[str, Json]], stays: bool) -> None:
                 self.close_connection = True
