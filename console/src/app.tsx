@@ -12,7 +12,7 @@ import { OverviewPage } from './pages/overview';
 import { OwnersPage } from './pages/owners';
 import { QueuePage } from './pages/queue';
 import { SubmitPage } from './pages/submit';
-import { link, route } from './router';
+import { link, route, visits } from './router';
 import { now } from './store/clock';
 import { awaySince, connection, leaderless } from './store/live';
 import { pool } from './store/pool';
@@ -63,8 +63,16 @@ function CurrentPage() {
     const main = document.getElementById('main');
     if (!first.current) main?.focus({ preventScroll: true });
     first.current = false;
-    main?.scrollTo(0, 0);
   }, [here.page, name]);
+  // Back to a page leads to where it was scrolled to; a link leads to its top.
+  const visit = visits.current;
+  useLayoutEffect(() => {
+    const main = document.getElementById('main');
+    main?.scrollTo(0, visits.topOf(visit));
+    const keep = (): void => visits.leave(visit, main?.scrollTop ?? 0);
+    main?.addEventListener('scroll', keep, { passive: true });
+    return () => main?.removeEventListener('scroll', keep);
+  }, [here.page, name, visit]);
   switch (here.page) {
     case 'overview':
       return <OverviewPage />;

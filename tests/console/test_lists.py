@@ -143,6 +143,21 @@ def test_back_leads_to_the_same_place_of_the_list(
     assert box.evaluate("box => box.scrollTop") == 0
 
 
+def test_back_leads_to_the_same_place_of_a_long_page(
+    made_up: MadeUp, open_console: OpenConsole
+) -> None:
+    why = verdict("centos", "too_soon", "next submission allowed in 28 s")
+    queued = [job(f"waits-{n:02}", "queued", priority=n) for n in range(40)]
+    made_up.jobs = queued
+    made_up.heads = [head(each, 1, why) for each in queued]
+    page = open_console(made_up).open("#/queue")
+    page.locator("[data-head=waits-30]").get_by_role("link").first.click()
+    expect(page.get_by_role("heading", name="waits-30")).to_be_visible()
+    assert page.evaluate("document.getElementById('main').scrollTop") == 0
+    page.go_back()
+    expect(page.locator("[data-head=waits-30]")).to_be_in_viewport()
+
+
 def test_all_that_match_are_stopped_after_a_question_with_the_count(
     made_up: MadeUp, open_console: OpenConsole
 ) -> None:

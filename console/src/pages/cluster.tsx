@@ -3,7 +3,7 @@
 import { Fragment } from 'preact';
 import { get, post, segment } from '../api/client';
 import type { Cluster, Event, Job, Page } from '../api/types';
-import { duration, number, part, percent, resources } from '../format';
+import { duration, headline, number, part, percent, resources } from '../format';
 import { t, word } from '../i18n';
 import { link } from '../router';
 import { untilNext } from '../store/clock';
@@ -192,6 +192,9 @@ function JobsPanel({ name }: { name: string }) {
               <a class="stretched mono" href={link.job(job.id)}>
                 {job.id}
               </a>
+              <span class="muted cut">
+                {[job.owner, job.state === 'failed' && headline(job)].filter(Boolean).join(' · ')}
+              </span>
               <span class="grow" />
               <span class="muted">
                 <Ago at={job.ended_at ?? job.running_at ?? job.dispatched_at ?? job.submitted_at} />

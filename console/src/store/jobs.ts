@@ -3,7 +3,7 @@
 import { effect, signal, untracked } from '@preact/signals';
 import { ApiError, get } from '../api/client';
 import type { Job, JobEvent, Page } from '../api/types';
-import { apply, merge, type Filter } from './joblist';
+import { apply, merge, UNOWNED, type Filter } from './joblist';
 import { batch, epoch, suspect } from './live';
 
 /** The most that one request may ask for. */
@@ -132,8 +132,10 @@ async function loadFailed(): Promise<void> {
 
 /** A filter may match jobs older than the loaded ones: the control plane is asked. */
 export async function loadMatching(filter: Filter): Promise<void> {
-  const { states, kind, cluster, tag, text } = filter;
-  const query = { state: states.join(','), kind, cluster, tag, q: text.trim(), limit: PAGE };
+  const { states, kind, cluster, tag, owner, since, text } = filter;
+  // The control plane has no word for jobs without an owner.
+  const whose = owner === UNOWNED ? undefined : owner;
+  const query = { state: states.join(','), kind, cluster, tag, owner: whose, since, q: text.trim(), limit: PAGE };
   try {
     const page = await get<Page<Job>>('/v1/jobs', query);
     jobs.value = merge(jobs.peek(), page.items, 'below');
