@@ -59,7 +59,7 @@ def fill(plane: MadeUp) -> None:
     plane.job_events["train"] = [
         event(1, "queued", 1),
         event(2, "running", 1),
-        event(3, "queued", 1, message=TRACEBACK),
+        event(3, "queued", 1, message=TRACEBACK, by="ann"),
         event(4, "running", 2),
         event(5, "failed", 2, message=TRACEBACK),
     ]
@@ -82,6 +82,7 @@ def test_the_reason_is_the_headline_and_is_not_repeated(
     expect(page.locator(".message-bad summary")).to_have_text(f"{REASON} · exit 3")
     expect(page.locator(".timeline li")).to_have_count(5)
     assert REASON not in page.locator(".timeline").inner_text()
+    expect(page.locator(".timeline li").nth(2)).to_contain_text("by ann")
     expect(page.locator(".attempts li").first).to_contain_text(REASON)
     seen = page.locator("main").inner_text()
     assert "last available logs" not in seen

@@ -77,6 +77,7 @@ export function Timeline({ events, attempts, shown }: TimelineProps) {
               <span class="muted">
                 {event.cluster !== previous?.cluster && event.cluster}
                 {event.attempt !== previous?.attempt && (event.attempt ?? 1) > 1 && ` #${event.attempt}`}
+                {event.by !== undefined && ` ${t('events.by', { name: event.by })}`}
               </span>
               <span class="grow" />
               <span class="muted num">
