@@ -293,7 +293,12 @@ class MadeUp:
                     self.stream([(each["type"], each) for each in plane.events], True)
                 elif url.path.endswith("/logs/follow"):
                     pieces = plane.logs.get(unquote(url.path.split("/")[3]), [])
-                    told: list[tuple[str, Json]] = [("log", piece) for piece in pieces]
+                    only = parse_qs(url.query).get("attempt")
+                    told: list[tuple[str, Json]] = [
+                        ("log", piece)
+                        for piece in pieces
+                        if only is None or piece["attempt"] == int(only[0])
+                    ]
                     self.stream([*told, ("end", {})], False)
                 elif url.path.startswith(("/v1/", "/api/")):
                     self.json(url.path, parse_qs(url.query), body)

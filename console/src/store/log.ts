@@ -146,17 +146,26 @@ export function parts(line: string, words: string): string[] {
   return [...found, line.slice(from)];
 }
 
-/**
- * The log to keep as a file. `/v1` has the end of it; Ray's own API has all of the latest attempt.
- */
+/** The log to keep as a file: all of one attempt, or only its end if the rest is not there any more. */
 export async function whole(id: string, attempt: number | undefined): Promise<{ text: string; cut: boolean }> {
   const end = await get<Logs>(`/v1/jobs/${segment(id)}/logs`, { attempt });
-  if (!end.truncated || attempt !== undefined) return { text: end.text, cut: end.truncated };
-  try {
-    const { logs } = await get<{ logs: string }>(`/api/jobs/${segment(id)}/logs`);
-    return { text: logs, cut: false };
-  } catch (problem) {
-    if (!(problem instanceof ApiError)) throw problem;
-    return { text: end.text, cut: true };
-  }
+  if (!end.truncated || end.attempt === undefined) return { text: end.text, cut: end.truncated };
+  const all = await readOnce(id, end.attempt);
+  return { text: all ?? end.text, cut: all === undefined };
+}
+
+/** What there is now of one attempt, however long; nothing if the stream breaks off. */
+function readOnce(id: string, attempt: number): Promise<string | undefined> {
+  const position = new LogPosition();
+  const pieces: string[] = [];
+  return new Promise((resolve) => {
+    const source = new EventSource(`/v1/jobs/${segment(id)}/logs/follow?attempt=${attempt}&once=true`);
+    const end = (text: string | undefined): void => {
+      source.close();
+      resolve(text);
+    };
+    source.addEventListener('log', (event) => pieces.push(position.advance(JSON.parse(event.data) as LogPiece)));
+    source.addEventListener('end', () => end(pieces.join('')));
+    source.addEventListener('error', () => end(undefined));
+  });
 }
