@@ -64,7 +64,9 @@ async fn log_in(
 fn refused(message: &str, lang: Lang) -> String {
     let why = message.strip_prefix("Forbidden: Invalid authentication token").unwrap_or(message);
     match why.trim_start_matches(": ") {
-        "" => lang.pick("This token is unknown, revoked or expired.", "令牌不存在、已撤销或已过期。").to_owned(),
+        "" => {
+            lang.pick("This token is unknown, revoked or expired.", "令牌不存在、已撤销或已过期。").to_owned()
+        }
         why => {
             let why = why.replace('&', "&amp;").replace('<', "&lt;");
             say!(lang, "This token was refused: {why}.", "令牌被拒绝：{why}。", why = why)
