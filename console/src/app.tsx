@@ -13,12 +13,15 @@ import { OwnersPage } from './pages/owners';
 import { QueuePage } from './pages/queue';
 import { SubmitPage } from './pages/submit';
 import { TimelinePage } from './pages/timeline';
-import { link, route } from './router';
+import { link, route, visits } from './router';
 import { now } from './store/clock';
 import { awaySince, connection, leaderless } from './store/live';
+import { pool } from './store/pool';
 import { ConfirmDialog } from './ui/dialog';
 import { Empty, Toasts } from './ui/feedback';
 import { Help, listenForShortcuts } from './ui/help';
+import { AlertIcon } from './ui/icons';
+import { Ago } from './ui/time';
 import { Sidebar } from './ui/sidebar';
 
 export function App() {
@@ -31,6 +34,7 @@ export function App() {
       <Sidebar />
       <main id="main" tabIndex={-1}>
         <Banner />
+        <ConfigBanner />
         <CurrentPage />
       </main>
       <ConfirmDialog />
@@ -60,8 +64,16 @@ function CurrentPage() {
     const main = document.getElementById('main');
     if (!first.current) main?.focus({ preventScroll: true });
     first.current = false;
-    main?.scrollTo(0, 0);
   }, [here.page, name]);
+  // Back to a page leads to where it was scrolled to; a link leads to its top.
+  const visit = visits.current;
+  useLayoutEffect(() => {
+    const main = document.getElementById('main');
+    main?.scrollTo(0, visits.topOf(visit));
+    const keep = (): void => visits.leave(visit, main?.scrollTop ?? 0);
+    main?.addEventListener('scroll', keep, { passive: true });
+    return () => main?.removeEventListener('scroll', keep);
+  }, [here.page, name, visit]);
   switch (here.page) {
     case 'overview':
       return <OverviewPage />;
@@ -118,6 +130,28 @@ function Banner() {
       {awaySince.value !== undefined && (
         <span class="num">{t('away.since', { time: duration(now.value - awaySince.value) })}</span>
       )}
+    </div>
+  );
+}
+
+/** The configuration file was changed and refused. The sidebar keeps the data fresh. */
+function ConfigBanner() {
+  const problem = pool.data.value?.config_problem;
+  if (!problem) return null;
+  const [first, ...more] = problem.message.trim().split('\n');
+  return (
+    <div class="banner banner-bad" role="alert" data-config-problem>
+      <AlertIcon />
+      <details open={false}>
+        <summary>
+          <b>{t('config.refused')}</b> {first}{' '}
+          <span class="muted">
+            <Ago at={problem.at} />
+          </span>
+        </summary>
+        {more.length > 0 && <pre>{more.join('\n')}</pre>}
+        <p>{t('config.stays')}</p>
+      </details>
     </div>
   );
 }

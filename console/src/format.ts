@@ -1,5 +1,6 @@
 // Numbers, durations and times for people.
 
+import { t } from './i18n';
 import { language } from './prefs';
 import type { Moment, Resources } from './api/types';
 
@@ -101,4 +102,32 @@ export function lastLine(text: string): string {
     return /[\p{L}\p{N}]/u.test(line) && !AROUND.test(line.trim()) && !FRAME.test(line) && !source;
   };
   return (lines.filter(says).pop() ?? text).trim();
+}
+
+const WRAPPER = /^Job entrypoint command failed with exit code (-?\d+)/;
+
+/** What the control plane says about a failure. */
+export interface Failed {
+  message?: string;
+  cause?: string;
+  exit_code?: number;
+}
+
+export function exitCode({ message, exit_code }: Failed): number | undefined {
+  const found = WRAPPER.exec(message ?? '');
+  return exit_code ?? (found ? Number(found[1]) : undefined);
+}
+
+/** Why something failed, in one line: never the line in which Ray only says that it did. */
+export function headline(failed: Failed): string | undefined {
+  const { message, cause } = failed;
+  if (cause) return cause;
+  const line = message && lastLine(message);
+  return line && WRAPPER.test(line) ? onlyExit(failed) : line || undefined;
+}
+
+/** For a job that ended without a word. */
+export function onlyExit(failed: Failed): string | undefined {
+  const code = exitCode(failed);
+  return code === undefined ? undefined : t('job.exitOnly', { n: code });
 }

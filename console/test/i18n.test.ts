@@ -1,4 +1,6 @@
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import { STATES } from '../src/api/types';
 import { t, word } from '../src/i18n';
 import { en } from '../src/i18n/en';
 import { zh } from '../src/i18n/zh';
@@ -26,4 +28,17 @@ test('one and many', () => {
 test('a word from a newer control plane is shown as it is', () => {
   expect(word('is', 'too_soon')).toBe('too soon');
   expect(word('is', 'moon_phase')).toBe('moon phase');
+});
+
+test('states have the words of the API and of the command line, in both languages', () => {
+  const source = readFileSync('../crates/types/src/state.rs', 'utf8');
+  const described = source.slice(source.indexOf('fn describe'));
+  for (const state of STATES) {
+    expect(en[`state.${state}`].toLowerCase()).toBe(state);
+    const name = state.charAt(0).toUpperCase() + state.slice(1);
+    const chinese = new RegExp(`State::${name} => "([^"]+)"`).exec(described)?.[1];
+    expect(zh[`state.${state}`]).toBe(chinese);
+  }
+  // The command is `ray-multicluster retry`.
+  expect(en.rerun).toBe('Retry');
 });

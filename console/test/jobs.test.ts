@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { Job } from '../src/api/types';
-import { jobs, LOADED_BY_ITSELF, older, want } from '../src/store/jobs';
+import { jobs, LOADED_BY_ITSELF, older, reload, want } from '../src/store/jobs';
 import { batch } from '../src/store/live';
 
 /** What the control plane still knows, newest first. */
@@ -42,4 +42,22 @@ test('forgotten jobs do not stay for as long as the page is open', async () => {
   }
   expect(jobs.value.map((job) => job.id)).toEqual(known.map((job) => job.id));
   expect(older.value).toBeUndefined();
+});
+
+test('of a job that fails, the list asks for the cause and the exit code', async () => {
+  replace(3);
+  await reload();
+  const [failing] = known;
+  const ray = 'Job entrypoint command failed with exit code 3, last available logs:\nnotice: upgrade pip';
+  batch.value = [{ type: 'job', seq: 1, at: 9, job: failing!.id, state: 'failed', message: ray }];
+  const listed = (): Job => jobs.value.find((job) => job.id === failing!.id)!;
+  expect(listed()).toMatchObject({ state: 'failed', message: ray });
+  known = known.map((job) =>
+    job === failing ? { ...job, state: 'failed', cause: 'no such package', exit_code: 3 } : job,
+  );
+  await vi.advanceTimersByTimeAsync(2000);
+  await vi.waitFor(() => expect(listed()).toMatchObject({ cause: 'no such package', exit_code: 3 }));
+  // The cause is of that failure only.
+  batch.value = [{ type: 'job', seq: 2, at: 10, job: failing!.id, state: 'queued', message: 'will retry' }];
+  expect(listed().cause).toBeUndefined();
 });

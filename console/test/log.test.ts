@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { COME_BACK_MS, follow } from '../src/store/log';
+import { COME_BACK_MS, find, follow, parts } from '../src/store/log';
 import { REST_AFTER_MS } from '../src/store/unseen';
 
 /** The stream of the log, and those that were opened before. */
@@ -99,4 +99,18 @@ test('the log of a forgotten job has ended', async () => {
   await vi.advanceTimersByTimeAsync(10 * COME_BACK_MS);
   expect(Source.all).toHaveLength(1);
   expect(told).toEqual(['broken', '(there is no job a)', 'ended']);
+});
+
+test('a search counts all lines and returns the first, with where they begin', () => {
+  const text = 'epoch 1\nLoss is NaN\n\nloss 2\nend';
+  expect(find(text, 'LOSS', 1)).toEqual({ total: 2, lines: [{ number: 2, start: 8, text: 'Loss is NaN' }] });
+  expect(find(text, 'end', 9).lines).toEqual([{ number: 5, start: 28, text: 'end' }]);
+  expect(find('', 'x', 9)).toEqual({ total: 0, lines: [] });
+});
+
+test('the words in a line are at the odd places', () => {
+  expect(parts('a LOSS of loss', 'loss')).toEqual(['a ', 'LOSS', ' of ', 'loss', '']);
+  expect(parts('none', 'loss')).toEqual(['none']);
+  // Lower case of this letter is two characters long.
+  expect(parts('İ loss', 'loss')).toEqual(['İ loss']);
 });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { ClusterVerdict, OwnerShare } from '../src/api/types';
+import type { Attempt, ClusterVerdict, JobEvent, OwnerShare } from '../src/api/types';
 import { daysOf } from '../src/pages/advice';
 import { holdings, place, scaleOf, small } from '../src/pages/owners';
 import { request, type Fields } from '../src/pages/request';
@@ -7,7 +7,8 @@ import { parse } from '../src/router';
 import { wholeHour } from '../src/store/history';
 import { LogPosition, plain } from '../src/store/log';
 import { area, path } from '../src/ui/chart';
-import { phases } from '../src/ui/timeline';
+import { whyNothing } from '../src/ui/logpanel';
+import { lines, phases } from '../src/ui/timeline';
 import { inGeneral } from '../src/ui/verdicts';
 
 test('addresses lead to pages', () => {
@@ -93,6 +94,12 @@ test('what was not filled in is not sent', () => {
     memory: '',
     priority: '',
     retries: '',
+    ownCpus: '',
+    ownGpus: '',
+    ownMemory: '',
+    ownCustom: '',
+    env: '',
+    vars: '',
   };
   expect(request(blank)).toEqual({ entrypoint: 'python a.py' });
   expect(request({ ...blank, cluster: 'mac', tags: 'linux, a', cpus: '0.5', memory: '2' })).toEqual({
@@ -138,4 +145,24 @@ test('a young control plane has an hour too, of which it knows the end', () => {
 
 test('advice is about 1 to 31 days, 14 unless the address says otherwise', () => {
   expect(['7', '31', '32', '0', '1.5', 'x', '', null].map(daysOf)).toEqual([7, 31, 14, 14, 14, 14, 14, 14]);
+});
+
+test('a timeline says a reason once, and not what the page says already', () => {
+  const event = (seq: number, message?: string) =>
+    ({ type: 'job', seq, at: seq, job: 'a', state: 'queued', ...(message && { message }) }) as JobEvent;
+  const events = [event(1), event(2, 'will retry'), event(3, 'ValueError: x'), event(4, 'will retry')];
+  expect(lines(events, ['ValueError: x'])).toEqual([undefined, 'will retry', undefined, undefined]);
+});
+
+test('only an attempt whose command never started has no log', () => {
+  const attempt = (number: number, more: Partial<Attempt>): Attempt =>
+    ({ attempt: number, cluster: 'mac', submission_id: 'a', dispatched_at: 0, ...more }) as Attempt;
+  const never = attempt(1, { outcome: 'not_started', message: 'no such conda environment' });
+  const ran = attempt(2, { outcome: 'failed', running_at: 5 });
+  const short = attempt(3, { outcome: 'failed', message: 'Job entrypoint command failed with exit code 1, x' });
+  expect(whyNothing({ history: [never] }, undefined)).toBe(never);
+  expect(whyNothing({ history: [never, ran] }, undefined)).toBeUndefined();
+  expect(whyNothing({ history: [never, ran] }, 1)).toBe(never);
+  expect(whyNothing({ history: [short] }, undefined)).toBeUndefined();
+  expect(whyNothing({ history: [] }, undefined)).toBeUndefined();
 });

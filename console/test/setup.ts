@@ -5,6 +5,7 @@ import { vi } from 'vitest';
 const nothing = (): void => undefined;
 
 vi.stubGlobal('location', { hash: '' });
+vi.stubGlobal('history', { state: null, replaceState: nothing });
 vi.stubGlobal('navigator', { language: 'en-GB' });
 vi.stubGlobal('addEventListener', nothing);
 vi.stubGlobal('localStorage', { getItem: () => null, setItem: nothing });

@@ -110,7 +110,7 @@ def made_up_hour(route: Route) -> None:
         cluster.update({series: [None] * STEPS for series in cluster}, cpu=shares)
     zeros = [0] * STEPS
     succeeded = [int(step % 13 == 2 or step % 17 == 5) for step in range(STEPS)]
-    failed = [int(step in (101, 226)) for step in range(STEPS)]
+    failed = [int(step == 226) for step in range(STEPS)]
     pool = {**dict.fromkeys(past["pool"], zeros), "succeeded": succeeded, "failed": failed}
     route.fulfill(body=json.dumps({**past, "pool": pool}), content_type="application/json")
 

@@ -106,7 +106,7 @@ def test_a_running_job_is_stopped_and_run_again(console: Console, plane: Plane) 
     expect(page.locator(".page-head [data-state=stopped]")).to_be_visible(timeout=RAY_MS)
 
     page.locator("[data-action=rerun]").click()
-    page.get_by_role("dialog").get_by_role("button", name="Run again").click()
+    page.get_by_role("dialog").get_by_role("button", name="Retry").click()
     expect(page.locator(".page-head [data-state=running]")).to_be_visible(timeout=RAY_MS)
     expect(page.locator(".attempts")).to_contain_text("Attempt 2")
     plane.post(f"/v1/jobs/{job_id}/stop")

@@ -57,7 +57,7 @@ def shared(make_plane: MakePlane) -> Iterator[tuple[Plane, dict[str, str]]]:
 def log_in(console: Console, token: str) -> None:
     page = console.page
     page.goto(console.plane.address)
-    page.get_by_label("Token").fill(token)
+    page.locator("[name=token]").fill(token)
     page.keyboard.press("Enter")
     console.wait_live()
 

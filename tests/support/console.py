@@ -9,6 +9,7 @@ from typing import Callable
 
 from playwright.sync_api import BrowserContext, Page
 
+from .made_up import MadeUp
 from .plane import REPOSITORY, Plane
 
 SCREENSHOTS = REPOSITORY / "target/console-screenshots"
@@ -17,7 +18,7 @@ SCREENSHOTS = REPOSITORY / "target/console-screenshots"
 class Console:
     """One page of it. Unexpected errors are in `problems` at the end."""
 
-    def __init__(self, context: BrowserContext, plane: Plane):
+    def __init__(self, context: BrowserContext, plane: Plane | MadeUp):
         self.plane = plane
         self.page: Page = context.new_page()
         self.problems: list[str] = []

@@ -19,7 +19,7 @@ export class ApiError extends Error {
 }
 
 /** A connection that broke unnoticed never answers. Changes may take a little longer. */
-const PATIENCE_MS = { GET: 20_000, POST: 30_000 };
+const PATIENCE_MS = { GET: 20_000, POST: 30_000, DELETE: 30_000 };
 
 type Query = Record<string, string | number | string[] | undefined>;
 
@@ -29,6 +29,10 @@ export function get<T>(path: string, query?: Query, signal?: AbortSignal): Promi
 
 export function post<T>(path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
   return request<T>('POST', path, body, signal);
+}
+
+export function remove(path: string): Promise<void> {
+  return request<void>('DELETE', path, undefined);
 }
 
 /** The browser forgets the token, which no script can read. */
@@ -64,8 +68,13 @@ async function request<T>(
   heard(answer.headers.get('date'));
   if (answer.ok) return (text ? JSON.parse(text) : undefined) as T;
   const problem = refusal(answer.status, text);
-  if (NOT_LET_IN.includes(problem.code)) location.assign('/login');
+  if (NOT_LET_IN.includes(problem.code)) location.assign(loginFrom(location.hash));
   throw problem;
+}
+
+/** The login page keeps what is after the `#`, so that one returns to the page that one wanted. */
+export function loginFrom(hash = ''): string {
+  return hash.length > '#/'.length ? `/login${hash}` : '/login';
 }
 
 /** Reads the body too: an answer may break off after its headers. */

@@ -37,7 +37,7 @@ export interface Page<T> {
 }
 
 /** The data of `/v1/events`: OpenAPI does not describe streams. */
-export type Event = JobEvent | ClusterEvent;
+export type Event = JobEvent | ClusterEvent | ConfigEvent;
 
 export interface JobEvent {
   type: 'job';
@@ -48,6 +48,10 @@ export interface JobEvent {
   cluster?: string;
   attempt?: number;
   message?: string;
+  /** Whose job it is. */
+  owner?: string;
+  /** Who asked for it. */
+  by?: string;
 }
 
 export interface ClusterEvent {
@@ -57,6 +61,17 @@ export interface ClusterEvent {
   cluster: string;
   change: string;
   message?: string;
+  by?: string;
+}
+
+/** The configuration file was read again, or refused. */
+export interface ConfigEvent {
+  type: 'config';
+  seq: number;
+  at: Moment;
+  change: string;
+  message?: string;
+  by?: string;
 }
 
 /** The events of one job. */

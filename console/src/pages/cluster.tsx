@@ -3,18 +3,20 @@
 import { Fragment } from 'preact';
 import { get, post, segment } from '../api/client';
 import type { Cluster, Event, Job, Page } from '../api/types';
-import { duration, number, part, percent, resources } from '../format';
+import { duration, headline, number, part, percent, resources } from '../format';
 import { t, word } from '../i18n';
 import { link } from '../router';
 import { untilNext } from '../store/clock';
 import { clusters, history } from '../store/pool';
 import { Resource, useOwn, useResource } from '../store/resource';
+import { Act } from '../ui/act';
 import { condition, ConditionBadge, healthNote, StateBadge, Tags } from '../ui/badges';
 import { Chart } from '../ui/chart';
 import { confirm } from '../ui/dialog';
 import { attempt, Empty, Loading, Problem } from '../ui/feedback';
 import { Gauges } from '../ui/gauge';
 import { BackIcon } from '../ui/icons';
+import { Outside } from '../ui/outside';
 import { Ago } from '../ui/time';
 
 const path = (name: string): string => `/v1/clusters/${segment(name)}`;
@@ -111,26 +113,26 @@ function Actions({ cluster }: { cluster: Cluster }) {
   };
   return (
     <div class="actions">
-      <button type="button" data-action="check" onClick={() => void act('check', t('check.done', { name }))}>
+      <Act needs="admin" data-action="check" onClick={() => void act('check', t('check.done', { name }))}>
         {t('check')}
-      </button>
+      </Act>
       {cluster.cordoned === undefined ? (
-        <button type="button" data-action="cordon" onClick={() => void keepAway('cordon')}>
+        <Act needs="admin" data-action="cordon" onClick={() => void keepAway('cordon')}>
           {t('cordon')}
-        </button>
+        </Act>
       ) : (
-        <button
-          type="button"
+        <Act
+          needs="admin"
           data-action="uncordon"
           onClick={() => void act('uncordon', t('uncordon.done', { name }))}
         >
           {t('uncordon')}
-        </button>
+        </Act>
       )}
       {!cluster.draining && (
-        <button type="button" data-action="drain" onClick={() => void keepAway('drain')}>
+        <Act needs="admin" data-action="drain" onClick={() => void keepAway('drain')}>
           {t('drain')}
-        </button>
+        </Act>
       )}
     </div>
   );
@@ -190,6 +192,9 @@ function JobsPanel({ name }: { name: string }) {
               <a class="stretched mono" href={link.job(job.id)}>
                 {job.id}
               </a>
+              <span class="muted cut">
+                {[job.owner, job.state === 'failed' && headline(job)].filter(Boolean).join(' · ')}
+              </span>
               <span class="grow" />
               <span class="muted">
                 <Ago at={job.ended_at ?? job.running_at ?? job.dispatched_at ?? job.submitted_at} />
@@ -261,7 +266,9 @@ function Facts({ cluster }: { cluster: Cluster }) {
           {cluster.ray_version ?? '–'} · {cluster.python_version ?? '–'}
         </dd>
         <dt>{t('cluster.dashboard')}</dt>
-        <dd class="mono">{cluster.dashboard}</dd>
+        <dd class="mono">
+          <Outside to={cluster.dashboard}>{cluster.dashboard}</Outside>
+        </dd>
         <dt>Ray Client</dt>
         <dd class="mono">{cluster.head_address}</dd>
         {cluster.snapshot_at !== undefined && (

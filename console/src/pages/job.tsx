@@ -3,16 +3,19 @@
 import { Fragment } from 'preact';
 import { get, post, segment } from '../api/client';
 import type { Decision, Event, JobDetail, Page, ResolvedJob } from '../api/types';
-import { lastLine, resources } from '../format';
+import { exitCode, headline, onlyExit, resources } from '../format';
 import { t, word } from '../i18n';
-import { link } from '../router';
+import { link, visits } from '../router';
 import { eventsOfJob } from '../store/jobevents';
+import { may } from '../store/may';
 import { Resource, useOwn } from '../store/resource';
+import { Act } from '../ui/act';
 import { StateBadge, Tags } from '../ui/badges';
 import { confirm } from '../ui/dialog';
 import { attempt, Empty, Loading, Problem } from '../ui/feedback';
 import { BackIcon } from '../ui/icons';
-import { LogTail } from '../ui/logtail';
+import { LogPanel } from '../ui/logpanel';
+import { Outside } from '../ui/outside';
 import { Clock, Span } from '../ui/time';
 import { Timeline } from '../ui/timeline';
 import { inGeneral, Verdicts } from '../ui/verdicts';
@@ -65,15 +68,18 @@ export function JobPage({ id }: { id: string }) {
         <StateBadge state={job.state} stopping={job.stopping} />
         {job.kind !== 'job' && <span class="chip chip-idle">{word('kind', job.kind)}</span>}
         <span class="grow" />
+        {job.kind === 'job' && may('submit') && (
+          <a class="button" href={`${link.submit}?like=${encodeURIComponent(job.id)}`} data-action="like">
+            {t('submit.again')}
+          </a>
+        )}
         <Actions job={job} refresh={() => void detail.refresh()} />
       </header>
-      {job.message && <Message text={job.message} bad={job.state === 'failed'} />}
+      {job.message && <Message job={job} />}
       <div class="split">
         <div class="split-main">
           {job.why && job.why.clusters.length > 0 && <Why job={job} />}
-          {job.kind === 'job' && job.attempts > 0 && (
-            <LogTail id={job.id} lives={job.ended_at === undefined} />
-          )}
+          {job.kind === 'job' && job.attempts > 0 && <LogPanel job={job} />}
           <Decisions id={job.id} />
           {job.kind === 'job' && (job.cluster ? <ResolvedPanel job={job} /> : <Sent job={job} />)}
         </div>
@@ -87,21 +93,36 @@ export function JobPage({ id }: { id: string }) {
 }
 
 /** Ray's messages carry tracebacks and the end of the log: show the line that matters, the rest on request. */
-function Message({ text, bad }: { text: string; bad: boolean }) {
-  const line = lastLine(text);
+function Message({ job }: { job: JobDetail }) {
+  const text = job.message!.trim();
+  const line = headline(job) ?? text;
+  const bad = job.state === 'failed';
   const look = bad ? 'message message-bad' : 'message';
-  if (line === text.trim()) return <p class={look}>{line}</p>;
+  const code = bad && line !== onlyExit(job) ? exitCode(job) : undefined;
+  const head = (
+    <>
+      {line}
+      {code !== undefined && <span class="message-exit num"> · {t('job.exit', { n: code })}</span>}
+    </>
+  );
+  if (line === text) return <p class={look}>{head}</p>;
   return (
     <details class={look}>
-      <summary>{line}</summary>
-      <pre>{text.trim()}</pre>
+      <summary>{head}</summary>
+      <pre>{text}</pre>
     </details>
   );
 }
 
+/** To the list as it was: its filters, and where it was scrolled to. */
 function Back() {
+  const back = (event: MouseEvent): void => {
+    if (!visits.cameFrom('jobs') || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    history.back();
+  };
   return (
-    <a class="back" href={link.jobs}>
+    <a class="back" href={visits.latest('jobs') ?? link.jobs} onClick={back}>
       <BackIcon /> {t('jobs')}
     </a>
   );
@@ -132,21 +153,15 @@ function Actions({ job, refresh }: { job: JobDetail; refresh: () => void }) {
   if (job.state === 'succeeded') return null;
   if (job.state === 'failed' || job.state === 'stopped') {
     return (
-      <button type="button" data-action="rerun" onClick={() => void rerun()}>
+      <Act needs="submit" data-action="rerun" onClick={() => void rerun()}>
         {t('rerun')}
-      </button>
+      </Act>
     );
   }
   return (
-    <button
-      type="button"
-      class="danger"
-      data-action="stop"
-      disabled={job.stopping}
-      onClick={() => void stop()}
-    >
+    <Act needs="submit" class="danger" data-action="stop" disabled={job.stopping} onClick={() => void stop()}>
       {t('stop')}
-    </button>
+    </Act>
   );
 }
 
@@ -231,6 +246,22 @@ function Facts({ job }: { job: JobDetail }) {
       <dl class="facts">
         <dt>{t('cluster')}</dt>
         <dd>{job.cluster ? <a href={link.cluster(job.cluster)}>{job.cluster}</a> : t('none')}</dd>
+        {job.dashboard_url !== undefined && (
+          <>
+            <dt>Ray</dt>
+            <dd>
+              <Outside to={job.dashboard_url}>{t('job.dashboard')}</Outside>
+            </dd>
+          </>
+        )}
+        {job.owner !== undefined && (
+          <>
+            <dt>{t('owner')}</dt>
+            <dd>
+              <a href={link.jobsWith({ owner: job.owner })}>{job.owner}</a>
+            </dd>
+          </>
+        )}
         {job.preferred_cluster && (
           <>
             <dt>{t('job.wish')}</dt>
@@ -308,7 +339,7 @@ function JobTimeline({ job }: { job: JobDetail }) {
       <header>
         <h2 id="timeline-title">{t('timeline')}</h2>
       </header>
-      {events ? <Timeline events={events} attempts={job.history} /> : <Loading />}
+      {events ? <Timeline events={events} attempts={job.history} shown={headline(job)} /> : <Loading />}
     </section>
   );
 }

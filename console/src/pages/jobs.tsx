@@ -1,47 +1,45 @@
-// All jobs: found by state, cluster, kind, tag or text. The filter is in the address.
+// All jobs: found by state, time, cluster, owner, kind, tag or text; sorted; many at once.
 
-import { computed, effect, signal } from '@preact/signals';
+import { effect } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect } from 'preact/hooks';
-import { KINDS, STATES, type Job, type Kind, type State } from '../api/types';
-import { number, resources } from '../format';
+import type { Job } from '../api/types';
+import { exitCode, headline, number, onlyExit, resources } from '../format';
 import { t, word } from '../i18n';
-import { link, params, setParams } from '../router';
+import { link } from '../router';
 import { now } from '../store/clock';
-import { count, matching, type Filter } from '../store/joblist';
+import { sortText, tookFrom, type SortKey } from '../store/joblist';
 import { error, jobs, loadMatching, loadOlder, loading, older, reload, want } from '../store/jobs';
-import { clusters } from '../store/pool';
-import { useResource } from '../store/resource';
+import { may } from '../store/may';
 import { StateBadge, Tags } from '../ui/badges';
 import { Empty, Loading, Problem } from '../ui/feedback';
 import { isNarrow } from '../ui/media';
 import { Search } from '../ui/search';
 import { Clock, Span } from '../ui/time';
+import { reasonsInOne } from '../ui/verdicts';
 import { Cell, Head, VirtualList } from '../ui/virtual';
-
-const text = signal('');
-const filter = computed(() => read(params.value, text.value));
-const shown = computed(() => jobs.value.filter(matching(filter.value)));
-const counts = computed(() => count(jobs.value.filter(matching({ ...filter.value, states: [] }))));
-/** The tags that occur, for the list to choose from. */
-const tags = computed(() =>
-  [...new Set(jobs.value.flatMap((job) => job.tags ?? []))].toSorted().slice(0, 200),
-);
-
-function read(query: URLSearchParams, words: string): Filter {
-  const states = (query.get('state') ?? '')
-    .split(',')
-    .filter((each): each is State => STATES.includes(each as State));
-  const kind = KINDS.find((each) => each === query.get('kind'));
-  const [cluster, tag] = [query.get('cluster'), query.get('tag')];
-  return { states, text: words, ...(kind && { kind }), ...(cluster && { cluster }), ...(tag && { tag }) };
-}
+import {
+  clear,
+  Filters,
+  filter,
+  isSet,
+  keepTextInAddress,
+  ownersSeen,
+  reasonsOf,
+  set,
+  shown,
+  sort,
+  States,
+  text,
+} from './jobfilter';
+import { PickAll, PickOne, SelectionBar } from './selection';
 
 export function JobsPage() {
   useEffect(want, []);
   // In the layout effect: a moment later the user may already be typing.
   useLayoutEffect(keepTextInAddress, []);
   useEffect(askForOlder, []);
-  const isFiltered = isSet(filter.value);
+  const isFiltered = isSet();
   return (
     <div class="page page-fill">
       <header class="page-head">
@@ -57,6 +55,7 @@ export function JobsPage() {
         <Filters />
       </header>
       <States />
+      {may('submit') && <SelectionBar shown={shown.value} />}
       {error.value && error.value.status !== 0 && <Problem error={error.value} retry={() => void reload()} />}
       {shown.value.length > 0 ? (
         <JobTable />
@@ -74,7 +73,7 @@ export function JobsPage() {
             <Empty title={t('jobs.none')}>
               <p>{t('jobs.noneHint')}</p>
               <pre class="command">ray job submit --address {location.origin} -- python train.py</pre>
-              <a href={link.submit}>{t('submit.first')}</a>
+              {may('submit') && <a href={link.submit}>{t('submit.first')}</a>}
             </Empty>
           )}
         </section>
@@ -84,26 +83,52 @@ export function JobsPage() {
 }
 
 function JobTable() {
+  const owned = ownersSeen.value.length > 0;
+  const picks = may('submit');
   return (
     <>
       <VirtualList
-        class="jobs"
+        class={`jobs${owned ? ' jobs-owned' : ''}${picks ? ' jobs-picks' : ''}`}
         label={t('jobs')}
         items={shown.value}
         rowHeight={isNarrow.value ? 62 : 36}
         header={
           <>
-            <Head class="c-state">{t('state')}</Head>
-            <Head class="c-id">{t('job.id')}</Head>
-            <Head class="c-entry">{t('job.entrypoint')}</Head>
-            <Head class="c-cluster">{t('cluster')}</Head>
+            {picks && (
+              <Head class="c-pick">
+                <PickAll shown={shown.value} />
+              </Head>
+            )}
+            <SortHead by="state" class="c-state">
+              {t('state')}
+            </SortHead>
+            <SortHead by="id" class="c-id">
+              {t('job.id')}
+            </SortHead>
+            <Head class="c-entry">
+              {t('job.entrypoint')}
+              <span class="or-why"> · {t('jobs.why')}</span>
+            </Head>
+            <Head class="c-why">{t('jobs.why')}</Head>
+            <SortHead by="cluster" class="c-cluster">
+              {t('cluster')}
+            </SortHead>
+            {owned && (
+              <SortHead by="owner" class="c-owner">
+                {t('owner')}
+              </SortHead>
+            )}
             <Head class="c-tags">{t('tags')}</Head>
             <Head class="c-needs">{t('job.needs')}</Head>
-            <Head class="c-time right">{t('job.submitted')}</Head>
-            <Head class="c-span right">{t('job.took')}</Head>
+            <SortHead by="submitted" class="c-time right">
+              {t('job.submitted')}
+            </SortHead>
+            <SortHead by="took" class="c-span right">
+              {t('job.took')}
+            </SortHead>
           </>
         }
-        row={row}
+        row={(job) => row(job, owned, picks)}
       />
       {older.value && !loading.value && (
         <footer class="list-foot muted">
@@ -117,23 +142,51 @@ function JobTable() {
   );
 }
 
-function row(job: Job) {
+/** A click sorts by the column, another one turns it around. Times begin with the latest or longest. */
+function SortHead({ by, class: name, children }: { by: SortKey; class: string; children: ComponentChildren }) {
+  const current = sort.value.by === by;
+  const startsUp = by !== 'submitted' && by !== 'took';
+  const next = { by, up: current ? !sort.value.up : startsUp };
+  return (
+    <Head class={name} sorted={current ? (sort.value.up ? 'ascending' : 'descending') : undefined}>
+      <button type="button" class="sort" data-sort={by} onClick={() => set('sort', sortText(next))}>
+        {children}
+        {current && <span aria-hidden="true">{sort.value.up ? '↑' : '↓'}</span>}
+      </button>
+    </Head>
+  );
+}
+
+function row(job: Job, owned: boolean, picks: boolean) {
   return (
     <>
+      {picks && (
+        <Cell class="c-pick">
+          <PickOne job={job} shown={shown} />
+        </Cell>
+      )}
       <Cell class="c-state">
         <StateBadge state={job.state} stopping={job.stopping} />
       </Cell>
       <Cell class="c-id">
-        <a class="stretched mono" href={link.job(job.id)}>
+        <a class="stretched mono" href={link.job(job.id)} title={job.id}>
           {job.id}
         </a>
       </Cell>
-      <Cell class="c-entry mono muted">{job.entrypoint ?? word('kind', job.kind)}</Cell>
-      <Cell class="c-cluster">
+      <Cell class="c-entry mono muted" title={job.entrypoint}>
+        {job.entrypoint ?? word('kind', job.kind)}
+      </Cell>
+      <Why job={job} />
+      <Cell class="c-cluster" title={job.cluster}>
         {job.cluster ?? (job.preferred_cluster && <span class="muted">({job.preferred_cluster})</span>)}
       </Cell>
+      {owned && (
+        <Cell class="c-owner" title={job.owner}>
+          {job.owner}
+        </Cell>
+      )}
       <Cell class="c-tags">
-        <Tags tags={job.tags} />
+        <Tags tags={job.tags} most={2} />
       </Cell>
       <Cell class="c-needs num muted">{resources(job.demand)}</Cell>
       <Cell class="c-time num muted right">
@@ -146,105 +199,34 @@ function row(job: Job) {
   );
 }
 
+/** Why it is queued, or why it failed. */
+function Why({ job }: { job: Job }) {
+  if (job.state === 'queued') {
+    const head = reasonsOf.value(job);
+    const why = head ? reasonsInOne(head.clusters) : job.waits_for;
+    return (
+      <Cell class="c-why muted" title={head?.summary ?? job.waits_for}>
+        {why}
+      </Cell>
+    );
+  }
+  if (job.state !== 'failed') return <Cell class="c-why" />;
+  const line = headline(job);
+  // Without output, the line is the exit code.
+  const code = line === onlyExit(job) ? undefined : exitCode(job);
+  return (
+    <Cell class="c-why" title={line}>
+      {code !== undefined && <span class="exit num">{t('job.exit', { n: code })} </span>}
+      <span class="muted">{line}</span>
+    </Cell>
+  );
+}
+
 /** How long the job has been queued or running; of an ended job, how long it ran. */
 function Took({ job }: { job: Job }) {
-  const from = job.running_at ?? job.queued_at ?? job.submitted_at;
-  if (job.ended_at !== undefined && job.running_at === undefined) return <span class="muted">–</span>;
+  const from = tookFrom(job);
+  if (from === undefined) return <span class="muted">–</span>;
   return <Span from={Math.min(from, now.peek())} to={job.ended_at} />;
-}
-
-/** The number of jobs in each state; a click shows only those. */
-function States() {
-  const chosen = filter.value.states;
-  const toggle = (state: State): void => {
-    const next = chosen.includes(state) ? chosen.filter((each) => each !== state) : [...chosen, state];
-    set('state', next.join(','));
-  };
-  return (
-    <div class="state-filter" role="group" aria-label={t('state')}>
-      {STATES.map((state) => (
-        <button
-          type="button"
-          key={state}
-          data-filter={state}
-          aria-pressed={chosen.includes(state)}
-          onClick={() => toggle(state)}
-        >
-          <StateBadge state={state} />
-          <span class="num muted">{number(counts.value[state])}</span>
-        </button>
-      ))}
-    </div>
-  );
-}
-
-function Filters() {
-  useResource(clusters);
-  const names = clusters.data.value?.map((each) => each.name) ?? [];
-  const { kind, cluster, tag } = filter.value;
-  return (
-    <div class="filters">
-      <Choice name="cluster" all={t('jobs.anyCluster')} value={cluster} choices={names} />
-      <Choice
-        name="kind"
-        all={t('jobs.anyKind')}
-        value={kind}
-        choices={[...KINDS]}
-        show={(each) => word('kind', each)}
-      />
-      <Choice name="tag" all={t('jobs.anyTag')} value={tag} choices={tags.value} />
-    </div>
-  );
-}
-
-interface ChoiceProps {
-  name: string;
-  all: string;
-  value: string | undefined;
-  choices: string[];
-  show?: (value: Kind) => string;
-}
-
-function Choice({ name, all, value, choices, show }: ChoiceProps) {
-  // A value from the address stays chosen even if it is not among the choices.
-  const offered = value && !choices.includes(value) ? [value, ...choices] : choices;
-  return (
-    <select
-      name={name}
-      aria-label={all}
-      value={value ?? ''}
-      onChange={(event) => set(name, event.currentTarget.value)}
-    >
-      <option value="">{all}</option>
-      {offered.map((each) => (
-        <option value={each} key={each}>
-          {show ? show(each as Kind) : each}
-        </option>
-      ))}
-    </select>
-  );
-}
-
-function set(name: string, value: string): void {
-  const next = new URLSearchParams(params.peek());
-  if (value) next.set(name, value);
-  else next.delete(name);
-  setParams(next);
-}
-
-function clear(): void {
-  text.value = '';
-  setParams(new URLSearchParams());
-}
-
-function isSet({ states, kind, cluster, tag, text: words }: Filter): boolean {
-  return states.length > 0 || Boolean(kind ?? cluster ?? tag) || words.trim() !== '';
-}
-
-/** The search text starts from the address and is written back to it. */
-function keepTextInAddress(): () => void {
-  text.value = params.peek().get('q') ?? '';
-  return effect(() => set('q', text.value));
 }
 
 /** While older jobs are not loaded, the control plane searches those too. */
@@ -253,7 +235,7 @@ function askForOlder(): () => void {
   const forget = effect(() => {
     const wanted = filter.value;
     clearTimeout(soon);
-    if (older.value && isSet(wanted)) soon = setTimeout(() => void loadMatching(wanted), 300);
+    if (older.value && isSet()) soon = setTimeout(() => void loadMatching(wanted), 300);
   });
   return () => {
     clearTimeout(soon);

@@ -1,18 +1,23 @@
 // The pool at a glance.
 
 import type { Cluster, Decision, History, Series, ClusterVerdict } from '../api/types';
-import { duration, number } from '../format';
+import { duration, headline, number, roughly } from '../format';
 import { t, word } from '../i18n';
 import { link } from '../router';
-import { untilNext } from '../store/clock';
-import { clusters, decisions, history, pool, queues } from '../store/pool';
+import { stuck } from '../store/reasons';
+import { now, untilNext } from '../store/clock';
+import { may } from '../store/may';
+import { clusters, decisions, failures, history, pool, queues, running } from '../store/pool';
 import { useResource } from '../store/resource';
-import { condition, ConditionBadge, healthNote, Tags } from '../ui/badges';
+import { condition, ConditionBadge, healthNote, StateBadge, Tags } from '../ui/badges';
 import { Bars, Sparkline } from '../ui/chart';
 import { Empty, Loading, Problem } from '../ui/feedback';
 import { Gauges } from '../ui/gauge';
 import { Ago, Since } from '../ui/time';
 import { reasonsInShort } from '../ui/verdicts';
+
+/** Rows of each panel. */
+const ROWS = 6;
 
 export function OverviewPage() {
   useResource(clusters);
@@ -37,6 +42,8 @@ export function OverviewPage() {
       )}
       <div class="columns">
         <QueuePanel />
+        <FailuresPanel />
+        <RunningPanel />
         <DecisionsPanel />
       </div>
     </div>
@@ -45,13 +52,48 @@ export function OverviewPage() {
 
 function Summary() {
   const all = useResource(pool).data.value;
+  const queue = useResource(queues).data.value;
   const past = history.data.value;
   const rate = past && throughput(past);
+  const heads = queue?.items.flatMap((each) => each.heads ?? []);
+  const oldest = heads && Math.min(...heads.map((head) => head.queued_at));
+  const never = heads && stuck(heads);
+  const failed = past && failedInHour(past);
   return (
     <dl class="summary">
-      <Figure name={t('overview.running')} value={all ? number(all.live) : '–'} />
-      <Figure name={t('overview.queued')} value={all ? number(all.waiting) : '–'} />
-      <Figure name={t('overview.available')} value={all ? `${all.available} / ${all.clusters}` : '–'} />
+      <Figure
+        name={t('overview.running')}
+        value={all ? number(all.live) : '–'}
+        to={link.jobsWith({ state: 'dispatching,pending,running,unknown' })}
+      />
+      <Figure
+        name={t('overview.queued')}
+        value={all ? number(all.waiting) : '–'}
+        to={link.jobsWith({ state: 'queued' })}
+      />
+      <Figure
+        name={t('overview.oldest')}
+        value={oldest !== undefined && Number.isFinite(oldest) ? roughly(now.value - oldest) : '–'}
+        to={link.jobsWith({ state: 'queued', sort: '-took' })}
+      />
+      <Figure
+        name={t('jobs.never')}
+        value={never === undefined ? '–' : number(never)}
+        tone={never ? 'warn' : undefined}
+        tip={t('jobs.neverTip')}
+        to={link.jobsWith({ state: 'queued', never: '1' })}
+      />
+      <Figure
+        name={t('overview.failed')}
+        value={failed === undefined ? '–' : number(failed)}
+        tone={failed ? 'bad' : undefined}
+        to={link.jobsWith({ state: 'failed', since: '1h' })}
+      />
+      <Figure
+        name={t('overview.available')}
+        value={all ? `${all.available} / ${all.clusters}` : '–'}
+        tone={all && all.available < all.clusters ? 'warn' : undefined}
+      />
       <div class="figure figure-wide">
         <dt>{t('overview.throughput')}</dt>
         <dd>
@@ -64,13 +106,36 @@ function Summary() {
   );
 }
 
-function Figure({ name, value }: { name: string; value: string }) {
+interface FigureProps {
+  name: string;
+  value: string;
+  /** The list of what it counts. */
+  to?: string;
+  tone?: 'warn' | 'bad' | undefined;
+  tip?: string;
+}
+
+function Figure({ name, value, to, tone, tip }: FigureProps) {
   return (
-    <div class="figure">
+    <div class={to ? 'figure figure-link' : 'figure'} title={tip}>
       <dt>{name}</dt>
-      <dd class="figure-value num">{value}</dd>
+      <dd class={`figure-value num${tone ? ` figure-${tone}` : ''}`}>
+        {to ? (
+          <a class="stretched" href={to} aria-label={`${name}: ${value}`}>
+            {value}
+          </a>
+        ) : (
+          value
+        )}
+      </dd>
     </div>
   );
+}
+
+/** Failed jobs, tasks and actors of the last hour; what was before the start is unknown. */
+function failedInHour({ pool: { failed }, step_seconds }: History): number {
+  const steps = Math.round(3600 / step_seconds);
+  return failed.slice(-steps).reduce<number>((sum, value) => sum + (value ?? 0), 0);
 }
 
 /** Ended jobs per minute over the last hour, and in the last ten minutes. */
@@ -163,7 +228,7 @@ function QueuePanel() {
         <Empty title={t('queue.empty')}>{t('queue.emptyHint')}</Empty>
       ) : (
         <ul class="rows">
-          {heads.slice(0, 8).map(({ head }) => (
+          {heads.slice(0, ROWS).map(({ head }) => (
             <li key={head.id}>
               <div class="row-first">
                 <a class="stretched mono" href={link.job(head.id)}>
@@ -184,6 +249,82 @@ function QueuePanel() {
   );
 }
 
+/** The latest failures with their reasons. */
+function FailuresPanel() {
+  const items = useResource(failures).data.value;
+  return (
+    <section class="panel" aria-labelledby="overview-failures">
+      <header>
+        <h2 id="overview-failures">{t('overview.failures')}</h2>
+        <span class="grow" />
+        <a href={link.jobsWith({ state: 'failed' })}>{t('overview.allFailures')}</a>
+      </header>
+      {items === undefined ? (
+        <Loading />
+      ) : items.length === 0 ? (
+        <Empty title={t('overview.noFailures')} />
+      ) : (
+        <ul class="rows">
+          {items.slice(0, ROWS).map((job) => (
+            <li key={job.id}>
+              <div class="row-first">
+                <a class="stretched mono" href={link.job(job.id)}>
+                  {job.id}
+                </a>
+                <span class="muted cut">{[job.cluster, job.owner].filter(Boolean).join(' · ')}</span>
+                <span class="grow" />
+                <span class="muted">
+                  <Ago at={job.ended_at ?? job.submitted_at} />
+                </span>
+              </div>
+              <span class="row-second bad">{headline(job)}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+/** What has run longest: a job that hangs is at the top. */
+function RunningPanel() {
+  const items = useResource(running).data.value;
+  return (
+    <section class="panel" aria-labelledby="overview-running">
+      <header>
+        <h2 id="overview-running">{t('overview.longest')}</h2>
+        <span class="grow" />
+        <a href={link.jobsWith({ state: 'dispatching,pending,running,unknown', sort: '-took' })}>
+          {t('cluster.allJobs')}
+        </a>
+      </header>
+      {items === undefined ? (
+        <Loading />
+      ) : items.length === 0 ? (
+        <Empty title={t('overview.nothingRuns')} />
+      ) : (
+        <ul class="rows">
+          {items.slice(0, ROWS).map((job) => (
+            <li key={job.id}>
+              <div class="row-first">
+                <StateBadge state={job.state} stopping={job.stopping} />
+                <a class="stretched mono" href={link.job(job.id)}>
+                  {job.id}
+                </a>
+                <span class="muted cut">{[job.cluster, job.owner].filter(Boolean).join(' · ')}</span>
+                <span class="grow" />
+                <span class="muted">
+                  <Since at={job.running_at ?? job.dispatched_at ?? job.submitted_at} />
+                </span>
+              </div>
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
+
 function DecisionsPanel() {
   useResource(decisions);
   const items = decisions.data.value;
@@ -196,11 +337,11 @@ function DecisionsPanel() {
         <Loading />
       ) : items.length === 0 ? (
         <Empty title={t('decisions.none')}>
-          <a href={link.submit}>{t('submit.first')}</a>
+          {may('submit') && <a href={link.submit}>{t('submit.first')}</a>}
         </Empty>
       ) : (
         <ul class="rows">
-          {items.slice(0, 8).map((decision) => (
+          {items.slice(0, ROWS).map((decision) => (
             <li key={`${decision.job} ${decision.attempt}`}>
               <div class="row-first">
                 <a class="stretched mono" href={link.job(decision.job)}>

@@ -56,7 +56,7 @@ function OwnerEntry({ owner, scale }: { owner: OwnerShare; scale: number }) {
     <article class="owner" data-owner={owner.name ?? ''} aria-label={name}>
       <header>
         <h2 class="cut" title={name}>
-          {name}
+          {owner.name === undefined ? name : <a href={link.jobsWith({ owner: owner.name })}>{name}</a>}
         </h2>
         {owner.turn !== undefined && (
           <span class={owner.turn === 1 ? 'chip chip-accent' : 'chip chip-idle'} data-turn={owner.turn}>

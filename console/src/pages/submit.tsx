@@ -2,34 +2,51 @@
 
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { ApiError, post } from '../api/client';
-import type { Accepted, JobRequest, WhatIf } from '../api/types';
+import { ApiError, get, post, segment } from '../api/client';
+import type { Accepted, JobDetail, JobRequest, WhatIf } from '../api/types';
+import { percent } from '../format';
 import { t } from '../i18n';
-import { go, link } from '../router';
+import { go, link, params } from '../router';
+import { upload } from '../store/packages';
 import { clusters } from '../store/pool';
+import { mayNot } from '../store/may';
 import { useResource } from '../store/resource';
+import { Act } from '../ui/act';
 import { Problem, toast } from '../ui/feedback';
 import { Verdicts } from '../ui/verdicts';
-import { request, type Fields } from './request';
+import { BLANK, FieldError, like, request, type Fields } from './request';
 
-const BLANK: Fields = {
-  entrypoint: '',
-  id: '',
-  cluster: '',
-  required: false,
-  tags: '',
-  cpus: '',
-  gpus: '',
-  memory: '',
-  priority: '',
-  retries: '',
-};
+/** Resources of the job's tasks, and of its command. */
+const NEEDS = ['cpus', 'gpus', 'memory'] as const;
+const OWN = ['ownCpus', 'ownGpus', 'ownMemory'] as const;
+type NumberField = (typeof NEEDS)[number] | (typeof OWN)[number] | 'priority' | 'retries';
 
 export function SubmitPage() {
   useResource(clusters);
   const fields = useSignal<Fields>(BLANK);
+  const file = useSignal<File | undefined>(undefined);
   const error = useSignal<ApiError | undefined>(undefined);
-  const busy = useSignal(false);
+  const secrets = useSignal<string[]>([]);
+  /** While it is sent: the share of the upload, if there is one. */
+  const busy = useSignal<number | undefined>(undefined);
+  /** The parts for few are open if they have something. */
+  const open = useSignal(false);
+  const model = params.value.get('like');
+
+  useEffect(() => {
+    if (!model) return undefined;
+    const abort = new AbortController();
+    get<JobDetail>(`/v1/jobs/${segment(model)}`, {}, abort.signal).then(
+      (job) => {
+        const made = like(job);
+        fields.value = made.fields;
+        secrets.value = made.secrets;
+        open.value = true;
+      },
+      (problem: unknown) => problem instanceof ApiError && (error.value = problem),
+    );
+    return () => abort.abort();
+  }, [model]);
 
   const change = (event: {
     currentTarget: HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement;
@@ -39,12 +56,19 @@ export function SubmitPage() {
       input instanceof HTMLInputElement && input.type === 'checkbox' ? input.checked : input.value;
     fields.value = { ...fields.value, [input.name]: value };
   };
+  const wrong = problemOf(fields.value);
   const submit = async (event: SubmitEvent): Promise<void> => {
     event.preventDefault();
-    busy.value = true;
+    if (wrong) {
+      document.querySelector<HTMLElement>(`[name=${wrong.field}]`)?.focus();
+      return;
+    }
+    busy.value = 0;
     error.value = undefined;
     try {
-      const { id, duplicate, notice } = await post<Accepted>('/v1/jobs', request(fields.value));
+      const workingDir = file.value && (await upload(file.value, (share) => (busy.value = share)));
+      const sent = request(fields.value, workingDir);
+      const { id, duplicate, notice } = await post<Accepted>('/v1/jobs', sent);
       if (duplicate) toast(t('submit.same'));
       if (notice) toast(notice);
       go(link.job(id));
@@ -52,10 +76,10 @@ export function SubmitPage() {
       if (!(problem instanceof ApiError)) throw problem;
       error.value = problem;
     } finally {
-      busy.value = false;
+      busy.value = undefined;
     }
   };
-  const text = (name: 'tags' | 'id', label: string, hint: string) => (
+  const text = (name: 'tags' | 'id' | 'ownCustom', label: string, hint: string) => (
     <label class="field">
       <span>{label}</span>
       <input
@@ -64,11 +88,13 @@ export function SubmitPage() {
         placeholder={hint}
         autocomplete="off"
         spellcheck={false}
+        aria-invalid={wrong?.field === name}
         onInput={change}
       />
+      {wrong?.field === name && <span class="bad">{wrong.message}</span>}
     </label>
   );
-  const number = (name: 'cpus' | 'gpus' | 'memory' | 'priority' | 'retries', label: string) => (
+  const number = (name: NumberField, label: string) => (
     <label class="field">
       <span>{label}</span>
       <input
@@ -82,10 +108,38 @@ export function SubmitPage() {
       />
     </label>
   );
+  const area = (name: 'env' | 'vars', label: string, hint: string) => (
+    <label class="field">
+      <span>{label}</span>
+      <textarea
+        name={name}
+        class="mono"
+        rows={Math.min(10, Math.max(2, fields.value[name].split('\n').length))}
+        value={fields.value[name]}
+        placeholder={hint}
+        spellcheck={false}
+        aria-invalid={wrong?.field === name}
+        onInput={change}
+      />
+      {wrong?.field === name && <span class="bad">{wrong.message}</span>}
+    </label>
+  );
+  const three = (names: typeof NEEDS | typeof OWN, legend: string | undefined, hint: string) => (
+    <fieldset>
+      {legend && <legend>{legend}</legend>}
+      <p class="muted">{hint}</p>
+      <div class="field-row">
+        {number(names[0], 'CPU')}
+        {number(names[1], 'GPU')}
+        {number(names[2], t('submit.memory'))}
+      </div>
+    </fieldset>
+  );
   return (
     <div class="page">
       <header class="page-head">
         <h1>{t('submit')}</h1>
+        {model && <span class="muted">{t('submit.like', { id: model })}</span>}
       </header>
       <div class="split split-even">
         <form class="panel form" onSubmit={(event) => void submit(event)}>
@@ -102,11 +156,7 @@ export function SubmitPage() {
               onInput={change}
             />
           </label>
-          <div class="field-row">
-            {number('cpus', 'CPU')}
-            {number('gpus', 'GPU')}
-            {number('memory', t('submit.memory'))}
-          </div>
+          {three(NEEDS, t('submit.needs'), t('submit.needsHint'))}
           <div class="field-row">
             <label class="field">
               <span>{t('submit.cluster')}</span>
@@ -136,17 +186,66 @@ export function SubmitPage() {
             {number('retries', t('submit.retries'))}
           </div>
           {text('id', t('job.id'), t('submit.idHint'))}
+          <details open={open.value} onToggle={(event) => (open.value = event.currentTarget.open)}>
+            <summary>{t('submit.environment')}</summary>
+            <label class="field">
+              <span>{t('submit.zip')}</span>
+              <input
+                type="file"
+                name="workingDir"
+                accept=".zip,application/zip"
+                onChange={(event) => (file.value = event.currentTarget.files?.[0])}
+              />
+            </label>
+            {area('vars', t('submit.vars'), 'MODE=nightly')}
+            {secrets.value.length > 0 && (
+              <p class="card-note" data-secrets>
+                {t('submit.secrets', { names: secrets.value.join(', ') })}
+              </p>
+            )}
+            {area('env', t('submit.env'), '{"pip": ["pandas"]}')}
+          </details>
+          <details open={open.value && hasOwn(fields.value)}>
+            <summary>{t('submit.own')}</summary>
+            {three(OWN, undefined, t('submit.ownHint'))}
+            {text('ownCustom', t('submit.ownCustom'), 'TPU=1, licence=2')}
+          </details>
           {error.value && <Problem error={error.value} />}
           <div class="actions">
-            <button type="submit" class="primary" disabled={busy.value}>
+            <Act needs="submit" type="submit" class="primary" disabled={busy.value !== undefined}>
               {t('submit.send')}
-            </button>
+            </Act>
+            {busy.value !== undefined && file.value && (
+              <span class="muted num" role="status">
+                {t('submit.uploading', { share: percent(busy.value) })}
+              </span>
+            )}
+            {mayNot('submit') && <span class="muted">{mayNot('submit')}</span>}
           </div>
         </form>
-        <Preview job={request(fields.value)} />
+        <Preview job={previewed(fields.value)} />
       </div>
     </div>
   );
+}
+
+function hasOwn(fields: Fields): boolean {
+  return OWN.some((name) => fields[name] !== '') || fields.ownCustom !== '';
+}
+
+function problemOf(fields: Fields): FieldError | undefined {
+  try {
+    request(fields);
+    return undefined;
+  } catch (problem) {
+    if (!(problem instanceof FieldError)) throw problem;
+    return problem;
+  }
+}
+
+/** A field that cannot be read says so itself: the preview goes without the environment. */
+function previewed(fields: Fields): JobRequest {
+  return problemOf(fields) ? request({ ...fields, env: '', vars: '', ownCustom: '' }) : request(fields);
 }
 
 /** Where the job would go now: updated when the form changes, and every two seconds. */

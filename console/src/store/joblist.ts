@@ -1,26 +1,39 @@
 // The list of jobs as pure functions: merging pages, applying events, filtering.
 
-import { STATES, type Job, type JobEvent, type Kind, type State } from '../api/types';
+import { STATES, type Job, type JobEvent, type Kind, type Moment, type State } from '../api/types';
 
 export interface Filter {
   states: State[];
   kind?: Kind;
   cluster?: string;
   tag?: string;
-  /** In id, entrypoint, cluster or tags. */
+  owner?: string;
+  /** Jobs that ended before this are left out. */
+  since?: Moment;
+  /** Only jobs for which this holds. */
+  only?: (job: Job) => boolean;
+  /** In id, entrypoint, cluster, owner or tags. */
   text: string;
 }
 
+/** The owner of jobs that have none, in filters. */
+export const UNOWNED = '-';
+
 /** Whether a job matches the filter. Created once for many jobs. */
-export function matching({ states, kind, cluster, tag, text }: Filter): (job: Job) => boolean {
+export function matching({ states, kind, cluster, tag, owner, since, only, text }: Filter): (job: Job) => boolean {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   return (job) => {
     if (states.length > 0 && !states.includes(job.state)) return false;
     if (kind && job.kind !== kind) return false;
     if (cluster && job.cluster !== cluster) return false;
     if (tag && !job.tags?.includes(tag)) return false;
+    if (owner && (job.owner ?? UNOWNED) !== owner) return false;
+    if (since !== undefined && (job.ended_at ?? Infinity) < since) return false;
+    if (only && !only(job)) return false;
     if (words.length === 0) return true;
-    const all = [job.id, job.entrypoint, job.cluster, ...(job.tags ?? [])].join(' ').toLowerCase();
+    const all = [job.id, job.entrypoint, job.cluster, job.owner, ...(job.tags ?? [])]
+      .join(' ')
+      .toLowerCase();
     return words.every((word) => all.includes(word));
   };
 }
@@ -73,7 +86,12 @@ export function after(job: Job, event: JobEvent): Job {
   const next: Job = { ...job, state: event.state };
   if (event.cluster) next.cluster = event.cluster;
   if (event.attempt) next.attempts = Math.max(job.attempts, event.attempt);
-  if (event.message) next.message = event.message;
+  if (event.message) {
+    next.message = event.message;
+    // Those of an earlier failure. The list is asked for the new ones.
+    delete next.cause;
+    delete next.exit_code;
+  }
   switch (event.state) {
     case 'queued':
       next.queued_at = event.at;
@@ -106,4 +124,63 @@ export function count(list: Job[]): Record<State, number> {
   const counts = Object.fromEntries(STATES.map((state) => [state, 0])) as Record<State, number>;
   for (const job of list) counts[job.state] += 1;
   return counts;
+}
+
+export const SORTS = ['submitted', 'took', 'state', 'id', 'cluster', 'owner'] as const;
+export type SortKey = (typeof SORTS)[number];
+
+export interface Sort {
+  by: SortKey;
+  /** The smallest, earliest or shortest first. */
+  up: boolean;
+}
+
+/** As the control plane lists them. */
+export const NEWEST: Sort = { by: 'submitted', up: false };
+
+/** `-took` in the address: the longest first. */
+export function sortOf(text: string | null): Sort {
+  const by = SORTS.find((each) => each === text?.replace(/^-/, ''));
+  return by ? { by, up: !text!.startsWith('-') } : NEWEST;
+}
+
+export function sortText({ by, up }: Sort): string {
+  return by === NEWEST.by && up === NEWEST.up ? '' : `${up ? '' : '-'}${by}`;
+}
+
+/** When the time that a list shows began: queued or running; of an ended job, when it ran. */
+export function tookFrom(job: Job): Moment | undefined {
+  if (job.ended_at !== undefined && job.running_at === undefined) return undefined;
+  return job.running_at ?? job.queued_at ?? job.submitted_at;
+}
+
+/** The same jobs in this order. Jobs without a value come last in both directions. */
+export function sorted(list: Job[], { by, up }: Sort, now: Moment): Job[] {
+  if (by === 'submitted') return up ? list.toReversed() : list;
+  const value = (job: Job): string | number | undefined => {
+    switch (by) {
+      case 'took': {
+        const from = tookFrom(job);
+        return from === undefined ? undefined : (job.ended_at ?? now) - from;
+      }
+      case 'state':
+        return STATES.indexOf(job.state);
+      case 'id':
+        return job.id;
+      case 'cluster':
+        return job.cluster;
+      case 'owner':
+        return job.owner;
+    }
+  };
+  const sign = up ? 1 : -1;
+  return list
+    .map((job) => ({ job, key: value(job) }))
+    .toSorted((a, b) => {
+      if (a.key === b.key) return 0;
+      if (a.key === undefined) return 1;
+      if (b.key === undefined) return -1;
+      return a.key < b.key ? -sign : sign;
+    })
+    .map(({ job }) => job);
 }

@@ -3,7 +3,7 @@
 import { effect, signal, untracked } from '@preact/signals';
 import { ApiError, get } from '../api/client';
 import type { Job, JobEvent, Page } from '../api/types';
-import { apply, merge, type Filter } from './joblist';
+import { apply, merge, UNOWNED, type Filter } from './joblist';
 import { batch, epoch, suspect } from './live';
 
 /** The most that one request may ask for. */
@@ -27,6 +27,7 @@ let turn = 0;
 /** New jobs since everything was loaded. */
 let arrived = 0;
 let newestSoon: ReturnType<typeof setTimeout> | undefined;
+let failedSoon: ReturnType<typeof setTimeout> | undefined;
 
 /** Loads the list and keeps it up to date from now on. */
 export function want(): void {
@@ -42,6 +43,9 @@ export function want(): void {
     const { list, missing } = apply(jobs.peek(), told);
     jobs.value = list;
     if (missing) newestSoon ??= setTimeout(() => void loadNewest(), AT_MOST_EVERY_MS);
+    if (told.some((event) => event.state === 'failed')) {
+      failedSoon ??= setTimeout(() => void loadFailed(), AT_MOST_EVERY_MS);
+    }
   });
 }
 
@@ -58,6 +62,12 @@ export async function reload(): Promise<void> {
 
 export async function loadOlder(): Promise<void> {
   await loadPages(older.peek(), 5 * PAGE);
+}
+
+/** These were deleted. */
+export function forget(ids: string[]): void {
+  const gone = new Set(ids);
+  jobs.value = jobs.peek().filter((job) => !gone.has(job.id));
 }
 
 /** Page by page into the list. Returns all jobs, or nothing if it failed or was overtaken. */
@@ -108,10 +118,24 @@ async function loadNewest(): Promise<void> {
   }
 }
 
+/** An event has the message of a failure; the list knows its cause and its exit code. */
+async function loadFailed(): Promise<void> {
+  failedSoon = undefined;
+  try {
+    const page = await get<Page<Job>>('/v1/jobs', { state: 'failed', limit: 100 });
+    const known = new Set(jobs.peek().map((job) => job.id));
+    jobs.value = merge(jobs.peek(), page.items.filter((job) => known.has(job.id)), 'above');
+  } catch (problem) {
+    report(problem);
+  }
+}
+
 /** A filter may match jobs older than the loaded ones: the control plane is asked. */
 export async function loadMatching(filter: Filter): Promise<void> {
-  const { states, kind, cluster, tag, text } = filter;
-  const query = { state: states.join(','), kind, cluster, tag, q: text.trim(), limit: PAGE };
+  const { states, kind, cluster, tag, owner, since, text } = filter;
+  // The control plane has no word for jobs without an owner.
+  const whose = owner === UNOWNED ? undefined : owner;
+  const query = { state: states.join(','), kind, cluster, tag, owner: whose, since, q: text.trim(), limit: PAGE };
   try {
     const page = await get<Page<Job>>('/v1/jobs', query);
     jobs.value = merge(jobs.peek(), page.items, 'below');

@@ -2,7 +2,7 @@
 // already shown is skipped by attempt and byte.
 
 import { ApiError, get, segment } from '../api/client';
-import type { LogPiece } from '../api/types';
+import type { LogPiece, Logs } from '../api/types';
 import { whenUnseen } from './unseen';
 
 const encoder = new TextEncoder();
@@ -102,4 +102,70 @@ export function follow(id: string, listener: LogListener): () => void {
   const stopWatching = whenUnseen(close, open);
   open();
   return stop;
+}
+
+export interface Found {
+  /** From 1. */
+  number: number;
+  /** Where the line begins in the text. */
+  start: number;
+  text: string;
+}
+
+/** The lines that contain these words, whatever their case; all are counted, the first ones returned. */
+export function find(text: string, words: string, most: number): { total: number; lines: Found[] } {
+  const wanted = words.toLowerCase();
+  const lines: Found[] = [];
+  let total = 0;
+  let number = 0;
+  for (let start = 0; start < text.length; ) {
+    const newline = text.indexOf('\n', start);
+    const end = newline < 0 ? text.length : newline;
+    const line = text.slice(start, end);
+    number += 1;
+    if (line.toLowerCase().includes(wanted)) {
+      total += 1;
+      if (lines.length < most) lines.push({ number, start, text: line });
+    }
+    start = end + 1;
+  }
+  return { total, lines };
+}
+
+/** A line in parts: those at odd places are the words. */
+export function parts(line: string, words: string): string[] {
+  const [low, wanted] = [line.toLowerCase(), words.toLowerCase()];
+  const found: string[] = [];
+  let from = 0;
+  // Lower case of some letters is longer: such lines are not divided.
+  if (low.length !== line.length || wanted === '') return [line];
+  for (let at = low.indexOf(wanted); at >= 0; at = low.indexOf(wanted, from)) {
+    found.push(line.slice(from, at), line.slice(at, at + wanted.length));
+    from = at + wanted.length;
+  }
+  return [...found, line.slice(from)];
+}
+
+/** The log to keep as a file: all of one attempt, or only its end if the rest is not there any more. */
+export async function whole(id: string, attempt: number | undefined): Promise<{ text: string; cut: boolean }> {
+  const end = await get<Logs>(`/v1/jobs/${segment(id)}/logs`, { attempt });
+  if (!end.truncated || end.attempt === undefined) return { text: end.text, cut: end.truncated };
+  const all = await readOnce(id, end.attempt);
+  return { text: all ?? end.text, cut: all === undefined };
+}
+
+/** What there is now of one attempt, however long; nothing if the stream breaks off. */
+function readOnce(id: string, attempt: number): Promise<string | undefined> {
+  const position = new LogPosition();
+  const pieces: string[] = [];
+  return new Promise((resolve) => {
+    const source = new EventSource(`/v1/jobs/${segment(id)}/logs/follow?attempt=${attempt}&once=true`);
+    const end = (text: string | undefined): void => {
+      source.close();
+      resolve(text);
+    };
+    source.addEventListener('log', (event) => pieces.push(position.advance(JSON.parse(event.data) as LogPiece)));
+    source.addEventListener('end', () => end(pieces.join('')));
+    source.addEventListener('error', () => end(undefined));
+  });
 }

@@ -1,7 +1,7 @@
 // Clusters, queues, decisions and the last hour: shared by the pages that show them.
 
 import { get } from '../api/client';
-import type { ClusterList, Decision, History, Owners, Page, Plane, Pool, Queues } from '../api/types';
+import type { ClusterList, Decision, Event, History, Job, Owners, Page, Plane, Pool, Queues } from '../api/types';
 import { wholeHour } from './history';
 import { Resource } from './resource';
 
@@ -43,4 +43,31 @@ export const history = new Resource(
 export const decisions = new Resource(
   async (signal) => (await get<Page<Decision>>('/v1/decisions', { limit: 12 }, signal)).items,
   { concerns: (event) => event.type === 'job' && event.state === 'dispatching' },
+);
+
+const LATEST = 200;
+const isAbout =
+  (...states: Job['state'][]) =>
+  (event: Event): boolean =>
+    event.type === 'job' && states.includes(event.state);
+
+/** The latest failures first. */
+export const failures = new Resource(
+  async (signal) => {
+    const { items } = await get<Page<Job>>('/v1/jobs', { state: 'failed', limit: LATEST }, signal);
+    return items.toSorted((a, b) => (b.ended_at ?? 0) - (a.ended_at ?? 0)).slice(0, 20);
+  },
+  // A job that is run again has not failed any more.
+  { concerns: isAbout('failed', 'queued') },
+);
+
+/** What has been on its cluster longest comes first. */
+export const running = new Resource(
+  async (signal) => {
+    const query = { state: 'dispatching,pending,running,unknown', limit: LATEST };
+    const { items } = await get<Page<Job>>('/v1/jobs', query, signal);
+    const since = (job: Job): number => job.running_at ?? job.dispatched_at ?? job.submitted_at;
+    return items.toSorted((a, b) => since(a) - since(b)).slice(0, 20);
+  },
+  { concerns: (event) => event.type === 'job' && event.state !== 'queued' },
 );

@@ -102,6 +102,7 @@ export class Stream {
     const hear = ({ data }: { data?: string }): void => this.hear(JSON.parse(data ?? '') as Event);
     source.addEventListener('job', hear);
     source.addEventListener('cluster', hear);
+    source.addEventListener('config', hear);
     source.addEventListener('error', () => this.lost());
   }
 

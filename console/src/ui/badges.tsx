@@ -58,15 +58,19 @@ export function healthNote({ health }: Cluster): string {
   return `${t('card.unhealthyFor', { time: duration(now.value - health.since_at) })} ${error}`;
 }
 
-export function Tags({ tags }: { tags: string[] | undefined }) {
+/** All tags, or the first ones of many and how many more there are. */
+export function Tags({ tags, most = Infinity }: { tags: string[] | undefined; most?: number }) {
   if (!tags?.length) return null;
+  // "+1" is as wide as the tag that it would stand for.
+  const shown = tags.length <= most ? tags : tags.slice(0, Math.max(1, most - 1));
   return (
-    <span class="tags">
-      {tags.map((tag) => (
-        <span class="tag" key={tag}>
+    <span class="tags" title={shown.length < tags.length ? tags.join(', ') : undefined}>
+      {shown.map((tag) => (
+        <span class="tag" key={tag} title={tag.length > 12 ? tag : undefined}>
           {tag}
         </span>
       ))}
+      {shown.length < tags.length && <span class="tag tag-more num">+{tags.length - shown.length}</span>}
     </span>
   );
 }

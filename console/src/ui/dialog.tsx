@@ -9,6 +9,8 @@ interface Question {
   text: string;
   action: string;
   danger?: boolean;
+  /** What it is about, one after the other. */
+  list?: string[];
   /** The label of a text field, if the dialog has one. */
   note?: string;
 }
@@ -43,6 +45,7 @@ export function ConfirmDialog() {
       >
         <h2 id="confirm-title">{question.title}</h2>
         <p class="muted">{question.text}</p>
+        {question.list && <List items={question.list} />}
         {question.note && (
           <label class="field">
             <span>{question.note}</span>
@@ -59,5 +62,21 @@ export function ConfirmDialog() {
         </div>
       </form>
     </dialog>
+  );
+}
+
+/** Enough to recognize a wrong selection; the count is in the title. */
+const LISTED = 8;
+
+function List({ items }: { items: string[] }) {
+  return (
+    <ul class="dialog-list mono">
+      {items.slice(0, LISTED).map((item) => (
+        <li class="cut" key={item} title={item}>
+          {item}
+        </li>
+      ))}
+      {items.length > LISTED && <li class="muted">{t('bulk.more', { n: items.length - LISTED })}</li>}
+    </ul>
   );
 }

@@ -25,6 +25,7 @@ export const TimelineIcon = icon(<path d="M2.5 3.5h6M5 8h8.5M2.5 12.5h4M9.5 12.5
 export const EventsIcon = icon(<path d="M1.5 8.5h3l2-5.5 3 10 2-4.5h3" />);
 export const PlusIcon = icon(<path d="M8 3v10M3 8h10" />);
 export const SearchIcon = icon(<path d="M7 2.5a4.5 4.5 0 1 0 0 9 4.5 4.5 0 0 0 0-9zM10.3 10.3l3.2 3.2" />);
+export const DownloadIcon = icon(<path d="M8 2.5v7.5M4.8 7 8 10.2 11.2 7M2.8 13.2h10.4" />);
 export const SunIcon = icon(
   <path d="M8 5.2a2.8 2.8 0 1 0 0 5.6 2.8 2.8 0 0 0 0-5.6zM8 1.5v1.4M8 13.1v1.4M1.5 8h1.4M13.1 8h1.4M3.4 3.4l1 1M11.6 11.6l1 1M12.6 3.4l-1 1M4.4 11.6l-1 1" />,
 );

@@ -2,7 +2,8 @@
 // for thousands of lines a second.
 
 import { useSignal } from '@preact/signals';
-import { useEffect, useRef } from 'preact/hooks';
+import type { ComponentChildren, RefObject } from 'preact';
+import { useEffect } from 'preact/hooks';
 import { t } from '../i18n';
 import { follow } from '../store/log';
 
@@ -11,9 +12,21 @@ const KEPT_CHARACTERS = 400_000;
 
 type Status = 'live' | 'broken' | 'ended';
 
+interface Props {
+  id: string;
+  lives: boolean;
+  /** The element with the text. */
+  box: RefObject<HTMLPreElement | null>;
+  /** More controls. */
+  tools: ComponentChildren;
+  /** Shown instead of the log: the lines that a search found. */
+  found: ComponentChildren;
+  /** Shown instead of "No output". */
+  empty: ComponentChildren;
+}
+
 /** A retry continues in the same stream; a job that is run again after its end needs a new one. */
-export function LogTail({ id, lives }: { id: string; lives: boolean }) {
-  const box = useRef<HTMLPreElement>(null);
+export function LogTail({ id, lives, box, tools, found, empty: instead }: Props) {
   const following = useSignal(true);
   const status = useSignal<Status>('live');
   const empty = useSignal(true);
@@ -103,11 +116,20 @@ export function LogTail({ id, lives }: { id: string; lives: boolean }) {
             {following.value ? t('log.pause') : t('log.follow')}
           </button>
         )}
+        {tools}
       </header>
-      {empty.value && (
-        <p class="log-empty muted">{status.value === 'ended' ? t('log.nothing') : t('log.waiting')}</p>
-      )}
-      <pre ref={box} tabIndex={0} aria-label={t('log')} onScroll={scrolled} hidden={empty.value} />
+      {found}
+      {empty.value &&
+        (instead ?? (
+          <p class="log-empty muted">{status.value === 'ended' ? t('log.nothing') : t('log.waiting')}</p>
+        ))}
+      <pre
+        ref={box}
+        tabIndex={0}
+        aria-label={t('log')}
+        onScroll={scrolled}
+        hidden={empty.value || Boolean(found)}
+      />
     </section>
   );
 }

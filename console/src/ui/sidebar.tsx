@@ -7,6 +7,7 @@ import { t, word, type Key } from '../i18n';
 import { language, theme, type Theme } from '../prefs';
 import { link, route } from '../router';
 import { connection, version } from '../store/live';
+import { may } from '../store/may';
 import { clusters, pool } from '../store/pool';
 import { useResource } from '../store/resource';
 import { condition } from './badges';
@@ -47,14 +48,16 @@ export function Sidebar() {
         <Mark />
         <span>Ray multicluster</span>
       </a>
-      <a
-        class="button primary new"
-        href={link.submit}
-        aria-label={t('submit')}
-        aria-current={here.page === 'submit' ? 'page' : undefined}
-      >
-        <PlusIcon /> <span>{t('submit')}</span>
-      </a>
+      {may('submit') && (
+        <a
+          class="button primary new"
+          href={link.submit}
+          aria-label={t('submit')}
+          aria-current={here.page === 'submit' ? 'page' : undefined}
+        >
+          <PlusIcon /> <span>{t('submit')}</span>
+        </a>
+      )}
       <ul class="nav">
         {PAGES.map(({ page, icon: Icon }) => (
           <li key={page}>
@@ -163,6 +166,7 @@ function Account() {
     <p class="account muted">
       <span class="cut" title={t('account.role', { role })}>
         {owner}
+        {role === 'read' && ` · ${t('account.readOnly')}`}
       </span>
       <button type="button" class="plain" aria-label={t('account.out')} title={t('account.out')} onClick={logOut}>
         <LogOutIcon />

@@ -1,7 +1,7 @@
 // A job's states over time, and its attempts.
 
 import type { Attempt, JobEvent, Moment, State } from '../api/types';
-import { duration, lastLine } from '../format';
+import { duration, headline } from '../format';
 import { t, word } from '../i18n';
 import { now } from '../store/clock';
 import { StateBadge } from './badges';
@@ -24,7 +24,30 @@ export function phases(events: JobEvent[], until: Moment): Phase[] {
   });
 }
 
-export function Timeline({ events, attempts }: { events: JobEvent[]; attempts: Attempt[] }) {
+/**
+ * The line of each event that says something new. What the page shows already, above or at an
+ * attempt, is not repeated.
+ */
+export function lines(events: JobEvent[], shown: (string | undefined)[]): (string | undefined)[] {
+  const told = new Set(shown);
+  return events.map((event) => {
+    const line = headline(event);
+    if (line === undefined || told.has(line)) return undefined;
+    told.add(line);
+    return line;
+  });
+}
+
+interface TimelineProps {
+  events: JobEvent[];
+  attempts: Attempt[];
+  /** What the page says already. */
+  shown: string | undefined;
+}
+
+export function Timeline({ events, attempts, shown }: TimelineProps) {
+  const listed = attempts.length > 1 ? attempts : [];
+  const said = lines(events, [shown, ...listed.map(headline)]);
   const parts = phases(events, now.value);
   const whole = parts.reduce((sum, part) => sum + part.to - part.from, 0);
   return (
@@ -54,25 +77,26 @@ export function Timeline({ events, attempts }: { events: JobEvent[]; attempts: A
               <span class="muted">
                 {event.cluster !== previous?.cluster && event.cluster}
                 {event.attempt !== previous?.attempt && (event.attempt ?? 1) > 1 && ` #${event.attempt}`}
+                {event.by !== undefined && ` ${t('events.by', { name: event.by })}`}
               </span>
               <span class="grow" />
               <span class="muted num">
                 {previous && event.at - previous.at >= 1000 && `+${duration(event.at - previous.at)} · `}
                 <Clock at={event.at} />
               </span>
-              {event.message && <Line text={event.message} />}
+              {said[index] && <Line text={said[index]} whole={event.message} />}
             </li>
           );
         })}
       </ol>
-      {attempts.length > 1 && (
+      {listed.length > 0 && (
         <ol class="attempts">
-          {attempts.map((each) => (
+          {listed.map((each) => (
             <li key={each.attempt}>
               <b>{t('attempt', { n: each.attempt })}</b> {each.cluster}{' '}
               <span class="muted">{each.outcome ? word('is', each.outcome) : t('attempt.live')}</span>
               <span class="row-second muted mono">{each.submission_id}</span>
-              {each.message && <Line text={each.message} />}
+              {headline(each) && <Line text={headline(each)!} whole={each.message} />}
             </li>
           ))}
         </ol>
@@ -82,10 +106,10 @@ export function Timeline({ events, attempts }: { events: JobEvent[]; attempts: A
 }
 
 /** The line of a message that matters; the whole message in the title. */
-function Line({ text }: { text: string }) {
+function Line({ text, whole }: { text: string; whole: string | undefined }) {
   return (
-    <span class="row-second muted clamp" title={text}>
-      {lastLine(text)}
+    <span class="row-second muted clamp" title={whole}>
+      {text}
     </span>
   );
 }

@@ -77,3 +77,9 @@ export function reasonsInShort(verdicts: ClusterVerdict[]): string {
     .map((each) => `${each.cluster}: ${word('is', each.reason!)}`)
     .join(' · ');
 }
+
+/** For narrow places: the reason alone where all clusters have the same. */
+export function reasonsInOne(verdicts: ClusterVerdict[]): string {
+  const [first, ...more] = new Set(verdicts.map((each) => each.reason));
+  return first && more.length === 0 ? word('is', first) : reasonsInShort(verdicts);
+}

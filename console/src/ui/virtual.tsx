@@ -3,6 +3,7 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
+import { visits } from '../router';
 
 interface Props<T> {
   label: string;
@@ -22,9 +23,14 @@ export function VirtualList<T>({ label, items, row, header, rowHeight, class: na
   const first = useSignal(0);
   const shown = useSignal(30);
 
+  const visit = visits.current;
+
   useLayoutEffect(() => {
     const element = box.current!;
+    // Back to a page leads to where its list was.
+    element.scrollTop = visits.topOf(visit);
     const measure = (): void => {
+      visits.leave(visit, element.scrollTop);
       // Whole steps only: most scroll events then change nothing.
       const top = Math.floor(element.scrollTop / rowHeight);
       first.value = Math.max(0, top - (top % 4) - MARGIN);
@@ -38,7 +44,7 @@ export function VirtualList<T>({ label, items, row, header, rowHeight, class: na
       observer.disconnect();
       element.removeEventListener('scroll', measure);
     };
-  }, [rowHeight]);
+  }, [rowHeight, visit]);
 
   /** Arrows go from row to row, Home and End to the ends. */
   const move = (event: KeyboardEvent): void => {
@@ -94,17 +100,30 @@ export function VirtualList<T>({ label, items, row, header, rowHeight, class: na
   );
 }
 
-export function Cell({ class: name = '', children }: { class?: string; children?: ComponentChildren }) {
+interface CellProps {
+  class?: string;
+  /** All of it, where the cell may be too narrow. */
+  title?: string | undefined;
+  children?: ComponentChildren;
+}
+
+export function Cell({ class: name = '', title, children }: CellProps) {
   return (
-    <div role="cell" class={`cell ${name}`}>
+    <div role="cell" class={`cell ${name}`} title={title}>
       {children}
     </div>
   );
 }
 
-export function Head({ class: name = '', children }: { class?: string; children?: ComponentChildren }) {
+interface HeadProps {
+  class?: string;
+  sorted?: 'ascending' | 'descending' | undefined;
+  children?: ComponentChildren;
+}
+
+export function Head({ class: name = '', sorted, children }: HeadProps) {
   return (
-    <div role="columnheader" class={`cell ${name}`}>
+    <div role="columnheader" class={`cell ${name}`} aria-sort={sorted}>
       {children}
     </div>
   );

@@ -23,7 +23,7 @@ mod placements;
 mod plane;
 mod policies;
 mod reasons;
-mod request;
+pub(super) mod request;
 mod resolved;
 #[cfg(test)]
 mod tests;

@@ -90,7 +90,7 @@ where
 }
 
 /// The caller's preferred language for explanations (`Accept-Language`).
-pub(super) struct Language(pub(super) Lang);
+pub(in crate::front::http) struct Language(pub(in crate::front::http) Lang);
 
 impl<S: Sync> FromRequestParts<S> for Language {
     type Rejection = Infallible;

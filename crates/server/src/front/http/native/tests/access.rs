@@ -257,6 +257,33 @@ async fn packages_are_their_owners() {
 }
 
 #[tokio::test]
+async fn the_login_page_is_in_the_language_of_the_browser() {
+    let guarded = Guarded::new("login-zh").await;
+    let ask = async |method: &str, language: &str| {
+        let mut asked: Request<Body> = request(method, "/login", "token=guess".to_owned().into());
+        let kind = "application/x-www-form-urlencoded".parse().unwrap();
+        asked.headers_mut().insert(header::CONTENT_TYPE, kind);
+        asked.headers_mut().insert(header::ACCEPT_LANGUAGE, language.parse().unwrap());
+        send(&guarded.router, asked).await.text
+    };
+    for (language, lang, button, why) in [
+        ("zh-CN,zh;q=0.9,en;q=0.8", "zh-CN", "登录", "令牌不存在、已撤销或已过期。"),
+        ("de, en;q=0.5", "en", "Log in", "This token is unknown, revoked or expired."),
+    ] {
+        let page = ask("GET", language).await;
+        assert!(page.contains(&format!("<html lang=\"{lang}\">")), "{page}");
+        assert!(page.contains(&format!("<button>{button}</button>")) && !page.contains(why), "{page}");
+        // The form goes to the page's own address, which has what is after the `#`.
+        assert!(page.contains("<form method=\"post\">"), "{page}");
+        let refused = ask("POST", language).await;
+        assert!(refused.contains(why) && refused.contains(button), "{refused}");
+        for place in ["%lang%", "%intro%", "%said%", "%label%", "%button%"] {
+            assert!(!page.contains(place) && !refused.contains(place), "{place}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn people_log_in_with_a_token_that_their_browser_keeps() {
     let guarded = Guarded::new("login").await;
     let page = guarded.get("", "/login").await;
