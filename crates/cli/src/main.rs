@@ -87,7 +87,7 @@ enum Guest {
     Logs(commands::logs::Args),
     /// Stop jobs.
     Stop(commands::stop::Args),
-    /// Run failed or stopped jobs again, under the same ids.
+    /// Retry failed or stopped jobs: another attempt, under the same id.
     #[command(visible_alias = "rerun")]
     Retry(commands::retry::Args),
     /// Delete ended jobs: their records, logs and events.
