@@ -90,7 +90,7 @@ enum Guest {
     /// Retry failed or stopped jobs: another attempt, under the same id.
     #[command(visible_alias = "rerun")]
     Retry(commands::retry::Args),
-    /// Delete ended jobs: their records, logs and events.
+    /// Delete ended jobs; their ids may be used again.
     Delete(commands::delete::Args),
     /// Explain why a job is where it is, cluster by cluster.
     Why(commands::why::Args),

@@ -118,8 +118,6 @@ mod tests {
         assert_eq!(sent.bytes(), 8);
         assert_eq!(Skip::new(&sent).pass("one\ntwo\nthree\n"), "three\n");
         assert_eq!(sent.rest("one\ntwo\nthree\n", Some(0)), Rest::Continues("three\n"));
-        assert_eq!(sent.rest("two\nthree\n", None), Rest::AfterGap("two\nthree\n"));
-        let sent = Sent::up_to(4, "two\n");
         assert_eq!(sent.rest("two\nthree\n", None), Rest::Continues("three\n"));
     }
 
