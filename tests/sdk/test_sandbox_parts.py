@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import socket
@@ -16,6 +17,7 @@ import pytest
 from ray_multicluster_scheduler._sandbox import ports, processes, projects
 from ray_multicluster_scheduler._sandbox.cluster import clean_environment
 from ray_multicluster_scheduler._sandbox.processes import Family, Process, find
+from ray_multicluster_scheduler._sandbox.progress import CLEAR, Progress
 from support.plane import REPOSITORY
 from support.waiting import wait_until
 
@@ -144,3 +146,27 @@ assert new <= {{*sys.stdlib_module_names, package.__name__}}, new
         [sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_up_shows_on_a_terminal_what_it_waits_for() -> None:
+    screen = Terminal()
+    with Progress(["centos", "mac"], 120, screen) as progress:
+        progress.show(["centos", "mac"])
+        assert screen.getvalue().endswith("waiting for centos and mac: 0 s of at most 120 s")
+        progress.show(["mac"])
+        assert f"{CLEAR}centos is up after 0 s (1 of 2)\n" in screen.getvalue()
+        assert screen.getvalue().endswith("waiting for mac: 0 s of at most 120 s")
+    assert screen.getvalue().endswith(CLEAR), "an error begins on a line of its own"
+
+
+def test_up_writes_only_whole_lines_into_a_file() -> None:
+    lines = io.StringIO()
+    with Progress(["centos", "mac"], 120, lines) as progress:
+        for waiting in (["centos", "mac"], ["centos"], ["centos"], []):
+            progress.show(waiting)
+    assert lines.getvalue() == "mac is up after 0 s (1 of 2)\ncentos is up after 0 s (2 of 2)\n"

@@ -102,6 +102,8 @@ export type Cluster = {
   weight: number;
 };
 
+export type ClusterChanges = Record<string, unknown>;
+
 export type ClusterConnection = {
   head_address: string;
   home_dir?: string;
@@ -607,9 +609,12 @@ export type Setting = {
   default: string;
   doc: string;
   env: string;
+  from?: SettingSource;
   name: string;
   value: string;
 };
+
+export type SettingSource = 'default' | 'file' | 'environment';
 
 export type Settings = {
   items: Array<Setting>;

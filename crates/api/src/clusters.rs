@@ -29,6 +29,16 @@ pub struct ClusterRequest {
     pub more: serde_json::Map<String, serde_json::Value>,
 }
 
+/// Keys of a cluster to change.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ClusterChanges {
+    /// Any key that `cluster.yaml` knows, except `name`: `tags`, `weight`, `prefer`, `token`, …; `null` for
+    /// its default.
+    #[serde(flatten)]
+    #[schema(schema_with = schema::anything)]
+    pub keys: serde_json::Map<String, serde_json::Value>,
+}
+
 /// An operator's reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

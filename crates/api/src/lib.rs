@@ -21,8 +21,8 @@ mod submit;
 
 pub use advice::{Advice, AdviceLine, ClusterFullness, FinishedRun, Waits};
 pub use clusters::{
-    Breaker, Cluster, ClusterConnection, ClusterList, ClusterRequest, ConfigProblem, ConnectionView, Health,
-    LimitsView, NoteRequest, Pool, Removed, Utilization,
+    Breaker, Cluster, ClusterChanges, ClusterConnection, ClusterList, ClusterRequest, ConfigProblem,
+    ConnectionView, Health, LimitsView, NoteRequest, Pool, Removed, Utilization,
 };
 pub use decisions::{ClusterVerdict, Decision, Explanation, InsideWork, PolicyScore, Turns, WhatIf};
 pub use error::{Code, ErrorBody, codes};
@@ -35,7 +35,7 @@ pub use placements::{
     Placement, PlacementAnswer, PlacementAnswers, PlacementBatch, PlacementIds, PlacementRequest,
     PlacementState, Released,
 };
-pub use plane::{Queue, QueueHead, Queues, RecentLog, Reloaded, Setting, Settings, Version};
+pub use plane::{Queue, QueueHead, Queues, RecentLog, Reloaded, Setting, SettingSource, Settings, Version};
 pub use policies::{Policy, PolicyList, PolicyRequest, PolicyTrial, PolicyTried, TriedWork};
 pub use replicas::{Leader, Plane, ReplicaRole, ReplicaView, StoreKind};
 pub use submit::{Accepted, BatchAnswer, BatchItem, BatchRequest, Duplicate, JobRequest};

@@ -100,11 +100,39 @@ pub struct Setting {
     pub value: String,
     /// Its default.
     pub default: String,
+    /// Where the value comes from.
+    #[serde(default)]
+    pub from: SettingSource,
     /// Its environment variable.
     #[schema(example = "SCHEDULER_SUBMISSION_INTERVAL")]
     pub env: String,
     /// What it means.
     pub doc: String,
+}
+
+/// Where the value of a setting comes from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SettingSource {
+    /// It is the default, or the file says the same.
+    #[default]
+    Default,
+    /// The configuration file.
+    File,
+    /// An environment variable of the control plane, which overrides the file.
+    Environment,
+}
+
+impl SettingSource {
+    /// The source as text.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SettingSource::Default => "default",
+            SettingSource::File => "file",
+            SettingSource::Environment => "environment",
+        }
+    }
 }
 
 /// The result of a reload.

@@ -26,7 +26,7 @@ use away::Away;
 use call::Call;
 pub(crate) use events::Events;
 use failover::{Repeated, cause, plain};
-pub(crate) use logs::{LogEvent, LogFollower};
+pub(crate) use logs::{LogEvent, LogFollower, LogPart};
 use replicas::Replicas;
 
 const CONNECT: Duration = Duration::from_secs(5);
@@ -122,6 +122,14 @@ impl Client {
         self.ask(&Call::new(Method::PUT, path, &[]).json(body)).await
     }
 
+    pub(crate) async fn patch<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: &impl Serialize,
+    ) -> Result<Answer<T>, Failure> {
+        self.ask(&Call::new(Method::PATCH, path, &[]).json(body).repeatable()).await
+    }
+
     pub(crate) async fn delete<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -175,6 +183,19 @@ impl Client {
                 self.get(&["v1", "jobs", job], &[]).await
             }
             answer => answer,
+        }
+    }
+
+    /// Deletes an ended job. A second try does no harm.
+    pub(crate) async fn forget(&self, job: &str) -> Result<(), Failure> {
+        let response = self.send(&Call::new(Method::DELETE, &["v1", "jobs", job], &[]).repeatable()).await?;
+        if response.status().is_success() {
+            return Ok(());
+        }
+        match self.refusal(response).await {
+            // The first try, whose answer was lost, did it.
+            failure if failure.was_repeated && failure.exit == Exit::NotFound => Ok(()),
+            failure => Err(failure),
         }
     }
 

@@ -74,7 +74,7 @@ enum Command {
 #[derive(Subcommand)]
 enum Guest {
     /// Show the pool at a glance: clusters, utilization, queues.
-    Status,
+    Status(commands::status::Args),
     /// Show the pool live, full screen.
     Top,
     /// Submit a job, and follow it.
@@ -87,18 +87,23 @@ enum Guest {
     Logs(commands::logs::Args),
     /// Stop jobs.
     Stop(commands::stop::Args),
-    /// Run failed or stopped jobs again, under the same ids.
+    /// Retry failed or stopped jobs: another attempt, under the same id.
+    #[command(visible_alias = "rerun")]
     Retry(commands::retry::Args),
+    /// Delete ended jobs; their ids may be used again.
+    Delete(commands::delete::Args),
     /// Explain why a job is where it is, cluster by cluster.
     Why(commands::why::Args),
     /// Show where a job would run now, without submitting it.
     WhatIf(Box<commands::what_if::Args>),
     /// Show the queues: what is next, and why it waits.
-    Queue,
+    Queue(commands::queue::Args),
     /// List the owners that share the pool, and whose turn is next.
     Owners,
     /// List the clusters, or change them.
     Clusters(commands::clusters::Args),
+    /// Show the settings in force, and where each comes from.
+    Settings(commands::settings::Args),
     /// List the policies in force, try one, register or remove one.
     Policies(commands::policies::Args),
     /// Show which replica of the control plane leads, and which others there are.
@@ -148,7 +153,7 @@ fn run(command: Command, everywhere: Everywhere) -> anyhow::Result<()> {
         Command::Store(args) => commands::store::run(args, out),
         Command::Sandbox(args) => commands::sandbox::run(args, out.format),
         Command::Completions(args) => {
-            commands::completions::run(&args, &mut Cli::command());
+            commands::completions::run(&args, &mut Cli::command(), out);
             Ok(())
         }
     }
@@ -162,7 +167,7 @@ fn connect(address: Option<&str>, lang: Lang) -> Result<Client, Failure> {
 
 async fn ask(guest: Guest, context: &Context) -> anyhow::Result<()> {
     match guest {
-        Guest::Status => commands::status::run(context).await?,
+        Guest::Status(args) => commands::status::run(&args, context).await?,
         Guest::Top => commands::top::run(context).await?,
         Guest::Submit(args) => commands::submit::run(&args, context).await?,
         Guest::Jobs(args) => commands::jobs::run(&args, context).await?,
@@ -170,11 +175,13 @@ async fn ask(guest: Guest, context: &Context) -> anyhow::Result<()> {
         Guest::Logs(args) => commands::logs::run(&args, context).await?,
         Guest::Stop(args) => commands::stop::run(&args, context).await?,
         Guest::Retry(args) => commands::retry::run(&args, context).await?,
+        Guest::Delete(args) => commands::delete::run(&args, context).await?,
         Guest::Why(args) => commands::why::run(&args, context).await?,
         Guest::WhatIf(args) => commands::what_if::run(&args, context).await?,
-        Guest::Queue => commands::queue::run(context).await?,
+        Guest::Queue(args) => commands::queue::run(&args, context).await?,
         Guest::Owners => commands::owners::run(context).await?,
         Guest::Clusters(args) => commands::clusters::run(&args, context).await?,
+        Guest::Settings(args) => commands::settings::run(&args, context).await?,
         Guest::Policies(args) => commands::policies::run(&args, context).await?,
         Guest::Plane => commands::plane::run(context).await?,
         Guest::Events(args) => commands::events::run(&args, context).await?,

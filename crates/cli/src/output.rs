@@ -6,12 +6,18 @@ pub(crate) mod table;
 pub(crate) mod time;
 pub(crate) mod words;
 
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::{
+    io::{ErrorKind, IsTerminal, Write},
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use clap::ValueEnum;
 use multicluster_types::Lang;
 use ratatui::crossterm::terminal;
 use serde::Serialize;
+
+use crate::exit::Failure;
 
 pub(crate) use colour::Tone;
 pub(crate) use table::{Cell, Table};
@@ -23,6 +29,8 @@ pub(crate) enum Format {
     #[default]
     #[value(alias = "text")]
     Table,
+    /// For people, with more columns where a list has them.
+    Wide,
     /// The control plane's own answer: one document, or one line for each of a stream.
     Json,
 }
@@ -64,6 +72,19 @@ impl Out {
 
     pub(crate) fn is_json(&self) -> bool {
         self.format == Format::Json
+    }
+
+    pub(crate) fn is_wide(&self) -> bool {
+        self.format == Format::Wide
+    }
+
+    /// A remark beside the data.
+    pub(crate) fn remark(&self, text: &str) {
+        let mut frame = FRAME.lock().unwrap_or_else(PoisonError::into_inner);
+        match frame.as_mut() {
+            Some(frame) => *frame += &format!("{text}\n"),
+            None => eprintln!("{text}"),
+        }
     }
 
     /// One document.
@@ -119,8 +140,41 @@ pub(crate) fn lang_of_the_locale() -> Lang {
     locale.and_then(|locale| Lang::of(&locale)).unwrap_or_default()
 }
 
+/// What is shown next, where a screen is shown again and again.
+static FRAME: Mutex<Option<String>> = Mutex::new(None);
+
+/// Shows the same again and again, each time in place of the time before where stdout is a terminal.
+pub(crate) async fn again_and_again(
+    every: Duration,
+    show: impl AsyncFn() -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let is_terminal = std::io::stdout().is_terminal();
+    let mut was_shown = false;
+    loop {
+        *FRAME.lock().unwrap_or_else(PoisonError::into_inner) = Some(String::new());
+        let shown = show().await;
+        let mut frame = FRAME.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
+        match shown {
+            // It may be back next time.
+            Err(failure) if failure.passes && was_shown => frame += &format!("{}\n", failure.message),
+            Err(failure) => return Err(failure),
+            Ok(()) => was_shown = true,
+        }
+        if is_terminal {
+            // Overwritten line by line: cleared first, the screen would flicker.
+            frame = format!("\x1b[H{}\x1b[J", frame.replace('\n', "\x1b[K\n"));
+        }
+        emit(&frame);
+        tokio::time::sleep(every).await;
+    }
+}
+
 /// Writes to stdout, at once. The reader may stop early: `ray-multicluster jobs | head`.
 fn emit(text: &str) {
+    if let Some(frame) = FRAME.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        frame.push_str(text);
+        return;
+    }
     let mut out = std::io::stdout().lock();
     if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         if error.kind() != ErrorKind::BrokenPipe {

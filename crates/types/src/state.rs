@@ -113,6 +113,20 @@ impl State {
         lang.pick(self.as_str(), zh)
     }
 
+    /// The state that people mean by a word: its own, in any case, its translation, or a word of other tools.
+    #[must_use]
+    pub fn meant(text: &str) -> Option<Self> {
+        let word = text.trim().to_lowercase();
+        let alias = match word.as_str() {
+            "waiting" => Some(State::Queued),
+            "starting" => Some(State::Pending),
+            "unreachable" => Some(State::Unknown),
+            _ => None,
+        };
+        let is_meant = |state: &State| state.as_str() == word || state.describe(Lang::Zh) == word;
+        alias.or_else(|| Self::ALL.into_iter().find(is_meant))
+    }
+
     /// One of Ray's five states, for clients that know no others.
     #[must_use]
     pub fn as_ray(self) -> &'static str {
@@ -129,6 +143,18 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_words_that_are_shown_are_understood() {
+        for state in State::ALL {
+            for word in [state.as_str(), state.describe(Lang::Zh), &state.as_str().to_uppercase()] {
+                assert_eq!(State::meant(word), Some(state), "{word}");
+            }
+        }
+        assert_eq!(State::meant("starting"), Some(State::Pending));
+        assert_eq!(State::meant("Unreachable"), Some(State::Unknown));
+        assert_eq!(State::meant("runing"), None);
+    }
 
     const TRANSITIONS: [Transition; 10] = [
         Transition::Dispatch,

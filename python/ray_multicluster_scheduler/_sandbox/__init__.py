@@ -6,6 +6,7 @@
     state      what was started, and the directory that says so
     pool       `cluster.yaml` for the clusters
     projects   the user's folder below each cluster's home
+    progress   what `up` shows while it waits
     commands   up, down and status
 
 The program carries this package and runs it with the Python that has Ray, so nothing here

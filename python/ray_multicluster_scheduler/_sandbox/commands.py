@@ -26,6 +26,7 @@ from typing import Any, Callable
 
 from . import pool, ports, processes, projects
 from .cluster import Cluster
+from .progress import Progress
 from .state import Failed, Sandbox, State, make_dir, remove, write
 
 NAMES = ("centos", "mac")
@@ -173,6 +174,13 @@ def _start(sandbox: Sandbox, state: State, missing: list[str], ray: Path, timeou
     """Starts the missing clusters, all at once, and waits until all are ready."""
     started = f"starting {' and '.join(missing)} (about 10 s)" if missing else "already up"
     print(started, file=sys.stderr, flush=True)
+    with Progress(missing, timeout) as progress:
+        _bring_up(sandbox, state, missing, ray, timeout, progress)
+
+
+def _bring_up(
+    sandbox: Sandbox, state: State, missing: list[str], ray: Path, timeout: int, progress: Progress
+) -> None:
     may_try_again = set(missing)
     for cluster in state.clusters:
         if cluster.name in missing:
@@ -181,6 +189,7 @@ def _start(sandbox: Sandbox, state: State, missing: list[str], ray: Path, timeou
     waiting = list(state.clusters)
     while True:
         waiting = [cluster for cluster in waiting if not cluster.is_ready()]
+        progress.show([cluster.name for cluster in waiting])
         if not waiting:
             return
         for cluster in waiting:

@@ -30,6 +30,17 @@ struct Note {
     text: String,
 }
 
+/// The part of a log that is wanted; by default all of it, until the job ends.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LogPart {
+    /// Only this attempt.
+    pub(crate) attempt: Option<u32>,
+    /// Begins with the last lines.
+    pub(crate) lines: Option<u32>,
+    /// Ends with what there is now.
+    pub(crate) once: bool,
+}
+
 /// The log of one job, from its beginning; sent again from there after the connection breaks.
 pub(crate) struct LogFollower {
     source: EventSource,
@@ -37,6 +48,8 @@ pub(crate) struct LogFollower {
     /// Notes have no numbers: they come again after the connection breaks.
     notes: HashSet<String>,
 }
+
+const LINES: &str = "lines";
 
 /// The latest attempt, and how many bytes of its log have been passed on.
 #[derive(Default)]
@@ -46,9 +59,14 @@ struct Told {
 }
 
 impl LogFollower {
-    pub(crate) async fn open(client: &Client, job: &str) -> Result<Self, Failure> {
-        let source =
-            EventSource::open(client, &["v1", "jobs", job, "logs", "follow"], Vec::new(), None).await?;
+    pub(crate) async fn open(client: &Client, job: &str, part: LogPart) -> Result<Self, Failure> {
+        let LogPart { attempt, lines, once } = part;
+        let numbers = [("attempt", attempt), (LINES, lines)].into_iter();
+        let query = numbers
+            .filter_map(|(name, number)| Some((name, number?.to_string())))
+            .chain(once.then(|| ("once", "true".to_owned())));
+        let path = ["v1", "jobs", job, "logs", "follow"];
+        let source = EventSource::open(client, &path, query.collect(), None).await?;
         Ok(Self { source, told: Told::default(), notes: HashSet::new() })
     }
 
@@ -66,6 +84,9 @@ impl LogFollower {
                 }
                 _ => {
                     let piece = serde_json::from_str(&event.data).ok();
+                    // The last lines are others after a break: then from the beginning, less what was
+                    // passed on.
+                    self.source.forget(LINES);
                     if let Some(told) = piece.and_then(|piece| self.told.rest_of(piece)) {
                         return Ok(told);
                     }

@@ -46,6 +46,11 @@ impl EventSource {
         Ok(source)
     }
 
+    /// From the next connection on, without this parameter.
+    pub(super) fn forget(&mut self, parameter: &str) {
+        self.query.retain(|(name, _)| *name != parameter);
+    }
+
     async fn connect(&self) -> Result<Stream, Failure> {
         let path: Vec<_> = self.path.iter().map(String::as_str).collect();
         Stream::open(&self.client, &path, &self.query, self.last.as_deref()).await

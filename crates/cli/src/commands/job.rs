@@ -1,26 +1,28 @@
 //! `ray-multicluster job`: everything about one, on one screen.
 
-use std::fmt::Write;
-
 use multicluster_api::{Attempt, Decision, Job, JobDetail};
 use multicluster_types::say;
 
-use super::{Context, jobs, why};
+use super::{Context, ids, jobs, why};
 use crate::{
     exit::Failure,
-    output::{Cell, Out, Table, Tone, time, words},
+    output::{
+        Cell, Out, Table, Tone, time,
+        words::{self, fact},
+    },
 };
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The id of the job.
+    /// The id of the job, or the beginning of it.
     id: String,
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let out = &context.out;
-    let mut job = context.client.get::<JobDetail>(&["v1", "jobs", &args.id], &[]).await?;
-    let decisions = why::latest_decision(&args.id, context).await?;
+    let read = async |id: &str| context.client.get::<JobDetail>(&["v1", "jobs", id], &[]).await;
+    let mut job = ids::read(&args.id, &context.client, read).await?;
+    let decisions = why::latest_decision(&job.value.job.id, context).await?;
     if out.is_json() {
         job.raw["decisions"] = decisions.raw["items"].clone();
         out.json(&job.raw);
@@ -125,15 +127,6 @@ fn retries(job: &Job) -> String {
     }
     if !job.never_retry_on.is_empty() {
         text += &format!(", never on {}", list(&job.never_retry_on));
-    }
-    text
-}
-
-fn fact(name: &str, value: &str) -> String {
-    let mut text = String::new();
-    for (nth, line) in value.trim_end().lines().enumerate() {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "{:<11} {line}", if nth == 0 { name } else { "" });
     }
     text
 }

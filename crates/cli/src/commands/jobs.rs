@@ -5,7 +5,11 @@ use multicluster_api::{Job, Page};
 use multicluster_types::{Kind, State};
 use serde_json::Value;
 
-use super::Context;
+use super::{
+    Context,
+    filter::{Filter, PAGE},
+    watch::Watch,
+};
 use crate::{
     client::Answer,
     exit::Failure,
@@ -14,25 +18,8 @@ use crate::{
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only in these states, with commas between: queued, dispatching, pending, running,
-    /// unknown, succeeded, failed, stopped.
-    #[arg(long, value_name = "STATE", value_delimiter = ',')]
-    state: Vec<String>,
-    /// Only jobs that are or were on this cluster.
-    #[arg(long, value_name = "NAME")]
-    cluster: Option<String>,
-    /// Only jobs with this tag or label; repeat to require several.
-    #[arg(long, value_name = "TAG")]
-    tag: Vec<String>,
-    /// Only this kind: job, task or actor.
-    #[arg(long, value_name = "KIND")]
-    kind: Option<String>,
-    /// Only jobs whose id contains this.
-    #[arg(long, value_name = "TEXT")]
-    id: Option<String>,
-    /// Only jobs whose id, entrypoint or tags contain this, in any case.
-    #[arg(long, value_name = "TEXT")]
-    search: Option<String>,
+    #[command(flatten)]
+    filter: Filter,
     /// Sort the fetched jobs [default: the latest first].
     #[arg(long, value_name = "FIELD", value_enum)]
     sort: Option<Sort>,
@@ -45,6 +32,8 @@ pub(crate) struct Args {
     /// Fetch all pages.
     #[arg(long, conflicts_with_all = ["limit", "cursor"])]
     all: bool,
+    #[command(flatten)]
+    watch: Watch,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -53,11 +42,20 @@ enum Sort {
     State,
     Cluster,
     Priority,
+    Owner,
+    /// The longest in its present state first.
+    For,
+    /// The longest run first.
+    Ran,
     Submitted,
     Ended,
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    args.watch.run(async || show(args, context).await).await
+}
+
+async fn show(args: &Args, context: &Context) -> Result<(), Failure> {
     let out = &context.out;
     let mut found = fetch(args, context).await?;
     if let Some(field) = args.sort {
@@ -69,12 +67,13 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     }
     let Page { items, next_cursor } = found.value;
     if items.is_empty() && next_cursor.is_none() {
-        eprintln!("{}", if args.is_filtered() { "no matching jobs" } else { "no jobs yet" });
+        out.remark(if args.filter.is_empty() { "no jobs yet" } else { "no matching jobs" });
         return Ok(());
     }
-    out.table(&table(&items, time::now()));
+    let now = time::now();
+    out.table(&if out.is_wide() { wide(&items, now) } else { table(&items, now) });
     if let Some(cursor) = next_cursor {
-        eprintln!("there are more jobs: add --cursor {cursor}, or --all");
+        out.remark(&format!("there are more jobs: add --cursor {cursor}, or --all"));
     }
     Ok(())
 }
@@ -100,37 +99,28 @@ async fn fetch(args: &Args, context: &Context) -> Result<Answer<Page<Job>>, Fail
 
 impl Args {
     fn query(&self) -> Vec<(&'static str, String)> {
-        let limit = if self.all { 1000 } else { self.limit };
-        let mut query = vec![("limit", limit.to_string())];
-        if !self.state.is_empty() {
-            query.push(("state", self.state.join(",")));
-        }
-        query.extend(self.tag.iter().map(|tag| ("tag", tag.clone())));
-        let single = [
-            ("cluster", &self.cluster),
-            ("kind", &self.kind),
-            ("id", &self.id),
-            ("q", &self.search),
-            ("cursor", &self.cursor),
-        ];
-        query.extend(single.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
+        let limit = if self.all { PAGE } else { self.limit };
+        let mut query = self.filter.query();
+        query.push(("limit", limit.to_string()));
+        query.extend(self.cursor.clone().map(|cursor| ("cursor", cursor)));
         query
-    }
-
-    fn is_filtered(&self) -> bool {
-        self.query().len() > 1
     }
 }
 
 /// Sorts the JSON document as the table.
 fn sort(found: &mut Answer<Page<Job>>, field: Sort) {
     let Value::Array(raw) = found.raw["items"].take() else { return };
+    let now = time::now();
+    let began = |job: &Job| since(job).unwrap_or(u64::MAX);
     let mut both: Vec<_> = found.value.items.drain(..).zip(raw).collect();
     both.sort_by(|(a, _), (b, _)| match field {
         Sort::Id => a.id.cmp(&b.id),
         Sort::State => a.state.cmp(&b.state),
         Sort::Cluster => a.cluster.cmp(&b.cluster),
         Sort::Priority => b.priority.cmp(&a.priority),
+        Sort::Owner => a.owner.cmp(&b.owner),
+        Sort::For => began(a).cmp(&began(b)),
+        Sort::Ran => ran(b, now).cmp(&ran(a, now)),
         Sort::Submitted => b.submitted_at.cmp(&a.submitted_at),
         Sort::Ended => b.ended_at.cmp(&a.ended_at),
     });
@@ -157,16 +147,68 @@ pub(super) fn table(jobs: &[Job], now: u64) -> Table {
     table
 }
 
+/// With everything that a list has, for `-o wide`.
+fn wide(jobs: &[Job], now: u64) -> Table {
+    let mut table = Table::new(&[
+        "ID",
+        "STATE",
+        "#FOR",
+        "CLUSTER",
+        "#AGE",
+        "SUBMITTED",
+        "KIND",
+        "OWNER",
+        "#PRIO",
+        "#TRIES",
+        "#RAN",
+        "NEEDS",
+        "TAGS",
+        "~WHAT",
+    ])
+    .one_line();
+    let dash = || "–".to_owned();
+    for job in jobs {
+        table.row(vec![
+            job.id.as_str().into(),
+            Cell::new(job.state.as_str()).tone(Tone::of_state(job.state)),
+            in_this_state(job, now).into(),
+            place(job).into(),
+            time::since(job.submitted_at, now).into(),
+            time::moment(job.submitted_at).into(),
+            job.kind.as_str().into(),
+            job.owner.clone().unwrap_or_else(dash).into(),
+            job.priority.to_string().into(),
+            job.attempts.to_string().into(),
+            words::took(job, now).unwrap_or_else(dash).into(),
+            words::resources(&job.demand).into(),
+            if job.tags.is_empty() { dash() } else { job.tags.join(",") }.into(),
+            what(job).into(),
+        ]);
+        if job.state == State::Failed {
+            table.note(job.message.clone());
+        }
+    }
+    table
+}
+
 /// How long it has been in its present state.
 pub(super) fn in_this_state(job: &Job, now: u64) -> String {
-    let since = match job.state {
+    since(job).map_or("–".to_owned(), |since| time::since(since, now))
+}
+
+fn ran(job: &Job, now: u64) -> u64 {
+    job.running_at.map_or(0, |from| job.ended_at.unwrap_or(now).saturating_sub(from))
+}
+
+/// Since when it has been in its present state.
+fn since(job: &Job) -> Option<u64> {
+    match job.state {
         State::Queued => job.queued_at,
         State::Dispatching | State::Pending => job.dispatched_at,
         State::Running => job.running_at,
         State::Unknown => job.unreachable_at,
         State::Succeeded | State::Failed | State::Stopped => job.ended_at,
-    };
-    since.map_or("–".to_owned(), |since| time::since(since, now))
+    }
 }
 
 /// The cluster where it is, or that it asks for.

@@ -2,13 +2,23 @@
 
 use multicluster_api::{Queue, QueueHead, Queues};
 
-use super::Context;
+use super::{Context, watch::Watch};
 use crate::{
     exit::Failure,
     output::{Table, Tone, time, words},
 };
 
-pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    watch: Watch,
+}
+
+pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    args.watch.run(async || show(context).await).await
+}
+
+async fn show(context: &Context) -> Result<(), Failure> {
     let out = &context.out;
     let answer = context.client.get::<Queues>(&["v1", "queue"], &[]).await?;
     if out.is_json() {

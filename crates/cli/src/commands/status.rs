@@ -4,7 +4,7 @@ use multicluster_api::{Cluster, ClusterList, ConfigProblem, Pool, Queues};
 use multicluster_types::HealthKind;
 use serde_json::json;
 
-use super::Context;
+use super::{Context, watch::Watch};
 use crate::{
     client::{Answer, Client},
     exit::Failure,
@@ -61,7 +61,17 @@ impl Status {
     }
 }
 
-pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    watch: Watch,
+}
+
+pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    args.watch.run(async || show(context).await).await
+}
+
+async fn show(context: &Context) -> Result<(), Failure> {
     let Answer { value: status, raw } = Status::ask(&context.client).await?;
     let out = &context.out;
     if out.is_json() {

@@ -3,7 +3,7 @@
 use multicluster_api::{ClusterVerdict, Decision, Explanation, Page};
 use multicluster_types::{Lang, VerdictKind, say};
 
-use super::Context;
+use super::{Context, ids};
 use crate::{
     client::Answer,
     exit::Failure,
@@ -12,14 +12,15 @@ use crate::{
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The id of the job.
+    /// The id of the job, or the beginning of it.
     id: String,
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let out = &context.out;
-    let mut why = context.client.get::<Explanation>(&["v1", "jobs", &args.id, "explain"], &[]).await?;
-    let decisions = latest_decision(&args.id, context).await?;
+    let read = async |id: &str| context.client.get::<Explanation>(&["v1", "jobs", id, "explain"], &[]).await;
+    let mut why = ids::read(&args.id, &context.client, read).await?;
+    let decisions = latest_decision(&why.value.id, context).await?;
     if out.is_json() {
         why.raw["decisions"] = decisions.raw["items"].clone();
         out.json(&why.raw);

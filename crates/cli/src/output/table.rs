@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Row, TableStyle};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Row, TableStyle, Width};
 use ratatui::text::Span;
 
 use super::{Tone, words};
@@ -90,7 +90,13 @@ impl Table {
         } else {
             table.force_no_tty();
         }
-        table.set_header(self.head.iter().map(|name| Tone::Strong.style(comfy_table::Cell::new(name))));
+        let mut head =
+            Row::from(self.head.iter().map(|name| Tone::Strong.style(comfy_table::Cell::new(name))));
+        if self.one_line {
+            // Notes are counted by lines.
+            head.max_height(1);
+        }
+        table.set_header(head);
         for cells in &self.rows {
             let cells = cells
                 .iter()
@@ -101,12 +107,16 @@ impl Table {
             }
             table.add_row(row);
         }
-        let last = self.columns.len() - 1;
+        let cut = self.cut(usize::from(width.max(40)));
         for (nth, (shown, column)) in table.column_iter_mut().zip(&self.columns).enumerate() {
-            shown.set_padding((0, if nth == last { 0 } else { 2 }));
-            if *column != Column::Flexible {
-                shown.set_constraint(ColumnConstraint::ContentWidth);
-            }
+            let gap = self.gap(nth);
+            shown.set_padding((0, gap));
+            let fixed = |width: usize| Width::Fixed(u16::try_from(width).unwrap_or(u16::MAX) + gap);
+            shown.set_constraint(match (cut, column) {
+                (Some((cut, width)), _) if cut == nth => ColumnConstraint::Absolute(fixed(width)),
+                (_, Column::Flexible) => ColumnConstraint::LowerBoundary(fixed(self.least(nth))),
+                _ => ColumnConstraint::ContentWidth,
+            });
             if *column == Column::Number {
                 shown.set_cell_alignment(CellAlignment::Right);
             }
@@ -122,6 +132,44 @@ impl Table {
         }
         text
     }
+}
+
+impl Table {
+    /// Below this width, a column is not readable.
+    const READABLE: usize = 10;
+
+    fn gap(&self, nth: usize) -> u16 {
+        if nth + 1 == self.columns.len() { 0 } else { 2 }
+    }
+
+    /// The width that a flexible column has at least: that of its name.
+    fn least(&self, nth: usize) -> usize {
+        columns_of(&self.head[nth])
+    }
+
+    /// If the firm columns leave too little room: the widest column of text, and how wide it may be. A
+    /// shortened id is still useful, because commands accept the beginning of an id.
+    fn cut(&self, width: usize) -> Option<(usize, usize)> {
+        let of = |nth: usize| {
+            let cells = self.rows.iter().flat_map(|row| row[nth].text.lines().map(columns_of));
+            cells.chain([columns_of(&self.head[nth])]).max().unwrap_or(0)
+        };
+        let wanted: Vec<_> = (0..self.columns.len())
+            .map(|nth| if self.columns[nth] == Column::Flexible { self.least(nth) } else { of(nth) })
+            .collect();
+        let gaps: usize = (0..wanted.len()).map(|nth| usize::from(self.gap(nth))).sum();
+        let missing =
+            (wanted.iter().sum::<usize>() + gaps).checked_sub(width).filter(|missing| *missing > 0)?;
+        let firm = (0..wanted.len()).filter(|nth| self.columns[*nth] == Column::Firm);
+        let widest = firm.max_by_key(|nth| wanted[*nth])?;
+        let kept = wanted[widest].saturating_sub(missing).max(Self::READABLE);
+        (kept < wanted[widest]).then_some((widest, kept))
+    }
+}
+
+/// A Chinese character takes two.
+fn columns_of(text: &str) -> usize {
+    Span::raw(text).width()
 }
 
 /// The first line, cut to this many columns: a Chinese character takes two.
@@ -173,6 +221,32 @@ mod tests {
         table.note(["why\nnot".to_owned()]);
         table.row(vec!["b".into()]);
         assert_eq!(table.render(80, false), "ID\na\n    why\nb\n");
+    }
+
+    #[test]
+    fn notes_stand_below_their_row_in_every_width() {
+        let mut table = Table::new(&["NEXT", "#ALIKE", "#FOR", "#PRIO", "~ASKS FOR"]).one_line();
+        for nth in 0..3 {
+            let id = format!("nightly-training-of-the-large-model-{nth}");
+            table.row(vec![id.into(), "12".into(), "2h03m".into(), "0".into(), "2 CPU on mac, linux".into()]);
+            table.note([format!("why {nth}: busy")]);
+        }
+        for width in 40..140 {
+            let text = table.render(width, false);
+            let lines: Vec<_> = text.lines().collect();
+            assert_eq!(lines.len(), 7, "{width}:\n{text}");
+            for nth in 0..3 {
+                assert!(lines[1 + 2 * nth].starts_with("nightly-"), "{width}:\n{text}");
+                assert_eq!(lines[2 + 2 * nth], format!("    why {nth}: busy"), "{width}:\n{text}");
+            }
+            let widest = lines.iter().map(|line| columns_of(line)).max().unwrap_or_default();
+            assert!(widest <= usize::from(width), "{width}: {widest}\n{text}");
+        }
+        insta::assert_snapshot!(table.render(48, false).lines().take(3).collect::<Vec<_>>().join("\n"), @r"
+        NEXT                ALIKE    FOR  PRIO  ASKS FOR
+        nightly-training-…     12  2h03m     0  2 CPU o…
+            why 0: busy
+        ");
     }
 
     #[test]

@@ -50,9 +50,12 @@ fn shown(ms: u64, format: &str) -> String {
     moment.map_or("–".to_owned(), |at| at.to_zoned(TimeZone::system()).strftime(format).to_string())
 }
 
-/// A time as people write it: `2026-11-16`, `2026-11-16 09:00`, `2026-11-16T09:00:00Z`.
+/// A time as people write it: `2026-11-16`, `2026-11-16 09:00`, `2026-11-16T09:00:00Z`, or `2h`: so long ago.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
-    let hint = "write 2026-11-16, 2026-11-16T09:00 or 2026-11-16T09:00:00Z";
+    if let Some(length) = ago(text) {
+        return Ok(now().saturating_sub(length));
+    }
+    let hint = "write 2026-11-16, 2026-11-16T09:00, 2026-11-16T09:00:00Z, or 2h for two hours ago";
     let bad = || format!("{text:?} is not a date or time\n  hint: {hint}");
     let moment = match text.parse::<Timestamp>() {
         Ok(moment) => moment,
@@ -62,6 +65,19 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
         }
     };
     u64::try_from(moment.as_millisecond()).map_err(|_| bad())
+}
+
+/// `90s`, `30m`, `2h`, `7d`, in milliseconds.
+fn ago(text: &str) -> Option<u64> {
+    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(seconds * 1000)
 }
 
 #[cfg(test)]
@@ -90,6 +106,9 @@ mod tests {
         for text in ["2026-11-16", "2026-11-16 09:00", "2026-11-16T09:00:30"] {
             assert!(parse(text).is_ok(), "{text}");
         }
+        assert_eq!((ago("90s"), ago("2h"), ago("1d")), (Some(90_000), Some(7_200_000), Some(86_400_000)));
+        assert_eq!((ago("h"), ago("2x"), ago("-2h"), ago("")), (None, None, None, None));
+        assert!(parse("2h").is_ok_and(|at| now() - at >= 7_200_000));
         assert!(parse("yesterday").unwrap_err().contains("hint: write"));
     }
 }

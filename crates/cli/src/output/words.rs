@@ -1,5 +1,7 @@
 //! Values of the API as people read them.
 
+use std::fmt::Write;
+
 use multicluster_api::{Cluster, ClusterVerdict, Job};
 use multicluster_types::{CircuitKind, Dimension, HealthKind, Message, Resources};
 
@@ -81,6 +83,16 @@ pub(crate) fn first_line(text: &str, max: usize) -> String {
 /// The line of a failure's text with the error, at most `max` characters.
 pub(crate) fn gist(text: &str, max: usize) -> String {
     first_line(&Message::new(text).line(), max)
+}
+
+/// A name and its value, which may have several lines.
+pub(crate) fn fact(name: &str, value: &str) -> String {
+    let mut text = String::new();
+    for (nth, line) in value.trim_end().lines().enumerate() {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{:<11} {line}", if nth == 0 { name } else { "" });
+    }
+    text
 }
 
 /// `1 job`, `2 jobs`.

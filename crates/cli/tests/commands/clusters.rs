@@ -57,6 +57,45 @@ fn clusters_are_closed_and_opened() {
 }
 
 #[test]
+fn a_cluster_is_shown_and_changed() {
+    let world = World::new();
+    shows!("clusters-show", world.ok(&["clusters", "show", "mac"]));
+    shows!("clusters-show-lab", world.ok(&["clusters", "show", "lab"]));
+    assert_eq!(world.json(&["clusters", "show", "mac"])["tags"], serde_json::json!(["macos"]));
+    assert!(world.fails(3, &["clusters", "show", "moc"]).contains("hint: there are centos"));
+
+    let update = ["clusters", "update", "lab", "--weight", "3", "--tag", "gpu", "--set", "prefer=true"];
+    assert_eq!(world.ok(&update), "lab is changed\n");
+    let lab = world.json(&["clusters", "show", "lab"]);
+    assert_eq!((&lab["weight"], &lab["prefer"]), (&3.0.into(), &true.into()));
+    assert_eq!(lab["tags"], serde_json::json!(["gpu"]));
+    assert_eq!(lab["limits"]["submission_interval_seconds"], 40.0, "it was not named, so it stays");
+    world.ok(&["clusters", "update", "lab", "--set", "submission_interval=null"]);
+    let lab = world.json(&["clusters", "show", "lab"]);
+    assert_eq!(lab["limits"]["submission_interval_seconds"], 0.0, "null is the default");
+    shows!("clusters-update.error", world.fails(2, &["clusters", "update", "lab", "--set", "wieght=2"]));
+    shows!("clusters-update-nothing.error", world.fails(2, &["clusters", "update", "lab"]));
+    assert!(world.fails(3, &["clusters", "update", "moc", "--weight", "2"]).contains("moc"));
+}
+
+#[test]
+fn a_drain_can_be_waited_for() {
+    let world = World::new();
+    let submit = ["submit", "--no-wait", "--submission-id", "runs", "--cluster", "centos", "--", "sleep 2"];
+    world.ok(&submit);
+    world.until(&["job", "runs"], |job| job["state"] == "running");
+    let done = world.run(&["clusters", "drain", "centos", "--wait"]);
+    assert_eq!((done.code, done.out.as_str()), (Some(0), "centos is drained: no job is left on it\n"));
+    assert_eq!(done.err, "centos is draining; 1 job on it\n");
+    assert_eq!(world.json(&["job", "runs"])["state"], "succeeded");
+    assert_eq!(
+        world.ok(&["clusters", "drain", "mac", "--wait"]),
+        "mac is drained: no job is left on it\n",
+        "it was empty"
+    );
+}
+
+#[test]
 fn check_waits_for_fresh_facts() {
     let world = World::new();
     world.centos.occupy(&[("CPU", 6.0)]);

@@ -65,6 +65,8 @@ fn jobs_lists_filters_sorts_and_pages() {
     assert_eq!(ids(&[]), ["waits", "ran"]);
     assert_eq!(ids(&["--sort", "id"]), ["ran", "waits"]);
     assert_eq!(ids(&["--state", "queued,running"]), ["waits"]);
+    assert_eq!(ids(&["--state", "Waiting,starting,unreachable"]), ["waits"], "words of other tools");
+    assert_eq!(ids(&["--state", "成功"]), ["ran"]);
     assert_eq!(ids(&["--cluster", "centos"]), ["ran"]);
     assert_eq!(ids(&["--tag", "nightly"]), ["ran"]);
     assert_eq!(ids(&["--id", "wai"]), ["waits"]);
@@ -77,6 +79,93 @@ fn jobs_lists_filters_sorts_and_pages() {
     assert_eq!(ids(&["--cursor", &cursor]), ["ran"]);
     assert_eq!(world.run(&["jobs", "--tag", "other"]).err, "no matching jobs\n");
     shows!("jobs.error", world.fails(2, &["jobs", "--state", "runing"]));
+}
+
+#[test]
+fn lists_are_wide_and_shown_again() {
+    let world = World::new().with_a_job_that_ran().with_a_job_that_waits();
+    let wide = |arguments: &[&str]| Done::of(world.command(arguments).env("COLUMNS", "240")).out;
+    shows!("jobs.wide", wide(&["jobs", "-o", "wide"]));
+    shows!("clusters.wide", wide(&["clusters", "-o", "wide"]));
+    let sorted = |field: &str| {
+        let jobs = world.json(&["jobs", "--sort", field]);
+        jobs["items"][0]["id"].as_str().unwrap().to_owned()
+    };
+    assert_eq!((sorted("id").as_str(), sorted("for").as_str()), ("ran", "ran"));
+
+    for (command, shown) in
+        [("jobs", "waits"), ("queue", "waits"), ("status", "centos"), ("clusters", "centos")]
+    {
+        let mut watching = world.command(&[command, "--watch=1"]).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(watching.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let seen = lines.filter(|line| line.contains(shown)).take(2).count();
+        watching.kill().unwrap();
+        watching.wait().unwrap();
+        assert_eq!(seen, 2, "{command}");
+    }
+}
+
+#[test]
+fn the_beginning_of_an_id_is_enough() {
+    let world = World::new().with_a_job_that_ran().with_a_job_that_waits();
+    assert_eq!(world.json(&["job", "wai"])["id"], "waits");
+    assert!(world.ok(&["why", "wai"]).contains("lab"));
+    assert!(world.ok(&["logs", "ra"]).ends_with("hello\n"));
+    assert!(world.ok(&["logs", "-f", "ra"]).ends_with("hello\n"));
+    // Of an order, only with a yes: it may be a mistyped id of a job that is gone.
+    shows!("stop-beginning.error", world.fails(3, &["stop", "wai"]));
+    assert_eq!(world.json(&["job", "waits"])["state"], "queued");
+    assert_eq!(world.ok(&["stop", "wai", "--yes"]), "waits is stopped\n");
+
+    for nth in 1..=7 {
+        let id = format!("rank-{nth}");
+        world.ok(&["submit", "--no-wait", "--submission-id", &id, "--require-cluster", "lab", "--", &id]);
+    }
+    shows!("job-ambiguous.error", world.fails(2, &["job", "ra"]));
+    assert_eq!(world.json(&["job", "ran"])["id"], "ran", "the whole id of one is no beginning");
+    assert!(world.fails(2, &["stop", "rank", "--yes"]).contains("several jobs"));
+}
+
+#[test]
+fn many_jobs_are_stopped_retried_and_deleted_by_a_filter() {
+    let world = World::new().with_a_job_that_ran();
+    for nth in 1..=7 {
+        let id = format!("sweep-{nth}");
+        let submit =
+            ["submit", "--no-wait", "--submission-id", &id, "--require-cluster", "lab", "--tag", "sweep"];
+        world.ok(&[&submit[..], &["--", &id]].concat());
+    }
+    let states = |arguments: &[&str]| {
+        let found = world.json(&[&["jobs"], arguments].concat());
+        found["items"].as_array().unwrap().iter().filter(|job| job["state"] == "queued").count()
+    };
+    // Without a terminal nobody can be asked: it is shown, and nothing is done.
+    let asked = world.run(&["stop", "--state", "queued", "--tag", "sweep"]);
+    assert_eq!((asked.code, asked.out.as_str()), (Some(2), ""));
+    shows!("stop-many.error", asked.err);
+    assert_eq!(states(&[]), 7);
+
+    let done = world.run(&["stop", "--state", "queued,succeeded", "--yes"]);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    shows!("stop-many", format!("{}---\n{}", done.out, done.err));
+    assert_eq!(states(&[]), 0);
+    assert_eq!(world.run(&["stop", "--tag", "sweep", "--yes"]).err, "no matching jobs to stop\n");
+
+    let done = world.run(&["retry", "--id", "sweep-", "--yes"]);
+    assert_eq!((done.code, done.out.lines().count()), (Some(0), 7), "{}", done.err);
+    assert_eq!(states(&["--tag", "sweep"]), 7);
+
+    // What has not ended is not deleted.
+    shows!("delete.error", world.fails(4, &["delete", "sweep-1"]));
+    assert_eq!(world.ok(&["delete", "ran"]), "ran is deleted\n");
+    world.ok(&["stop", "--tag", "sweep", "--yes"]);
+    let done = world.run(&["delete", "--tag", "sweep", "--yes", "-o", "json"]);
+    assert_eq!((done.code, done.out.lines().count()), (Some(0), 7), "{}", done.err);
+    assert!(done.out.starts_with("{\"deleted\":true,\"id\":\"sweep-"), "{}", done.out);
+    assert_eq!(world.run(&["jobs"]).err, "no jobs yet\n");
+
+    shows!("stop-which.error", world.fails(2, &["stop"]));
+    assert!(world.fails(2, &["stop", "x", "--tag", "sweep"]).contains("cannot be used with"));
 }
 
 #[test]
@@ -149,6 +238,53 @@ fn logs_prints_what_a_job_printed() {
 }
 
 #[test]
+fn a_log_is_shown_from_its_start_by_attempt_and_from_its_last_lines_on() {
+    let world = World::new();
+    let submit =
+        ["submit", "--wait", "--submission-id", "twice", "--max-retries", "1", "--cluster", "centos"];
+    world.run(&[&submit[..], &["--", "lines 30; exit 1"]].concat());
+    let done = world.run(&["logs", "twice"]);
+    assert_eq!(done.err, "this is attempt 2; --attempt 1 shows the one before\n");
+    let whole = done.out;
+    assert_eq!(world.ok(&["logs", "twice", "--since-start"]), whole);
+    assert_eq!(world.ok(&["logs", "twice", "--since-start", "--attempt", "2"]), whole);
+    let lines = |text: &str| text.lines().filter(|line| line.starts_with("line ")).count();
+    assert_eq!(lines(&world.ok(&["logs", "-f", "twice", "--attempt", "1"])), 30);
+    assert_eq!(world.ok(&["logs", "-f", "-n", "3", "twice"]), "line 28\nline 29\nline 30\n");
+    assert_eq!(
+        world.run(&["logs", "twice", "--attempt", "3"]).err,
+        "twice has no attempt 3: it has 2 attempts\n"
+    );
+
+    // Last lines, then what follows, over a restart.
+    let mut world = world;
+    let entrypoint = "lines 30; sleep 4; echo end";
+    world.ok(&["submit", "--no-wait", "--submission-id", "talks", "--cluster", "centos", "--", entrypoint]);
+    world.until(&["logs", "talks"], |log| log["text"].as_str().unwrap().ends_with("line 30\n"));
+    let mut follower =
+        world.command(&["logs", "-f", "-n", "2", "talks"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(follower.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(told.by_ref().take(2).collect::<Vec<_>>(), ["line 29", "line 30"]);
+    world.restart();
+    assert_eq!(told.collect::<Vec<_>>(), ["end"]);
+    assert!(follower.wait().unwrap().success());
+}
+
+#[test]
+fn a_job_without_output_says_where_to_look() {
+    let world = World::new().with_a_job_that_waits();
+    assert_eq!(world.run(&["logs", "waits"]).err, "waits has not run yet; see ray-multicluster why waits\n");
+    assert_eq!(world.run(&["logs", "waits", "--since-start"]).err, world.run(&["logs", "waits"]).err);
+    let submit =
+        ["submit", "--no-wait", "--submission-id", "broken", "--cluster", "centos", "--", "never-start"];
+    world.ok(&submit);
+    world.until(&["job", "broken"], |job| job["state"] == "pending");
+    world.centos.finish("broken", multicluster_testkit::JobStatus::Failed);
+    world.until(&["job", "broken"], |job| job["state"] == "failed");
+    shows!("logs-not-started", world.run(&["logs", "broken"]).err);
+}
+
+#[test]
 fn a_log_is_followed_over_a_restart_without_repeats() {
     let mut world = World::new();
     let entrypoint = "echo one; sleep 4; echo two";
@@ -183,6 +319,8 @@ fn queue_shows_what_is_next_and_why_it_waits() {
     assert_eq!(world.ok(&["queue"]), "nothing waits\n");
     let world = world.with_a_job_that_waits();
     shows!("queue", world.ok(&["queue"]));
+    let narrow = |columns: &str| Done::of(world.command(&["queue"]).env("COLUMNS", columns)).out;
+    shows!("queue.narrow", narrow("48"));
     shows!("queue.json", world.ok(&["queue", "-o", "json"]));
     let told = world.fails(5, &["queue", "--address", "http://127.0.0.1:1"]);
     assert!(told.contains("cannot reach a control plane at http://127.0.0.1:1"), "{told}");

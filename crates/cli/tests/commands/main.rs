@@ -9,6 +9,7 @@
 
 mod advise;
 mod clusters;
+mod completions;
 mod config;
 mod debug_dump;
 mod door;

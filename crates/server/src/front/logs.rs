@@ -16,7 +16,7 @@ use multicluster_core::{
 use multicluster_ray::Kind as Failed;
 use multicluster_types::{Attempt, ClusterName, JobId, Kind, Timestamp};
 
-pub(crate) use follow::{Piece, follow};
+pub(crate) use follow::{Piece, Wanted, follow};
 
 use crate::{clusters::lanes::Runs, engine::driver::Failure, front::plane::Plane};
 
@@ -24,6 +24,8 @@ use crate::{clusters::lanes::Runs, engine::driver::Failure, front::plane::Plane}
 pub(crate) const LONGEST: usize = 16 << 20;
 /// How long a cluster may take to send a log before our copy is served instead.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How much of the end of a log is searched for its last lines.
+pub(crate) const END: usize = 1 << 20;
 /// More lines than fit into [`LONGEST`] in practice.
 const ALL_LINES: u32 = 1_000_000;
 
@@ -99,6 +101,15 @@ pub(crate) async fn last_lines(
 ) -> Result<Lines, Failure> {
     let Some(run) = find_run(plane, job, attempt).await? else { return Ok(Lines::nothing(None)) };
     read(plane, job, run, keep).await
+}
+
+/// Where the last lines begin, if there are more than so many.
+pub(crate) fn start_of_last(text: &str, lines: usize) -> Option<usize> {
+    if lines == 0 {
+        return (!text.is_empty()).then_some(text.len());
+    }
+    let whole = text.strip_suffix('\n').unwrap_or(text);
+    whole.rmatch_indices('\n').nth(lines - 1).map(|(at, _)| at + 1)
 }
 
 /// Reads the log of one attempt.
@@ -233,6 +244,16 @@ fn place_of(record: &JobRecord) -> Whereabouts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_lines_are_counted_from_the_end() {
+        let text = "a\nb\nc\n";
+        assert_eq!(start_of_last(text, 2).map(|at| &text[at..]), Some("b\nc\n"));
+        assert_eq!(start_of_last(text, 3), None);
+        assert_eq!(start_of_last("a\nb", 1), Some(2));
+        assert_eq!(start_of_last(text, 0), Some(6));
+        assert_eq!(start_of_last("", 0), None);
+    }
 
     #[test]
     fn a_file_is_shown_as_ray_shows_it() {

@@ -30,6 +30,8 @@ const MAX_BYTES: u64 = 100 << 20;
 /// Anything this large is refused without reading it.
 const HOPELESS_BYTES: u64 = 10 * MAX_BYTES;
 const ARCHIVES: [&str; 4] = [".zip", ".tar.gz", ".tgz", ".tar.xz"];
+/// Packing this much shows a bar.
+const SHOWN_BYTES: u64 = 4 << 20;
 const PIECE: usize = 64 << 10;
 
 /// A package to upload.
@@ -72,7 +74,12 @@ impl Package {
         if entries.iter().map(|entry| entry.size).sum::<u64>() > HOPELESS_BYTES {
             return Err(too_large(folder, &entries));
         }
-        let (digest, content) = pack(folder, &entries)?;
+        let total: u64 = entries.iter().map(|entry| entry.size).sum();
+        // Small folders take no time: a bar would only flicker.
+        let bar = if total < SHOWN_BYTES { ProgressBar::hidden() } else { bar("packing", folder, total) };
+        let packed = pack(folder, &entries, &bar);
+        bar.finish_and_clear();
+        let (digest, content) = packed?;
         Ok(Self { path: folder.to_owned(), name: format!("_ray_pkg_{}.zip", &digest[..32]), content })
     }
 
@@ -103,12 +110,7 @@ pub(super) async fn upload(package: &Package, client: &Client) -> Result<String,
     let Package { path, name, content } = package;
     if !client.has_package(name).await? {
         let length = content.len() as u64;
-        let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr());
-        let style =
-            ProgressStyle::with_template("uploading {msg} {bar:24} {bytes}/{total_bytes}, {eta} left")
-                .expect("a legal template");
-        bar.set_style(style.progress_chars("█▌░"));
-        bar.set_message(path.file_name().unwrap_or(OsStr::new(".")).to_string_lossy().into_owned());
+        let bar = bar("uploading", path, length);
         let (counted, content) = (bar.clone(), content.clone());
         let body = move || {
             let (counted, content) = (counted.clone(), content.clone());
@@ -125,6 +127,17 @@ pub(super) async fn upload(package: &Package, client: &Client) -> Result<String,
         sent?;
     }
     Ok(format!("gcs://{name}"))
+}
+
+/// On a terminal, how much of it is done.
+fn bar(doing: &str, path: &Path, bytes: u64) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template("{prefix} {msg} {bar:24} {bytes}/{total_bytes}, {eta} left")
+        .expect("a legal template");
+    bar.set_style(style.progress_chars("█▌░"));
+    bar.set_prefix(doing.to_owned());
+    bar.set_message(path.file_name().unwrap_or(OsStr::new(".")).to_string_lossy().into_owned());
+    bar
 }
 
 /// Links are followed, as Ray does: their targets may not exist on a cluster.
@@ -174,7 +187,7 @@ fn walk(
 }
 
 /// The digest of the packed content: files may change meanwhile.
-fn pack(folder: &Path, entries: &[Entry]) -> Result<(String, Bytes), Failure> {
+fn pack(folder: &Path, entries: &[Entry], bar: &ProgressBar) -> Result<(String, Bytes), Failure> {
     let mut digest = Sha256::new();
     let mut zip = ZipWriter::new(Bounded(Cursor::new(Vec::new())));
     // No times and no umask: they would differ from one checkout to the next.
@@ -209,6 +222,7 @@ fn pack(folder: &Path, entries: &[Entry]) -> Result<(String, Bytes), Failure> {
                         return Ok(());
                     }
                     length += read as u64;
+                    bar.inc(read as u64);
                     digest.update(&piece[..read]);
                     zip.write_all(&piece[..read])?;
                 }

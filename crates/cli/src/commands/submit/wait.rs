@@ -9,7 +9,7 @@ use tokio::{signal, time::sleep};
 
 use super::super::{Context, logs};
 use crate::{
-    client::LogFollower,
+    client::{LogFollower, LogPart},
     exit::{Exit, Failure},
     output::words,
 };
@@ -68,7 +68,7 @@ async fn ended(id: &str, with_log: bool, context: &Context) -> Result<Job, Failu
     let telling = tell_why(id, &spinner, context);
     let waiting = async {
         if with_log {
-            let mut log = LogFollower::open(&context.client, id).await?;
+            let mut log = LogFollower::open(&context.client, id, LogPart::default()).await?;
             loop {
                 let event = log.next().await?;
                 // From its first line on, the log shows the progress.

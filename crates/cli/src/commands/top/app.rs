@@ -39,6 +39,8 @@ pub(super) struct App {
     /// The selected cluster.
     pub(super) selected: usize,
     pub(super) shows_help: bool,
+    /// The order that waits for a yes.
+    pub(super) asked: Option<Order>,
     /// The outcome of the last order.
     pub(super) told: String,
     pub(super) is_over: bool,
@@ -52,6 +54,7 @@ impl App {
             away: None,
             selected: 0,
             shows_help: false,
+            asked: None,
             told: String::new(),
             is_over: false,
         }
@@ -81,6 +84,11 @@ impl App {
             self.is_over |= key.code == KeyCode::Char('c');
             return None;
         }
+        if let Some(order) = self.asked.take() {
+            let is_yes = matches!(key.code, KeyCode::Char('y' | 'Y'));
+            self.told = if is_yes { String::new() } else { format!("{} is unchanged", order.cluster) };
+            return is_yes.then_some(order);
+        }
         let last = self.seen.status.clusters.len().saturating_sub(1);
         match key.code {
             KeyCode::Esc if self.shows_help => self.shows_help = false,
@@ -88,7 +96,7 @@ impl App {
             KeyCode::Char('?' | 'h') => self.shows_help = !self.shows_help,
             KeyCode::Up | KeyCode::Char('k') => self.selected = self.selected.saturating_sub(1),
             KeyCode::Down | KeyCode::Char('j') => self.selected = (self.selected + 1).min(last),
-            KeyCode::Char('c') => return self.cluster().map(turn),
+            KeyCode::Char('c') => self.asked = self.cluster().map(turn),
             _ => {}
         }
         None
@@ -96,6 +104,19 @@ impl App {
 
     fn cluster(&self) -> Option<&Cluster> {
         self.seen.status.clusters.get(self.selected)
+    }
+}
+
+impl Order {
+    /// What it would do, and how many jobs are there.
+    pub(super) fn question(&self, clusters: &[Cluster]) -> String {
+        let Self { cluster, verb } = self;
+        let live = clusters.iter().find(|known| known.name == *cluster).map_or(0, |known| known.live);
+        let then = match *verb {
+            "cordon" => format!("it accepts no new jobs; {live} on it continue"),
+            _ => "it accepts jobs again".to_owned(),
+        };
+        format!("{verb} {cluster}? [y/N]  {then}")
     }
 }
 

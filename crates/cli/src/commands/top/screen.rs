@@ -19,7 +19,7 @@ const KEYS: &str = "q quit  ↑↓ choose  c cordon/uncordon  ? help";
 const HELP: [&str; 6] = [
     "q, Esc, Ctrl-C   leave",
     "↑ ↓, k j         choose a cluster",
-    "c                keep new work off it, or let it on again",
+    "c                cordon it (no new jobs), or uncordon it; asks first",
     "?                this help",
     "",
     "Bars are red above the cluster's threshold: it takes no more work.",
@@ -53,8 +53,15 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App, now: u64) {
     draw_clusters(frame, pool, app, now);
     draw_queue(frame, queue, app, now);
     draw_jobs(frame, jobs, app, now);
-    let bottom_line = if app.told.is_empty() { KEYS.to_owned() } else { format!("{KEYS}  ·  {}", app.told) };
-    frame.render_widget(Paragraph::new(bottom_line).style(Tone::Dim), bottom);
+    let (bottom_line, style) = match &app.asked {
+        Some(order) => {
+            let question = order.question(&app.seen.status.clusters);
+            (question, Style::from(Tone::Strong).add_modifier(Modifier::REVERSED))
+        }
+        None if app.told.is_empty() => (KEYS.to_owned(), Tone::Dim.into()),
+        None => (format!("{KEYS}  ·  {}", app.told), Tone::Dim.into()),
+    };
+    frame.render_widget(Paragraph::new(bottom_line).style(style), bottom);
     if app.shows_help {
         draw_help(frame);
     }

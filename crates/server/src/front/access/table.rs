@@ -91,6 +91,7 @@ mod tests {
             (&get, "/v1/clusters/{name}/connection", false, true),
             (&get, "/v1/log", false, false),
             (&post, "/v1/clusters", false, false),
+            (&Method::PATCH, "/v1/clusters/{name}", false, false),
             (&post, "/v1/clusters/{name}/cordon", false, false),
             (&post, "/v1/config/reload", false, false),
             (&post, "/v1/something/new", false, false),

@@ -105,7 +105,7 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(leases::release))
         .routes(routes!(leases::stop))
         .routes(routes!(clusters::list, clusters::register))
-        .routes(routes!(clusters::get, clusters::replace, clusters::remove))
+        .routes(routes!(clusters::get, clusters::replace, clusters::update, clusters::remove))
         .routes(routes!(clusters::connection))
         .routes(routes!(clusters::cordon))
         .routes(routes!(clusters::uncordon))

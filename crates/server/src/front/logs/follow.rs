@@ -4,15 +4,16 @@
 use std::time::Duration;
 
 use multicluster_ray::LogTail;
-use multicluster_types::JobId;
+use multicluster_types::{Attempt, JobId};
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep, timeout},
 };
 
 use super::{
-    LONGEST, Lines, Run, Source, Whereabouts, as_text, place, read,
+    END, LONGEST, Lines, Run, Source, Whereabouts, as_text, find_run, place, read,
     seam::{Rest, Sent, Skip},
+    start_of_last,
 };
 use crate::{engine::driver::Failure, front::plane::Plane};
 
@@ -23,6 +24,8 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 /// Ray closes a log about 3 s after the job's end.
 const CLOSES_WITHIN: Duration = Duration::from_secs(8);
+/// Ray sends what is already in a log without a pause.
+const CAUGHT_UP: Duration = Duration::from_secs(2);
 /// Well below the 4 MiB that Ray's client accepts.
 const LONGEST_PIECE: usize = 1 << 20;
 
@@ -55,16 +58,41 @@ impl Piece {
     }
 }
 
+/// Which part of a log is passed on. By default all of it, over all attempts from the present one on.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wanted {
+    /// Only this attempt.
+    pub(crate) attempt: Option<Attempt>,
+    /// Begins with this many of the last lines that there are.
+    pub(crate) lines: Option<usize>,
+    /// Ends with what there is now, of the latest attempt.
+    pub(crate) once: bool,
+}
+
 /// Passes a job's log on as it is written, until the job has ended and its whole output was passed
 /// on, or the job is forgotten.
 ///
 /// # Errors
 /// When the follower cannot go on. A cluster that does not answer is no error: the follower waits.
-pub(crate) async fn follow(plane: Plane, job: JobId, out: mpsc::Sender<Piece>) -> Result<(), Ended> {
+pub(crate) async fn follow(
+    plane: Plane,
+    job: JobId,
+    wanted: Wanted,
+    out: mpsc::Sender<Piece>,
+) -> Result<(), Ended> {
     let (sent, pause) = (Sent::default(), SHORTEST_PAUSE);
-    let mut follower = Follower { plane, job, out, run: None, sent, closed: false, crowded: false, pause };
+    let mut follower =
+        Follower { plane, job, wanted, out, run: None, sent, closed: false, crowded: false, pause };
     loop {
-        match follower.look().await? {
+        let place = follower.look().await?;
+        if let Some(is_over) = follower.part(place.as_ref()).await? {
+            if is_over {
+                return Ok(());
+            }
+            follower.idle().await?;
+            continue;
+        }
+        match place {
             None | Some(Whereabouts::Ended { run: None }) => return follower.leave().await,
             Some(Whereabouts::Ended { run: Some(run) }) => {
                 follower.enter(run).await?;
@@ -72,7 +100,7 @@ pub(crate) async fn follow(plane: Plane, job: JobId, out: mpsc::Sender<Piece>) -
             }
             Some(Whereabouts::On { run, arrived: true }) => {
                 follower.enter(run.clone()).await?;
-                follower.relay(&run).await?;
+                follower.relay(&run, false).await?;
                 follower.rest_a_while(&run).await?;
             }
             Some(Whereabouts::Waiting | Whereabouts::On { arrived: false, .. }) => follower.idle().await?,
@@ -83,6 +111,7 @@ pub(crate) async fn follow(plane: Plane, job: JobId, out: mpsc::Sender<Piece>) -
 struct Follower {
     plane: Plane,
     job: JobId,
+    wanted: Wanted,
     out: mpsc::Sender<Piece>,
     /// The attempt whose log is being passed on.
     run: Option<Run>,
@@ -99,6 +128,36 @@ impl Follower {
     async fn look(&self) -> Result<Option<Whereabouts>, Ended> {
         let job = self.job.clone();
         Ok(self.plane.driver.read_patiently(move |core| place(core, &job)).await?)
+    }
+
+    /// Where only a part of the log is wanted: is it complete? `None`: the present attempt is followed.
+    async fn part(&mut self, place: Option<&Whereabouts>) -> Result<Option<bool>, Ended> {
+        let Wanted { attempt, once, .. } = self.wanted;
+        let present = match place {
+            Some(Whereabouts::On { run, arrived }) if attempt.is_none_or(|wanted| wanted == run.attempt) => {
+                Some(*arrived)
+            }
+            _ => None,
+        };
+        if place.is_none() || (attempt.is_none() && !once) || (present == Some(true) && !once) {
+            return Ok(None);
+        }
+        // It was chosen, and has not begun.
+        if present == Some(false) {
+            return Ok(Some(once));
+        }
+        match find_run(&self.plane, &self.job, attempt).await? {
+            Some(run) => {
+                self.enter(run).await?;
+                self.leave().await?;
+            }
+            None if attempt.is_none() => {}
+            None => {
+                let number = attempt.map_or(0, |attempt| attempt.0);
+                self.tell(&format!("[ray-multicluster] there is no attempt {number} of this job\n")).await?;
+            }
+        }
+        Ok(Some(true))
     }
 
     async fn idle(&self) -> Result<(), Ended> {
@@ -121,13 +180,28 @@ impl Follower {
             );
             self.tell(&note).await?;
         }
-        (self.run, self.sent, self.closed, self.pause) = (Some(run), Sent::default(), false, SHORTEST_PAUSE);
+        // Later attempts are passed on from their beginning.
+        let sent = match (&self.run, self.wanted.lines) {
+            (None, Some(lines)) => self.all_but(&run, lines).await?,
+            _ => Sent::default(),
+        };
+        (self.run, self.sent, self.closed, self.pause) = (Some(run), sent, false, SHORTEST_PAUSE);
         self.crowded = false;
         Ok(())
     }
 
-    /// Passes on the cluster's stream until it closes, breaks, or the attempt is over.
-    async fn relay(&mut self, run: &Run) -> Result<(), Ended> {
+    /// As if all but the last lines had been passed on. If nobody knows where in the log they are, it is
+    /// passed on from its beginning.
+    async fn all_but(&self, run: &Run, lines: usize) -> Result<Sent, Ended> {
+        let read = self.read(run, END).await?;
+        let Some(Lines { text, skipped: Some(skipped), .. }) = read else { return Ok(Sent::default()) };
+        let at = start_of_last(&text, lines).unwrap_or(0);
+        Ok(Sent::up_to(skipped + at as u64, &text[..at]))
+    }
+
+    /// Passes on the cluster's stream until it closes, breaks, or the attempt is over. `catch_up`: only
+    /// until there is no more for now.
+    async fn relay(&mut self, run: &Run, catch_up: bool) -> Result<(), Ended> {
         let Some(runs) = self.plane.lanes.runs(&run.cluster) else { return Ok(()) };
         // A follower that has to wait misses nothing: Ray's tail begins at the first byte, and once
         // the attempt is over its log is read in one piece.
@@ -152,10 +226,14 @@ impl Follower {
         self.closed = false;
         let mut skip = Skip::new(&self.sent);
         let mut over_since: Option<Instant> = None;
+        let (mut quiet, mut is_begun) = (Duration::ZERO, false);
         loop {
             tokio::select! {
                 piece = tail.next() => match piece {
-                    Some(Ok(text)) => self.pass(skip.pass(&text)).await?,
+                    Some(Ok(text)) => {
+                        (quiet, is_begun) = (Duration::ZERO, true);
+                        self.pass(skip.pass(&text)).await?;
+                    }
                     Some(Err(error)) => {
                         tracing::debug!(job = %self.job, cluster = %run.cluster, %error, "the log broke off");
                         return Ok(());
@@ -166,7 +244,13 @@ impl Follower {
                     }
                 },
                 () = sleep(LOOK) => {
-                    if self.is_on(run).await? {
+                    quiet += LOOK;
+                    if catch_up {
+                        if quiet >= if is_begun { CAUGHT_UP } else { CLOSES_WITHIN } {
+                            self.closed = is_begun;
+                            return Ok(());
+                        }
+                    } else if self.is_on(run).await? {
                         over_since = None;
                     } else if over_since.get_or_insert_with(Instant::now).elapsed() > CLOSES_WITHIN {
                         return Ok(());
@@ -199,18 +283,24 @@ impl Follower {
         if self.closed && self.sent.bytes() > LONGEST as u64 {
             return Ok(());
         }
-        let reading = async {
-            let _turn = self.plane.bounds.rest_of_log().await;
-            timeout(CLOSES_WITHIN * 2, read(&self.plane, &self.job, run.clone(), LONGEST)).await
-        };
-        let lines = tokio::select! {
-            lines = reading => lines,
-            () = self.out.closed() => return Err(Ended::Unheard),
-        };
-        let Ok(lines) = lines else { return self.tell_loss(&run).await };
-        let Lines { text, skipped, source, .. } = lines?;
+        let Some(mut lines) = self.read(&run, LONGEST).await? else { return self.tell_loss(&run).await };
+        if lines.source == Source::Cluster && lines.skipped.is_none_or(|skipped| self.sent.bytes() < skipped)
+        {
+            // Too long to be read at once: Ray's stream begins at the first byte. Only one of the two is
+            // in memory.
+            drop(lines);
+            self.relay(&run, true).await?;
+            if self.closed {
+                return Ok(());
+            }
+            let again = self.read(&run, LONGEST).await?;
+            let Some(again) = again else { return self.tell_loss(&run).await };
+            lines = again;
+        }
+        let Lines { text, skipped, source, .. } = lines;
         if source == Source::Nowhere {
-            return if self.closed { Ok(()) } else { self.tell_loss(&run).await };
+            // What runs may not have printed anything yet.
+            return if self.closed || self.wanted.once { Ok(()) } else { self.tell_loss(&run).await };
         }
         if source == Source::Copy && skipped.is_none() && self.pass_whole_copy(&run).await? {
             return Ok(());
@@ -244,6 +334,19 @@ impl Follower {
             at = from + body.len() as u64;
             self.pass(skip.pass(&as_text(String::from_utf8_lossy(new).into_owned()))).await?;
         }
+    }
+
+    /// The end of the log as it is now; `None`: nobody answers in time.
+    async fn read(&self, run: &Run, keep: usize) -> Result<Option<Lines>, Ended> {
+        let reading = async {
+            let _turn = self.plane.bounds.rest_of_log().await;
+            timeout(CLOSES_WITHIN * 2, read(&self.plane, &self.job, run.clone(), keep)).await
+        };
+        let lines = tokio::select! {
+            lines = reading => lines,
+            () = self.out.closed() => return Err(Ended::Unheard),
+        };
+        Ok(lines.ok().transpose()?)
     }
 
     async fn tell_loss(&mut self, run: &Run) -> Result<(), Ended> {

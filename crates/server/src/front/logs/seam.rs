@@ -24,6 +24,13 @@ pub(super) enum Rest<'a> {
 }
 
 impl Sent {
+    /// As if the log had been passed on up to here: `before` is its text before the position `bytes`, or
+    /// the end of it.
+    pub(super) fn up_to(bytes: u64, before: &str) -> Self {
+        let from = before.ceil_char_boundary(before.len().saturating_sub(KEPT));
+        Self { bytes, end: before[from..].to_owned() }
+    }
+
     /// How many bytes were passed on.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
@@ -104,6 +111,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_follower_may_begin_at_the_last_lines() {
+        let sent = Sent::up_to(8, "one\ntwo\n");
+        assert_eq!(sent.bytes(), 8);
+        assert_eq!(Skip::new(&sent).pass("one\ntwo\nthree\n"), "three\n");
+        assert_eq!(sent.rest("one\ntwo\nthree\n", Some(0)), Rest::Continues("three\n"));
+        assert_eq!(sent.rest("two\nthree\n", None), Rest::Continues("three\n"));
+    }
 
     fn sent(text: &str) -> Sent {
         let mut sent = Sent::default();

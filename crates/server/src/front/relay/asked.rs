@@ -123,7 +123,7 @@ impl Asked {
             return false;
         }
         match self.method {
-            Method::GET | Method::HEAD | Method::PUT => true,
+            Method::GET | Method::HEAD | Method::PUT | Method::PATCH => true,
             Method::POST => self.is_repeatable_post(),
             _ => false,
         }

@@ -121,13 +121,34 @@ fn help_lies_over_the_rest() {
 fn keys_choose_a_cluster_and_turn_it_off_and_on() {
     let mut app = app();
     let order = |cluster: &str, verb| Some(Order { cluster: cluster.to_owned(), verb });
-    assert_eq!(press(&mut app, 'c'), order("centos", "cordon"));
+    let confirmed = |app: &mut App| [press(app, 'c'), press(app, 'y')];
+    assert_eq!(confirmed(&mut app), [None, order("centos", "cordon")]);
     press(&mut app, 'j');
-    assert_eq!(press(&mut app, 'c'), order("mac", "uncordon"));
+    assert_eq!(confirmed(&mut app), [None, order("mac", "uncordon")]);
     (0..9).for_each(|_| drop(press(&mut app, 'j')));
-    assert_eq!(press(&mut app, 'c'), order("lab", "cordon"));
+    assert_eq!(confirmed(&mut app), [None, order("lab", "cordon")]);
     press(&mut app, 'q');
     assert!(app.is_over);
+}
+
+#[test]
+fn a_cluster_is_cordoned_only_after_a_yes() {
+    let mut app = app();
+    assert_eq!(press(&mut app, 'c'), None);
+    let screen = drawn(&app, 80, 24);
+    let question = "cordon centos? [y/N]  it accepts no new jobs; 3 on it continue";
+    assert!(screen.contains(question), "{screen}");
+    // Any other key is a no, even a second `c`, or the one that quits.
+    for key in ['n', 'c', 'q'] {
+        app.asked.get_or_insert(Order { cluster: "centos".to_owned(), verb: "cordon" });
+        assert_eq!(press(&mut app, key), None);
+        assert_eq!((app.asked.take(), app.is_over), (None, false));
+    }
+    assert!(drawn(&app, 80, 24).contains("centos is unchanged"));
+    // Another cluster that moves to its row in the meantime is not cordoned instead.
+    press(&mut app, 'c');
+    app.seen.status.clusters.remove(0);
+    assert_eq!(press(&mut app, 'y').map(|order| order.cluster), Some("centos".to_owned()));
 }
 
 #[test]

@@ -135,6 +135,75 @@ pub(super) async fn replace(
     change(&plane, &caller, name, Input::Register { spec: Box::new(spec), replace: true }).await
 }
 
+/// Change some keys of a cluster
+///
+/// Those that the body does not name stay as they are. A key that is `null` gets its default.
+#[utoipa::path(patch, path = "/v1/clusters/{name}", tag = "clusters", operation_id = "update_cluster",
+    params(("name" = String, Path)), request_body = api::ClusterChanges,
+    responses((status = 200, body = api::Cluster), (status = "4XX", body = api::ErrorBody)))]
+pub(super) async fn update(
+    State(plane): State<Plane>,
+    Cluster(name): Cluster,
+    request::Json(sent): request::Json<Map<String, Value>>,
+) -> Result<Json<api::Cluster>, Problem> {
+    let known = name.clone();
+    let look = move |core: &Core| find(core, known);
+    let cluster = plane.driver.read(look).await?.map_err(Failure::Refused)?;
+    let spec = changed((*cluster.spec).clone(), &sent)?;
+    change(&plane, name, Input::Register { spec: Box::new(spec), replace: true }).await
+}
+
+/// The cluster with these keys changed. The new values are read as those of a whole description.
+fn changed(mut spec: ClusterSpec, sent: &Map<String, Value>) -> Result<ClusterSpec, Problem> {
+    let bad = |message: String| Problem::new(codes::BAD_CLUSTER, message);
+    let mut whole = sent.clone();
+    // A default is what a description without the key has.
+    whole.retain(|_, value| !value.is_null());
+    whole.insert("name".to_owned(), json!(spec.name));
+    for (required, value) in [("head_address", &spec.head_address), ("dashboard", &spec.dashboard)] {
+        whole.entry(required).or_insert_with(|| json!(value));
+    }
+    let new = described(&whole)?;
+    for key in sent.keys() {
+        match key.as_str() {
+            "head_address" => spec.head_address = new.head_address.clone(),
+            "dashboard" => spec.dashboard = new.dashboard.clone(),
+            "prefer" => spec.prefer = new.prefer,
+            "weight" => spec.weight = new.weight,
+            "tags" => spec.tags = new.tags.clone(),
+            "runtime_env" => {
+                spec.runtime_env = new.runtime_env.clone();
+                spec.secret_vars = new.secret_vars.clone();
+            }
+            "home_dir" => spec.home_dir = new.home_dir.clone(),
+            "inject_sdk" => spec.inject_sdk = new.inject_sdk,
+            "plane_address" => spec.plane_address = new.plane_address.clone(),
+            "token" | "token_env" | "token_file" | "token_command" => {
+                spec.connection.token = new.connection.token.clone();
+            }
+            "headers" => spec.connection.headers = new.connection.headers.clone(),
+            "ca_file" => spec.connection.ca_file = new.connection.ca_file.clone(),
+            "insecure_tls" => spec.connection.insecure_tls = new.connection.insecure_tls,
+            "resource_threshold" => spec.limits.resource_threshold = new.limits.resource_threshold,
+            "submission_interval" => spec.limits.submission_interval = new.limits.submission_interval,
+            "execution_mode" => spec.limits.execution_mode = new.limits.execution_mode,
+            "max_running_jobs" => spec.limits.max_running_jobs = new.limits.max_running_jobs,
+            "driver_memory" => spec.limits.driver_memory = new.limits.driver_memory,
+            "head_memory_share" => spec.limits.head_memory_share = new.limits.head_memory_share,
+            "name" if sent[key] == json!(spec.name) => {}
+            "name" => {
+                return Err(bad(format!("the name in the body is not {}", spec.name))
+                    .hint("leave the name out of the body; a cluster keeps its name"));
+            }
+            other => {
+                return Err(bad(format!("{other} of a cluster cannot be changed alone"))
+                    .hint("describe the whole cluster: PUT /v1/clusters/{name}"));
+            }
+        }
+    }
+    Ok(spec)
+}
+
 /// A cluster is described in the API as in the file, and read by the same code: JSON is
 /// YAML. Files named in it would be the server's, so none are read.
 fn described(sent: &Map<String, Value>) -> Result<ClusterSpec, Problem> {
@@ -275,6 +344,36 @@ mod tests {
         assert_eq!((spec.name.as_str(), spec.prefer, spec.weight.get()), ("mac", true, 1.5));
         assert_eq!(spec.home(), Some("/Users/zorro"));
         assert_eq!(spec.connection.token, Some(Credential::given("s3cret")));
+    }
+
+    #[test]
+    fn a_change_leaves_the_other_keys_as_they_are() {
+        let spec = read(json!({
+            "name": "mac", "head_address": "h:10001", "dashboard": "http://h:8265", "tags": ["macos"],
+            "weight": 1.5, "submission_interval": "10s", "token": "s3cret",
+        }));
+        let spec = spec.unwrap();
+        let with = |sent: Value| changed(spec.clone(), sent.as_object().unwrap());
+        let heavier = with(json!({"weight": 3, "tags": null})).unwrap();
+        assert_eq!((heavier.weight.get(), heavier.tags.iter().count()), (3.0, 0));
+        let back = ClusterSpec { weight: spec.weight, tags: spec.tags.clone(), ..heavier };
+        assert_eq!(back, spec, "the token and the interval too");
+        assert_eq!(with(json!({})).unwrap(), spec);
+        for bad in [json!({"name": "other"}), json!({"weigth": 2}), json!({"weight": "x"})] {
+            assert_eq!(with(bad).unwrap_err().code, "bad_cluster");
+        }
+    }
+
+    /// Every key of a cluster, except its name, can be changed alone.
+    #[test]
+    fn every_key_can_be_changed() {
+        let spec =
+            read(json!({"name": "mac", "head_address": "h:10001", "dashboard": "http://h:8265"})).unwrap();
+        for key in multicluster_config::cluster_keys().filter(|key| !key.starts_with("token_")) {
+            let sent = Map::from_iter([(key.to_owned(), Value::Null)]);
+            let changed = changed(spec.clone(), &sent);
+            assert!(key == "name" || changed.is_ok(), "{key}: {changed:?}");
+        }
     }
 
     #[test]

@@ -5,17 +5,23 @@ use std::convert::Infallible;
 use axum::{
     Extension,
     extract::State,
+    http::Uri,
     response::sse::{Event, KeepAlive, Sse},
 };
 use futures_util::{Stream, StreamExt, stream};
 use multicluster_api as api;
+use multicluster_types::Attempt;
 use tokio::{sync::mpsc, task::JoinSet};
 
-use super::{events::KEEP_ALIVE, request::Job, wait::stored};
+use super::{
+    events::KEEP_ALIVE,
+    request::{Job, Params},
+    wait::stored,
+};
 use crate::{
     front::{
         access::Caller,
-        logs::{self, Piece},
+        logs::{self, Piece, Wanted},
         plane::Plane,
     },
     problem::Problem,
@@ -31,14 +37,24 @@ const ON_THE_WAY: usize = 4;
 /// the log is complete. A stream that closes without `end` broke off: come back, and skip what
 /// you have by `attempt` and `from`.
 #[utoipa::path(get, path = "/v1/jobs/{id}/logs/follow", tag = "jobs", operation_id = "follow_logs",
-    params(("id" = String, Path)),
+    params(("id" = String, Path),
+        ("attempt" = Option<u32>, Query, description = "Only this attempt; if not said, the present one and all that follow"),
+        ("lines" = Option<usize>, Query, description = "Begin with at most so many of the last lines (of the last 1 MiB); if not said, with the first line"),
+        ("once" = Option<bool>, Query, description = "End with what there is now, instead of waiting for more")),
     responses((status = 200, content_type = "text/event-stream"),
         (status = 404, body = api::ErrorBody), (status = 503, body = api::ErrorBody)))]
 pub(super) async fn follow(
     State(plane): State<Plane>,
     Extension(caller): Extension<Caller>,
     Job(id): Job,
+    uri: Uri,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
+    let params = Params::of(&uri, &["attempt", "lines", "once"])?;
+    let wanted = Wanted {
+        attempt: params.value::<u32>("attempt", "the number of an attempt, from 1")?.map(Attempt),
+        lines: params.value::<usize>("lines", "a whole number")?,
+        once: params.flag("once")?,
+    };
     stored(&plane, &id).await?;
     let place = plane.bounds.follow(&caller, &id)?;
     let revoked = plane.access.clone().shut_out(caller);
@@ -46,7 +62,7 @@ pub(super) async fn follow(
     let (sender, pieces) = mpsc::channel(ON_THE_WAY);
     // Dropped with the stream, so the relay ends with it.
     let mut relay = JoinSet::new();
-    relay.spawn(logs::follow(plane, id, sender));
+    relay.spawn(logs::follow(plane, id, wanted, sender));
     let events = stream::unfold((pieces, relay, counted), async |(mut pieces, mut relay, counted)| {
         let event = match pieces.recv().await {
             Some(piece) => told(piece),

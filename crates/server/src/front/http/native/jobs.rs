@@ -31,8 +31,6 @@ use crate::{
 
 /// The longest a request is kept waiting.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// How much of the end of a log is shown; Ray's own API has all of it.
-const LOG_END: usize = 1 << 20;
 /// Jobs may be large: a page ends early rather than be huge.
 const PAGE_BYTES: usize = 8 << 20;
 const READ_AT_ONCE: usize = 25;
@@ -127,8 +125,6 @@ fn is_seen(job: &api::Job, search: &Search) -> bool {
 
 fn filter(params: &Params) -> Result<JobFilter, Problem> {
     let words = JobState::ALL.map(JobState::as_str);
-    let state =
-        |text: &str| JobState::ALL.into_iter().find(|state| state.as_str().eq_ignore_ascii_case(text));
     let kind =
         |text: &str| [Kind::Job, Kind::Task, Kind::Actor].into_iter().find(|kind| kind.as_str() == text);
     let mut kinds = params.each("kind", "job, task or actor", kind)?;
@@ -136,7 +132,7 @@ fn filter(params: &Params) -> Result<JobFilter, Problem> {
         return Err(Problem::new(codes::BAD_QUERY, "kind is given twice").hint("give one, or none for all"));
     }
     Ok(JobFilter {
-        states: params.each("state", &words.join(", "), state)?,
+        states: params.each("state", &words.join(", "), JobState::meant)?,
         kind: kinds.pop(),
         cluster: params.value::<ClusterName>("cluster", "the name of a cluster")?,
         owner: params.value::<Owner>("owner", "the name of an owner")?,
@@ -231,6 +227,8 @@ pub(super) async fn attempts(
 }
 
 /// Show the last lines of a job
+///
+/// Up to 1 MiB of them; `logs/follow` has the whole log, however long.
 #[utoipa::path(get, path = "/v1/jobs/{id}/logs", tag = "jobs", operation_id = "get_logs",
     params(("id" = String, Path),
         ("attempt" = Option<u32>, Query, description = "Which try; the latest if not said"),
@@ -246,9 +244,9 @@ pub(super) async fn logs(
     let attempt = params.value::<u32>("attempt", "the number of an attempt, from 1")?.map(Attempt);
     let lines = params.value::<usize>("lines", "a whole number")?;
     let _turn = plane.bounds.log(&caller).await?;
-    let found = logs::last_lines(&plane, &id, attempt, LOG_END).await?;
+    let found = logs::last_lines(&plane, &id, attempt, logs::END).await?;
     let (mut truncated, mut text) = (found.is_truncated(), found.text);
-    if let Some(from) = lines.and_then(|lines| start_of_last(&text, lines)) {
+    if let Some(from) = lines.and_then(|lines| logs::start_of_last(&text, lines)) {
         truncated = true;
         text.drain(..from);
     }
@@ -260,15 +258,6 @@ pub(super) async fn logs(
         truncated,
         source: found.source.as_str().to_owned(),
     }))
-}
-
-/// Where the last lines begin, if there are more than so many.
-fn start_of_last(text: &str, lines: usize) -> Option<usize> {
-    if lines == 0 {
-        return (!text.is_empty()).then_some(text.len());
-    }
-    let whole = text.strip_suffix('\n').unwrap_or(text);
-    whole.rmatch_indices('\n').nth(lines - 1).map(|(at, _)| at + 1)
 }
 
 /// Wait until a job has ended
@@ -300,19 +289,4 @@ async fn shown(plane: &Plane, id: JobId) -> Result<Json<api::Job>, Problem> {
     let stored = plane.stored(move |store| store.job(&asked)).await?;
     let stored = stored.ok_or(Failure::Refused(Refusal::UnknownJob { job: id }))?;
     Ok(Json(views::job(&stored)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::start_of_last;
-
-    #[test]
-    fn the_last_lines_are_counted_from_the_end() {
-        let text = "a\nb\nc\n";
-        assert_eq!(start_of_last(text, 2).map(|at| &text[at..]), Some("b\nc\n"));
-        assert_eq!(start_of_last(text, 3), None);
-        assert_eq!(start_of_last("a\nb", 1), Some(2));
-        assert_eq!(start_of_last(text, 0), Some(6));
-        assert_eq!(start_of_last("", 0), None);
-    }
 }

@@ -3,7 +3,7 @@
 use axum::{Extension, Json, extract::State};
 use multicluster_api::{self as api, codes};
 use multicluster_core::Core;
-use multicluster_types::Settings;
+use multicluster_types::{Settings, Span, settings::Definition};
 
 use super::{policies, request::Language, views};
 use crate::{
@@ -45,12 +45,30 @@ pub(super) async fn settings(State(plane): State<Plane>) -> Result<Json<api::Set
     let (settings, policies) = plane.driver.read(look).await?;
     let items = Settings::DEFINITIONS.iter().map(|definition| api::Setting {
         name: definition.name.to_owned(),
+        from: source(definition, &settings),
         value: settings.show(definition.name).unwrap_or_default(),
         default: definition.default.to_owned(),
-        env: format!("SCHEDULER_{}", definition.name.to_ascii_uppercase()),
+        env: variable(definition.name),
         doc: definition.doc.split_whitespace().collect::<Vec<_>>().join(" "),
     });
     Ok(Json(api::Settings { items: items.collect(), policies }))
+}
+
+/// Variables override the file. They are those of this process, as a reload reads them.
+fn source(definition: &Definition, settings: &Settings) -> api::SettingSource {
+    let mut names = std::iter::once(&definition.name).chain(definition.aliases);
+    let is_set = |name: &&str| std::env::var_os(variable(name)).is_some();
+    if names.any(is_set) {
+        api::SettingSource::Environment
+    } else if settings.show(definition.name) == Settings::default().show(definition.name) {
+        api::SettingSource::Default
+    } else {
+        api::SettingSource::File
+    }
+}
+
+fn variable(name: &str) -> String {
+    format!("SCHEDULER_{}", name.to_ascii_uppercase())
 }
 
 /// Read the configuration file again

@@ -23,7 +23,7 @@ use tokio::{
 use super::{Sorry, jobs::known};
 use crate::front::{
     access::Caller,
-    logs::{LONGEST, Piece, follow, last_lines},
+    logs::{LONGEST, Piece, Wanted, follow, last_lines},
     plane::Plane,
 };
 
@@ -66,7 +66,7 @@ pub(super) async fn tail(
     let revoked = plane.access.clone().shut_out(caller);
     Ok(upgrade.on_upgrade(move |socket| async move {
         let followed = |pieces| async move {
-            let ended = follow(plane, id.clone(), pieces).await;
+            let ended = follow(plane, id.clone(), Wanted::default(), pieces).await;
             if let Err(ended) = &ended {
                 tracing::debug!(job = %id, %ended, "stopped following a log");
             }

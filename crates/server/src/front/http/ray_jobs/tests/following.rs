@@ -204,3 +204,81 @@ async fn a_log_is_followed_as_events_too() {
     assert_eq!(printed(&text), expected);
     assert_eq!(kinds.last().unwrap(), "end", "the log is complete");
 }
+
+/// What the native API streamed: the text by attempt, and the notes.
+async fn streamed(stage: &Stage, query: &str) -> (Vec<(u64, String)>, String) {
+    let (status, told) = stage.get(&format!("/v1/jobs/j/logs/follow?{query}")).await;
+    assert_eq!(status, 200, "{told}");
+    let (mut logs, mut notes) = (Vec::<(u64, String)>::new(), String::new());
+    assert!(told.trim_end().ends_with("event: end\ndata: {}"), "the log is complete");
+    for data in told.lines().filter_map(|line| line.strip_prefix("data: ")) {
+        let data: serde_json::Value = serde_json::from_str(data).unwrap();
+        let Some(text) = data["text"].as_str() else { continue };
+        match (data["attempt"].as_u64(), logs.last_mut()) {
+            (None, _) => notes += text,
+            (Some(attempt), Some((last, all))) if *last == attempt => all.push_str(text),
+            (Some(attempt), _) => logs.push((attempt, text.to_owned())),
+        }
+    }
+    (logs, notes)
+}
+
+#[tokio::test]
+async fn a_follower_may_begin_with_the_last_lines() {
+    let fake = a_fake("mac").await;
+    let stage = Stage::over(&[&fake]).await;
+    stage.submit("j", "lines 30; sleep 2; echo end").await;
+    stage.until("its lines", async || stage.logs("j").await.ends_with("line 30\n")).await;
+    let (logs, _) = streamed(&stage, "lines=3").await;
+    assert_eq!(logs, [(1, "line 28\nline 29\nline 30\nend\n".to_owned())]);
+    assert_eq!(streamed(&stage, "lines=1").await.0, [(1, "end\n".to_owned())], "after its end too");
+    assert_eq!(streamed(&stage, "lines=0").await.0, []);
+}
+
+#[tokio::test]
+async fn one_attempt_alone_can_be_followed() {
+    let fake = a_fake("mac").await;
+    let stage = Stage::over(&[&fake]).await;
+    let body = json!({"entrypoint": "echo try; sleep 1; exit 1", "submission_id": "j",
+                      "metadata": {"multicluster.max_retries": "1"}});
+    assert_eq!(stage.post(body.to_string()).await.0, 200);
+    stage.wait_for("j", JobStatus::Failed).await;
+    for attempt in [1, 2] {
+        let (logs, notes) = streamed(&stage, &format!("attempt={attempt}")).await;
+        let [(shown, text)] = logs.as_slice() else { panic!("{logs:?}") };
+        assert_eq!((*shown, printed(text).as_str(), notes.as_str()), (attempt, "try\n", ""));
+    }
+    let (logs, notes) = streamed(&stage, "attempt=3").await;
+    assert_eq!((logs, notes.as_str()), (vec![], "[ray-multicluster] there is no attempt 3 of this job\n"));
+    assert_eq!(streamed(&stage, "once=true").await.0.len(), 1, "the latest alone");
+}
+
+#[tokio::test]
+async fn a_log_however_long_is_passed_on_from_its_first_line() {
+    let fake = a_fake("mac").await;
+    let stage = Stage::over(&[&fake]).await;
+    stage.submit("j", "forever").await;
+    stage.wait_for("j", JobStatus::Running).await;
+    let long: String = (0..18_000).map(|nth| format!("{nth:01000}\n")).collect();
+    assert!(long.len() > LONGEST);
+    fake.write_log("j", &long);
+    // While it runs: what there is now.
+    let (logs, notes) = streamed(&stage, "once=true").await;
+    let [(1, text)] = logs.as_slice() else { panic!("{} attempts, {notes}", logs.len()) };
+    assert!(printed(text) == long, "{} bytes of {}, {notes}", text.len(), long.len());
+    fake.finish("j", multicluster_testkit::JobStatus::Succeeded);
+    stage.wait_for("j", JobStatus::Succeeded).await;
+    let (logs, notes) = streamed(&stage, "").await;
+    let [(1, text)] = logs.as_slice() else { panic!("{} attempts, {notes}", logs.len()) };
+    assert!(printed(text) == long, "{} bytes of {}, {notes}", text.len(), long.len());
+}
+
+#[tokio::test]
+async fn a_job_that_has_printed_nothing_is_not_waited_for() {
+    let fake = a_fake("mac").await;
+    let stage = Stage::with(&[&fake], &[("max_running_jobs", "1")]).await;
+    stage.submit("first", "forever").await;
+    stage.wait_for("first", JobStatus::Running).await;
+    stage.submit("j", "echo x").await;
+    assert_eq!(streamed(&stage, "once=true").await, (vec![], String::new()));
+}

@@ -1,0 +1,17 @@
+//! `ray-multicluster delete`: forgets ended jobs.
+
+use super::{
+    Context,
+    many::{self, Deed, Which},
+};
+use crate::exit::Failure;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    which: Which,
+}
+
+pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    many::run(Deed::Delete, &args.which, context).await
+}
