@@ -24,7 +24,9 @@ pub use clusters::{
     Breaker, Cluster, ClusterConnection, ClusterList, ClusterRequest, ConnectionView, Health, LimitsView,
     NoteRequest, Pool, Removed, Utilization,
 };
-pub use decisions::{ClusterVerdict, Decision, Explanation, InsideWork, PolicyScore, Turns, WhatIf};
+pub use decisions::{
+    ClusterVerdict, Decision, Explanation, InsideWork, PolicyScore, ReasonText, Turns, WhatIf,
+};
 pub use error::{Code, ErrorBody, codes};
 pub use history::{ClusterHistory, History, PoolHistory};
 pub use jobs::{Attempt, Job, JobDetail, Logs, ResolvedJob};
