@@ -44,9 +44,9 @@ export function SubmitPage() {
     busy.value = true;
     error.value = undefined;
     try {
-      const { id, duplicate, notice } = await post<Accepted>('/v1/jobs', request(fields.value));
+      const { id, duplicate, notices } = await post<Accepted>('/v1/jobs', request(fields.value));
       if (duplicate) toast(t('submit.same'));
-      if (notice) toast(notice);
+      notices?.forEach((notice) => toast(notice));
       go(link.job(id));
     } catch (problem) {
       if (!(problem instanceof ApiError)) throw problem;
@@ -189,6 +189,11 @@ function Preview({ job }: { job: JobRequest }) {
                 ? t('preview.chosen', { cluster: given.chosen })
                 : t('preview.waits')}
           </p>
+          {given.notices?.map((notice) => (
+            <p class="card-note preview-notice" key={notice}>
+              {notice}
+            </p>
+          ))}
           <Verdicts verdicts={given.clusters} />
         </>
       ) : (
