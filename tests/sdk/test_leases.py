@@ -84,11 +84,23 @@ def test_what_no_cluster_can_run_is_told_at_once(plane: MadeUpPlane, leases: Lea
     assert plane.withdrawn() == ["task-1"]
 
 
+def test_a_cluster_that_is_down_may_come_back_with_other_versions(
+    plane: MadeUpPlane, leases: Leases
+) -> None:
+    down = [{"reason": "unhealthy", "text": "unhealthy for 20 s"}]
+    plane.verdicts = [
+        {"cluster": "centos", "reason": "other_versions", "text": "has Ray 2.46.0", "others": down}  # type: ignore[dict-item]
+    ]
+    plane.grants.extend([None, "centos"])
+    assert leases.obtain(ask(), None).cluster == "centos"
+
+
 @pytest.mark.parametrize(
     ("reasons", "kind"),
     [
         (["unhealthy", "never_seen"], NoHealthyClusterError),
         (["breaker_open", "other_cluster"], NoHealthyClusterError),
+        (["unhealthy", "infeasible"], NoHealthyClusterError),
         (["unhealthy", "no_room"], PlacementTimeoutError),
         (["other_cluster"], PlacementTimeoutError),
         ([], PlacementTimeoutError),

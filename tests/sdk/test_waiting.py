@@ -405,3 +405,59 @@ def test_a_broken_stderr_does_not_end_waiting(fake: FakePlane, jobs: Jobs) -> No
     fake.add("a", "succeeded")
     with open(os.devnull) as unwritable, contextlib.redirect_stderr(unwritable):
         assert jobs.wait("a")
+
+
+def test_a_program_run_again_says_that_its_jobs_ran_before_and_when(
+    fake: FakePlane, jobs: Jobs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As if they had just succeeded is how it looked, an hour later."""
+    hour_ago = int((time.time() - 3723) * 1000)
+    times = {"submitted_at": hour_ago - 20_000, "running_at": hour_ago - 12_000}
+    for job_id in ("a", "b"):
+        jobs.submit("python x.py", submission_id=job_id)
+        fake.change(job_id, "succeeded", tell=False, cluster="mac", **times)
+        fake.jobs[job_id]["ended_at"] = hour_ago
+    again = Jobs(jobs._plane)  # The same program, started once more.
+    for job_id in ("a", "b", "new"):
+        again.submit("python x.py", submission_id=job_id)
+    fake.change("new", "succeeded", tell=False, cluster="mac")
+    assert again.wait(["a", "b", "new"], check_interval=NEVER, timeout=30)
+    told = capsys.readouterr().err
+    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(hour_ago / 1000))
+    assert (
+        f"submitted before, and not run again: a succeeded at {moment} (1:02 h ago), "
+        f"b succeeded at {moment} (1:02 h ago); to run them again, give another submission_id\n"
+    ) in told
+    assert "a succeeded on mac after 12 s, 1:02 h ago\n" in told
+    assert re.search(r"new succeeded on mac after \d s\n", told), "a job of this run"
+
+
+def test_an_earlier_job_that_failed_can_be_retried(
+    fake: FakePlane, jobs: Jobs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs.submit("python x.py", submission_id="a")
+    fake.change("a", "failed", tell=False, cluster="mac")
+    again = Jobs(jobs._plane)
+    again.submit("python x.py", submission_id="a")
+    with pytest.raises(errors.JobFailedError):
+        again.wait("a", check_interval=NEVER, timeout=30)
+    told = capsys.readouterr().err
+    assert "submitted before, and not run again: a failed at " in told
+    assert "give another submission_id, or `ray-multicluster retry a`\n" in told
+
+
+def test_a_job_that_still_runs_is_waited_for_without_a_word(
+    fake: FakePlane, jobs: Jobs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs.submit("python x.py", submission_id="a")
+    again = Jobs(jobs._plane)
+    again.submit("python x.py", submission_id="a")
+    fake.change("a", "running", tell=False, cluster="mac")
+
+    def end() -> None:
+        is_watched(fake)
+        fake.change("a", "succeeded", cluster="mac")
+
+    with meanwhile(end):
+        assert again.wait("a", check_interval=NEVER, timeout=30)
+    assert "before" not in capsys.readouterr().err

@@ -4,6 +4,7 @@ export type Accepted = {
   duplicate?: Duplicate;
   id: string;
   notice?: string;
+  notices?: Array<string>;
 };
 
 export type Advice = {
@@ -67,6 +68,7 @@ export type Cluster = {
   arch?: string;
   breaker: Breaker;
   claimed: Record<string, number>;
+  closed?: ReasonText;
   connection: ConnectionView;
   cordoned?: string;
   dashboard: string;
@@ -145,6 +147,7 @@ export type ClusterRequest = Record<string, unknown> & {
 export type ClusterVerdict = {
   cluster: string;
   details?: Record<string, unknown>;
+  others?: Array<ReasonText>;
   parts?: Array<PolicyScore>;
   reason?: 'rewound' | 'cordoned' | 'draining' | 'never_seen' | 'unhealthy' | 'unauthorized' | 'no_nodes' | 'breaker_open' | 'breaker_probing' | 'other_cluster' | 'missing_tags' | 'other_versions' | 'other_platform' | 'not_supported' | 'no_such_node' | 'infeasible' | 'node_too_small' | 'policy' | 'policy_failed' | 'owner_limit' | 'over_threshold' | 'too_soon' | 'at_limit' | 'head_full' | 'starting' | 'no_room' | 'no_room_on_node' | 'reserved';
   score?: number;
@@ -175,7 +178,7 @@ export type Decision = {
 export type Duplicate = 'same_id' | 'same_content';
 
 export type ErrorBody = {
-  code: 'bad_json' | 'bad_body' | 'bad_query' | 'bad_id' | 'bad_job' | 'bad_hint' | 'missing_package' | 'bad_cluster' | 'no_token' | 'bad_token' | 'forbidden' | 'priority_too_high' | 'host_not_allowed' | 'origin_not_allowed' | 'not_found' | 'unknown_job' | 'unknown_cluster' | 'unknown_policy' | 'method_not_allowed' | 'too_slow' | 'conflict' | 'wrong_state' | 'not_inside' | 'no_lease' | 'duplicate_cluster' | 'file_policy' | 'too_large' | 'bad_config' | 'bad_policy' | 'infeasible' | 'queue_full' | 'rate_limited' | 'internal' | 'store_failed' | 'cluster_token' | 'no_clusters' | 'busy' | 'overloaded' | 'stopping' | 'cannot_write' | 'no_leader' | 'leader_lost' | 'store_full';
+  code: 'bad_json' | 'bad_body' | 'bad_query' | 'bad_id' | 'bad_job' | 'bad_hint' | 'missing_package' | 'bad_cluster' | 'no_token' | 'bad_token' | 'forbidden' | 'priority_too_high' | 'host_not_allowed' | 'origin_not_allowed' | 'not_found' | 'unknown_job' | 'unknown_cluster' | 'unknown_policy' | 'method_not_allowed' | 'too_slow' | 'conflict' | 'wrong_state' | 'not_inside' | 'no_lease' | 'duplicate_cluster' | 'file_policy' | 'too_large' | 'bad_config' | 'bad_policy' | 'infeasible' | 'unknown_tag' | 'queue_full' | 'rate_limited' | 'internal' | 'store_failed' | 'cluster_token' | 'no_clusters' | 'busy' | 'overloaded' | 'stopping' | 'cannot_write' | 'no_leader' | 'leader_lost' | 'store_full';
   hint?: string;
   message: string;
 };
@@ -420,6 +423,7 @@ export type Placement = {
   id: string;
   kind: 'task' | 'actor';
   message?: string;
+  notices?: Array<string>;
   state: 'queued' | 'dispatching' | 'pending' | 'running' | 'unknown' | 'succeeded' | 'failed' | 'stopped';
   status: PlacementState;
   why?: Explanation;
@@ -570,6 +574,11 @@ export type Queues = {
   waiting: number;
 };
 
+export type ReasonText = {
+  reason: 'rewound' | 'cordoned' | 'draining' | 'never_seen' | 'unhealthy' | 'unauthorized' | 'no_nodes' | 'breaker_open' | 'breaker_probing' | 'other_cluster' | 'missing_tags' | 'other_versions' | 'other_platform' | 'not_supported' | 'no_such_node' | 'infeasible' | 'node_too_small' | 'policy' | 'policy_failed' | 'owner_limit' | 'over_threshold' | 'too_soon' | 'at_limit' | 'head_full' | 'starting' | 'no_room' | 'no_room_on_node' | 'reserved';
+  text: string;
+};
+
 export type RecentLog = {
   lines: Array<string>;
   omitted: number;
@@ -676,5 +685,6 @@ export type Waits = {
 export type WhatIf = {
   chosen?: string;
   clusters: Array<ClusterVerdict>;
+  notices?: Array<string>;
   refused?: string;
 };

@@ -202,8 +202,16 @@ function ClusterCard({ cluster }: { cluster: Cluster }) {
   );
 }
 
-/** "next submission in 23 s", counting down. */
+/** "next submission in 23 s", counting down; or why no job would go there now. */
 function Next({ cluster }: { cluster: Cluster }) {
+  const { closed } = cluster;
+  if (closed && closed.reason !== 'too_soon') {
+    return (
+      <span class="next" title={closed.text}>
+        {t('card.closed', { why: word('is', closed.reason) })}
+      </span>
+    );
+  }
   const left = untilNext(cluster);
   return (
     <span class={left ? 'next' : 'next muted'}>

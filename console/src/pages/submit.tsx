@@ -68,9 +68,9 @@ export function SubmitPage() {
     try {
       const workingDir = file.value && (await upload(file.value, (share) => (busy.value = share)));
       const sent = request(fields.value, workingDir);
-      const { id, duplicate, notice } = await post<Accepted>('/v1/jobs', sent);
+      const { id, duplicate, notices } = await post<Accepted>('/v1/jobs', sent);
       if (duplicate) toast(t('submit.same'));
-      if (notice) toast(notice);
+      notices?.forEach((notice) => toast(notice));
       go(link.job(id));
     } catch (problem) {
       if (!(problem instanceof ApiError)) throw problem;
@@ -288,6 +288,11 @@ function Preview({ job }: { job: JobRequest }) {
                 ? t('preview.chosen', { cluster: given.chosen })
                 : t('preview.waits')}
           </p>
+          {given.notices?.map((notice) => (
+            <p class="card-note preview-notice" key={notice}>
+              {notice}
+            </p>
+          ))}
           <Verdicts verdicts={given.clusters} />
         </>
       ) : (

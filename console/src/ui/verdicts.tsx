@@ -42,6 +42,11 @@ export function Verdicts({ verdicts }: { verdicts: ClusterVerdict[] }) {
               <td class="muted" title={each.text}>
                 {/* For the others, the score is the explanation. */}
                 {each.score === undefined && <span class="clamp">{each.text}</span>}
+                {each.others?.map((other) => (
+                  <span class="clamp" key={other.reason}>
+                    {t('verdict.also', { text: other.text })}
+                  </span>
+                ))}
               </td>
               {policies.map((policy) => (
                 <td class="right num" key={policy}>

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
-use crate::schema;
+use crate::{ReasonText, schema};
 
 /// A cluster to register: the keys of a cluster in `cluster.yaml`, read in the same way.
 #[skip_serializing_none]
@@ -124,6 +124,9 @@ pub struct Cluster {
     pub top_level_jobs: u32,
     /// When the next top-level submission is allowed, if not now.
     pub next_submission_at: Option<u64>,
+    /// Why no job that is submitted now would go there, whatever the job asks for: cordoned, over its
+    /// threshold, too soon, …; absent if nothing keeps all jobs off.
+    pub closed: Option<ReasonText>,
     /// The job that it is reserved for, which has waited too long.
     pub reserved_for: Option<String>,
     /// The base of every runtime_env that runs here.
@@ -253,7 +256,8 @@ pub struct Removed {
 pub struct Pool {
     /// How many clusters there are.
     pub clusters: usize,
-    /// How many answer and accept new jobs.
+    /// How many accept new jobs, at once or when their submission interval is over: they answer, and
+    /// are neither cordoned nor over a limit.
     pub available: usize,
     /// Clusters by health: `healthy`, `unhealthy`, `unauthorized`, `never_seen`.
     pub health: BTreeMap<String, usize>,
@@ -271,7 +275,7 @@ pub struct Pool {
     /// What the jobs need while they run.
     #[schema(schema_with = schema::resources)]
     pub claimed: Resources,
-    /// What is free.
+    /// What is free on the `available` clusters.
     #[schema(schema_with = schema::resources)]
     pub free: Resources,
     /// Used and promised, as shares of the total.

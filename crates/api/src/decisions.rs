@@ -98,11 +98,25 @@ pub struct ClusterVerdict {
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     #[schema(schema_with = schema::anything)]
     pub details: serde_json::Map<String, serde_json::Value>,
-    /// The verdict in words.
+    /// The verdict in words: of a rejection, the reason that counts most. One that does not go away
+    /// by itself counts more than one that does.
     pub text: String,
+    /// The other reasons of a rejection. Not in decisions, which keep one reason for each cluster.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<ReasonText>,
     /// The score of each policy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PolicyScore>,
+}
+
+/// A reason, short and in words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReasonText {
+    /// The reason as a stable word.
+    #[schema(example = "cordoned")]
+    pub reason: String,
+    /// The reason in words.
+    pub text: String,
 }
 
 /// The score that one policy gave one cluster.
@@ -137,6 +151,9 @@ pub struct WhatIf {
     pub chosen: Option<String>,
     /// Why it would be refused.
     pub refused: Option<String>,
+    /// What the caller may not have meant, as in the answer to a submission.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
     /// The verdict of each cluster.
     pub clusters: Vec<ClusterVerdict>,
 }

@@ -115,6 +115,8 @@ codes! {
         "correct the policy: expressions are CEL, see docs/scheduling.md";
     INFEASIBLE = "infeasible", 422, "No registered cluster is large enough for this job.",
         "request less, or set infeasible: queue";
+    UNKNOWN_TAG = "unknown_tag", 422, "No registered cluster carries a tag of this job.",
+        "correct the tag, or set unknown_tags: allow";
     QUEUE_FULL = "queue_full", 429, "The queue is full: try again later.",
         "submit later, or raise max_queue";
     RATE_LIMITED = "rate_limited", 429, "The token submits too fast: wait as long as `Retry-After` says.",

@@ -24,7 +24,9 @@ pub use clusters::{
     Breaker, Cluster, ClusterChanges, ClusterConnection, ClusterList, ClusterRequest, ConfigProblem,
     ConnectionView, Health, LimitsView, NoteRequest, Pool, Removed, Utilization,
 };
-pub use decisions::{ClusterVerdict, Decision, Explanation, InsideWork, PolicyScore, Turns, WhatIf};
+pub use decisions::{
+    ClusterVerdict, Decision, Explanation, InsideWork, PolicyScore, ReasonText, Turns, WhatIf,
+};
 pub use error::{Code, ErrorBody, codes};
 pub use history::{ClusterHistory, History, PoolHistory, WaitHistory};
 pub use jobs::{Attempt, Job, JobDetail, Logs, ResolvedJob};

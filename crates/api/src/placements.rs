@@ -94,6 +94,9 @@ pub struct Placement {
     pub why: Option<Explanation>,
     /// How it ended, or the last error.
     pub message: Option<String>,
+    /// What the caller may not have meant, as for jobs. Only in the answer to its submission.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
 }
 
 /// What the caller of a placement should do.

@@ -204,8 +204,12 @@ pub struct Accepted {
     pub id: String,
     /// Set if the job was submitted before.
     pub duplicate: Option<Duplicate>,
-    /// A warning for the caller, such as that no cluster is large enough.
+    /// All notices in one text, for clients that do not read `notices`.
     pub notice: Option<String>,
+    /// What the caller may not have meant: that no cluster is large enough, or that a tag looks
+    /// mistyped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
 }
 
 /// Why an accepted job is not a new one.

@@ -7,7 +7,7 @@
 //! - `submit`, `attempts`, `contact`, `outcomes`, `orphans`, `leases` the life of a job and its attempts
 //! - `polls`, `operate`, `registry`, `retention` changes made by clusters, operators and time
 //! - `sharing` who shares the pool, and whose turn it is · `preempt` who is stopped for whom
-//! - `explain`, `heads`, `view` queries · `rebuild` after a crash · `rewind` after the store lost changes
+//! - `explain`, `heads`, `notices`, `view` queries · `rebuild` after a crash · `rewind` after the store lost changes
 
 mod attempts;
 mod contact;
@@ -17,6 +17,7 @@ pub(crate) mod explain;
 pub(crate) mod heads;
 mod leases;
 mod moves;
+pub(crate) mod notices;
 mod operate;
 mod orphans;
 mod outcomes;

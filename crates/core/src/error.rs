@@ -1,7 +1,7 @@
 //! Why a request was refused. Each refusal has a stable code, and a hint on what to do next.
 #![expect(missing_docs, reason = "a field is documented where its name does not say it all")]
 
-use multicluster_types::{Attempt, ClusterName, JobId, Message, Owner, Priority, State};
+use multicluster_types::{Attempt, ClusterName, JobId, Message, Owner, Priority, State, Tag};
 
 use crate::{policy::PolicyError, queue::QueueName};
 
@@ -49,6 +49,14 @@ pub enum Refusal {
     /// No registered cluster could ever accept the work, and the settings say to refuse such work.
     #[error("no cluster could ever take this: {why}\n  hint: ask for less, or set infeasible: queue")]
     Infeasible { why: Message },
+    /// No registered cluster carries the tag, and the settings say to refuse such work.
+    #[error("no cluster carries tag {tag}\n  hint: {}", known_tags(.similar.as_ref(), .known))]
+    UnknownTag {
+        tag: Tag,
+        /// What it was probably meant to be.
+        similar: Option<Tag>,
+        known: Vec<Tag>,
+    },
     /// The submitter does not run inside the job it names.
     #[error(
         "job {job} is not running on cluster {cluster}, so nothing can be submitted from inside it\n  hint: submit from outside a job, without its context"
@@ -103,6 +111,7 @@ impl Refusal {
             Refusal::UnknownCluster { .. } => "unknown_cluster",
             Refusal::NoClusters => "no_clusters",
             Refusal::Infeasible { .. } => "infeasible",
+            Refusal::UnknownTag { .. } => "unknown_tag",
             Refusal::NotInside { .. } => "not_inside",
             Refusal::UnknownJob { .. } => "unknown_job",
             Refusal::WrongState { .. } => "wrong_state",
@@ -122,6 +131,19 @@ fn known_clusters(known: &[ClusterName]) -> String {
         0 => "no cluster is registered".to_owned(),
         n if n > SHOWN => format!("there are {}, and {} more", names.join(", "), n - SHOWN),
         _ => format!("there are {}", names.join(", ")),
+    }
+}
+
+fn known_tags(similar: Option<&Tag>, known: &[Tag]) -> String {
+    const SHOWN: usize = 20;
+    if let Some(similar) = similar {
+        return format!("did you mean {similar}?");
+    }
+    let names: Vec<_> = known.iter().take(SHOWN).map(Tag::as_str).collect();
+    match known.len() {
+        0 => "no cluster carries any tag; set unknown_tags: allow to keep it as a label".to_owned(),
+        n if n > SHOWN => format!("clusters carry {}, and {} more", names.join(", "), n - SHOWN),
+        _ => format!("clusters carry {}; unknown_tags: allow keeps others as labels", names.join(", ")),
     }
 }
 

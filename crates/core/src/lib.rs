@@ -41,6 +41,7 @@ pub use crate::core::{
     Core,
     explain::{ClusterVerdict, Explanation, ForeignUse, Pushing, Unreachable, WhatIf},
     heads::{Head, QueueView},
+    notices::Notice,
     rebuild::Durable,
     registry::{Trial, Tried},
     sharing::{SharerView, Turns},

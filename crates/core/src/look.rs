@@ -4,8 +4,8 @@
 use std::cmp::Reverse;
 
 use multicluster_types::{
-    ClusterName, Dimension, Kind, Message, Origin, Preference, Quantity, Reason, Settings, Snapshot, Tag,
-    Tags, Verdict, Work, settings::TagAffinity,
+    ClusterName, Dimension, Kind, Message, Origin, Preference, Quantity, Reason, ReasonKind, Settings,
+    Snapshot, Tag, Tags, Verdict, Work, settings::TagAffinity,
 };
 
 use crate::{
@@ -169,6 +169,21 @@ impl<'a> Look<'a> {
         }
     }
 
+    /// Every other reason of a cluster that rejects the work, in the order of the filters, but those
+    /// that would keep it off for good first.
+    pub(crate) fn others(&self, cluster: &Cluster, main: &Reason) -> Vec<Reason> {
+        let mut reasons = Vec::new();
+        let _ = self.filter_by::<true>(cluster, |reason| reasons.push(reason));
+        // What does not fit into an empty cluster does not fit now either.
+        let is_short = is_short(main) || reasons.iter().any(is_short);
+        reasons.retain(|reason| match reason {
+            Reason::NoRoom { .. } | Reason::NoRoomOnNode { .. } if is_short => false,
+            reason => reason.kind() != main.kind(),
+        });
+        reasons.sort_by_key(|reason| !self.is_lasting(reason));
+        reasons
+    }
+
     /// The score of each policy for this cluster, for explanations.
     pub(crate) fn parts(&self, cluster: &Cluster) -> Vec<(Message, f64)> {
         let Some(snapshot) = cluster.snapshot() else { return Vec::new() };
@@ -182,29 +197,47 @@ impl<'a> Look<'a> {
         cluster.facts(passed.snapshot, tags, self.view.moment)
     }
 
-    /// All filters, in order. A rejection goes to `reject`, which writes the Reason where it
-    /// belongs at once: moving a Reason around costs more than finding it.
+    /// All filters, in order, up to the first that rejects.
     #[inline]
-    fn filter<'c>(&self, cluster: &'c Cluster, mut reject: impl FnMut(Reason)) -> Option<Passed<'c>> {
+    fn filter<'c>(&self, cluster: &'c Cluster, reject: impl FnMut(Reason)) -> Option<Passed<'c>> {
+        self.filter_by::<false>(cluster, reject)
+    }
+
+    /// All filters, in order; with `ALL`, to the end. A rejection goes to `reject`, which writes the
+    /// Reason where it belongs at once: moving a Reason around costs more than finding it.
+    #[inline]
+    fn filter_by<'c, const ALL: bool>(
+        &self,
+        cluster: &'c Cluster,
+        mut reject: impl FnMut(Reason),
+    ) -> Option<Passed<'c>> {
         macro_rules! no {
             ($reason:expr) => {
                 if let Some(reason) = $reason {
                     reject(reason);
-                    return None;
+                    if !ALL {
+                        return None;
+                    }
                 }
             };
         }
-        no!(self.rewound());
-        no!(self.unavailable(cluster));
+        let lasting = |reason| if ALL { reason } else { self.lasting(cluster, reason) };
+        no!(self.rewound().map(lasting));
+        no!(self.unavailable(cluster).map(lasting));
         no!(self.other_cluster(cluster));
         let missing_tags = self.placement_tags.missing_in(&cluster.tags);
         if missing_tags > 0 {
             no!(self.missing_tags(cluster));
         }
         let Some(snapshot) = cluster.snapshot() else {
-            reject(Reason::NeverSeen);
-            return None;
+            if !ALL {
+                reject(Reason::NeverSeen);
+            }
+            return None; // It is unavailable, which has been said.
         };
+        if ALL && snapshot.nodes == 0 {
+            return None;
+        }
         no!(self.other_versions(snapshot));
         no!(self.other_platform(cluster));
         no!(self.not_supported(cluster));
@@ -241,15 +274,15 @@ impl<'a> Look<'a> {
         self.work.origin
     }
 
-    /// Could this cluster accept any work of this tier, if its demand were small enough?
-    pub(crate) fn is_open(&self, cluster: &Cluster) -> bool {
-        self.rewound().is_none()
-            && self.unavailable(cluster).is_none()
-            && self.over_threshold(cluster).is_none()
-            && self.too_soon(cluster).is_none()
-            && self.at_limit(cluster).is_none()
-            && self.head_full(cluster).is_none()
-            && self.starting(cluster).is_none()
+    /// Why this cluster accepts no work of this tier, however small. `None`: it could accept some.
+    pub(crate) fn closed(&self, cluster: &Cluster) -> Option<Reason> {
+        self.rewound()
+            .or_else(|| self.unavailable(cluster))
+            .or_else(|| self.over_threshold(cluster))
+            .or_else(|| self.at_limit(cluster))
+            .or_else(|| self.head_full(cluster))
+            .or_else(|| self.starting(cluster))
+            .or_else(|| self.too_soon(cluster))
     }
 
     /// How near the cluster is to having room: the scarcest demanded resource's free
@@ -274,12 +307,33 @@ impl<'a> Look<'a> {
 
     /// Could this cluster never accept the work, given the present descriptions?
     pub(crate) fn never(&self, cluster: &Cluster) -> Option<Reason> {
-        self.other_cluster(cluster)
-            .or_else(|| self.missing_tags(cluster))
+        self.other_cluster(cluster).or_else(|| self.unfit(cluster))
+    }
+
+    /// The same, but for the cluster that the work names.
+    fn unfit(&self, cluster: &Cluster) -> Option<Reason> {
+        self.missing_tags(cluster)
             .or_else(|| self.other_versions(cluster.snapshot()?))
             .or_else(|| self.other_platform(cluster))
             .or_else(|| self.not_supported(cluster))
             .or_else(|| infeasible(cluster.snapshot()?, self.work))
+    }
+
+    /// A cluster that is down or kept away for `now` may be so for long, and nobody knows when that
+    /// ends: what would keep the work off all the same counts more.
+    #[cold]
+    fn lasting(&self, cluster: &Cluster, now: Reason) -> Reason {
+        // A head without nodes is too small for everything, and that says nothing.
+        let is_empty = cluster.snapshot().is_some_and(|snapshot| snapshot.nodes == 0);
+        let unfit = || self.unfit(cluster).filter(|unfit| !is_empty || !is_short(unfit));
+        let other = self.other_cluster(cluster).filter(|other| self.is_lasting(other));
+        other.or_else(unfit).or_else(|| self.limit.clone().filter(Reason::is_lasting)).unwrap_or(now)
+    }
+
+    /// A preference ends when the preferred cluster is lost; a requirement stays.
+    fn is_lasting(&self, reason: &Reason) -> bool {
+        let required = || self.work.preference.as_ref().is_some_and(|preference| preference.required);
+        reason.is_lasting() && (reason.kind() != ReasonKind::OtherCluster || required())
     }
 
     /// Does the control plane know what runs on its clusters?
@@ -427,6 +481,12 @@ impl<'a> Look<'a> {
         let told = || Some(&reservation.id).filter(|_| self.work.owner == reservation.work.owner).cloned();
         reservation.keeps_off(self.rank, self.work).then(|| Reason::Reserved { job: told() })
     }
+}
+
+/// Would the work not even fit if the cluster were empty?
+fn is_short(reason: &Reason) -> bool {
+    use ReasonKind::{Infeasible, NoSuchNode, NodeTooSmall};
+    matches!(reason.kind(), Infeasible | NodeTooSmall | NoSuchNode)
 }
 
 /// Scores that differ by less than this are a tie.

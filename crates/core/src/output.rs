@@ -9,6 +9,7 @@ use multicluster_types::{
 
 use crate::{
     Refusal, Run,
+    core::notices::Notice,
     record::{AttemptRecord, ClusterRecord, JobRecord, Orphan, UsageRecord},
 };
 
@@ -173,8 +174,8 @@ pub struct Accepted {
     pub job: JobId,
     /// Why it is an existing job, if it is one.
     pub duplicate: Option<Duplicate>,
-    /// What the caller should know at once: no cluster could ever accept the work, as they are now.
-    pub notice: Option<Message>,
+    /// What the caller should know at once.
+    pub notices: Vec<Notice>,
 }
 
 /// Why an accepted submission is not a new job.

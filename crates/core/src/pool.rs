@@ -515,6 +515,16 @@ impl Pool {
         TagBits::of(tags, &self.tags)
     }
 
+    /// Every tag that some registered cluster carries, in order.
+    pub(crate) fn tags(&self) -> impl Iterator<Item = &Tag> {
+        self.tags.keys()
+    }
+
+    /// Does some registered cluster carry it?
+    pub(crate) fn carries(&self, tag: &Tag) -> bool {
+        self.tags.contains_key(tag)
+    }
+
     /// Is any cluster kept free for this job?
     pub(crate) fn is_reserved_for(&self, job: &JobId) -> bool {
         self.table.iter().any(|(_, c)| c.reserved.as_ref().is_some_and(|r| r.id == *job))

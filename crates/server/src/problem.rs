@@ -163,7 +163,7 @@ impl From<StoreError> for Problem {
 #[cfg(test)]
 mod tests {
     use multicluster_core::{QueueKind, QueueName};
-    use multicluster_types::{ClusterName, JobId, State};
+    use multicluster_types::{ClusterName, JobId, State, Tag};
 
     use super::*;
 
@@ -178,6 +178,7 @@ mod tests {
             (Refusal::UnknownCluster { cluster: cluster.clone(), known: vec![] }, 404),
             (Refusal::NoClusters, 503),
             (Refusal::Infeasible { why: "mac: too small".into() }, 422),
+            (Refusal::UnknownTag { tag: Tag::new("lnux").unwrap(), similar: None, known: vec![] }, 422),
             (Refusal::NotInside { job: job.clone(), cluster: cluster.clone() }, 409),
             (Refusal::UnknownJob { job: job.clone() }, 404),
             (

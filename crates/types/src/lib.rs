@@ -13,6 +13,7 @@ mod id;
 mod labels;
 mod lang;
 mod message;
+mod near;
 mod payload;
 mod platform;
 mod reason;
@@ -40,6 +41,7 @@ pub use id::{
 pub use labels::{LabelSelector, Labels, NODE_ID, SelectorError};
 pub use lang::Lang;
 pub use message::{CUT, Message, cut};
+pub use near::near_miss;
 pub use payload::{
     EntrypointResources, MAX_HOME, MAX_PACKAGE_NAME, Payload, is_file_name, is_package_name, usable_home,
 };

@@ -194,6 +194,26 @@ pub enum Reason {
     },
 }
 
+impl Reason {
+    /// Does it stay true, whatever ends and whatever comes back, until someone changes the work, the
+    /// cluster or the settings?
+    #[must_use]
+    pub fn is_lasting(&self) -> bool {
+        match self {
+            Reason::OtherCluster { .. }
+            | Reason::MissingTags { .. }
+            | Reason::OtherVersions { .. }
+            | Reason::OtherPlatform { .. }
+            | Reason::NotSupported { .. }
+            | Reason::NoSuchNode { .. }
+            | Reason::Infeasible { .. }
+            | Reason::NodeTooSmall { .. } => true,
+            Reason::OwnerLimit { demand, limit, .. } => demand > limit,
+            _ => false,
+        }
+    }
+}
+
 macro_rules! reasons {
     (|$now:ident, $lang:ident| $(
         $variant:ident { $($field:ident),* } => $word:literal,

@@ -9,7 +9,7 @@ mod values;
 
 pub use values::{
     Bytes, Claims, Count, ExecutionMode, Infeasible, JobLimit, LogLimit, Order, PreemptFrom, Rate, Share,
-    TagAffinity, ThresholdCounts, Traces, Utilization,
+    TagAffinity, ThresholdCounts, Traces, UnknownTags, Utilization,
 };
 
 use crate::{Message, Quantity, Shares, Span};
@@ -171,6 +171,9 @@ settings! {
     /// Whether a job runs only on clusters that have all its placement tags (`required`), or
     /// prefers them (`preferred`).
     tag_affinity: TagAffinity = "required";
+    /// What happens to a tag that no registered cluster carries: `allow` (it is a label; one that
+    /// looks like a mistyped tag gets a notice) or `reject`.
+    unknown_tags: UnknownTags = "allow";
     /// What happens to a job that is too large for every registered cluster: `queue` (a
     /// cluster may grow) or `reject`.
     infeasible: Infeasible = "queue";

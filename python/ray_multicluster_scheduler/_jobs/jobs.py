@@ -34,6 +34,8 @@ class Jobs:
         )
         self._lock = threading.Lock()
         self._submitted: dict[str, None] = {}
+        #: The ids that this program submitted and that existed before.
+        self._earlier: set[str] = set()
         #: The process that submits through this: a forked one starts with no jobs of its own.
         self.process = os.getpid()
         interrupts.remember(self)
@@ -98,9 +100,12 @@ class Jobs:
         only = preferred_cluster if required else None
         job.update(self._brought_along(runtime_env, only))
         job_id, is_new = submission.send(self._plane, job)
-        if is_new:
-            with self._lock:
+        with self._lock:
+            if is_new:
                 self._submitted[job_id] = None
+                self._earlier.discard(job_id)
+            elif job_id not in self._submitted:
+                self._earlier.add(job_id)
         return job_id
 
     def status(self, job_id: str) -> str:
@@ -187,6 +192,7 @@ class Jobs:
                 check_interval=check_interval,
                 timeout=timeout,
                 on_end=self._forget,
+                earlier=self._earlier,
             )
         return True
 

@@ -80,6 +80,8 @@ class Log:
             where = f" on {job.cluster}" if job.cluster else ""
             again = f", attempt {job.attempt}" if job.attempt > 1 else ""
             after = f" after {duration(job.age())}" if job.has_ended else ""
+            ago = job.ago()
+            after += f", {duration(ago)} ago" if ago is not None else ""
             why = f": {plain(job.why)}" if job.why else ""
             now = time.strftime("%Y-%m-%d %H:%M:%S")
             say(f"{now} {job.id} {job.word}{where}{again}{after}{why}", self._stream)
@@ -128,6 +130,9 @@ class Live:
             head = f"{cut(job.id, ids):<{ids}}  "
             state = f"{job.word:<11}"
             tail = f" {job.cluster or '':<{clusters}} {duration(job.age()):>8}"
+            ago = job.ago()
+            if ago is not None:
+                tail += f"  {duration(ago)} ago"
             if job.attempt > 1:
                 tail += f"  attempt {job.attempt}"
             if job.why:

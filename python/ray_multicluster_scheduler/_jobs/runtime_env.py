@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
+from .._plane import notices
 from .._plane.client import ControlPlane
 from .._plane.own_folders import OwnFolders, absolute, is_here
 from ..errors import ConfigurationError
@@ -150,12 +151,17 @@ def _path(field: str, given: Any) -> str:
     if not isinstance(text, str) or "://" in text:
         return str(text)
     path = absolute(text)
+    if os.path.exists(path):
+        return path
     # An absolute path may be one on the clusters; a relative one means this machine.
-    if not os.path.exists(path) and not os.path.isabs(os.path.expanduser(text)):
+    if not os.path.isabs(os.path.expanduser(text)):
         raise ConfigurationError(
             f"{field} {text} does not exist here",
             hint=f"it stands for {path}; a path on the clusters must be absolute",
         )
+    notices.once(
+        f"{field} {path}", f"{field} {path} does not exist here: it must exist on the cluster"
+    )
     return path
 
 

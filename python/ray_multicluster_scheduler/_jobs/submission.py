@@ -13,13 +13,12 @@ from typing import Any
 import urllib3
 
 from .. import _context
-from .._plane import trace
+from .._plane import notices, trace
 from .._plane.client import ControlPlane
 from .._plane.events import may_pass
 from .._plane.failover import MAY_BE_DONE, never_arrived
 from .._plane.wire import Accepted
 from ..errors import ConfigurationError, ControlPlaneError, SchedulerError
-from .progress import say
 
 logger = logging.getLogger(__name__)
 
@@ -142,8 +141,7 @@ def send(plane: ControlPlane, job: Mapping[str, Any]) -> tuple[str, bool]:
             "(set a submission_id to run it again)",
             job_id,
         )
-    if accepted.get("notice"):
-        say(f"{job_id}: {accepted['notice']}")
+    notices.warn(job_id, accepted.get("notices"))
     # If an answer was lost, the existing job is most likely the one we sent before.
     return job_id, duplicate is None or (duplicate == "same_id" and was_lost)
 

@@ -14,7 +14,7 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Callable, cast
 
 from .._plane.client import ControlPlane, segment
@@ -55,8 +55,10 @@ def wait(
     check_interval: float,
     timeout: float | None,
     on_end: Callable[[str], None],
+    earlier: Collection[str] = (),
 ) -> None:
-    """Returns when all have succeeded; calls `on_end` for each job that has ended.
+    """Returns when all have succeeded; calls `on_end` for each job that has ended. `earlier` are
+    jobs that existed when this program submitted them.
 
     Raises:
         JobFailedError: as soon as one failed or was stopped. The others go on.
@@ -73,7 +75,9 @@ def wait(
         return
     deadline = None if timeout is None else time.monotonic() + timeout
     with _news(plane, list(jobs)) as news, contextlib.closing(progress.on(sys.stderr)) as shown:
-        Waiting(plane, jobs, news, shown, on_end, deadline).run(max(check_interval, 0.1))
+        waiting = Waiting(plane, jobs, news, shown, on_end, deadline)
+        waiting.earlier = earlier
+        waiting.run(max(check_interval, 0.1))
 
 
 class Waiting:
@@ -98,6 +102,7 @@ class Waiting:
         self._live = dict(jobs)
         self._away_since: float | None = None
         self._told_away = False
+        self.earlier: Collection[str] = ()
 
     def run(self, check_interval: float) -> None:
         # Events arrive from the connection on, so the first read comes after it. If there is no
@@ -110,6 +115,7 @@ class Waiting:
             self._look_at([job for job in self._jobs.values() if not job.is_known])
             if self._away_since is not None:
                 time.sleep(min(check_interval, 1.0))
+        self._tell_earlier()
         self._judge()
         check_at = time.monotonic() + check_interval
         while self._live:
@@ -126,6 +132,21 @@ class Waiting:
                 self._look_at(list(self._live.values())[:LOOKED_AT])
                 check_at = time.monotonic() + check_interval
             self._judge()
+
+    def _tell_earlier(self) -> None:
+        """The same program run twice does not run its jobs twice. It says so."""
+        over = [job for job in self._jobs.values() if job.has_ended and job.id in self.earlier]
+        if not over:
+            return
+        one = len(over) == 1
+        told = ", ".join(f"{job.id} {job.word} {_when(job)}" for job in over[:3])
+        told += f" and {len(over) - 3} more" if len(over) > 3 else ""
+        again = "to run it again" if one else "to run them again"
+        text = f"submitted before, and not run again: {told}; {again}, give another submission_id"
+        failed = [job.id for job in over if job.state != "succeeded"]
+        if failed:
+            text += f", or `ray-multicluster retry {failed[0]}`"
+        say(text)
 
     def _hear(self, patience: float) -> None:
         """Waits for events, and handles all that have arrived."""
@@ -250,6 +271,13 @@ def _news(plane: ControlPlane, ids: list[str]) -> Iterator[queue.Queue[Event]]:
         yield news
     finally:
         stream.close()
+
+
+def _when(job: Watched) -> str:
+    if job.ended is None:
+        return "before"
+    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(job.ended))
+    return f"at {moment} ({duration(time.time() - job.ended)} ago)"
 
 
 def _listed(jobs: Iterable[Watched]) -> str:

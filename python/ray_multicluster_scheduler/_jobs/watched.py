@@ -12,6 +12,10 @@ from .info import ENDED
 _WORDS = {"dispatching": "starting", "pending": "starting", "unknown": "unreachable"}
 
 
+#: Seconds. What ended later is news; and two clocks never agree.
+LONG_AGO = 10.0
+
+
 @dataclass
 class Watched:
     id: str
@@ -33,6 +37,8 @@ class Watched:
     shown: float = 0.0
     #: It has been read.
     is_known: bool = False
+    #: It had ended long before it was read for the first time.
+    was_over: bool = False
 
     @property
     def word(self) -> str:
@@ -57,9 +63,13 @@ class Watched:
         self.shown = max(self.shown, time.time() - submitted)
         return self.shown
 
+    def ago(self) -> float | None:
+        """How long ago it ended, if that was long before anybody waited for it."""
+        return time.time() - self.ended if self.was_over and self.ended is not None else None
+
     def look(self, told: JobDetail) -> None:
         """Takes over a job of the native API."""
-        self.is_known = True
+        is_first, self.is_known = not self.is_known, True
         self.state = told["state"]
         self.cluster = told.get("cluster")
         self.attempt = told.get("attempts", 0)
@@ -77,6 +87,8 @@ class Watched:
         elif self.state == "unknown":
             self.why = summary
         self._times(told)
+        if is_first and self.ended is not None:
+            self.was_over = time.time() - self.ended > LONG_AGO
 
     def hear(self, event: JobEvent) -> None:
         """Takes over an event."""

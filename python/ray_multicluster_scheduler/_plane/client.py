@@ -35,6 +35,7 @@ BY_CODE: dict[str, type[errors.SchedulerError]] = {
     "missing_package": errors.TaskSubmissionError,
     "not_inside": errors.TaskSubmissionError,
     "infeasible": errors.TaskSubmissionError,
+    "unknown_tag": errors.TaskSubmissionError,
     "too_large": errors.TaskSubmissionError,
     "conflict": errors.IdConflictError,
     "unknown_cluster": errors.ConfigurationError,

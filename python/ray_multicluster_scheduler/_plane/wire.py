@@ -42,12 +42,20 @@ class Accepted(TypedDict):
     id: str
     #: ``same_id`` or ``same_content``, if the job existed already.
     duplicate: NotRequired[str | None]
+    #: All of `notices` in one text.
     notice: NotRequired[str | None]
+    #: What the caller may not have meant.
+    notices: NotRequired[list[str]]
 
 
 class PolicyScore(TypedDict):
     policy: str
     score: float
+
+
+class ReasonText(TypedDict):
+    reason: str
+    text: str
 
 
 class ClusterVerdict(TypedDict):
@@ -59,6 +67,8 @@ class ClusterVerdict(TypedDict):
     reason: NotRequired[str | None]
     details: NotRequired[dict[str, Any]]
     text: str
+    #: The reasons behind the one that counts most.
+    others: NotRequired[list[ReasonText]]
     parts: NotRequired[list[PolicyScore]]
 
 
@@ -226,6 +236,8 @@ class Placement(TypedDict):
     granted: NotRequired[Granted | None]
     why: NotRequired[Explanation | None]
     message: NotRequired[str | None]
+    #: What the caller may not have meant; only in the answer to its submission.
+    notices: NotRequired[list[str]]
 
 
 class LeaseAnswer(TypedDict):

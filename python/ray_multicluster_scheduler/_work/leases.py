@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any, Callable, TypeVar
 
+from .._plane import notices
 from .._plane.client import ControlPlane, refusal, segment
 from .._plane.events import may_pass
 from .._plane.wire import ClusterVerdict, Placement
@@ -39,6 +40,8 @@ AT_ONCE = 0.05
 PATIENCE = 60.0
 #: Reasons why a cluster will never accept the work, as things are.
 NEVER = ("other_versions", "other_cluster", "missing_tags")
+#: The same, with those of a cluster that may change by itself.
+TOO_SMALL = ("other_platform", "not_supported", "no_such_node", "infeasible", "node_too_small")
 #: Reasons why a cluster accepts no work at all.
 NOT_HEALTHY = (
     "never_seen",
@@ -87,7 +90,9 @@ class Leases(Held):
             return spare
         words = _Words(request["id"])
         with self._asking([request["id"]]):
-            return self._granted(self._ask(request, deadline, words), deadline, words, shape)
+            placement = self._ask(request, deadline, words)
+            notices.warn(placement["id"], placement.get("notices"))
+            return self._granted(placement, deadline, words, shape)
 
     def obtain_elsewhere(self, lease: Lease, why: str, deadline: float | None) -> Lease:
         """Gives back a placement whose cluster cannot be reached, and waits for another."""
@@ -112,6 +117,8 @@ class Leases(Held):
                     refused.job_id = ids[0]
                     raise refused
             found = [result["placement"] for result in answer["results"]]
+            for one in found:
+                notices.warn(one["id"], one.get("notices"))
             granted = [self.hold(one) for one in found if one["status"] == "granted"]
             # If none is granted, the first of them waits for all.
             left = [one for one in found if one["status"] != "granted"][0 if granted else 1 :]
@@ -200,7 +207,8 @@ def _patiently(ask: Callable[[], T]) -> T:
 def _too_late(placement: Placement) -> PlacementTimeoutError:
     verdicts = _verdicts(placement)
     reasons = [one.get("reason") for one in verdicts]
-    is_down = [reason in NOT_HEALTHY for reason in reasons if reason not in NEVER]
+    could_run_it = [reason for reason in reasons if reason not in (*NEVER, *TOO_SMALL)]
+    is_down = [reason in NOT_HEALTHY for reason in could_run_it]
     if is_down and all(is_down):
         return NoHealthyClusterError(
             f"{placement['id']} found no cluster: none that could run it is healthy: "
@@ -219,7 +227,7 @@ def _check_versions(placement: Placement) -> None:
     """Waiting does not help if every cluster that could run it has other versions."""
     verdicts = _verdicts(placement)
     others = [one for one in verdicts if one.get("reason") == "other_versions"]
-    if not others or any(one.get("reason") not in NEVER for one in verdicts):
+    if not others or any(one.get("reason") not in NEVER or _is_down(one) for one in verdicts):
         return
     told = "; ".join(f"{one['cluster']} {one['text']}" for one in others)
     raise VersionMismatchError(
@@ -229,6 +237,11 @@ def _check_versions(placement: Placement) -> None:
         job_id=placement["id"],
         cluster=others[0]["cluster"],
     )
+
+
+def _is_down(verdict: ClusterVerdict) -> bool:
+    """Its versions are those of its last answer: it may come back with others."""
+    return any(other["reason"] in NOT_HEALTHY for other in verdict.get("others", ()))
 
 
 class _Words:

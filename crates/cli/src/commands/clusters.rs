@@ -341,5 +341,6 @@ fn has(cluster: &Cluster) -> String {
             lines.push(format!("{} {word}", words::resources(amounts)));
         }
     }
+    lines.extend(words::busy(cluster));
     lines.join("\n")
 }

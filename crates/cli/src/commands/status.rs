@@ -156,6 +156,7 @@ fn details(cluster: &Cluster, now: u64) -> Vec<String> {
             _ => format!("unhealthy {since}: {error}"),
         });
     }
+    lines.extend(words::busy(cluster));
     if let Some(job) = &cluster.reserved_for {
         lines.push(format!("room is kept for {job}, which has waited too long"));
     }

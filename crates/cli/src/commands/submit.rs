@@ -7,10 +7,14 @@ mod package;
 pub(crate) mod runtime_env;
 mod wait;
 
-use multicluster_api::{Accepted, Duplicate};
+use multicluster_api::{Accepted, Duplicate, Job};
+use multicluster_types::State;
 
 use super::Context;
-use crate::exit::{Exit, Failure};
+use crate::{
+    exit::{Exit, Failure},
+    output::time,
+};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -39,17 +43,17 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     }
     runtime_env::bring_along(&mut request, &context.client).await?;
     let answer = context.client.submit(&request).await?;
-    let Accepted { id, duplicate, notice } = &answer.value;
+    let Accepted { id, duplicate, notices, .. } = &answer.value;
     match duplicate {
         Some(Duplicate::SameContent) => {
             eprintln!(
                 "an identical job still waits, so none was added (give a --submission-id to run it once more)"
             );
         }
-        Some(Duplicate::SameId) => eprintln!("{id} was submitted before: it is the same job"),
+        Some(Duplicate::SameId) => eprintln!("{}", earlier(id, context).await),
         None => {}
     }
-    if let Some(notice) = notice {
+    for notice in notices {
         eprintln!("{id}: {notice}");
     }
     if args.no_wait {
@@ -64,4 +68,23 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     eprintln!("submitted {id}");
     // A JSON document cannot be mixed with a log.
     wait::until_the_end(id, !args.wait && !out.is_json(), context).await
+}
+
+/// What became of a job that was submitted before.
+async fn earlier(id: &str, context: &Context) -> String {
+    let same = format!("{id} was submitted before: it is the same job");
+    let Ok(job) = context.client.get::<Job>(&["v1", "jobs", id], &[]).await else { return same };
+    let Job { state, cluster, ended_at: Some(ended), .. } = &job.value else { return same };
+    let place = cluster.as_ref().map_or(String::new(), |cluster| format!(" on {cluster}"));
+    let (moment, ago) = (time::moment(*ended), time::since(*ended, time::now()));
+    let retry = format!(", or use `ray-multicluster retry {id}`");
+    let (verb, again) = match state {
+        State::Succeeded => ("succeeded", ""),
+        State::Stopped => ("was stopped", retry.as_str()),
+        _ => ("failed", retry.as_str()),
+    };
+    format!(
+        "{same}. It {verb}{place} at {moment}, {ago} ago, and is not run again\n\
+         hint: to run it again, give another --submission-id{again}"
+    )
 }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     exit::{Exit, Failure},
-    output::Tone,
+    output::{Tone, words},
 };
 
 #[derive(clap::Args)]
@@ -28,7 +28,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     }
     runtime_env::leave_out_packages(&mut request);
     let answer = context.client.post_surely::<WhatIf>(&["v1", "what-if"], &request).await?;
-    let WhatIf { chosen, refused, clusters } = &answer.value;
+    let WhatIf { chosen, refused, notices, clusters } = &answer.value;
     if out.is_json() {
         out.json(&answer.raw);
     } else if refused.is_none() {
@@ -38,6 +38,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
                 out.line(say!(out.lang, "it would go to {cluster} now", "现在会派发到 {cluster}"));
             }
             None => out.line(out.paint(out.lang.pick("it would wait", "需要等待"), Tone::Busy)),
+        }
+        for notice in notices {
+            out.line(words::first_line(notice, 500));
         }
         out.line("");
         out.table(&verdicts(clusters, out.lang));

@@ -85,10 +85,12 @@ fn verdict(verdict: VerdictKind, lang: Lang) -> &'static str {
     lang.pick(verdict.as_str(), zh)
 }
 
-/// The reason as text; for eligible clusters, the score of each policy.
+/// The reasons, one on each line; for eligible clusters, the score of each policy.
 fn reason(said: &ClusterVerdict, lang: Lang) -> String {
     if said.verdict == VerdictKind::Rejected {
-        return said.text.clone();
+        let also = |text: &String| say!(lang, "also {text}", "另外，{text}");
+        let others = said.others.iter().map(|other| also(&other.text));
+        return std::iter::once(said.text.clone()).chain(others).collect::<Vec<_>>().join("\n");
     }
     let parts: Vec<_> = said.parts.iter().map(|part| format!("{} {:.2}", part.policy, part.score)).collect();
     match (parts.is_empty(), said.verdict) {

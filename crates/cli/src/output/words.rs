@@ -38,9 +38,16 @@ pub(crate) fn condition(cluster: &Cluster) -> (&'static str, Tone) {
 /// When the cluster accepts the next top-level job; a dash while it accepts none at all.
 pub(crate) fn next_submission(cluster: &Cluster, now: u64) -> String {
     match condition(cluster) {
-        ("healthy", _) => time::until(cluster.next_submission_at, now),
+        ("healthy", _) if busy(cluster).is_none() => time::until(cluster.next_submission_at, now),
+        ("healthy", _) => "busy".to_owned(),
         _ => "–".to_owned(),
     }
+}
+
+/// Why a healthy cluster accepts no job at present, apart from the submission interval.
+pub(crate) fn busy(cluster: &Cluster) -> Option<String> {
+    let closed = cluster.closed.as_ref().filter(|closed| closed.reason != "too_soon")?;
+    (condition(cluster).0 == "healthy").then(|| format!("accepts no job now: {}", closed.text))
 }
 
 /// Why no cluster accepts the job, one line for each. That it asks for another cluster is

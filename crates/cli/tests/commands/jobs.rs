@@ -187,6 +187,14 @@ fn why_says_what_each_cluster_says() {
 }
 
 #[test]
+fn why_shows_the_reason_that_stays_first_and_the_others_below() {
+    let world = World::new();
+    world.ok(&["clusters", "cordon", "mac", "--note", "disk"]);
+    world.ok(&["submit", "--no-wait", "--id", "large", "--needs", "cpu=64", "--", "true"]);
+    shows!("why-others", world.ok(&["why", "large"]));
+}
+
+#[test]
 fn explanations_are_in_chinese_where_that_is_wanted() {
     let world = World::new().with_a_job_that_ran().with_a_job_that_waits();
     shows!("why.zh", world.ok(&["why", "waits", "--lang", "zh"]));

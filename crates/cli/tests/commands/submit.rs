@@ -50,6 +50,8 @@ fn submit_follows_a_job_to_its_end() {
     ]);
     assert_eq!((again.code, again.out.as_str()), (Some(0), "a\n"));
     assert!(again.err.contains("a was submitted before"), "{}", again.err);
+    assert!(again.err.contains("It succeeded on centos at "), "{}", again.err);
+    assert!(again.err.contains("hint: to run it again, give another --submission-id\n"), "{}", again.err);
     shows!("submit.error", world.fails(4, &["submit", "--submission-id", "a", "--", "echo other"]));
 }
 
@@ -241,6 +243,16 @@ fn a_working_dir_is_packed_by_rays_rules_and_uploaded_once() {
     assert!(world.centos.packages().contains_key(&name));
     let told = world.fails(2, &["submit", "--working-dir", "none", "--", "x"]);
     assert!(told.contains("working_dir none") && told.contains("must be absolute"), "{told}");
+    for command in ["submit", "what-if"] {
+        let told = world.fails(2, &[command, "--working-dir", "/no/such/folder", "--", "x"]);
+        assert!(told.contains("--working-dir /no/such/folder does not exist here"), "{told}");
+        assert!(told.contains(r#"--runtime-env-json '{"working_dir":"/no/such/folder"}'"#), "{told}");
+    }
+    let on_the_cluster = r#"{"working_dir": "/no/such/folder"}"#;
+    let done = world.run(&["submit", "--no-wait", "--runtime-env-json", on_the_cluster, "--", "true"]);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    let warning = "working_dir /no/such/folder does not exist here: it must exist on the cluster";
+    assert!(done.err.contains(warning), "{}", done.err);
 }
 
 #[test]
@@ -292,6 +304,21 @@ fn ctrl_c_leaves_the_job_and_says_how_to_look() {
         ]
     );
     assert_eq!(world.json(&["job", "long"])["state"], "queued");
+}
+
+#[test]
+fn what_may_not_be_meant_is_told_at_once() {
+    let world = World::new();
+    let mistyped = ["--tag", "lnux", "--tag", "tradebot", "--", "true"];
+    let preview = world.ok(&[&["what-if"], &mistyped[..]].concat());
+    shows!("what-if-notice", preview);
+    let done = world.run(&[&["submit", "--no-wait", "--id", "a"], &mistyped[..]].concat());
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    shows!("submit-notice", done.err);
+    let env = r#"{"work_dir": "."}"#;
+    let told = world.fails(2, &["submit", "--runtime-env-json", env, "--", "true"]);
+    assert!(told.contains(r#"runtime_env has no key "work_dir""#), "{told}");
+    assert!(told.contains("hint: did you mean working_dir?"), "{told}");
 }
 
 #[test]

@@ -337,7 +337,7 @@ impl Core {
     fn ceiling(&self, work: &Work) -> Ceiling {
         let look = Look::new(self.view(), work, Rank::new(work.priority, 0), &[]);
         let mut ceiling = Ceiling::default();
-        for (_, cluster) in self.pool.iter().filter(|(_, cluster)| look.is_open(cluster)) {
+        for (_, cluster) in self.pool.iter().filter(|(_, cluster)| look.closed(cluster).is_none()) {
             let Some(snapshot) = cluster.snapshot() else { continue };
             let free = |dimension| cluster.free(snapshot, look.origin(), &dimension);
             ceiling.open = true;

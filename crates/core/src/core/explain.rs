@@ -3,12 +3,12 @@
 #![expect(missing_docs, reason = "a field is documented where its name does not say it all")]
 
 use multicluster_types::{
-    Attempt, ClusterName, Dimension, JobId, Lang, Message, OnClusterLoss, Quantity, State, Timestamp,
-    Verdict, Work, say,
+    Attempt, ClusterName, Dimension, JobId, Lang, Message, OnClusterLoss, Quantity, Reason, ReasonKind,
+    State, Timestamp, Verdict, Work, say,
 };
 use serde::Serialize;
 
-use super::{preempt::Clearing, sharing::Turns, submit::stay_with_parent};
+use super::{notices::Notice, preempt::Clearing, sharing::Turns, submit::stay_with_parent};
 use crate::{
     Core, Parent, Refusal,
     jobs::Job,
@@ -94,8 +94,11 @@ pub struct Unreachable {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClusterVerdict {
     pub cluster: ClusterName,
-    /// Yes with a score, or no with a reason.
+    /// Yes with a score, or no with the reason that counts most: one that will not go away by
+    /// itself before one that may.
     pub verdict: Verdict,
+    /// The other reasons, if the cluster rejects the work.
+    pub others: Vec<Reason>,
     /// The score from each policy, if the cluster is eligible.
     pub parts: Vec<(Message, f64)>,
 }
@@ -109,6 +112,8 @@ pub struct WhatIf {
     pub chosen: Option<ClusterName>,
     /// Why the work would not even be accepted.
     pub refused: Option<String>,
+    /// What its caller should know, if it would be accepted.
+    pub notices: Vec<Notice>,
     /// The verdict of each cluster.
     pub clusters: Vec<ClusterVerdict>,
 }
@@ -203,7 +208,8 @@ impl Core {
             .and_then(|()| self.admit(&work, 0));
         if let Err(refusal) = allowed {
             let refused = Some(refusal.to_string());
-            return WhatIf { at: self.now, chosen: None, refused, clusters: Vec::new() };
+            let (notices, clusters) = (Vec::new(), Vec::new());
+            return WhatIf { at: self.now, chosen: None, refused, notices, clusters };
         }
         let look = Look::new(view, &work, Rank::new(work.priority, u64::MAX), &[])
             .limited_by(self.sharer_or_new(&work).beyond_limit(&work));
@@ -213,6 +219,7 @@ impl Core {
             at: self.now,
             chosen: chosen.map(|key| self.pool[key].name().clone()),
             refused: None,
+            notices: self.notices(&work),
             clusters: self.verdicts_of(&look, verdicts.into_iter()),
         }
     }
@@ -231,13 +238,30 @@ impl Core {
         clusters
             .zip(verdicts)
             .map(|(cluster, verdict)| {
-                let parts = match &verdict {
-                    Verdict::Rejected(_) => Vec::new(),
-                    _ => look.parts(cluster),
+                let (others, parts) = match &verdict {
+                    Verdict::Rejected(main) => (look.others(cluster, main), Vec::new()),
+                    _ => (Vec::new(), look.parts(cluster)),
                 };
-                ClusterVerdict { cluster: cluster.name().clone(), verdict, parts }
+                ClusterVerdict { cluster: cluster.name().clone(), verdict, others, parts }
             })
             .collect()
+    }
+}
+
+impl ClusterVerdict {
+    /// The verdict as text, with the other reasons, except those that pass as work ends or as time
+    /// goes by.
+    #[must_use]
+    pub fn describe(&self, now: Timestamp, lang: Lang) -> String {
+        let verdict = self.verdict.describe(now, lang);
+        let stays = |reason: &&Reason| reason.is_lasting() || reason.kind() < ReasonKind::OwnerLimit;
+        let others: Vec<_> =
+            self.others.iter().filter(stays).map(|reason| reason.describe(now, lang)).collect();
+        if others.is_empty() {
+            return verdict;
+        }
+        let others = others.join(lang.pick("; ", "；"));
+        say!(lang, "{verdict}; also {others}", "{verdict}；另外，{others}")
     }
 }
 
@@ -297,7 +321,7 @@ impl Explanation {
             ));
         }
         lines.extend(self.clusters.iter().map(|said| {
-            let text = said.verdict.describe(self.at, lang);
+            let text = said.describe(self.at, lang);
             say!(lang, "{cluster}: {text}", "{cluster}：{text}", cluster = said.cluster)
         }));
         if self.clusters.is_empty() {

@@ -1,10 +1,10 @@
 //! Requests of callers: submit, stop, run again, forget.
 
 use multicluster_types::{
-    ClusterName, JobId, Kind, Lang, Message, Origin, Owner, Preference, Quantity, Reason, State, Timestamp,
-    Transition, Work,
+    ClusterName, JobId, Kind, Lang, Origin, Owner, Preference, Reason, State, Transition, Work,
 };
 
+use super::notices::per_cluster;
 use crate::{
     Accepted, Core, Duplicate, Output, Parent, Refusal, Submission,
     input::Identity,
@@ -28,7 +28,7 @@ impl Core {
                 return Err(Refusal::Conflict { job: record.id.clone(), state: record.state() });
             }
             let accepted =
-                Accepted { job: record.id.clone(), duplicate: Some(Duplicate::SameId), notice: None };
+                Accepted { job: record.id.clone(), duplicate: Some(Duplicate::SameId), notices: Vec::new() };
             // A caller that asks again is still there.
             drop(self.handle_waits(&accepted.job));
             return Ok(accepted);
@@ -37,13 +37,13 @@ impl Core {
             && let Some(key) = self.jobs.find_waiting(content, class)
         {
             let job = self.jobs[key].record().id.clone();
-            return Ok(Accepted { job, duplicate: Some(Duplicate::SameContent), notice: None });
+            return Ok(Accepted { job, duplicate: Some(Duplicate::SameContent), notices: Vec::new() });
         }
         if let Some(parent) = &parent {
             self.check_parent(parent, work.owner.as_ref())?;
         }
         self.admit(&work, bytes)?;
-        let notice = self.never_anywhere(&work).map(|never| why_never(&never, self.now));
+        let notices = self.notices(&work);
 
         let sharer = self.sharers.of(work.owner.as_ref(), self.now, &self.settings.shares);
         let class = self.queue.join(work, sharer);
@@ -63,7 +63,7 @@ impl Core {
         let key = self.jobs.add(record, class);
         self.link(key);
         self.tell(key, out);
-        Ok(Accepted { job: id, duplicate: None, notice })
+        Ok(Accepted { job: id, duplicate: None, notices })
     }
 
     /// Only a job that is on a cluster can submit from inside it, and only for its owner: a
@@ -91,10 +91,12 @@ impl Core {
         if let Some(Preference { cluster, .. }) = &work.preference {
             self.find_cluster(cluster)?;
         }
+        self.check_tags(work)?;
         if self.rejects_infeasible()
             && let Some(never) = self.never_anywhere(work)
         {
-            return Err(Refusal::Infeasible { why: per_cluster(&never, self.now).into() });
+            let why = per_cluster(never.iter().map(|(name, why)| (*name, why)), self.now, Lang::En);
+            return Err(Refusal::Infeasible { why: why.into() });
         }
         self.admit_for_owner(work)?;
         let queue = QueueName::of(work);
@@ -124,7 +126,7 @@ impl Core {
 
     /// Why each cluster could never accept the work, as the clusters are now. `None`: one could,
     /// or has not been seen.
-    fn never_anywhere(&self, work: &Work) -> Option<Vec<(&ClusterName, Reason)>> {
+    pub(super) fn never_anywhere(&self, work: &Work) -> Option<Vec<(&ClusterName, Reason)>> {
         let look = self.look_at_new(work);
         let beyond_limit = self.sharer_or_new(work).never(work);
         let never = |cluster| look.never(cluster).or_else(|| beyond_limit.clone());
@@ -186,40 +188,6 @@ impl Core {
         let record = self.jobs[key].record();
         Refusal::WrongState { job: record.id.clone(), state: record.state(), verb, hint }
     }
-}
-
-/// The notice for work that no cluster could accept.
-fn why_never(never: &[(&ClusterName, Reason)], now: Timestamp) -> Message {
-    let (mut resource, mut demand, mut most, mut nodes) = (None, Quantity::ZERO, Quantity::ZERO, 0);
-    for (_, reason) in never {
-        let (what, asked, has) = match reason {
-            Reason::Infeasible { resource, demand, total } => (resource, *demand, *total),
-            Reason::NodeTooSmall { resource, demand, largest } => {
-                nodes += 1;
-                (resource, *demand, *largest)
-            }
-            _ => return format!("no cluster can run it as configured: {}", per_cluster(never, now)).into(),
-        };
-        resource = Some(what);
-        (demand, most) = (asked, most.max(has));
-    }
-    let Some(resource) = resource else { return "no cluster is registered".into() };
-    let (demand, most) = (resource.show(demand), resource.show(most));
-    let text = match nodes {
-        0 => format!(
-            "needs {resource} {demand}, but the largest cluster has {most}; queued until a cluster grows"
-        ),
-        _ => format!(
-            "needs {resource} {demand} on one node, but the largest node has {most}; queued until a node grows"
-        ),
-    };
-    text.into()
-}
-
-fn per_cluster(reasons: &[(&ClusterName, Reason)], now: Timestamp) -> String {
-    let lines: Vec<_> =
-        reasons.iter().map(|(name, why)| format!("{name}: {}", why.describe(now, Lang::En))).collect();
-    lines.join("; ")
 }
 
 /// Is this a repeat of the same request? The batch differs with each call; and sub-work of a

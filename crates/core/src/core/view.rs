@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use multicluster_types::{
-    CircuitKind, ClusterName, ClusterSpec, HealthKind, JobId, Message, Owner, Platform, Resources, Settings,
-    Snapshot, Span, Timestamp,
+    CircuitKind, ClusterName, ClusterSpec, HealthKind, JobId, Kind, Message, Owner, Platform, Reason,
+    Resources, Settings, Snapshot, Span, Timestamp, Work,
 };
 
 use crate::{
@@ -53,6 +53,9 @@ pub struct ClusterView {
     pub starting_limit: u32,
     /// When the next top-level submission is allowed, if not now.
     pub next_submission_at: Option<Timestamp>,
+    /// Why no job that is submitted now would go there, whatever the job asks for. If only the
+    /// submission interval keeps jobs off, it says so.
+    pub closed: Option<Reason>,
     /// What work that is not ours uses of it, if that could be measured in the last hour.
     pub foreign: Option<Resources>,
     /// Room is kept for this job, which has waited too long.
@@ -242,6 +245,7 @@ impl Core {
             starting: cluster.starting.len(),
             starting_limit: cluster.starting_limit(),
             next_submission_at: cluster.spaced_until(self.now),
+            closed: self.look_at_new(&Work::new(Kind::Job)).closed(cluster),
             foreign: cluster.foreign().cloned(),
             reserved_for: cluster.reserved.as_ref().map(|r| r.id.clone()),
             reserved_owner: cluster.reserved.as_ref().and_then(|r| r.work.owner.clone()),

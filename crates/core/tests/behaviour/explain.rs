@@ -44,6 +44,45 @@ fn a_waiting_job_has_a_verdict_for_every_cluster() {
 }
 
 #[test]
+fn a_reason_that_stays_counts_more_than_one_that_passes() {
+    let mut env = TestEnv::new();
+    env.cluster(a_cluster("small").cpus(2.0)).cluster(a_cluster("other-os").tags(&["macos"]));
+    env.cluster(a_cluster("fits").tags(&["linux"]));
+    env.cluster(a_cluster("gpu"));
+    env.submit(a_job().requires("gpu").cpus(8.0));
+    env.uses("small", &[("CPU", 2.0)]);
+    env.cordon("small");
+    env.lose("other-os");
+    env.cordon("fits");
+    let job = env.submit(a_job().cpus(4.0));
+    assert_eq!(
+        env.summary(&job),
+        "queued for 0 s, next in line\n\
+         small: too small: CPU 4 requested, 2 in total; also cordoned: kernel update\n\
+         other-os: unhealthy for 0 s: connection refused\n\
+         fits: cordoned: kernel update\n\
+         gpu: busy: CPU 100 % in use, limit 70 %"
+    );
+    let job = env.submit(a_job().cpus(1.0).tags(&["linux"]));
+    assert_eq!(env.reason(&job, "other-os").kind(), ReasonKind::MissingTags);
+    let [preferring, requiring] = [a_job().prefers("gpu"), a_job().requires("gpu")].map(|job| {
+        let what = env.core.what_if(&job.0.work, None);
+        let said = what.clusters.iter().find(|said| said.cluster.as_str() == "fits").unwrap();
+        said.describe(env.now, Lang::En)
+    });
+    assert_eq!(preferring, "cordoned: kernel update; also the work asks for cluster gpu", "it may change");
+    assert_eq!(requiring, "the work asks for cluster gpu; also cordoned: kernel update");
+    let what = env.core.what_if(&a_job().cpus(4.0).0.work, None);
+    let others: Vec<_> = what.clusters[0].others.iter().map(multicluster_types::Reason::kind).collect();
+    assert_eq!(others, [ReasonKind::Cordoned, ReasonKind::OverThreshold]);
+    env.uncordon("fits");
+    let decision = env.decisions.last().unwrap();
+    let kept: Vec<_> =
+        decision.per_cluster().map(|(_, verdict)| verdict.describe(env.now, Lang::En)).collect();
+    assert!(kept[0].starts_with("too small"), "a decision keeps the reason that counts most: {kept:?}");
+}
+
+#[test]
 fn a_spaced_job_says_when_it_may_go() {
     let mut env = TestEnv::new();
     env.cluster(a_cluster("only"));

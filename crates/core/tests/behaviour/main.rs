@@ -22,5 +22,6 @@ mod retry;
 mod rewound;
 mod rules;
 mod sharing;
+mod tags;
 mod unauthorized;
 mod unsuited;

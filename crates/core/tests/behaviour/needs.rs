@@ -153,12 +153,13 @@ fn the_owner_of_a_larger_need_is_told_at_once_that_no_cluster_is_large_enough() 
     env.cluster(a_cluster("a").cpus(10.0)).cluster(a_cluster("b").cpus(10.0));
     let told = env.try_submit(a_job().needs(SIXTEEN)).unwrap();
     let notice = "needs CPU 16, but the largest cluster has 10; queued until a cluster grows";
-    assert_eq!(told.notice.as_ref().map(ToString::to_string).as_deref(), Some(notice));
+    let notices: Vec<_> = told.notices.iter().map(|notice| notice.describe(Lang::En)).collect();
+    assert_eq!(notices, [notice]);
     assert_eq!(
         env.reason(&told.job, "a").describe(env.now, Lang::En),
         "too small: CPU 16 requested, 10 in total"
     );
-    assert!(env.try_submit(a_job().needs(&[("CPU", 10.0)])).unwrap().notice.is_none());
+    assert!(env.try_submit(a_job().needs(&[("CPU", 10.0)])).unwrap().notices.is_empty());
     env.fake("b").total = amounts(SIXTEEN);
     env.poll("b");
     assert_eq!(env.place(&told.job), "b", "it grew");

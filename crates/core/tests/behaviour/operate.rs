@@ -319,6 +319,18 @@ fn a_head_without_nodes_is_not_a_cluster_yet() {
 }
 
 #[test]
+fn a_head_without_nodes_is_not_called_too_small() {
+    let mut env = TestEnv::only();
+    env.send(poll_with(&env, "only", |s| {
+        s.nodes = 0;
+        s.total = amounts(&[]);
+    }));
+    let job = env.submit(a_job().cpus(4.0));
+    let told = "queued for 0 s, next in line\nonly: its head answers but no node is alive";
+    assert_eq!(env.summary(&job), told);
+}
+
+#[test]
 fn one_failed_poll_is_not_yet_unhealthy() {
     let mut env = TestEnv::only();
     env.fake("only").answers = false;

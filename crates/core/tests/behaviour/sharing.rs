@@ -221,8 +221,8 @@ fn a_job_beyond_the_limit_of_its_owner_is_told_so_at_once() {
     let limit = amounts(&[("CPU", 2.0)]);
     set_shares(&mut env, Shares::HALF_LIFE, &[("ann", ShareTerms { limit, ..weighing(1.0) })]);
     let accepted = env.try_submit(a_job().owner("ann").cpus(4.0)).unwrap();
-    let notice = accepted.notice.unwrap();
-    assert!(notice.as_str().contains("ann has CPU 0 of at most 2, 4 requested"), "{notice}");
+    let notice = accepted.notices[0].describe(Lang::En);
+    assert!(notice.contains("ann has CPU 0 of at most 2, 4 requested"), "{notice}");
     env.set("infeasible", "reject");
     let refused = env.try_submit(a_job().owner("ann").cpus(4.0)).unwrap_err();
     assert_eq!(refused.code(), "infeasible");

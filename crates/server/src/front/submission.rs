@@ -6,6 +6,7 @@
 
 mod folders;
 mod hints;
+mod keys;
 mod runtime_env;
 mod wishes;
 
@@ -20,6 +21,7 @@ use multicluster_types::{
     EntrypointResources, JobId, MAX_HOME, Payload, Quantity, Resources, RuntimeEnv, Span, Work,
 };
 
+pub(crate) use keys::unknown as unknown_key;
 pub(crate) use wishes::{Wishes, parent_names, selector};
 
 use crate::{
@@ -38,7 +40,7 @@ const MAX_METADATA: usize = 128;
 const MAX_METADATA_KEY: usize = 256;
 const MAX_METADATA_VALUE: usize = 16 << 10;
 
-/// Without an id of the caller's: is a job the same as an identical one that is still queued?
+/// Without an id of the caller's (`multicluster.dedup` may say otherwise): is a job the same as an identical one that is still queued?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dedup {
     ById,
@@ -55,6 +57,16 @@ pub(crate) struct Checked {
     /// The `gcs://` URIs of its runtime_env, and those that stand for folders.
     uris: Vec<String>,
     dedup: Dedup,
+    /// A key of its runtime_env that Ray does not know.
+    unknown_key: Option<String>,
+}
+
+/// Which API a job came by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Door {
+    Native,
+    /// As Ray does it: without an id it is a new job, and unknown keys are ignored.
+    Ray,
 }
 
 /// Package URI → SHA-256 of what is stored under it.
@@ -63,11 +75,14 @@ type FoundPackages = BTreeMap<String, String>;
 /// Checks all of a job, its packages included.
 pub(crate) async fn check(
     sent: api::JobRequest,
-    dedup: Dedup,
+    door: Door,
     plane: &Plane,
     caller: &Caller,
 ) -> Result<NewJob, Problem> {
-    let checked = check_alone(sent, dedup)?;
+    let checked = match door {
+        Door::Native => check_alone(sent, Dedup::ByContent)?.with_known_keys(plane).await?,
+        Door::Ray => check_alone(sent, Dedup::ById)?,
+    };
     let found = find(plane, caller, checked.uris.iter().cloned().collect()).await?;
     caller.own(checked.finish(&found)?)
 }
@@ -89,6 +104,7 @@ pub(crate) fn check_alone(mut sent: api::JobRequest, dedup: Dedup) -> Result<Che
     check_home(sent.home.as_deref())?;
     let folders = folders::check(sent.packages)?;
     let size = runtime_env::check(&sent.runtime_env, &folders)?;
+    let unknown_key = unknown_key(&sent.runtime_env).map(str::to_owned);
     let mut uris = runtime_env::packages(&sent.runtime_env)?;
     uris.extend(folders.values().cloned());
     if let Some(uri) = &sent.sdk {
@@ -127,17 +143,25 @@ pub(crate) fn check_alone(mut sent: api::JobRequest, dedup: Dedup) -> Result<Che
         traceparent: None,
     };
     check_size(size, &payload)?;
-    Ok(Checked { id, work, parent, payload, uris, dedup })
+    Ok(Checked { id, work, parent, payload, uris, dedup, unknown_key })
 }
 
 impl Checked {
+    /// The same, unless its runtime_env has a key that neither Ray nor a cluster knows.
+    pub(crate) async fn with_known_keys(self, plane: &Plane) -> Result<Self, Problem> {
+        match &self.unknown_key {
+            Some(key) if !keys::of_plugins(plane).await?.contains(key) => Err(keys::refuse(key)),
+            _ => Ok(self),
+        }
+    }
+
     /// What it needs, and the job it comes from: enough to ask what would become of it.
     pub(crate) fn into_work(self) -> (Work, Option<Parent>) {
         (self.work, self.parent)
     }
 
     fn finish(self, found: &FoundPackages) -> Result<NewJob, Problem> {
-        let Checked { id, work, parent, mut payload, uris, dedup } = self;
+        let Checked { id, work, parent, mut payload, uris, dedup, unknown_key: _ } = self;
         for uri in uris {
             let Some(sha256) = found.get(&uri) else { return Err(missing_package(&uri)) };
             payload.packages.insert(uri, sha256.clone());
@@ -154,6 +178,14 @@ pub(crate) async fn check_all(
     caller: &Caller,
     checked: Vec<Result<Checked, Problem>>,
 ) -> Result<Vec<Result<NewJob, Problem>>, Problem> {
+    let is_strange = |job: &Result<Checked, Problem>| job.as_ref().is_ok_and(|job| job.unknown_key.is_some());
+    let plugins =
+        if checked.iter().any(is_strange) { keys::of_plugins(plane).await? } else { BTreeSet::new() };
+    let known = |job: Checked| match &job.unknown_key {
+        Some(key) if !plugins.contains(key) => Err(keys::refuse(key)),
+        _ => Ok(job),
+    };
+    let checked: Vec<_> = checked.into_iter().map(|job| job.and_then(known)).collect();
     let uris: BTreeSet<_> = checked.iter().flatten().flat_map(|job| job.uris.iter().cloned()).collect();
     let found = find(plane, caller, uris).await?;
     let finish = |job: Checked| caller.own(job.finish(&found)?);

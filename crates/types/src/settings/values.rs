@@ -424,6 +424,15 @@ choice! {
     }
 }
 choice! {
+    /// What happens to work with a tag that no cluster carries.
+    UnknownTags, "allow or reject" {
+        /// The tag is a label; a near miss is told.
+        Allow = "allow",
+        /// The work is refused.
+        Reject = "reject",
+    }
+}
+choice! {
     /// What happens to work that no cluster could ever hold.
     Infeasible, "queue or reject" {
         /// The work is queued, with a notice.

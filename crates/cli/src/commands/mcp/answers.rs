@@ -1,5 +1,7 @@
 //! What the tools answer: a short text that says enough by itself, and the data.
 
+use std::iter::once;
+
 use multicluster_api::{
     Accepted, Cluster, ClusterList, Decision, Duplicate, Explanation, Job, JobDetail, Logs, Page, Queues,
     WhatIf,
@@ -118,12 +120,13 @@ pub(super) async fn what_if(asked: NewJob, client: &Client) -> Result<Answer, Fa
     let mut request = asked.request()?;
     runtime_env::leave_out_packages(&mut request);
     let answer = client.post_surely::<WhatIf>(&["v1", "what-if"], &request).await?;
-    let WhatIf { chosen, refused, clusters } = &answer.value;
+    let WhatIf { chosen, refused, notices, clusters } = &answer.value;
     let outcome = match (refused, chosen) {
         (Some(why), _) => format!("it would be refused: {why}"),
         (None, Some(cluster)) => format!("it would go to {cluster} now"),
         (None, None) => "it would wait".to_owned(),
     };
+    let outcome = once(&outcome).chain(notices).map(String::as_str).collect::<Vec<_>>().join("\n");
     let text = format!("{outcome}\n{}", verdicts(clusters, Lang::En).render(WIDTH, false));
     Ok(Answer { text, data: answer.raw })
 }
@@ -162,13 +165,15 @@ pub(super) async fn submit(asked: NewJob, client: &Client) -> Result<Answer, Fai
     let mut request = asked.request()?;
     runtime_env::bring_along(&mut request, client).await?;
     let answer = client.submit(&request).await?;
-    let Accepted { id, duplicate, notice } = &answer.value;
+    let Accepted { id, duplicate, notices, .. } = &answer.value;
     let mut text = match duplicate {
         Some(Duplicate::SameContent) => format!("{id}: an identical job still waits, so none was added"),
         Some(Duplicate::SameId) => format!("{id} was submitted before: it is the same job"),
         None => format!("submitted {id}; see job, why and logs"),
     };
-    text += &notice.as_ref().map_or(String::new(), |notice| format!("\n{notice}"));
+    for notice in notices {
+        text += &format!("\n{notice}");
+    }
     Ok(Answer { text, data: answer.raw })
 }
 
@@ -223,6 +228,7 @@ fn in_short(cluster: &Cluster) -> String {
     if let Some(note) = &cluster.cordoned {
         line += &format!(", cordoned: {note}");
     }
+    line += &words::busy(cluster).map_or(String::new(), |busy| format!(", {busy}"));
     if let Some(error) = &cluster.health.error {
         line += &format!(", {}", words::first_line(error, 300));
     }
@@ -247,6 +253,7 @@ fn essentials(cluster: &Value) -> Value {
         "ray_version",
         "python_version",
         "next_submission_at",
+        "closed",
     ];
     let kept = fields.iter().filter_map(|field| Some(((*field).to_owned(), cluster.get(*field)?.clone())));
     Value::Object(kept.collect())

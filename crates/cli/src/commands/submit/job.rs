@@ -95,6 +95,7 @@ impl JobArgs {
             (None, None) => RuntimeEnv::new(),
         };
         if let Some(folder) = &self.working_dir {
+            runtime_env::must_be_here(folder)?;
             env.insert("working_dir".to_owned(), folder.as_str().into());
         }
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());

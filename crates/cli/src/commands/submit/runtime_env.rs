@@ -28,6 +28,18 @@ pub(super) fn load(file: &Path) -> Result<RuntimeEnv, Failure> {
     }
 }
 
+/// `--working-dir` names a folder or an archive of this machine, or a URI.
+pub(super) fn must_be_here(given: &str) -> Result<(), Failure> {
+    if given.contains("://") || local("working_dir", given)?.is_some() {
+        return Ok(());
+    }
+    let failure = Failure::new(Exit::BadInput, format!("--working-dir {given} does not exist here"));
+    let env =
+        Value::from([("working_dir".to_owned(), Value::from(given))].into_iter().collect::<RuntimeEnv>());
+    Err(failure
+        .hint(format!("check the path; for a folder of the clusters write --runtime-env-json '{env}'")))
+}
+
 /// Packs and uploads local folders that the job, or a cluster that may run it, names.
 pub(crate) async fn bring_along(job: &mut JobRequest, client: &Client) -> Result<(), Failure> {
     of_clusters(job, client).await?;
@@ -40,6 +52,10 @@ pub(crate) async fn bring_along(job: &mut JobRequest, client: &Client) -> Result
             if path.is_dir() { Package::of_folder(&path, &excludes)? } else { Package::of_archive(&path)? };
         let uri = package::upload(&package, client).await?;
         env.insert("working_dir".to_owned(), uri.into());
+    } else if let Some(given) = env.get("working_dir").and_then(Value::as_str)
+        && !given.contains("://")
+    {
+        eprintln!("working_dir {given} does not exist here: it must exist on the cluster");
     }
     if let Some(Value::Array(modules)) = env.get_mut("py_modules") {
         for module in modules {

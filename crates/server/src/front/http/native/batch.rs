@@ -11,7 +11,7 @@ use multicluster_core::{
     Accepted, Core, Input, Refusal,
     record::{JobRecord, Phase},
 };
-use multicluster_types::JobId;
+use multicluster_types::{JobId, Lang};
 use serde::{
     Serialize, Serializer,
     ser::{SerializeSeq, SerializeStruct},
@@ -100,7 +100,12 @@ pub(super) async fn place(
     let (wanted, refused) = sort_out(checked);
     let submitted = api.plane.driver.turn(move |turn| {
         let each = turn.submit_batch(wanted);
-        each.into_iter().map(|result| sight(turn.core(), result?.job)).collect::<Vec<_>>()
+        let seen = |accepted: Accepted| {
+            let mut seen = sight(turn.core(), accepted.job)?;
+            seen.notices = accepted.notices;
+            Ok(seen)
+        };
+        each.into_iter().map(|result| seen(result?)).collect::<Vec<_>>()
     });
     let submitted = submitted.await?;
     taken.keep(submitted.iter().filter(|seen| seen.is_ok()).count());
@@ -171,7 +176,14 @@ async fn wait_for_all(
             queued.into_iter().map(seen).collect::<Vec<_>>()
         };
         for (place, seen) in api.plane.driver.turn(look).await? {
+            let told = match &mut results[place] {
+                PlacementAnswer::Placement(shown) => std::mem::take(&mut shown.notices),
+                PlacementAnswer::Error(_) => Vec::new(),
+            };
             results[place] = placed(seen);
+            if let PlacementAnswer::Placement(shown) = &mut results[place] {
+                shown.notices = told;
+            }
         }
     }
 }
@@ -245,10 +257,10 @@ impl Serialize for Results<'_> {
             let item = match refused {
                 Some(problem) => Item::Refused { error: problem.body() },
                 None => match results.next() {
-                    Some(Ok(accepted)) if accepted.duplicate.is_none() => {
+                    Some(Ok(accepted)) if accepted.duplicate.is_none() && accepted.notices.is_empty() => {
                         Item::New { id: accepted.job.as_str() }
                     }
-                    Some(Ok(accepted)) => Item::Known(views::accepted(accepted)),
+                    Some(Ok(accepted)) => Item::Told(views::accepted(accepted, Lang::En)),
                     Some(Err(refusal)) => Item::Refused { error: Problem::from(refusal.clone()).body() },
                     None => Item::Refused { error: stopping().body() },
                 },
@@ -263,7 +275,7 @@ impl Serialize for Results<'_> {
 #[serde(untagged)]
 enum Item<'a> {
     New { id: &'a str },
-    Known(api::Accepted),
+    Told(api::Accepted),
     Refused { error: ErrorBody },
 }
 
@@ -275,7 +287,7 @@ mod tests {
     #[test]
     fn the_answer_is_in_the_order_of_the_request() {
         let accepted =
-            |id: &str, duplicate| Ok(Accepted { job: JobId::new(id).unwrap(), duplicate, notice: None });
+            |id: &str, duplicate| Ok(Accepted { job: JobId::new(id).unwrap(), duplicate, notices: vec![] });
         let answer = BatchOutcome {
             refused: vec![None, Some(Problem::new(codes::BAD_JOB, "no")), None, None],
             results: vec![

@@ -10,10 +10,10 @@ use axum::{
 };
 use multicluster_api::{self as api, codes};
 use multicluster_core::{ClusterView, Core, Input, Refusal};
-use multicluster_types::{ClusterName, ClusterSpec, Message, Settings, Timestamp};
+use multicluster_types::{ClusterName, ClusterSpec, Lang, Message, Settings, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::request::{self, Cluster, OptionalJson, Params};
+use super::request::{self, Cluster, Language, OptionalJson, Params};
 use crate::{
     engine::driver::{Failure, Turn},
     front::{access::Caller, plane::Plane},
@@ -26,10 +26,12 @@ use crate::{
 pub(super) async fn list(
     State(plane): State<Plane>,
     Extension(caller): Extension<Caller>,
+    Language(lang): Language,
 ) -> Result<Json<api::ClusterList>, Problem> {
     let look = |core: &Core| (core.clusters().collect::<Vec<_>>(), core.settings().clone(), core.now());
     let (clusters, settings, now) = plane.driver.read(look).await?;
-    let items = clusters.iter().map(|cluster| view::cluster(cluster, &settings, now, &caller)).collect();
+    let items =
+        clusters.iter().map(|cluster| view::cluster(cluster, &settings, now, &caller, lang)).collect();
     Ok(Json(api::ClusterList { items }))
 }
 
@@ -39,10 +41,11 @@ pub(super) async fn list(
 pub(super) async fn get(
     State(plane): State<Plane>,
     Extension(caller): Extension<Caller>,
+    Language(lang): Language,
     Cluster(name): Cluster,
 ) -> Result<Json<api::Cluster>, Problem> {
     let seen = plane.driver.read(move |core| look(core, name)).await?.map_err(Failure::Refused)?;
-    Ok(show(&seen, &caller))
+    Ok(show(&seen, &caller, lang))
 }
 
 /// Changes a cluster, and shows it as it is then. Only administrators may, and they see all of it.
@@ -58,16 +61,16 @@ async fn change(
         look(turn.core(), name)
     };
     let seen = plane.driver.turn(act).await?.map_err(Failure::Refused)?;
-    Ok(show(&seen, &Caller::ANYBODY))
+    Ok(show(&seen, &Caller::ANYBODY, Lang::En))
 }
 
 fn look(core: &Core, name: ClusterName) -> Result<(ClusterView, Settings, Timestamp), Refusal> {
     Ok((find(core, name)?, core.settings().clone(), core.now()))
 }
 
-fn show(seen: &(ClusterView, Settings, Timestamp), caller: &Caller) -> Json<api::Cluster> {
+fn show(seen: &(ClusterView, Settings, Timestamp), caller: &Caller, lang: Lang) -> Json<api::Cluster> {
     let (cluster, settings, now) = seen;
-    Json(view::cluster(cluster, settings, *now, caller))
+    Json(view::cluster(cluster, settings, *now, caller, lang))
 }
 
 pub(super) fn find(core: &Core, cluster: ClusterName) -> Result<ClusterView, Refusal> {

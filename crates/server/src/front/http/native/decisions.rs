@@ -114,7 +114,8 @@ pub(super) async fn what_if(
     Language(lang): Language,
     request::Json(sent): request::Json<api::JobRequest>,
 ) -> Result<Json<api::WhatIf>, Problem> {
-    let (mut work, parent) = submission::check_alone(sent, Dedup::ByContent)?.into_work();
+    let checked = submission::check_alone(sent, Dedup::ByContent)?.with_known_keys(&plane).await?;
+    let (mut work, parent) = checked.into_work();
     work.owner = caller.owner;
     let what = plane.driver.read(move |core| core.what_if(&work, parent.as_ref())).await?;
     Ok(Json(views::what_if(what, lang)))

@@ -64,11 +64,12 @@ fn errors() -> String {
 
 /// Fields that are text in the wire types and hold one of these words. Clients in other languages
 /// generate their types from these.
-fn stable_words() -> [(&'static str, Vec<&'static str>); 8] {
+fn stable_words() -> [(&'static str, Vec<&'static str>); 9] {
     [
         ("ErrorBody/properties/code", codes::ALL.iter().map(|code| code.word).collect()),
         ("ClusterVerdict/properties/verdict", vec!["chosen", "eligible", "rejected"]),
         ("ClusterVerdict/properties/reason", ReasonKind::ALL.iter().map(|kind| kind.as_str()).collect()),
+        ("ReasonText/properties/reason", ReasonKind::ALL.iter().map(|kind| kind.as_str()).collect()),
         (
             "Attempt/properties/outcome",
             vec!["not_started", "succeeded", "failed", "stopped", "preempted", "lost"],

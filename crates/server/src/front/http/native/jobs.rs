@@ -23,7 +23,7 @@ use crate::{
         access::Caller,
         logs,
         plane::Plane,
-        submission::{self, Dedup},
+        submission::{self, Door},
     },
     problem::Problem,
     traces,
@@ -43,15 +43,16 @@ const READ_AT_ONCE: usize = 25;
 pub(super) async fn submit(
     State(plane): State<Plane>,
     Extension(caller): Extension<Caller>,
+    Language(lang): Language,
     headers: HeaderMap,
     request::Json(sent): request::Json<api::JobRequest>,
 ) -> Result<(StatusCode, Json<api::Accepted>), Problem> {
-    let job = submission::check(sent, Dedup::ByContent, &plane, &caller).await?;
+    let job = submission::check(sent, Door::Native, &plane, &caller).await?;
     let job = job.traced(traces::of_headers(&headers).as_ref());
     let accepted =
         plane.driver.submit(job).await.map_err(|failure| Problem::from(failure).in_submission())?;
     let status = if accepted.duplicate.is_some() { StatusCode::OK } else { StatusCode::CREATED };
-    Ok((status, Json(views::accepted(&accepted))))
+    Ok((status, Json(views::accepted(&accepted, lang))))
 }
 
 /// List jobs, the latest first

@@ -10,7 +10,7 @@ use axum::{
 };
 use multicluster_api::{self as api, PlacementState, codes};
 use multicluster_core::{
-    Core, Explanation, Input, Refusal,
+    Core, Explanation, Input, Notice, Refusal,
     record::{JobRecord, Phase},
 };
 use multicluster_types::{JobId, Kind, Lang, Work};
@@ -91,6 +91,7 @@ pub(super) async fn submit(
     });
     let (seen, accepted) =
         submitted.await?.map_err(|refusal: Refusal| Problem::from(refusal).in_submission())?;
+    let notices = views::notices(&accepted.notices, Lang::En);
     let placement = match seen {
         Some(seen) if seen.is_decided() || patience.is_zero() => seen.show(),
         seen => {
@@ -101,7 +102,7 @@ pub(super) async fn submit(
         }
     };
     let status = if accepted.duplicate.is_some() { StatusCode::OK } else { StatusCode::CREATED };
-    Ok((status, Json(placement)))
+    Ok((status, Json(api::Placement { notices, ..placement })))
 }
 
 /// Wait for a placement
@@ -155,6 +156,8 @@ pub(super) struct Sight {
     lease_seconds: u64,
     reuse_seconds: u64,
     why: Option<Explanation>,
+    /// Set by those who submitted it.
+    pub(super) notices: Vec<Notice>,
 }
 
 impl Sight {
@@ -169,6 +172,7 @@ impl Sight {
             lease_seconds: core.settings().lease_ttl.0 / 1000,
             reuse_seconds: if is_spaced { 0 } else { REUSE },
             why: says_why.then(|| core.explain(&record.id).ok().map(without_others)).flatten(),
+            notices: Vec::new(),
         }
     }
 
@@ -201,6 +205,7 @@ impl Sight {
             // The SDK prints it among its own words, which are English.
             why: self.why.map(|why| views::explanation(why, Lang::En)),
             message: message.map(ToString::to_string),
+            notices: views::notices(&self.notices, Lang::En),
         }
     }
 }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use multicluster_api as api;
 use multicluster_core::{
-    Accepted, ClusterVerdict, Duplicate, Explanation, Head, QueueView, Turns, WhatIf,
+    Accepted, ClusterVerdict, Duplicate, Explanation, Head, Notice, QueueView, Turns, WhatIf,
     record::{AttemptOutcome, AttemptRecord, Ended, JobRecord, Live, Phase},
 };
 use multicluster_store::{Seen, StoredJob};
 use multicluster_types::{
-    Attempt, Decision, ExitCodes, Kind, Lang, Message, RetryCodes, Span, State, SubmissionId, Tag, Timestamp,
-    Verdict,
+    Attempt, Decision, ExitCodes, Kind, Lang, Message, Payload, Reason, RetryCodes, Span, State,
+    SubmissionId, Tag, Timestamp, Verdict,
 };
 use serde_json::Value;
 
@@ -202,12 +202,18 @@ fn outcome(outcome: AttemptOutcome) -> &'static str {
     }
 }
 
-pub(super) fn accepted(accepted: &Accepted) -> api::Accepted {
+pub(super) fn accepted(accepted: &Accepted, lang: Lang) -> api::Accepted {
     let duplicate = accepted.duplicate.map(|duplicate| match duplicate {
         Duplicate::SameId => api::Duplicate::SameId,
         Duplicate::SameContent => api::Duplicate::SameContent,
     });
-    api::Accepted { id: text(&accepted.job), duplicate, notice: accepted.notice.as_ref().map(text) }
+    let notices = notices(&accepted.notices, lang);
+    let notice = (!notices.is_empty()).then(|| notices.join("\n"));
+    api::Accepted { id: text(&accepted.job), duplicate, notice, notices }
+}
+
+pub(super) fn notices(notices: &[Notice], lang: Lang) -> Vec<String> {
+    notices.iter().map(|notice| notice.describe(lang)).collect()
 }
 
 pub(super) fn explanation(why: Explanation, lang: Lang) -> api::Explanation {
@@ -275,6 +281,7 @@ pub(super) fn what_if(what: WhatIf, lang: Lang) -> api::WhatIf {
     api::WhatIf {
         chosen: what.chosen.map(text),
         refused: what.refused,
+        notices: notices(&what.notices, lang),
         clusters: verdicts(what.clusters, what.at, lang),
     }
 }
@@ -296,8 +303,13 @@ pub(super) fn decision(decision: &Decision, lang: Lang) -> api::Decision {
 
 fn verdicts(said: Vec<ClusterVerdict>, now: Timestamp, lang: Lang) -> Vec<api::ClusterVerdict> {
     let said = said.into_iter();
-    said.map(|ClusterVerdict { cluster, verdict, parts }| {
-        verdict_of(text(cluster), &verdict, verdict.describe(now, lang), parts)
+    said.map(|ClusterVerdict { cluster, verdict, others, parts }| {
+        let other = |other: Reason| api::ReasonText {
+            reason: other.kind().as_str().to_owned(),
+            text: other.describe(now, lang),
+        };
+        let told = verdict_of(text(cluster), &verdict, verdict.describe(now, lang), parts);
+        api::ClusterVerdict { others: others.into_iter().map(other).collect(), ..told }
     })
     .collect()
 }
@@ -328,6 +340,7 @@ fn verdict_of(
         reason: reason.map(|reason| reason.kind().as_str().to_owned()),
         details: details.unwrap_or_default(),
         text,
+        others: Vec::new(),
         parts: parts
             .into_iter()
             .map(|(policy, score)| api::PolicyScore { policy: policy.to_string(), score })

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use axum::{
     Extension, Json,
     extract::{Request, State},
-    http::{HeaderName, StatusCode},
+    http::{HeaderName, HeaderValue, StatusCode},
     response::{IntoResponse, Response},
 };
 use multicluster_api::JobRequest;
 use multicluster_core::{Duplicate, Refusal};
-use multicluster_types::RuntimeEnv;
+use multicluster_types::{Lang, RuntimeEnv};
 use serde_json::{Map, Value, json};
 
 use super::{Sorry, hints};
@@ -20,7 +20,7 @@ use crate::{
         access::Caller,
         http::body,
         plane::Plane,
-        submission::{self, Dedup},
+        submission::{self, Door},
     },
     problem::Problem,
     traces,
@@ -46,7 +46,7 @@ const KEYS: [&str; 10] = [
 /// What we add when we show a job: a caller that submits it again as shown asks for nothing by it.
 pub(super) const SHOWN: [&str; 3] = ["multicluster.cluster", "multicluster.state", "multicluster.attempt"];
 
-/// Tells callers that look at it that their job existed already.
+/// Tells callers that look at it that their job existed already, or what they may not have meant.
 const NOTICE: HeaderName = HeaderName::from_static("x-ray-multicluster-notice");
 
 pub(super) async fn submit(
@@ -66,8 +66,8 @@ pub(super) async fn submit(
     drop(body);
     hints::gather(&mut request, in_headers).map_err(Sorry::bad_request)?;
     let given = request.id.clone();
-    // As in Ray; `multicluster.dedup` says otherwise.
-    let job = submission::check(request, Dedup::ById, &plane, &caller).await?;
+    let unknown = submission::unknown_key(&request.runtime_env).map(str::to_owned);
+    let job = submission::check(request, Door::Ray, &plane, &caller).await?;
     let accepted = match plane.driver.submit(job.traced(traceparent.as_ref())).await {
         Ok(accepted) if accepted.duplicate == Some(Duplicate::SameId) => {
             return Err(exists(given.as_deref()));
@@ -80,10 +80,18 @@ pub(super) async fn submit(
     };
     // Exactly these keys: another one is a TypeError in the client.
     let answer = Json(json!({ "job_id": accepted.job, "submission_id": accepted.job }));
-    Ok(match accepted.duplicate {
-        None => answer.into_response(),
-        Some(_) => ([(NOTICE, "an identical job is still queued; this is its id")], answer).into_response(),
-    })
+    let notice = match accepted.duplicate {
+        Some(_) => "an identical job is still queued; this is its id".to_owned(),
+        None => {
+            let told = accepted.notices.iter().map(|told| told.describe(Lang::En));
+            let ignored = unknown.map(|key| format!("Ray ignores runtime_env.{key}: it knows no such key"));
+            told.chain(ignored).collect::<Vec<_>>().join("; ")
+        }
+    };
+    // A header holds ASCII only; tags and names may not be.
+    let notice = Some(notice).filter(|notice| !notice.is_empty() && notice.is_ascii());
+    let notice = notice.and_then(|notice| HeaderValue::try_from(notice).ok());
+    Ok((notice.map(|notice| [(NOTICE, notice)]), answer).into_response())
 }
 
 /// Ray's clients do not repeat a request automatically, so an id that exists is an error, as it is

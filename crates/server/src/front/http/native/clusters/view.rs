@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use multicluster_api as api;
 use multicluster_core::{CircuitState, ClusterView, HealthState};
-use multicluster_types::{ClusterSpec, Load, Resources, Settings, Share, Tag, Timestamp, settings::JobLimit};
+use multicluster_types::{
+    ClusterSpec, Lang, Load, Reason, Resources, Settings, Share, Tag, Timestamp, settings::JobLimit,
+};
 
 use crate::{
     clock::wall,
@@ -17,6 +19,7 @@ pub(super) fn cluster(
     settings: &Settings,
     now: Timestamp,
     caller: &Caller,
+    lang: Lang,
 ) -> api::Cluster {
     let ClusterView { spec, snapshot, promised, platform, .. } = view;
     let snapshot = snapshot.as_ref();
@@ -54,6 +57,10 @@ pub(super) fn cluster(
         live: view.live,
         top_level_jobs: view.top_level_jobs,
         next_submission_at: view.next_submission_at.filter(|at| *at > now).map(|at| at.0),
+        closed: view.closed.as_ref().filter(|reason| !is_over(reason, now)).map(|reason| api::ReasonText {
+            reason: reason.kind().as_str().to_owned(),
+            text: reason.describe(now, lang),
+        }),
         reserved_for: view.reserved_for.as_ref().map(|job| {
             let is_seen = caller.may_see(view.reserved_owner.as_ref());
             if is_seen { job.to_string() } else { "another owner's job".to_owned() }
@@ -125,6 +132,11 @@ fn connection(spec: &ClusterSpec) -> api::ConnectionView {
     }
 }
 
+/// The core's own time does not advance between inputs.
+fn is_over(reason: &Reason, now: Timestamp) -> bool {
+    matches!(reason, Reason::TooSoon { until } if *until <= now)
+}
+
 /// All clusters as one. Resources of a cluster that does not answer cannot be used.
 pub(super) fn pool(clusters: &[ClusterView], waiting: u64) -> api::Pool {
     let [mut total, mut used, mut promised, mut claimed, mut free] = [(); 5].map(|()| Resources::default());
@@ -136,14 +148,16 @@ pub(super) fn pool(clusters: &[ClusterView], waiting: u64) -> api::Pool {
         if view.health != HealthState::Healthy {
             continue;
         }
-        let open = matches!(view.circuit, CircuitState::Open { .. });
-        available += usize::from(view.cordon.is_none() && !view.leaving && !open);
+        let is_available = matches!(view.closed, None | Some(Reason::TooSoon { .. }));
+        available += usize::from(is_available);
         if let Some(snapshot) = &view.snapshot {
             total.add(&snapshot.total);
             used.add(&snapshot.used);
             promised.add(&view.promised);
             claimed.add(&view.claimed);
-            free.add(&view.free);
+            if is_available {
+                free.add(&view.free);
+            }
             nodes += snapshot.nodes;
         }
     }

@@ -32,6 +32,23 @@ async fn clusters_are_shown_with_their_facts_and_without_their_secrets() {
 }
 
 #[tokio::test]
+async fn a_cluster_that_accepts_no_job_says_why_and_has_nothing_free_for_the_pool() {
+    let world = World::new().await;
+    world.polled("mac", 8.0).await;
+    assert_eq!(world.get("/v1/clusters/mac").await.expect(200).get("closed"), None);
+    let closed = world.get("/v1/clusters/centos").await.expect(200)["closed"].clone();
+    assert_eq!(closed, json!({"reason": "never_seen", "text": "has not answered a poll yet"}));
+    let busy = json!({"id": "t", "kind": "task", "demand": {"CPU": 6}});
+    world.post("/v1/placements", busy).await.expect(201);
+    let mac = world.get("/v1/clusters/mac").await.expect(200);
+    let text = "busy: CPU 75 % in use, limit 70 %";
+    assert_eq!(mac["closed"], json!({"reason": "over_threshold", "text": text}));
+    let pool = world.get("/v1/pool").await.expect(200);
+    assert_eq!((&pool["available"], &pool["free"]), (&json!(0), &json!({})));
+    assert_eq!(pool["health"]["healthy"], 1);
+}
+
+#[tokio::test]
 async fn whoever_connects_gets_all_it_takes_and_nobody_else_does() {
     let world = World::new().await;
     let connection = world.get("/v1/clusters/centos/connection").await;

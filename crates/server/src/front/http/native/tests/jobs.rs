@@ -286,6 +286,65 @@ async fn what_if_says_where_a_job_would_go_and_changes_nothing() {
 }
 
 #[tokio::test]
+async fn a_tag_that_looks_mistyped_is_told_wherever_work_is_submitted_or_previewed() {
+    let world = World::new().await;
+    let told = json!(["no cluster carries lnux: it is kept as a label; did you mean linux?"]);
+    let job = |id: &str| json!({"id": id, "entrypoint": "x", "tags": ["lnux", "tradebot"]});
+    let accepted = world.post("/v1/jobs", job("a")).await.expect(201);
+    assert_eq!(accepted, json!({"id": "a", "notice": told[0], "notices": told}));
+    assert_eq!(world.post("/v1/what-if", job("a")).await.expect(200)["notices"], told);
+    let mut asked = request("POST", "/v1/what-if", job("a").to_string().into());
+    asked.headers_mut().insert(ACCEPT_LANGUAGE, HeaderValue::from_static("zh-CN"));
+    let zh = world.raw(asked).await.expect(200);
+    assert_eq!(zh["notices"][0], "没有集群带有标签 lnux：它只作为标记保留；是否想写 linux？");
+    let batch = json!({"jobs": [job("b"), {"id": "c", "entrypoint": "x", "tags": ["tradebot"]}]});
+    let batch = world.post("/v1/jobs/batch", batch).await.expect(200);
+    assert_eq!(batch["results"], json!([{"id": "b", "notice": told[0], "notices": told}, {"id": "c"}]));
+    let task = |id: &str| json!({"id": id, "kind": "task", "tags": ["lnux"]});
+    assert_eq!(world.post("/v1/placements", task("t")).await.expect(201)["notices"], told);
+    let tasks = json!({"placements": [task("u"), {"id": "v", "kind": "task"}]});
+    let tasks = world.post("/v1/placements/batch?wait=10ms", tasks).await.expect(200);
+    assert_eq!(tasks["results"][0]["placement"]["notices"], told);
+    assert_eq!(tasks["results"][1]["placement"].get("notices"), None);
+}
+
+#[tokio::test]
+async fn the_reason_that_counts_most_comes_first_and_the_others_behind_it() {
+    let world = World::new().await;
+    world.polled("mac", 8.0).await;
+    world.post("/v1/clusters/mac/cordon", json!({"note": "disk"})).await.expect(200);
+    let job = json!({"id": "large", "entrypoint": "x", "needs": {"CPU": 64}, "tags": ["macos"]});
+    world.queued(job).await;
+    let why = world.get("/v1/jobs/large/explain").await.expect(200);
+    let mac = &why["clusters"][1];
+    assert_eq!(mac["reason"], "infeasible");
+    assert_eq!(mac["text"], "too small: CPU 64 requested, 8 in total");
+    assert_eq!(mac["others"], json!([{"reason": "cordoned", "text": "cordoned: disk"}]));
+    let line = "mac: too small: CPU 64 requested, 8 in total; also cordoned: disk";
+    assert!(why["summary"].as_str().unwrap().ends_with(line), "{why}");
+}
+
+#[tokio::test]
+async fn a_key_that_a_runtime_env_does_not_have_is_refused_at_once() {
+    let world = World::new().await;
+    let job = |key: &str| json!({"id": "a", "entrypoint": "x", "runtime_env": {key: ["polars"]}});
+    let refused = world.post("/v1/jobs", job("pips")).await.refused(400, "bad_job");
+    assert_eq!(refused["message"], "runtime_env has no key \"pips\"");
+    assert_eq!(refused["hint"], "did you mean pip?");
+    world.post("/v1/what-if", job("pips")).await.refused(400, "bad_job");
+    let batch = world.post("/v1/jobs/batch", json!({"jobs": [job("pips"), job("pip")]})).await.expect(200);
+    assert_eq!(batch["results"][0]["error"]["code"], "bad_job");
+    assert_eq!(batch["results"][1]["id"], "a");
+    // A plugin reads it on a cluster that has it in its own runtime_env.
+    let own = json!({"pips": ["numpy"]});
+    let gpu = json!({"name": "gpu", "head_address": "127.0.0.1:3", "dashboard": "http://127.0.0.1:3",
+        "runtime_env": own});
+    world.post("/v1/clusters", gpu).await.expect(201);
+    let plugin = json!({"id": "b", "entrypoint": "x", "runtime_env": own});
+    world.post("/v1/jobs", plugin).await.expect(201);
+}
+
+#[tokio::test]
 async fn a_job_that_printed_nothing_has_an_empty_log() {
     let world = World::new().await;
     let id = world.queued(json!({"entrypoint": "x"})).await;

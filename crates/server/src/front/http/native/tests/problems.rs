@@ -84,6 +84,8 @@ async fn every_code_can_be_met_and_comes_with_a_hint() {
     picky.polled("mac", 8.0).await;
     picky.polled("centos", 8.0).await;
     check(picky.post("/v1/jobs", a_job(json!({"entrypoint_num_cpus": 64}))).await, "infeasible");
+    let strict = World::with("  unknown_tags: reject\n").await;
+    check(strict.post("/v1/jobs", a_job(json!({"tags": ["tradebot"]}))).await, "unknown_tag");
     for cluster in ["mac", "centos"] {
         picky.delete(&format!("/v1/clusters/{cluster}?force")).await.expect(200);
     }

@@ -72,6 +72,20 @@ async fn two_identical_submissions_without_an_id_are_two_jobs_unless_asked_other
 }
 
 #[tokio::test]
+async fn keys_that_ray_ignores_are_passed_on_and_told_in_a_header() {
+    let fake = a_fake("mac").await;
+    let stage = Stage::over(&[&fake]).await;
+    let body = json!({"entrypoint": "true", "submission_id": "j", "runtime_env": {"pips": ["polars"]}});
+    let sent =
+        stage.http.post(format!("{}/api/jobs/", stage.url)).body(body.to_string()).send().await.unwrap();
+    assert_eq!(sent.status(), 200);
+    let notice = sent.headers()["x-ray-multicluster-notice"].to_str().unwrap().to_owned();
+    assert_eq!(notice, "Ray ignores runtime_env.pips: it knows no such key");
+    stage.wait_for("j", JobStatus::Succeeded).await;
+    assert_eq!(fake.submissions()[0].request["runtime_env"]["pips"], json!(["polars"]));
+}
+
+#[tokio::test]
 async fn a_queued_job_is_pending_says_why_and_can_be_stopped() {
     let fake = a_fake("mac").await;
     let stage = Stage::over(&[&fake]).await;

@@ -1,0 +1,81 @@
+//! Tags that were probably mistyped.
+
+use crate::Tag;
+
+/// The tag among `known` that `given` was probably meant to be. Strict on purpose: most tags that no
+/// cluster carries are labels, and a wrong guess about a label is worse than none.
+#[must_use]
+pub fn near_miss<'a>(given: &Tag, known: impl IntoIterator<Item = &'a Tag>) -> Option<&'a Tag> {
+    let given = plain(given);
+    known.into_iter().filter_map(|tag| Some((edits(&given, &plain(tag))?, tag))).min().map(|(_, tag)| tag)
+}
+
+/// How many slips of the pen lie between them; `None` if they are different words.
+fn edits(given: &str, known: &str) -> Option<usize> {
+    let [given_len, known_len] = [given, known].map(|text| text.chars().count());
+    let allowed = match given_len.max(known_len) {
+        // Of so short a word only a swap is kept: `cpu` is not `gpu`.
+        0..=3 if is_anagram(given, known) => 1,
+        0..=3 => 0,
+        4..=7 => 1,
+        _ => 2,
+    };
+    if given_len.abs_diff(known_len) > allowed {
+        return None; // Most pairs, without looking at their letters.
+    }
+    Some(strsim::osa_distance(given, known)).filter(|edits| *edits <= allowed)
+}
+
+/// Without what people write one way or the other: `X86-64`, `x86_64`.
+fn plain(tag: &Tag) -> String {
+    tag.as_str().chars().filter(|c| !"-_. ".contains(*c)).flat_map(char::to_lowercase).collect()
+}
+
+fn is_anagram(a: &str, b: &str) -> bool {
+    let [a, b] = [a, b].map(|text| {
+        let mut letters: Vec<_> = text.chars().collect();
+        letters.sort_unstable();
+        letters
+    });
+    a == b
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meant(given: &str) -> Option<String> {
+        let known = ["arm64", "cuda", "gpu", "gpu-a100", "linux", "macos", "x86_64"];
+        let known: Vec<_> = known.iter().map(|tag| Tag::new(tag).unwrap()).collect();
+        near_miss(&Tag::new(given).unwrap(), &known).map(Tag::to_string)
+    }
+
+    #[test]
+    fn a_mistyped_tag_resembles_the_tag() {
+        for (given, tag) in [
+            ("lnux", "linux"),
+            ("linxu", "linux"),
+            ("Linux", "linux"),
+            ("linuxx", "linux"),
+            ("maco", "macos"),
+            ("mac-os", "macos"),
+            ("x86-64", "x86_64"),
+            ("x8664", "x86_64"),
+            ("amr64", "arm64"),
+            ("gup", "gpu"),
+            ("gpus", "gpu"),
+            ("gpu_a100", "gpu-a100"),
+        ] {
+            assert_eq!(meant(given).as_deref(), Some(tag), "{given}");
+        }
+    }
+
+    #[test]
+    fn a_label_resembles_nothing() {
+        for label in
+            ["tradebot", "fund", "cpu", "nightly", "team-research", "mac", "v1", "a", "量化", "amd64x"]
+        {
+            assert_eq!(meant(label), None, "{label}");
+        }
+    }
+}
