@@ -109,8 +109,8 @@ fn show(event: &Value, context: &Context) {
     }
     let change = change(event);
     let tone = match change {
-        "failed" | "unhealthy" | "breaker_opened" | "unknown" => Tone::Bad,
-        "succeeded" | "healthy" | "running" | "breaker_closed" => Tone::Good,
+        "failed" | "unhealthy" | "breaker_opened" | "unknown" | "refused" => Tone::Bad,
+        "succeeded" | "healthy" | "running" | "breaker_closed" | "reloaded" => Tone::Good,
         _ => Tone::Plain,
     };
     context.out.line(told(event, &context.out.paint(change, tone)));
@@ -133,21 +133,30 @@ fn told(event: &Value, change: &str) -> String {
     let about = match field("type") {
         "job" => field("job"),
         "policy" => field("policy"),
+        "config" => "file",
         _ => field("cluster"),
     };
+    let is_job = field("type") == "job";
+    let whose =
+        if is_job && !field("owner").is_empty() { format!(" ({})", field("owner")) } else { String::new() };
     let mut line = format!(
-        "{:>6}  {at}  {:<7}  {about}  {change}",
+        "{:>6}  {at}  {:<7}  {about}{whose}  {change}",
         event["seq"].as_u64().unwrap_or_default(),
         field("type"),
     );
-    if field("type") == "job" && !field("cluster").is_empty() {
+    if is_job && !field("cluster").is_empty() {
         line += &format!(" on {}", field("cluster"));
         if let Some(attempt) = event["attempt"].as_u64().filter(|attempt| *attempt > 1) {
             line += &format!(", attempt {attempt}");
         }
     }
-    if !field("owner").is_empty() {
-        line += &format!(" by {}", field("owner"));
+    // Events about policies name the operator as their owner.
+    let by = match field("type") {
+        "policy" => field("owner"),
+        _ => field("by"),
+    };
+    if !by.is_empty() && field("message") != format!("by {by}") {
+        line += &format!(" by {by}");
     }
     if !field("message").is_empty() {
         line += &format!(": {}", words::first_line(field("message"), 300));

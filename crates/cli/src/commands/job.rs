@@ -27,8 +27,11 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         return Ok(());
     }
     let now = time::now();
-    let JobDetail { job, runtime_env, history, why, .. } = &job.value;
+    let JobDetail { job, runtime_env, history, dashboard_url, why, .. } = &job.value;
     out.text(&facts(job, out, now));
+    if let Some(url) = dashboard_url {
+        out.text(&fact("in Ray", url));
+    }
     if !runtime_env.is_empty() {
         let shown = serde_json::to_string(runtime_env).expect("it came as JSON");
         out.text(&fact("runtime_env", &shown));
@@ -58,7 +61,10 @@ fn facts(job: &Job, out: &Out, now: u64) -> String {
     let state = out.paint(job.state.as_str(), Tone::of_state(job.state));
     let stopping = if job.stopping { ", being stopped" } else { "" };
     say("state", &format!("{state} for {}{stopping}", jobs::in_this_state(job, now)));
-    if let Some(message) = &job.message {
+    if let Some(cause) = &job.cause {
+        say("cause", &words::failure(cause, job.exit_code));
+    }
+    if let Some(message) = job.message.as_deref().and_then(|message| beside(message, job.cause.as_deref())) {
         say("message", &words::printable(message));
     }
     say("what", &jobs::what(job));
@@ -96,6 +102,12 @@ fn facts(job: &Job, out: &Out, now: u64) -> String {
         say("metadata", &words::printable(&format!("{key}={value}")));
     }
     text
+}
+
+/// What the message says beside the cause. Ray's has the end of the log, which `logs` shows in full.
+fn beside<'m>(message: &'m str, cause: Option<&str>) -> Option<&'m str> {
+    let is_entrypoint = message.starts_with("Job entrypoint command failed with exit code ");
+    (!is_entrypoint && Some(message.trim()) != cause).then_some(message)
 }
 
 fn stops(job: &Job) -> Option<String> {

@@ -1,6 +1,6 @@
 //! `ray-multicluster status`: the pool at a glance.
 
-use multicluster_api::{Cluster, ClusterList, Pool, Queues};
+use multicluster_api::{Cluster, ClusterList, ConfigProblem, Pool, Queues};
 use multicluster_types::HealthKind;
 use serde_json::json;
 
@@ -46,6 +46,13 @@ impl Status {
         format!("{available} of {clusters} available · {free} free · {live} live")
     }
 
+    /// Why the configuration file is not in force; `None`: it is.
+    pub(crate) fn config_line(&self, now: u64) -> Option<String> {
+        let ConfigProblem { at, message } = self.pool.config_problem.as_ref()?;
+        let (since, why) = (time::since(*at, now), words::first_line(message, 300));
+        Some(format!("not reloaded for {since}, the earlier one stays in force: {why}"))
+    }
+
     /// `jobs 3, jobs@mac 2`.
     pub(crate) fn queues_line(&self) -> String {
         let waiting = self.queues.items.iter().filter(|queue| queue.waiting > 0);
@@ -63,6 +70,9 @@ pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
     }
     out.line(format!("{}    {}", out.paint("POOL", Tone::Strong), status.headline()));
     out.line(format!("{}  {}", out.paint("QUEUES", Tone::Strong), status.queues_line()));
+    if let Some(line) = status.config_line(time::now()) {
+        out.line(format!("{}  {line}", out.paint("CONFIG", Tone::Bad)));
+    }
     if !status.clusters.is_empty() {
         out.line("");
         out.table(&clusters(&status, out, time::now()));

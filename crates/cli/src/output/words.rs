@@ -56,6 +56,17 @@ pub(crate) fn took(job: &Job, now: u64) -> Option<String> {
     Some(time::since(from, job.ended_at.unwrap_or(now)))
 }
 
+/// Why a job failed, with its exit code unless the cause names it.
+pub(crate) fn failure(cause: &str, exit_code: Option<i64>) -> String {
+    let cause = first_line(cause, 500);
+    match exit_code.map(|code| format!("exit code {code}")) {
+        Some(code) if !cause.contains(&code) && !cause.starts_with("killed by signal") => {
+            format!("{cause} ({code})")
+        }
+        _ => cause,
+    }
+}
+
 /// Without characters that move the cursor or change colours: names and messages come from others.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && !matches!(c, '\n' | '\t') { ' ' } else { c }).collect()

@@ -1,11 +1,12 @@
 //! Clusters come, go, fall silent and change; operators change their minds.
 
 use multicluster_core::{
-    ClusterChange, Duplicate, Effect, HealthState, Input, LookupOutcome, Refusal, ReleaseOutcome, RunStatus,
-    record::Source,
+    ClusterChange, ConfigChange, Duplicate, Effect, Event, HealthState, Input, LookupOutcome, Observation,
+    Refusal, ReleaseOutcome, RunStatus,
+    record::{Phase, Source},
 };
 use multicluster_types::{
-    ClusterSpec, JobId, PolicyRule, PolicySpec, Reason, ReasonKind, Settings, Span, State, Timestamp,
+    ClusterSpec, JobId, Owner, PolicyRule, PolicySpec, Reason, ReasonKind, Settings, Span, State, Timestamp,
 };
 
 use crate::env::*;
@@ -497,4 +498,82 @@ fn an_id_is_known_for_five_minutes_however_much_has_ended() {
     assert_eq!(again.duplicate, Some(Duplicate::SameId), "a repeated request does not run again");
     env.advance_s(1);
     assert!(env.store.jobs.is_empty());
+}
+
+// ---- who, and what came of a file
+
+#[test]
+fn a_note_stays_until_there_is_another_and_a_drain_is_told_as_a_drain() {
+    let mut env = TestEnv::only();
+    let order = |note: Option<&str>, drain| Input::Cordon {
+        cluster: cluster_name("only"),
+        note: note.map(Into::into),
+        drain,
+    };
+    let note = |env: &TestEnv| env.view("only").cordon.map(|cordon| cordon.note.as_str().to_owned());
+    env.events.clear();
+    env.ask(order(Some("kernel update"), false)).unwrap();
+    env.ask(order(None, true)).unwrap();
+    assert_eq!(note(&env).as_deref(), Some("kernel update"));
+    let by_ann = |input| Input::By { owner: Owner::new("ann").unwrap(), input: Box::new(input) };
+    env.ask(by_ann(order(Some("disk swap"), false))).unwrap();
+    env.uncordon("only");
+    env.ask(by_ann(order(None, false))).unwrap();
+    assert_eq!(note(&env).as_deref(), Some("by ann"));
+    assert_eq!(
+        env.changes("only"),
+        [
+            &ClusterChange::Cordoned("kernel update".into()),
+            &ClusterChange::Draining("kernel update".into()),
+            &ClusterChange::Drained,
+            &ClusterChange::Cordoned("disk swap".into()),
+            &ClusterChange::Uncordoned,
+            &ClusterChange::Cordoned("by ann".into()),
+        ]
+    );
+    let by = env.events.iter().filter_map(|event| match event {
+        Event::Cluster { by, .. } => Some(by.as_ref().map(Owner::as_str)),
+        _ => None,
+    });
+    assert_eq!(by.collect::<Vec<_>>(), [None, None, None, Some("ann"), None, Some("ann")]);
+}
+
+#[test]
+fn a_refused_file_is_told_once_and_so_is_its_end() {
+    let mut env = TestEnv::only();
+    env.events.clear();
+    env.send(Input::RefusedConfig { why: "line 3".into() });
+    assert_eq!(env.core.refused_config(), Some(&(env.now, "line 3".into())));
+    for _ in 0..2 {
+        let clusters = env.core.clusters().map(|cluster| (*cluster.spec).clone()).collect();
+        let settings = Box::new(env.core.settings().clone());
+        env.ask(Input::Reload { settings, clusters }).unwrap();
+    }
+    assert_eq!(env.core.refused_config(), None);
+    let told = env.events.iter().filter_map(|event| match event {
+        Event::Config { change, .. } => Some(change.clone()),
+        _ => None,
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [ConfigChange::Refused("line 3".into()), ConfigChange::Reloaded]);
+}
+
+#[test]
+fn a_job_too_short_to_be_seen_running_ran_as_long_as_its_cluster_says() {
+    for (status, ran) in [
+        (RunStatus::Succeeded, Some(Span(700))),
+        (
+            RunStatus::Failed { message: "exit code 1".into(), never_started: false, exit_code: Some(1) },
+            Some(Span(700)),
+        ),
+        (RunStatus::Stopped, None),
+    ] {
+        let mut env = TestEnv::only();
+        let job = env.submit(a_job());
+        env.accept(&job);
+        env.now = env.now + Span::seconds(1);
+        let seen = Observation { run: env.latest(&job), status, ran: Some(Span(700)) };
+        env.send(env.watched("only", None, vec![seen]));
+        let Phase::Ended(ended) = &env.core.job(&job).unwrap().phase else { panic!() };
+        assert_eq!(ended.ran, ran);
+    }
 }

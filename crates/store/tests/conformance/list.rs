@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Instant};
 
-use multicluster_core::record::{JobRecord, Phase, Stage};
+use multicluster_core::record::{Ended, JobRecord, Phase, Stage};
 use multicluster_store::{Change, JobFilter, Options, Search};
-use multicluster_types::{Kind, Message, Owner, State, Tag, Work};
+use multicluster_types::{Kind, Message, Owner, State, Tag, Timestamp, Work};
 
 use crate::support::*;
 
@@ -147,6 +147,34 @@ fn jobs_of_one_owner() {
     for (owner, found) in [("zorro", vec!["a"]), ("diego", vec!["b"]), ("zor", vec![])] {
         let filter = JobFilter { owner: Some(Owner::new(owner).unwrap()), ..Default::default() };
         assert_eq!(store.ids(&filter, 2), found, "{owner}");
+    }
+}
+
+#[test]
+fn jobs_of_a_time() {
+    let mut store = TestStore::new(Options::default());
+    let at = |id: &str, seq, submitted: u64, ended: Option<u64>| {
+        let record = JobRecord { submitted_at: Timestamp(submitted), ..queued(id, seq) };
+        let Some(ended) = ended else { return job(record) };
+        let (state, at) = (State::Failed, Timestamp(ended));
+        let phase = Phase::Ended(Box::new(Ended { state, at, ran: None, cluster: None, message: None }));
+        job(JobRecord { phase, ..record })
+    };
+    store.commit([at("a", 1, 10, Some(20)), at("b", 2, 15, None), at("c", 3, 30, Some(40))]);
+    for (since, until, found) in [
+        (None, None, vec!["c", "b", "a"]),
+        (Some(20), None, vec!["c", "b", "a"]),
+        (Some(21), None, vec!["c", "b"]),
+        (Some(41), None, vec!["b"]),
+        (None, Some(30), vec!["b", "a"]),
+        (Some(21), Some(30), vec!["b"]),
+    ] {
+        let moment = |at: Option<u64>| at.map(Timestamp);
+        let filter = JobFilter { since: moment(since), until: moment(until), ..Default::default() };
+        assert_eq!(store.ids(&filter, 2), found, "{since:?} {until:?}");
+        let failed = JobFilter { states: vec![State::Failed], ..filter };
+        let found: Vec<_> = found.into_iter().filter(|id| *id != "b").collect();
+        assert_eq!(store.ids(&failed, 2), found, "failed {since:?} {until:?}");
     }
 }
 

@@ -35,8 +35,7 @@ pub(super) async fn until_the_end(id: &str, with_log: bool, context: &Context) -
             Ok(())
         }
         state => {
-            let why =
-                job.message.as_ref().map_or(String::new(), |message| format!(": {}", cut(message, with_log)));
+            let why = because(&job, with_log).map_or(String::new(), |why| format!(": {why}"));
             Err(Failure::new(Exit::Failed, format!("{id} {state}{place}{why}")).hint(format!(
                 "its log: ray-multicluster logs {id}; run it again: ray-multicluster retry {id}"
             )))
@@ -44,10 +43,21 @@ pub(super) async fn until_the_end(id: &str, with_log: bool, context: &Context) -
     }
 }
 
-/// Ray puts the end of the log into the message. If the log was printed, that part is left out.
-fn cut(message: &str, with_log: bool) -> String {
-    let status = message.split_once(", last available logs").filter(|_| with_log);
-    words::printable(status.map_or(message, |(status, _)| status).trim_end())
+/// Why it failed, then the message. Ray puts the end of the log there, below a line of its own: if the log
+/// was printed, that part is left out.
+fn because(job: &Job, with_log: bool) -> Option<String> {
+    let message = words::printable(job.message.as_deref()?.trim_end());
+    let Some(cause) = &job.cause else { return Some(message) };
+    let mut why = words::failure(cause, job.exit_code);
+    let below = match message.split_once(", last available logs") {
+        Some((_, log)) => log.split_once('\n').map_or("", |(_, log)| log).trim_end(),
+        None => message.as_str(),
+    };
+    let is_log = below.len() < message.len();
+    if !below.is_empty() && below != cause && !(is_log && with_log) {
+        why = format!("{why}\n{below}");
+    }
+    Some(why)
 }
 
 async fn ended(id: &str, with_log: bool, context: &Context) -> Result<Job, Failure> {

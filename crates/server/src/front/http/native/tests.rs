@@ -9,6 +9,7 @@ mod document;
 mod events;
 mod jobs;
 mod limits;
+mod lists;
 mod owners;
 mod placements;
 mod policies;

@@ -334,3 +334,6 @@ fn verdict_of(
             .collect(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -105,11 +105,15 @@ async fn an_operator_keeps_work_off_a_cluster_and_says_why() {
     let id = world.queued(json!({"entrypoint": "x"})).await;
     let why = world.get(&format!("/v1/jobs/{id}/explain")).await.expect(200);
     assert_eq!(why["clusters"][1]["text"], "cordoned: disk swap");
-    // The body is optional.
-    let drained = world.raw(request("POST", "/v1/clusters/mac/drain", Body::empty())).await.expect(200);
-    assert_eq!((&drained["cordoned"], &drained["draining"]), (&json!("by an operator"), &json!(true)));
-    let opened = world.raw(request("POST", "/v1/clusters/mac/uncordon", Body::empty())).await.expect(200);
-    assert!(opened.get("cordoned").is_none());
+    // The body is optional. The note stays until there is another, or the cluster takes work again.
+    let post = async |verb: &str| {
+        world.raw(request("POST", &format!("/v1/clusters/mac/{verb}"), Body::empty())).await.expect(200)
+    };
+    let drained = post("drain").await;
+    assert_eq!((&drained["cordoned"], &drained["draining"]), (&json!("disk swap"), &json!(true)));
+    assert!(post("uncordon").await.get("cordoned").is_none());
+    assert_eq!(post("drain").await["cordoned"], "by an operator");
+    post("uncordon").await;
     world.raw(request("POST", "/v1/clusters/mac/check", Body::empty())).await.expect(202);
     for verb in ["cordon", "drain", "uncordon", "check"] {
         let problem =

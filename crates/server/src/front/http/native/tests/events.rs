@@ -5,7 +5,7 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tower::Service;
 
-use super::{World, request};
+use super::{World, access::Guarded, request};
 
 /// Reads a stream of events as a client would.
 struct Client {
@@ -174,4 +174,30 @@ async fn a_slow_watcher_misses_nothing() {
         assert_eq!(seq, before + 1);
         before = seq;
     }
+}
+
+#[tokio::test]
+async fn events_say_whose_job_it_is_and_who_did_it() {
+    let guarded = Guarded::with("who", "", 4096).await;
+    let Guarded { zorro, admin, .. } = &guarded;
+    let from = guarded.world.plane().events.newest();
+    let job = json!({"id": "z", "entrypoint": "x"});
+    guarded.ask(zorro, "POST", "/v1/jobs", job).await.expect(201);
+    guarded.ask(admin, "POST", "/v1/jobs/z/stop", json!({})).await.expect(202);
+    let drained = guarded.ask(admin, "POST", "/v1/clusters/mac/drain", json!({})).await.expect(200);
+    assert_eq!(drained["cordoned"], "by root");
+    guarded.ask(admin, "POST", "/v1/clusters/mac/cordon", json!({"note": "disk swap"})).await.expect(200);
+
+    let events = guarded.world.plane().stored(move |store| store.events(None, from, 100)).await.unwrap();
+    let events: Vec<Value> = events.iter().map(|event| serde_json::from_str(&event.body).unwrap()).collect();
+    let told = |what: &str| {
+        let is_it = |event: &&Value| event["state"] == what || event["change"] == what;
+        let event = events.iter().find(is_it).unwrap_or_else(|| panic!("{what}: {events:?}"));
+        ["owner", "by", "message"].map(|name| event[name].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(told("queued"), ["zorro", "", ""]);
+    assert_eq!(told("stopped")[..2], ["zorro", "root"]);
+    assert_eq!(told("draining"), ["", "root", "by root"]);
+    assert_eq!(told("drained"), ["", "root", ""]);
+    assert_eq!(told("cordoned"), ["", "root", "disk swap"]);
 }

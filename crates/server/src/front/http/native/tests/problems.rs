@@ -134,6 +134,41 @@ async fn a_reload_tells_a_bad_policy_from_a_bad_file() {
 }
 
 #[tokio::test]
+async fn a_refused_configuration_is_shown_until_a_later_one_is_in_force() {
+    let folder = std::env::temp_dir().join(format!("refused-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("cluster.yaml");
+    let world = World::of_file(&file).await;
+    let from = world.plane().events.newest();
+    let reload = async |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        world.post("/v1/config/reload", json!({})).await
+    };
+    let problem = async || world.get("/v1/pool").await.expect(200)["config_problem"].clone();
+    assert_eq!(problem().await, Value::Null);
+
+    reload(&format!("{CLUSTERS}  max_queue: many\n")).await.refused(422, "bad_config");
+    let shown = problem().await;
+    let why = shown["message"].as_str().unwrap();
+    assert!(why.contains("cluster.yaml:") && why.contains("max_queue") && why.contains("hint: "), "{why}");
+    assert!(shown["at"].is_u64());
+    reload(CLUSTERS).await.expect(200);
+    assert_eq!(problem().await, Value::Null);
+    reload(CLUSTERS).await.expect(200);
+
+    let events = world.plane().stored(move |store| store.events(None, from, 100)).await.unwrap();
+    let events = events.iter().map(|event| serde_json::from_str::<Value>(&event.body).unwrap());
+    let told: Vec<_> = events.filter(|event| event["type"] == "config").collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!((&told[0]["change"], &told[1]["change"]), (&json!("refused"), &json!("reloaded")));
+    let message = told[0]["message"].as_str().unwrap();
+    assert!(
+        message.contains("cluster.yaml:") && message.contains("max_queue") && message.lines().count() == 1
+    );
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test]
 async fn a_job_that_names_an_unknown_cluster_is_itself_at_fault() {
     let world = World::new().await;
     let answer = world.post("/v1/jobs", a_job(json!({"preferred_cluster": "moc"}))).await;
