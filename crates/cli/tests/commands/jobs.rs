@@ -21,6 +21,39 @@ fn status_shows_the_pool_at_a_glance() {
 }
 
 #[test]
+fn status_shows_that_the_changed_file_was_refused() {
+    let world = World::new();
+    let file = world.dir.join("cluster.yaml");
+    let good = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, good.replace("weight: 2.0", "wieght: 2.0")).unwrap();
+    world.until(&["status"], |status| status["pool"]["config_problem"].is_object());
+    let shown = world.ok(&["status"]);
+    let line = shown.lines().find(|line| line.starts_with("CONFIG")).unwrap();
+    assert!(line.contains("the earlier one stays in force: ") && line.contains("wieght"), "{line}");
+    let told = world.ok(&["events"]);
+    assert!(told.contains("config   file  refused: ") && told.contains("cluster.yaml:3:"), "{told}");
+    std::fs::write(&file, good).unwrap();
+    world.until(&["status"], |status| status["pool"]["config_problem"].is_null());
+    assert!(!world.ok(&["status"]).contains("CONFIG"));
+}
+
+#[test]
+fn a_failed_job_shows_why_and_where_it_is_in_ray() {
+    let world = World::new();
+    world.fails(
+        1,
+        &["submit", "--wait", "--submission-id", "bad", "--cluster", "centos", "--", "echo oh; exit 3"],
+    );
+    shows!("job-failed", world.ok(&["job", "bad"]));
+    shows!("jobs-failed", world.ok(&["jobs"]));
+    shows!("why-failed", world.ok(&["why", "bad"]).lines().next().unwrap().to_owned());
+    let listed = world.json(&["jobs"]);
+    let bad = &listed["items"][0];
+    assert_eq!((bad["cause"].as_str(), bad["exit_code"].as_i64()), (Some("oh"), Some(3)));
+    assert!(bad["running_at"].as_u64() <= bad["ended_at"].as_u64() && bad["running_at"].is_u64(), "{bad}");
+}
+
+#[test]
 fn a_control_plane_that_is_not_there_is_named_with_what_was_tried() {
     let world = World::new();
     shows!("status.error", world.fails(5, &["status", "--address", "127.0.0.1:1"]));

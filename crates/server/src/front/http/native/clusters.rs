@@ -146,6 +146,7 @@ pub(super) async fn replace(
     responses((status = 200, body = api::Cluster), (status = "4XX", body = api::ErrorBody)))]
 pub(super) async fn update(
     State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
     Cluster(name): Cluster,
     request::Json(sent): request::Json<Map<String, Value>>,
 ) -> Result<Json<api::Cluster>, Problem> {
@@ -153,7 +154,7 @@ pub(super) async fn update(
     let look = move |core: &Core| find(core, known);
     let cluster = plane.driver.read(look).await?.map_err(Failure::Refused)?;
     let spec = changed((*cluster.spec).clone(), &sent)?;
-    change(&plane, name, Input::Register { spec: Box::new(spec), replace: true }).await
+    change(&plane, &caller, name, Input::Register { spec: Box::new(spec), replace: true }).await
 }
 
 /// The cluster with these keys changed. The new values are read as those of a whole description.

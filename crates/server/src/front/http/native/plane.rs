@@ -3,7 +3,7 @@
 use axum::{Extension, Json, extract::State};
 use multicluster_api::{self as api, codes};
 use multicluster_core::Core;
-use multicluster_types::{Settings, Span, settings::Definition};
+use multicluster_types::{Settings, settings::Definition};
 
 use super::{policies, request::Language, views};
 use crate::{

@@ -46,7 +46,10 @@ fn line(why: &Explanation, lang: Lang) -> String {
     let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
     for said in why.clusters.iter().filter(|said| only_others || !is_other(&said.verdict)) {
         let text = match &said.verdict {
-            Verdict::Rejected(_) => said.verdict.describe(why.at, lang),
+            Verdict::Rejected(_) => {
+                let text = said.verdict.describe(why.at, lang);
+                text.lines().next().unwrap_or_default().to_owned()
+            }
             // Room, and jobs that go first.
             _ => lang.pick("its turn has not come", "还没有轮到").to_owned(),
         };

@@ -9,8 +9,8 @@ use multicluster_core::{
 };
 use multicluster_store::{Seen, StoredJob};
 use multicluster_types::{
-    Attempt, Decision, ExitCodes, Kind, Lang, Message, Payload, Reason, RetryCodes, Span, State,
-    SubmissionId, Tag, Timestamp, Verdict,
+    Attempt, Decision, ExitCodes, Kind, Lang, Message, Reason, RetryCodes, Span, State, SubmissionId, Tag,
+    Timestamp, Verdict,
 };
 use serde_json::Value;
 

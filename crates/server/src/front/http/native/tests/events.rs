@@ -197,7 +197,7 @@ async fn events_say_whose_job_it_is_and_who_did_it() {
     };
     assert_eq!(told("queued"), ["zorro", "", ""]);
     assert_eq!(told("stopped")[..2], ["zorro", "root"]);
-    assert_eq!(told("draining"), ["", "admin", "by root"]);
+    assert_eq!(told("draining"), ["", "root", "by root"]);
     assert_eq!(told("drained"), ["", "root", ""]);
     assert_eq!(told("cordoned"), ["", "root", "disk swap"]);
 }
