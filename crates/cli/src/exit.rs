@@ -155,7 +155,7 @@ mod tests {
                 "too_slow" | "internal" | "store_failed" | "cluster_token" => Exit::Failed,
                 "bad_token" => Exit::Refused,
                 word if word.starts_with("bad_") => Exit::BadInput,
-                "missing_package" | "method_not_allowed" | "too_large" => Exit::BadInput,
+                "missing_package" | "method_not_allowed" | "too_large" | "unknown_tag" => Exit::BadInput,
                 _ => Exit::Refused,
             };
             assert_eq!(exit, expected, "{}", code.word);

@@ -192,6 +192,15 @@ impl FakeRay {
         state.finish(now, submission_id, status);
     }
 
+    /// Ends a job that has not started, as Ray does when its `runtime_env` cannot be set up.
+    pub fn fail_to_start(&self, submission_id: &str) {
+        let (now, mut state) = self.cluster.now();
+        let message = "runtime_env setup failed: Failed to set up runtime environment.\n\
+                       ERROR: No matching distribution found for nosuchpackage==9.9\n"
+            .into();
+        state.fail(now, submission_id, Failure { error_type: "RUNTIME_ENV_SETUP_FAILURE", message });
+    }
+
     /// Waits until a job has this status.
     ///
     /// # Panics

@@ -102,9 +102,8 @@ fn is_failure(outcome: &str) -> bool {
 }
 
 fn never_started(id: &str, attempt: &Attempt) -> String {
-    let Attempt { attempt: number, cluster, message, .. } = attempt;
-    let message = message.as_deref().map(|message| words::gist(message, 300)).unwrap_or_default();
-    let why = if message.is_empty() { String::new() } else { format!(": {message}") };
+    let Attempt { attempt: number, cluster, cause, .. } = attempt;
+    let why = cause.as_ref().map(|cause| format!(": {cause}")).unwrap_or_default();
     format!(
         "{id} printed nothing: attempt {number} failed on {cluster} before it started{why}\n\
          the whole message: ray-multicluster job {id}\n\

@@ -320,7 +320,7 @@ fn a_job_without_output_says_where_to_look() {
         ["submit", "--no-wait", "--submission-id", "broken", "--cluster", "centos", "--", "never-start"];
     world.ok(&submit);
     world.until(&["job", "broken"], |job| job["state"] == "pending");
-    world.centos.finish("broken", multicluster_testkit::JobStatus::Failed);
+    world.centos.fail_to_start("broken");
     world.until(&["job", "broken"], |job| job["state"] == "failed");
     shows!("logs-not-started", world.run(&["logs", "broken"]).err);
 }
