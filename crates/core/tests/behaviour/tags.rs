@@ -13,7 +13,7 @@ fn two_systems(env: TestEnv) -> TestEnv {
 
 fn told(env: &mut TestEnv, tags: &[&str]) -> Vec<String> {
     let preview = env.core.what_if(&a_job().tags(tags).0.work, None);
-    let accepted = env.try_submit(a_job().tags(tags)).unwrap();
+    let accepted = env.try_submit(a_job().tags(tags)).expect("labels are kept");
     assert_eq!(accepted.notices, preview.notices, "the preview says what the submission says");
     accepted.notices.iter().map(|notice| notice.describe(Lang::En)).collect()
 }
