@@ -159,8 +159,8 @@ async fn a_failed_job_is_an_error_with_a_span_for_each_attempt() {
     let root = &spans[0];
     assert_eq!((root.text("parentSpanId"), root.text("traceId").len()), ("", 32), "its own trace");
     assert_eq!(root.0["status"]["code"], 2);
-    assert!(root.0["status"]["message"].as_str().unwrap().contains("exit 3"), "{root:?}");
-    assert!(root.has("state", "failed") && root.attributes()["reason"].contains("exit 3"));
+    assert!(root.0["status"]["message"].as_str().unwrap().contains("exit code 3"), "{root:?}");
+    assert!(root.has("state", "failed") && root.attributes()["reason"].contains("exit code 3"));
     let tried: Vec<_> = spans.iter().filter(|span| span.text("name") == "attempt").collect();
     assert!(
         tried.len() == 2
