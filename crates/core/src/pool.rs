@@ -7,7 +7,7 @@ use std::{
 
 use multicluster_types::{
     ClusterName, ClusterSpec, Dimension, Incarnation, JobId, Kind, Message, NodeShape, Origin, Platform,
-    Quantity, Reason, Resources, Settings, Share, Snapshot, Span, Tag, Timestamp, Work,
+    Quantity, Reason, Resources, Settings, Share, Snapshot, Span, Spellings, Tag, Timestamp, Work,
     settings::{Claims, ThresholdCounts, Utilization},
 };
 use slab::Slab;
@@ -422,6 +422,7 @@ pub(crate) struct Pool {
     by_name: BTreeMap<ClusterName, ClusterKey>,
     /// Every tag that some cluster carries, with its number: the placement tags.
     tags: BTreeMap<Tag, usize>,
+    spellings: Spellings,
     roster: Arc<[ClusterName]>,
     picks: u64,
 }
@@ -432,6 +433,7 @@ impl Default for Pool {
             table: Slab::new(),
             by_name: BTreeMap::new(),
             tags: BTreeMap::new(),
+            spellings: Spellings::default(),
             roster: Arc::new([]),
             picks: 0,
         }
@@ -459,6 +461,7 @@ impl Pool {
     pub(crate) fn refresh(&mut self, settings: &Settings) {
         let carried: BTreeSet<Tag> =
             self.table.iter().flat_map(|(_, c)| c.spec().tags.iter().cloned()).collect();
+        self.spellings = Spellings::of(carried.iter().cloned());
         self.tags = carried.into_iter().zip(0..).collect();
         let weights = self.table.iter().map(|(_, c)| c.spec().weight.get());
         let max_weight = weights.fold(f64::MIN_POSITIVE, f64::max);
@@ -518,6 +521,11 @@ impl Pool {
     /// Every tag that some registered cluster carries, in order.
     pub(crate) fn tags(&self) -> impl Iterator<Item = &Tag> {
         self.tags.keys()
+    }
+
+    /// The tag that this one, which no cluster carries, was probably meant to be.
+    pub(crate) fn near_miss(&self, tag: &Tag) -> Option<&Tag> {
+        self.spellings.near_miss(tag)
     }
 
     /// Does some registered cluster carry it?

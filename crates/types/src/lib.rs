@@ -41,7 +41,7 @@ pub use id::{
 pub use labels::{LabelSelector, Labels, NODE_ID, SelectorError};
 pub use lang::Lang;
 pub use message::{CUT, Message, cut};
-pub use near::near_miss;
+pub use near::Spellings;
 pub use payload::{
     EntrypointResources, MAX_HOME, MAX_PACKAGE_NAME, Payload, is_file_name, is_package_name, usable_home,
 };

@@ -2,12 +2,23 @@
 
 use crate::Tag;
 
-/// The tag among `known` that `given` was probably meant to be. Strict on purpose: most tags that no
-/// cluster carries are labels, and a wrong guess about a label is worse than none.
-#[must_use]
-pub fn near_miss<'a>(given: &Tag, known: impl IntoIterator<Item = &'a Tag>) -> Option<&'a Tag> {
-    let given = plain(given);
-    known.into_iter().filter_map(|tag| Some((edits(&given, &plain(tag))?, tag))).min().map(|(_, tag)| tag)
+/// Tags that exist, ready to be compared with what people type.
+#[derive(Debug, Clone, Default)]
+pub struct Spellings(Vec<(String, Tag)>);
+
+impl Spellings {
+    /// Those of these tags.
+    pub fn of(tags: impl IntoIterator<Item = Tag>) -> Self {
+        Self(tags.into_iter().map(|tag| (plain(&tag), tag)).collect())
+    }
+
+    /// The tag that `given` was probably meant to be. Strict on purpose: most tags that no cluster carries
+    /// are labels, and a wrong guess about a label is worse than none.
+    #[must_use]
+    pub fn near_miss(&self, given: &Tag) -> Option<&Tag> {
+        let given = plain(given);
+        self.0.iter().filter_map(|(known, tag)| Some((edits(&given, known)?, tag))).min().map(|(_, tag)| tag)
+    }
 }
 
 /// How many slips of the pen lie between them; `None` if they are different words.
@@ -46,8 +57,8 @@ mod tests {
 
     fn meant(given: &str) -> Option<String> {
         let known = ["arm64", "cuda", "gpu", "gpu-a100", "linux", "macos", "x86_64"];
-        let known: Vec<_> = known.iter().map(|tag| Tag::new(tag).unwrap()).collect();
-        near_miss(&Tag::new(given).unwrap(), &known).map(Tag::to_string)
+        let known = Spellings::of(known.iter().map(|tag| Tag::new(tag).unwrap()));
+        known.near_miss(&Tag::new(given).unwrap()).map(Tag::to_string)
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! What a caller should know at once about accepted work.
 
 use multicluster_types::{
-    ClusterName, Lang, Quantity, Reason, Tag, Timestamp, Work, near_miss, say, settings::UnknownTags,
+    ClusterName, Lang, Quantity, Reason, Tag, Timestamp, Work, say, settings::UnknownTags,
 };
 use serde::Serialize;
 
 use crate::{Core, Refusal};
+
+/// So many labels of one job are compared with the tags that exist.
+const COMPARED: usize = 16;
 
 /// Something that the caller may not have meant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -49,10 +52,11 @@ impl Core {
             clusters: clusters.into_iter().map(|(name, why)| (name.clone(), why)).collect(),
             at: self.now,
         });
-        let unknown = work.tags.iter().filter(|tag| !self.pool.carries(tag)).filter_map(|tag| {
-            let similar = near_miss(tag, self.pool.tags())?.clone();
-            Some(Notice::UnknownTag { tag: tag.clone(), similar })
-        });
+        let unknown =
+            work.tags.iter().filter(|tag| !self.pool.carries(tag)).take(COMPARED).filter_map(|tag| {
+                let similar = self.pool.near_miss(tag)?.clone();
+                Some(Notice::UnknownTag { tag: tag.clone(), similar })
+            });
         never.into_iter().chain(unknown).collect()
     }
 
@@ -62,7 +66,7 @@ impl Core {
             return Ok(());
         }
         let Some(tag) = work.tags.iter().find(|tag| !self.pool.carries(tag)) else { return Ok(()) };
-        let similar = near_miss(tag, self.pool.tags()).cloned();
+        let similar = self.pool.near_miss(tag).cloned();
         Err(Refusal::UnknownTag { tag: tag.clone(), similar, known: self.pool.tags().cloned().collect() })
     }
 }
