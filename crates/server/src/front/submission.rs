@@ -21,7 +21,7 @@ use multicluster_types::{
     EntrypointResources, JobId, MAX_HOME, Payload, Quantity, Resources, RuntimeEnv, Span, Work,
 };
 
-pub(crate) use keys::unknown as unknown_key;
+pub(crate) use keys::unknown as unknown_keys;
 pub(crate) use wishes::{Wishes, parent_names, selector};
 
 use crate::{
@@ -57,8 +57,8 @@ pub(crate) struct Checked {
     /// The `gcs://` URIs of its runtime_env, and those that stand for folders.
     uris: Vec<String>,
     dedup: Dedup,
-    /// A key of its runtime_env that Ray does not know.
-    unknown_key: Option<String>,
+    /// Keys of its runtime_env that Ray does not know.
+    unknown_keys: Vec<String>,
 }
 
 /// Which API a job came by.
@@ -104,7 +104,7 @@ pub(crate) fn check_alone(mut sent: api::JobRequest, dedup: Dedup) -> Result<Che
     check_home(sent.home.as_deref())?;
     let folders = folders::check(sent.packages)?;
     let size = runtime_env::check(&sent.runtime_env, &folders)?;
-    let unknown_key = unknown_key(&sent.runtime_env).map(str::to_owned);
+    let unknown_keys = unknown_keys(&sent.runtime_env).map(str::to_owned).collect();
     let mut uris = runtime_env::packages(&sent.runtime_env)?;
     uris.extend(folders.values().cloned());
     if let Some(uri) = &sent.sdk {
@@ -143,16 +143,16 @@ pub(crate) fn check_alone(mut sent: api::JobRequest, dedup: Dedup) -> Result<Che
         traceparent: None,
     };
     check_size(size, &payload)?;
-    Ok(Checked { id, work, parent, payload, uris, dedup, unknown_key })
+    Ok(Checked { id, work, parent, payload, uris, dedup, unknown_keys })
 }
 
 impl Checked {
     /// The same, unless its runtime_env has a key that neither Ray nor a cluster knows.
     pub(crate) async fn with_known_keys(self, plane: &Plane) -> Result<Self, Problem> {
-        match &self.unknown_key {
-            Some(key) if !keys::of_plugins(plane).await?.contains(key) => Err(keys::refuse(key)),
-            _ => Ok(self),
+        if !self.unknown_keys.is_empty() {
+            keys::check(&self.unknown_keys, &keys::of_plugins(plane).await?)?;
         }
+        Ok(self)
     }
 
     /// What it needs, and the job it comes from: enough to ask what would become of it.
@@ -161,7 +161,7 @@ impl Checked {
     }
 
     fn finish(self, found: &FoundPackages) -> Result<NewJob, Problem> {
-        let Checked { id, work, parent, mut payload, uris, dedup, unknown_key: _ } = self;
+        let Checked { id, work, parent, mut payload, uris, dedup, unknown_keys: _ } = self;
         for uri in uris {
             let Some(sha256) = found.get(&uri) else { return Err(missing_package(&uri)) };
             payload.packages.insert(uri, sha256.clone());
@@ -178,13 +178,11 @@ pub(crate) async fn check_all(
     caller: &Caller,
     checked: Vec<Result<Checked, Problem>>,
 ) -> Result<Vec<Result<NewJob, Problem>>, Problem> {
-    let is_strange = |job: &Result<Checked, Problem>| job.as_ref().is_ok_and(|job| job.unknown_key.is_some());
+    let is_strange =
+        |job: &Result<Checked, Problem>| job.as_ref().is_ok_and(|job| !job.unknown_keys.is_empty());
     let plugins =
         if checked.iter().any(is_strange) { keys::of_plugins(plane).await? } else { BTreeSet::new() };
-    let known = |job: Checked| match &job.unknown_key {
-        Some(key) if !plugins.contains(key) => Err(keys::refuse(key)),
-        _ => Ok(job),
-    };
+    let known = |job: Checked| keys::check(&job.unknown_keys, &plugins).map(|()| job);
     let checked: Vec<_> = checked.into_iter().map(|job| job.and_then(known)).collect();
     let uris: BTreeSet<_> = checked.iter().flatten().flat_map(|job| job.uris.iter().cloned()).collect();
     let found = find(plane, caller, uris).await?;

@@ -30,9 +30,9 @@ const KNOWN: [&str; 17] = [
     "language",
 ];
 
-/// The first key that Ray does not know. Its internal ones begin with `_`.
-pub(crate) fn unknown(env: &RuntimeEnv) -> Option<&str> {
-    env.keys().map(String::as_str).find(|key| !key.starts_with('_') && !KNOWN.contains(key))
+/// The keys that Ray does not know. Its internal ones begin with `_`.
+pub(crate) fn unknown(env: &RuntimeEnv) -> impl Iterator<Item = &str> {
+    env.keys().map(String::as_str).filter(|key| !key.starts_with('_') && !KNOWN.contains(key))
 }
 
 /// Plugins of Ray may read further keys: those that a cluster's own runtime_env has.
@@ -45,7 +45,12 @@ pub(super) async fn of_plugins(plane: &Plane) -> Result<BTreeSet<String>, Proble
     Ok(plane.driver.read(of_clusters).await?)
 }
 
-pub(super) fn refuse(key: &str) -> Problem {
+/// Refuses the first of these keys that no cluster has either.
+pub(super) fn check(unknown: &[String], plugins: &BTreeSet<String>) -> Result<(), Problem> {
+    unknown.iter().find(|key| !plugins.contains(*key)).map_or(Ok(()), |key| Err(refuse(key)))
+}
+
+fn refuse(key: &str) -> Problem {
     let shown: String = key.chars().take(60).collect();
     let problem = Problem::new(codes::BAD_JOB, format!("runtime_env has no key {shown:?}"));
     problem.hint(match closest(key, KNOWN) {
@@ -66,10 +71,11 @@ mod tests {
     #[test]
     fn all_keys_of_ray_are_known_and_a_mistyped_one_is_not() {
         let all = KNOWN.iter().map(|key| ((*key).to_owned(), json!("x"))).collect();
-        assert_eq!(unknown(&all), None);
-        assert_eq!(unknown(&from_value(json!({"_ray_commit": "x", "_nsight": {}})).unwrap()), None);
-        let env = from_value(json!({"pip": [], "enviroment_vars": {}})).unwrap();
-        assert_eq!(unknown(&env), Some("enviroment_vars"));
+        assert_eq!(unknown(&all).next(), None);
+        let internal = from_value(json!({"_ray_commit": "x", "_nsight": {}})).unwrap();
+        assert_eq!(unknown(&internal).next(), None);
+        let env = from_value(json!({"pip": [], "enviroment_vars": {}, "pipp": []})).unwrap();
+        assert!(unknown(&env).eq(["enviroment_vars", "pipp"]));
         assert_eq!(refuse("work_dir").hint.as_deref(), Some("did you mean working_dir?"));
         assert!(refuse("dockerfile").hint.unwrap().starts_with("Ray knows working_dir, "));
     }

@@ -66,7 +66,7 @@ pub(super) async fn submit(
     drop(body);
     hints::gather(&mut request, in_headers).map_err(Sorry::bad_request)?;
     let given = request.id.clone();
-    let unknown = submission::unknown_key(&request.runtime_env).map(str::to_owned);
+    let unknown = submission::unknown_keys(&request.runtime_env).map(str::to_owned).collect::<Vec<_>>();
     let job = submission::check(request, Door::Ray, &plane, &caller).await?;
     let accepted = match plane.driver.submit(job.traced(traceparent.as_ref())).await {
         Ok(accepted) if accepted.duplicate == Some(Duplicate::SameId) => {
@@ -84,7 +84,8 @@ pub(super) async fn submit(
         Some(_) => "an identical job is still queued; this is its id".to_owned(),
         None => {
             let told = accepted.notices.iter().map(|told| told.describe(Lang::En));
-            let ignored = unknown.map(|key| format!("Ray ignores runtime_env.{key}: it knows no such key"));
+            let ignored =
+                unknown.iter().map(|key| format!("Ray ignores runtime_env.{key}: it knows no such key"));
             told.chain(ignored).collect::<Vec<_>>().join("; ")
         }
     };
