@@ -26,6 +26,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 const CLOSES_WITHIN: Duration = Duration::from_secs(8);
 /// Ray sends what is already in a log without a pause.
 const CAUGHT_UP: Duration = Duration::from_secs(2);
+/// The same, for a log of which nobody knows how long it is.
+const CATCHES_UP_WITHIN: Duration = Duration::from_secs(60);
 /// Well below the 4 MiB that Ray's client accepts.
 const LONGEST_PIECE: usize = 1 << 20;
 
@@ -100,7 +102,7 @@ pub(crate) async fn follow(
             }
             Some(Whereabouts::On { run, arrived: true }) => {
                 follower.enter(run.clone()).await?;
-                follower.relay(&run, false).await?;
+                follower.relay(&run, None).await?;
                 follower.rest_a_while(&run).await?;
             }
             Some(Whereabouts::Waiting | Whereabouts::On { arrived: false, .. }) => follower.idle().await?,
@@ -199,9 +201,9 @@ impl Follower {
         Ok(Sent::up_to(skipped + at as u64, &text[..at]))
     }
 
-    /// Passes on the cluster's stream until it closes, breaks, or the attempt is over. `catch_up`: only
-    /// until there is no more for now.
-    async fn relay(&mut self, run: &Run, catch_up: bool) -> Result<(), Ended> {
+    /// Passes on the cluster's stream until it closes, breaks, or the attempt is over. `until`: only until
+    /// so many bytes of it were passed on, or there is no more for now.
+    async fn relay(&mut self, run: &Run, until: Option<u64>) -> Result<(), Ended> {
         let Some(runs) = self.plane.lanes.runs(&run.cluster) else { return Ok(()) };
         // A follower that has to wait misses nothing: Ray's tail begins at the first byte, and once
         // the attempt is over its log is read in one piece.
@@ -226,13 +228,20 @@ impl Follower {
         self.closed = false;
         let mut skip = Skip::new(&self.sent);
         let mut over_since: Option<Instant> = None;
-        let (mut quiet, mut is_begun) = (Duration::ZERO, false);
+        let (begun, mut quiet, mut is_begun) = (Instant::now(), Duration::ZERO, false);
         loop {
             tokio::select! {
                 piece = tail.next() => match piece {
                     Some(Ok(text)) => {
                         (quiet, is_begun) = (Duration::ZERO, true);
                         self.pass(skip.pass(&text)).await?;
+                        // A job that prints all the time is never quiet.
+                        if until.is_some_and(|until| self.sent.bytes() >= until)
+                            || (until.is_some() && begun.elapsed() > CATCHES_UP_WITHIN)
+                        {
+                            self.closed = true;
+                            return Ok(());
+                        }
                     }
                     Some(Err(error)) => {
                         tracing::debug!(job = %self.job, cluster = %run.cluster, %error, "the log broke off");
@@ -245,7 +254,7 @@ impl Follower {
                 },
                 () = sleep(LOOK) => {
                     quiet += LOOK;
-                    if catch_up {
+                    if until.is_some() {
                         if quiet >= if is_begun { CAUGHT_UP } else { CLOSES_WITHIN } {
                             self.closed = is_begun;
                             return Ok(());
@@ -288,8 +297,9 @@ impl Follower {
         {
             // Too long to be read at once: Ray's stream begins at the first byte. Only one of the two is
             // in memory.
+            let end = lines.skipped.map_or(u64::MAX, |skipped| skipped + lines.text.len() as u64);
             drop(lines);
-            self.relay(&run, true).await?;
+            self.relay(&run, Some(end)).await?;
             if self.closed {
                 return Ok(());
             }

@@ -266,11 +266,29 @@ async fn a_log_however_long_is_passed_on_from_its_first_line() {
     let (logs, notes) = streamed(&stage, "once=true").await;
     let [(1, text)] = logs.as_slice() else { panic!("{} attempts, {notes}", logs.len()) };
     assert!(printed(text) == long, "{} bytes of {}, {notes}", text.len(), long.len());
+    // Also if it never stops printing.
+    let prints = async {
+        loop {
+            fake.write_log("j", "more\n");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
+    let (logs, _) = tokio::select! {
+        streamed = streamed(&stage, "once=true") => streamed,
+        () = prints => unreachable!("it prints all the time"),
+        () = tokio::time::sleep(Duration::from_secs(40)) => panic!("it is followed without an end"),
+    };
+    assert!(printed(&logs[0].1).starts_with(&long));
     fake.finish("j", multicluster_testkit::JobStatus::Succeeded);
     stage.wait_for("j", JobStatus::Succeeded).await;
     let (logs, notes) = streamed(&stage, "").await;
     let [(1, text)] = logs.as_slice() else { panic!("{} attempts, {notes}", logs.len()) };
-    assert!(printed(text) == long, "{} bytes of {}, {notes}", text.len(), long.len());
+    let more = printed(text).strip_prefix(&*long).map(str::to_owned);
+    assert!(
+        more.is_some_and(|more| more.lines().all(|line| line == "more")),
+        "{} bytes, {notes}",
+        text.len()
+    );
 }
 
 #[tokio::test]
