@@ -98,7 +98,12 @@ impl Reloader {
         if let Err(error) = &reloaded
             && error.is_in_file()
         {
-            let why = redact_text(&error.to_string()).into();
+            let mut text = error.to_string();
+            // Everyone sees it, and the folder concerns only who has the machine.
+            if let Some(folder) = self.file().and_then(Path::parent).filter(|folder| folder.is_absolute()) {
+                text = text.replace(&format!("{}/", folder.display()), "");
+            }
+            let why = redact_text(&text).into();
             // The caller is to hear what is wrong with the file, not that this could not be noted.
             drop(self.driver.act(asked(by, Input::RefusedConfig { why })).await);
         }

@@ -10,7 +10,7 @@ use axum::{
 };
 use multicluster_api::{self as api, codes};
 use multicluster_core::{ClusterView, Core, Input, Refusal};
-use multicluster_types::{ClusterName, ClusterSpec, Lang, Message, Settings, Timestamp};
+use multicluster_types::{ClusterName, ClusterSpec, Connection, Lang, Message, Role, Settings, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::request::{self, Cluster, Language, OptionalJson, Params};
@@ -19,6 +19,9 @@ use crate::{
     front::{access::Caller, plane::Plane},
     problem::Problem,
 };
+
+/// A change of a cluster is made again so often if another one came between.
+const CHANGES: usize = 3;
 
 /// List the clusters
 #[utoipa::path(get, path = "/v1/clusters", tag = "clusters", operation_id = "list_clusters",
@@ -150,11 +153,26 @@ pub(super) async fn update(
     Cluster(name): Cluster,
     request::Json(sent): request::Json<Map<String, Value>>,
 ) -> Result<Json<api::Cluster>, Problem> {
-    let known = name.clone();
-    let look = move |core: &Core| find(core, known);
-    let cluster = plane.driver.read(look).await?.map_err(Failure::Refused)?;
-    let spec = changed((*cluster.spec).clone(), &sent)?;
-    change(&plane, &caller, name, Input::Register { spec: Box::new(spec), replace: true }).await
+    for _ in 0..CHANGES {
+        let known = name.clone();
+        let before = plane.driver.read(move |core| find(core, known)).await?.map_err(Failure::Refused)?.spec;
+        let spec = Box::new(changed((*before).clone(), &sent)?);
+        let input = caller.asks(Input::Register { spec, replace: true });
+        let name = name.clone();
+        let act = move |turn: &mut Turn| {
+            // Somebody else's change must not be undone by ours.
+            if find(turn.core(), name.clone())?.spec != before {
+                return Ok(None);
+            }
+            turn.act(input)?;
+            look(turn.core(), name).map(Some)
+        };
+        if let Some(seen) = plane.driver.turn(act).await?.map_err(Failure::Refused)? {
+            return Ok(show(&seen, &Caller::ANYBODY, Lang::En));
+        }
+    }
+    let problem = Problem::new(codes::BUSY, format!("cluster {name} is being changed by others"));
+    Err(problem.hint("send it again"))
 }
 
 /// The cluster with these keys changed. The new values are read as those of a whole description.
@@ -204,6 +222,15 @@ fn changed(mut spec: ClusterSpec, sent: &Map<String, Value>) -> Result<ClusterSp
                     .hint("describe the whole cluster: PUT /v1/clusters/{name}"));
             }
         }
+    }
+    let Connection { token, headers, ca_file, insecure_tls, .. } = &spec.connection;
+    if token.is_some() && headers.contains_key("authorization") {
+        return Err(bad("the header authorization and a token would both be set".to_owned())
+            .hint("set one of the two to null"));
+    }
+    if ca_file.is_some() && *insecure_tls {
+        return Err(bad("insecure_tls takes any certificate, so ca_file would mean nothing".to_owned())
+            .hint("set one of the two to null; ca_file is the safe one"));
     }
     Ok(spec)
 }
@@ -317,13 +344,21 @@ pub(super) async fn check(
 /// Show all clusters as one
 #[utoipa::path(get, path = "/v1/pool", tag = "clusters", operation_id = "get_pool",
     responses((status = 200, body = api::Pool)))]
-pub(super) async fn pool(State(plane): State<Plane>) -> Result<Json<api::Pool>, Problem> {
+pub(super) async fn pool(
+    State(plane): State<Plane>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<api::Pool>, Problem> {
     let look = |core: &Core| {
         let waiting = core.queues().map(|(_, waiting)| u64::from(waiting)).sum();
         (core.clusters().collect::<Vec<_>>(), waiting, core.refused_config().cloned())
     };
     let (clusters, waiting, refused) = plane.driver.read(look).await?;
-    let config_problem = refused.map(|(at, why)| api::ConfigProblem { at: at.0, message: why.to_string() });
+    let message = |why: Message| match caller.role {
+        Role::Admin => why.to_string(),
+        // The lines around an error may name other owners.
+        _ => why.as_str().lines().next().unwrap_or_default().to_owned(),
+    };
+    let config_problem = refused.map(|(at, why)| api::ConfigProblem { at: at.0, message: message(why) });
     Ok(Json(api::Pool { config_problem, ..view::pool(&clusters, waiting) }))
 }
 

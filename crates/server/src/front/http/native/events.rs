@@ -77,7 +77,7 @@ pub(super) async fn of_job(
 
 /// Follow what happens
 ///
-/// Server-Sent Events: `id` is the event's number, `event` is `job` or `cluster`, `data`
+/// Server-Sent Events: `id` is the event's number, `event` is `job`, `cluster`, `policy` or `config`, `data`
 /// is JSON. A client that comes back with `Last-Event-ID` misses nothing. Without it, and
 /// without `after`, the stream begins now, with the number of the latest event alone: a client
 /// whose stream breaks off before the first event misses nothing either.
