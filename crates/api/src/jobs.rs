@@ -82,7 +82,7 @@ pub struct Job {
     pub not_before_at: Option<u64>,
     /// When its cluster was chosen.
     pub dispatched_at: Option<u64>,
-    /// When it was first seen running; of one that was too short for that, when its cluster started it.
+    /// When it was first seen running; of one that was too short for that, when its cluster accepted it.
     pub running_at: Option<u64>,
     /// Since when its cluster has been unreachable.
     pub unreachable_at: Option<u64>,
@@ -100,8 +100,8 @@ pub struct Job {
     /// The exit code of its latest attempt, if it failed and its cluster reported one.
     #[schema(example = 3)]
     pub exit_code: Option<i64>,
-    /// In lists, of the first hundred jobs that are queued: why, in one line.
-    #[schema(example = "queued for 12 s, next in line; centos: 40-second rule")]
+    /// In lists, of the first hundred jobs that are queued: why, in one line. Only the leader knows it.
+    #[schema(example = "centos: next submission allowed in 28 s")]
     pub waits_for: Option<String>,
 }
 

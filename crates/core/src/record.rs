@@ -169,6 +169,9 @@ pub struct AttemptRecord {
     pub message: Option<Message>,
 }
 
+/// The last error of a job that was stopped for other work. Nothing failed.
+pub const PREEMPTED: &str = "stopped for other work; queued again";
+
 /// How one attempt ended. The job itself may go on with another attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

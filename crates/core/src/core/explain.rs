@@ -2,6 +2,8 @@
 //! first, so that the text can be in any language.
 #![expect(missing_docs, reason = "a field is documented where its name does not say it all")]
 
+use std::hash::Hash;
+
 use multicluster_types::{
     Attempt, ClusterName, Dimension, JobId, Lang, Message, OnClusterLoss, Quantity, Reason, ReasonKind,
     State, Timestamp, Verdict, Work, say,
@@ -125,6 +127,16 @@ impl Core {
     /// If there is no such job.
     pub fn explain(&self, job: &JobId) -> Result<Explanation, Refusal> {
         Ok(self.explain_job(&self.jobs[self.find_job(job)?]))
+    }
+
+    /// The same for queued jobs that every cluster judges alike. `None` for others, and for jobs that were
+    /// tried before: those have clusters to avoid.
+    #[must_use]
+    pub fn alike(&self, job: &JobId) -> Option<impl Eq + Hash + use<>> {
+        let job = &self.jobs[self.find_job(job).ok()?];
+        let record = job.record();
+        let is_new = matches!(record.phase, Phase::Waiting { not_before: None, .. });
+        (is_new && record.troubles.is_none()).then_some(job.class)
     }
 
     pub(super) fn explain_job(&self, job: &Job) -> Explanation {

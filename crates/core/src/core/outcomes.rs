@@ -6,7 +6,7 @@ use super::backoff;
 use crate::{
     Core, Output, Write,
     jobs::{AfterFailure, JobKey},
-    record::{AttemptOutcome, AttemptRecord, Ended, Live, Phase, Unsuited},
+    record::{AttemptOutcome, AttemptRecord, Ended, Live, PREEMPTED, Phase, Unsuited},
 };
 
 impl Core {
@@ -85,7 +85,7 @@ impl Core {
     /// The attempt was stopped for other work, whatever it reports about its end: the job goes back to
     /// its place in the queue.
     pub(super) fn handle_preempted(&mut self, key: JobKey, out: &mut Output) {
-        let message: Message = "stopped for other work; queued again".into();
+        let message: Message = PREEMPTED.into();
         self.close_attempt(key, AttemptOutcome::Preempted, Some(&message), out);
         let job = &mut self.jobs[key];
         job.note_preempted();

@@ -36,8 +36,10 @@ pub(super) fn of(text: &str) -> Cow<'_, str> {
     let said = decisive(log).map(plain);
     match (said, code) {
         // What it printed is seldom about the signal: a process that is killed says nothing.
-        (Some(said), ..0) => format!("killed by signal {}; last line: {said}", -code).into(),
-        (None, ..0) => format!("killed by signal {}, without output", -code).into(),
+        (Some(said), ..0) if !said.starts_with("not retried: ") => {
+            format!("killed by signal {}; last line: {said}", code.unsigned_abs()).into()
+        }
+        (None, ..0) => format!("killed by signal {}, without output", code.unsigned_abs()).into(),
         (Some(said), _) => said,
         (None, _) => format!("exit code {code}, without output").into(),
     }

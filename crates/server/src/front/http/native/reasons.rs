@@ -1,12 +1,14 @@
 //! Why queued jobs wait, in one line each, for lists.
 
+use std::{collections::HashMap, sync::Arc};
+
 use multicluster_api as api;
 use multicluster_core::{Core, Explanation};
 use multicluster_types::{JobId, Lang, Message, ReasonKind, State, Verdict, say};
 
 use crate::front::{access::Caller, plane::Plane};
 
-/// Each costs a look at every cluster, on the thread that schedules.
+/// Each costs a look at every cluster, on the thread that schedules; jobs that are alike cost one.
 const MOST: usize = 100;
 /// So many different reasons are said, of the clusters in their order.
 const SAID: usize = 3;
@@ -20,12 +22,20 @@ pub(super) async fn add(plane: &Plane, caller: &Caller, jobs: &mut [api::Job], l
         return;
     }
     let look = move |core: &Core| {
-        asked.into_iter().filter_map(|(at, job)| Some((at, core.explain(&job).ok()?))).collect::<Vec<_>>()
+        let (mut known, mut all) = (HashMap::new(), Vec::new());
+        for (at, job) in asked {
+            let alike = core.alike(&job);
+            let seen = alike.as_ref().and_then(|alike| known.get(alike)).cloned();
+            let Some(why) = seen.or_else(|| core.explain(&job).ok().map(Arc::new)) else { continue };
+            known.extend(alike.map(|alike| (alike, Arc::clone(&why))));
+            all.push((at, why));
+        }
+        all
     };
     // The list itself is more important than the reasons.
     for (at, why) in plane.driver.read(look).await.unwrap_or_default() {
         // It may have been placed since the list was read.
-        jobs[at].waits_for = why.queued_at.map(|_| line(&caller.told(why), lang));
+        jobs[at].waits_for = why.queued_at.map(|_| line(&caller.told(Arc::unwrap_or_clone(why)), lang));
     }
 }
 

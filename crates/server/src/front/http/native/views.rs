@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use multicluster_api as api;
 use multicluster_core::{
     Accepted, ClusterVerdict, Duplicate, Explanation, Head, Notice, QueueView, Turns, WhatIf,
-    record::{AttemptOutcome, AttemptRecord, Ended, JobRecord, Live, Phase},
+    record::{AttemptOutcome, AttemptRecord, Ended, JobRecord, Live, PREEMPTED, Phase},
 };
 use multicluster_store::{Seen, StoredJob};
 use multicluster_types::{
@@ -117,12 +117,13 @@ fn cause(record: &JobRecord) -> Option<String> {
         Phase::Ended(ended) => ended.state == State::Failed,
         Phase::Waiting { .. } | Phase::Live(_) => true,
     };
-    message(record).filter(|_| failed).map(|message| message.line().into_owned())
+    let message = message(record).filter(|message| failed && message.as_str() != PREEMPTED);
+    message.map(|message| message.line().into_owned())
 }
 
 /// The exit code of a failure, not of an attempt that still runs or of an earlier one.
 fn exit_code(record: &JobRecord, attempt: Attempt, seen: &Seen) -> Option<i64> {
-    let failed = !matches!(&record.phase, Phase::Live(_)) && record.state() != State::Succeeded;
+    let failed = !matches!(&record.phase, Phase::Live(_)) && cause(record).is_some();
     seen.exit_code.filter(|code| failed && *code != 0 && attempt.0 == record.attempts)
 }
 
