@@ -161,6 +161,10 @@ pub(crate) async fn again_and_again(
             Ok(()) => was_shown = true,
         }
         if is_terminal {
+            // What does not fit would scroll the first rows away.
+            if let Ok((_, rows @ 2..)) = terminal::size() {
+                frame = frame.split_inclusive('\n').take(usize::from(rows) - 1).collect();
+            }
             // Overwritten line by line: cleared first, the screen would flicker.
             frame = format!("\x1b[H{}\x1b[J", frame.replace('\n', "\x1b[K\n"));
         }

@@ -141,7 +141,9 @@ def send(plane: ControlPlane, job: Mapping[str, Any]) -> tuple[str, bool]:
             "(set a submission_id to run it again)",
             job_id,
         )
-    notices.warn(job_id, accepted.get("notices"))
+    # A control plane of the version before says only one.
+    said = accepted.get("notices") or filter(None, [accepted.get("notice")])
+    notices.warn(job_id, said)
     # If an answer was lost, the existing job is most likely the one we sent before.
     return job_id, duplicate is None or (duplicate == "same_id" and was_lost)
 

@@ -8,6 +8,8 @@ use crate::{
 
 /// How many candidates an error names.
 const NAMED: usize = 5;
+/// The server finds ids that contain the text; more pages of them are not looked through.
+const PAGES: usize = 10;
 
 /// Reads about the job with this id, or else about the only job whose id begins so.
 pub(super) async fn read<T>(
@@ -23,12 +25,13 @@ pub(super) async fn read<T>(
 
 /// The only job whose id begins so; there is none with exactly this id.
 pub(super) async fn meant(typed: &str, client: &Client, unknown: Failure) -> Result<String, Failure> {
-    let mut found = Vec::new();
+    let (mut found, mut pages) = (Vec::new(), 0);
     let query = [("id", typed.to_owned()), ("limit", PAGE.to_string())];
     filter::pages(client, &query, |page| {
         let ids = page.value.items.into_iter().map(|job| job.id);
         found.extend(ids.filter(|id| id.starts_with(typed)));
-        found.len() <= NAMED
+        pages += 1;
+        found.len() <= NAMED && pages < PAGES
     })
     .await?;
     if found.len() <= 1 {

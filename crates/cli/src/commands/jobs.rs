@@ -140,11 +140,19 @@ pub(super) fn table(jobs: &[Job], now: u64) -> Table {
             time::since(job.submitted_at, now).into(),
             what(job).into(),
         ]);
-        if job.state == State::Failed {
-            table.note(job.message.clone());
-        }
+        table.note(note(job));
     }
     table
+}
+
+/// Why it failed, or why it waits.
+fn note(job: &Job) -> Option<String> {
+    match (job.state, &job.cause) {
+        (State::Failed, Some(cause)) => Some(words::failure(cause, job.exit_code)),
+        (State::Failed, None) => job.message.clone(),
+        (State::Queued, _) => job.waits_for.clone(),
+        _ => None,
+    }
 }
 
 /// With everything that a list has, for `-o wide`.
@@ -184,9 +192,7 @@ fn wide(jobs: &[Job], now: u64) -> Table {
             if job.tags.is_empty() { dash() } else { job.tags.join(",") }.into(),
             what(job).into(),
         ]);
-        if job.state == State::Failed {
-            table.note(job.message.clone());
-        }
+        table.note(note(job));
     }
     table
 }

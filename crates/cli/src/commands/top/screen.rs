@@ -19,7 +19,7 @@ const KEYS: &str = "q quit  ↑↓ choose  c cordon/uncordon  ? help";
 const HELP: [&str; 6] = [
     "q, Esc, Ctrl-C   leave",
     "↑ ↓, k j         choose a cluster",
-    "c                cordon it (no new jobs), or uncordon it; asks first",
+    "c                cordon it (no new jobs) or uncordon it; asks first",
     "?                this help",
     "",
     "Bars are red above the cluster's threshold: it takes no more work.",
