@@ -22,7 +22,7 @@ from .waiting import PATIENCE, wait_until
 from .wire import Wire
 
 #: Of the leader, in seconds.
-LEASE = 2.0
+LEASE = 1.5
 
 
 class Replica:
