@@ -130,12 +130,12 @@ fn parse_in(
     report.finish(|warnings| Config { warnings, ..config })
 }
 
-/// The keys of the file.
 /// The keys that a cluster may have.
 pub fn cluster_keys() -> impl Iterator<Item = &'static str> {
     clusters::KEYS.iter().map(|key| key.name)
 }
 
+/// The keys of the file.
 const FILE_KEYS: [&str; 5] = ["clusters", "scheduler", "shares", "trusted_proxy", "jwt"];
 const CLUSTERS_HINT: &str = "list your clusters:\n  clusters:\n    - name: centos\n      head_address: 192.168.5.7:10001\n      dashboard: http://192.168.5.7:8265";
 
