@@ -127,7 +127,7 @@ pub(super) async fn run(deed: Deed, which: &Which, context: &Context) -> Result<
         return Ok(());
     }
     let count = words::count(ids.len(), "job");
-    let table = jobs::table(first, time::now()).render(context.out.width, false);
+    let table = jobs::table(first, time::now()).without_notes().render(context.out.width, false);
     let more = match ids.len().saturating_sub(first.len()) {
         0 => String::new(),
         more => format!("… and {more} more\n"),

@@ -67,6 +67,11 @@ impl Table {
         Self { one_line: true, ..self }
     }
 
+    /// The same, with the rows alone.
+    pub(crate) fn without_notes(self) -> Self {
+        Self { notes: BTreeMap::new(), ..self }
+    }
+
     pub(crate) fn row(&mut self, cells: Vec<Cell>) {
         debug_assert_eq!(cells.len(), self.columns.len(), "one cell per column");
         self.rows.push(cells);

@@ -67,7 +67,7 @@ fn submit_ends_as_the_job_does() {
     );
     let listed = world.ok(&["jobs"]);
     let last = listed.lines().last().unwrap();
-    assert_eq!(last, "    oh", "below a failed job, the line that says why: {listed}");
+    assert_eq!(last, "    oh (exit code 3)", "below a failed job, the line that says why: {listed}");
     let told = world.fails(2, &["submit"]);
     assert!(told.contains("hint: write the command after --"), "{told}");
     let told = world.fails(2, &["submit", "--cluster", "moc", "--", "x"]);
