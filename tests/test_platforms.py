@@ -21,6 +21,8 @@ LINUX = re.compile(
 )
 #: Where they are used on purpose, and what is used elsewhere.
 KNOWN = {
+    "crates/store/src/trust.rs": "the monotonic clock, which counts sleep on macOS",
+    "crates/server/src/front/relay/forward.rs": "the keepalive ends silent connections",
     "crates/server/src/metrics/process.rs": "no memory and thread metrics: docs/install.md",
     "crates/server/src/process.rs": "a test that measures memory",
     "crates/server/src/engine/driver.rs": "a test that measures memory",

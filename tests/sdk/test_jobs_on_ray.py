@@ -60,9 +60,7 @@ def test_a_job_runs_with_what_it_brought_along_and_its_failure_is_told(
     assert "['.gitignore', 'main.py']\nbrought along\nthat was it\n" in followed
     with pytest.raises(errors.JobFailedError) as failed:
         jobs.wait(job)
-    assert f"job {job} failed on mac: Job entrypoint command failed with exit code 1" in str(
-        failed.value
-    )
+    assert f"job {job} failed on mac: that was it (exit code 1)" in str(failed.value)
     assert failed.value.last_lines.endswith("brought along\nthat was it\n")
     assert jobs.logs(job) == followed
     assert jobs.logs(job, lines=1) == "that was it\n"

@@ -428,7 +428,7 @@ def test_a_program_run_again_says_that_its_jobs_ran_before_and_when(
         f"submitted before, and not run again: a succeeded at {moment} (1:02 h ago), "
         f"b succeeded at {moment} (1:02 h ago); to run them again, give another submission_id\n"
     ) in told
-    assert "a succeeded on mac after 12 s, 1:02 h ago\n" in told
+    assert "a succeeded on mac after 20 s, 1:02 h ago\n" in told
     assert re.search(r"new succeeded on mac after \d s\n", told), "a job of this run"
 
 

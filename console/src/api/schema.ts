@@ -178,7 +178,7 @@ export type Decision = {
 export type Duplicate = 'same_id' | 'same_content';
 
 export type ErrorBody = {
-  code: 'bad_json' | 'bad_body' | 'bad_query' | 'bad_id' | 'bad_job' | 'bad_hint' | 'missing_package' | 'bad_cluster' | 'no_token' | 'bad_token' | 'forbidden' | 'priority_too_high' | 'host_not_allowed' | 'origin_not_allowed' | 'not_found' | 'unknown_job' | 'unknown_cluster' | 'unknown_policy' | 'method_not_allowed' | 'too_slow' | 'conflict' | 'wrong_state' | 'not_inside' | 'no_lease' | 'duplicate_cluster' | 'file_policy' | 'too_large' | 'bad_config' | 'bad_policy' | 'infeasible' | 'unknown_tag' | 'queue_full' | 'rate_limited' | 'internal' | 'store_failed' | 'cluster_token' | 'no_clusters' | 'busy' | 'overloaded' | 'stopping' | 'cannot_write' | 'no_leader' | 'leader_lost' | 'store_full';
+  code: 'bad_json' | 'bad_body' | 'bad_query' | 'bad_period' | 'bad_id' | 'bad_job' | 'bad_hint' | 'missing_package' | 'bad_cluster' | 'no_token' | 'bad_token' | 'forbidden' | 'priority_too_high' | 'host_not_allowed' | 'origin_not_allowed' | 'not_found' | 'unknown_job' | 'unknown_cluster' | 'unknown_policy' | 'method_not_allowed' | 'too_slow' | 'conflict' | 'wrong_state' | 'not_inside' | 'no_lease' | 'duplicate_cluster' | 'file_policy' | 'too_large' | 'bad_config' | 'bad_policy' | 'infeasible' | 'unknown_tag' | 'queue_full' | 'rate_limited' | 'internal' | 'store_failed' | 'cluster_token' | 'no_clusters' | 'busy' | 'overloaded' | 'stopping' | 'cannot_write' | 'no_leader' | 'leader_lost' | 'store_full';
   hint?: string;
   message: string;
 };

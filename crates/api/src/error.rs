@@ -61,6 +61,8 @@ codes! {
         "see /v1/openapi.json for what this request accepts";
     BAD_QUERY = "bad_query", 400, "A parameter after the `?` cannot be used.",
         "see /v1/openapi.json for the parameters of this request";
+    BAD_PERIOD = "bad_period", 400, "There is no such period, or not in such steps.",
+        "give since and until in ms since 1970, within the last 31 days, and at most 1500 steps";
     BAD_ID = "bad_id", 400, "A name or id in the URL is not valid.",
         "use letters, digits, '_', '.' and '-'";
     BAD_JOB = "bad_job", 400, "The job as described cannot run anywhere.",

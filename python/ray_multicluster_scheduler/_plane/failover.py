@@ -34,7 +34,8 @@ class Refused(Exception):
         self.retry_after = retry_after
 
 
-Ask = Callable[[str], urllib3.BaseHTTPResponse]
+# As a text, because older versions of urllib3 do not have the class.
+Ask = Callable[[str], "urllib3.BaseHTTPResponse"]
 
 
 def anywhere(

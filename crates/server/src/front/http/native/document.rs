@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use multicluster_api::codes;
-use multicluster_types::{ClusterName, JobId, ReasonKind, State, Tag};
+use multicluster_types::{ClusterName, JobId, Owner, ReasonKind, State, Tag};
 use serde_json::{Value, json};
 use utoipa::openapi::OpenApi;
 
@@ -96,6 +96,7 @@ fn values(place: &str, name: &str) -> Option<Value> {
         ("query", "kind") => words(&["job", "task", "actor"]),
         ("query", "tag") => many(text(Tag::PATTERN, Tag::MAX)),
         ("query", "attempt") => number(0, u64::from(u32::MAX)),
+        ("query", "owner") => text(Owner::PATTERN, Owner::MAX),
         ("query", "after" | "since" | "until") => number(0, u64::MAX),
         ("query", "days") => number(1, MOST_DAYS as u64),
         ("query", "limit") => number(1, MOST_LISTED as u64),

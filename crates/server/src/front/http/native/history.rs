@@ -71,7 +71,7 @@ impl Window {
         if since.is_none() && until.is_none() && step.is_none() {
             return Ok(None);
         }
-        let bad = |text: String, hint: String| Err(Problem::new(codes::BAD_QUERY, text).hint(hint));
+        let bad = |text: String, hint: String| Err(Problem::new(codes::BAD_PERIOD, text).hint(hint));
         if params.value::<u64>("minutes", "a number")?.is_some() {
             return bad(
                 "minutes cannot be combined with since, until and step".into(),
