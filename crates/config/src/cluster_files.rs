@@ -218,7 +218,8 @@ impl Discovered {
                 Err((message, hint)) => {
                     problems.add(Diagnostic::about(&pattern.to_string(), message, hint).into());
                     // It says nothing about its files: they may well be there.
-                    paths.extend(before.iter().map(|file| &file.path).filter(|f| pattern.matches(f)).cloned());
+                    paths
+                        .extend(before.iter().map(|file| &file.path).filter(|f| pattern.matches(f)).cloned());
                 }
             }
         }

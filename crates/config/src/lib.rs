@@ -110,11 +110,7 @@ pub fn load_again(
 
 /// Reads only the files of `cluster_files` again: for a file that itself cannot be used any more.
 #[must_use]
-pub fn look_again(
-    before: &Config,
-    path: &Path,
-    env: impl IntoIterator<Item = (String, String)>,
-) -> Config {
+pub fn look_again(before: &Config, path: &Path, env: impl IntoIterator<Item = (String, String)>) -> Config {
     before.own().discover(path, &env.into_iter().collect(), Some(before))
 }
 
@@ -175,7 +171,12 @@ pub fn cluster_keys() -> impl Iterator<Item = &'static str> {
 
 /// The keys of the file: name, what to write, default, meaning.
 const FILE_KEYS: [(&str, &str, Option<&str>, &str); 6] = [
-    ("clusters", "a list of clusters", None, "The clusters, each with the keys below. May be left out beside `cluster_files`."),
+    (
+        "clusters",
+        "a list of clusters",
+        None,
+        "The clusters, each with the keys below. May be left out beside `cluster_files`.",
+    ),
     (
         "cluster_files",
         "a list of patterns, such as `clusters.d/*.yaml`",
@@ -185,12 +186,7 @@ const FILE_KEYS: [(&str, &str, Option<&str>, &str); 6] = [
     ),
     ("scheduler", "a mapping", Some("{}"), "The settings of the pool."),
     ("shares", "a mapping", Some("{}"), "How owners [share the pool](sharing.md)."),
-    (
-        "trusted_proxy",
-        "a mapping",
-        Some("none"),
-        "Single sign-on [by a proxy](access.md).",
-    ),
+    ("trusted_proxy", "a mapping", Some("none"), "Single sign-on [by a proxy](access.md)."),
     ("jwt", "a list of issuers", Some("[]"), "Single sign-on [by a JWT](access.md)."),
 ];
 const CLUSTERS_HINT: &str = "list your clusters:\n  clusters:\n    - name: centos\n      head_address: 192.168.5.7:10001\n      dashboard: http://192.168.5.7:8265";

@@ -39,7 +39,8 @@ pub(super) fn settle<'a>(
                 }
             }
             (_, Some(error)) => {
-                let needs = file.content.as_ref().map_or_else(|_| Vec::new(), |content| content.needs.clone());
+                let needs =
+                    file.content.as_ref().map_or_else(|_| Vec::new(), |content| content.needs.clone());
                 file.content = Err(Wrong { error, needs });
             }
             (Err(_), None) => {}
@@ -85,7 +86,8 @@ impl Candidate<'_> {
                 && *owner != Some(number)
             {
                 let message = format!("cluster {name} is described twice: here, and in {first}");
-                let hint = "describe it in one place; until then the other one counts, and this file is not used";
+                let hint =
+                    "describe it in one place; until then the other one counts, and this file is not used";
                 let place = Some(place.clone());
                 diagnostics.push(Diagnostic { place, ..Diagnostic::about(&self.origin, message, hint) });
             }

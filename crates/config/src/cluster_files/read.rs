@@ -115,7 +115,11 @@ fn root_of(root: &Node<'_>, outside: &Outside<'_>, report: &mut Report<'_>) -> (
             "clusters" => found = Some(clusters::read(key, value, outside, report)),
             name if FILE_KEYS.iter().any(|(known, ..)| *known == name) => {
                 let message = format!("{name} does not belong in a file of cluster_files");
-                report.error_at_key(key.at, message, "move it to cluster.yaml; only `clusters:` is read here");
+                report.error_at_key(
+                    key.at,
+                    message,
+                    "move it to cluster.yaml; only `clusters:` is read here",
+                );
             }
             _ => report.unknown_key(key, "a file of cluster_files", ["clusters"]),
         }

@@ -163,7 +163,10 @@ fn what_is_not_a_small_text_file_in_the_folder_is_refused_in_bounded_time() {
             |place, _| fs::File::create(place).unwrap().set_len(100 << 20).unwrap(),
             "clusters.d/b.yaml the file is larger than 1 MiB",
         ),
-        (|place, _| fs::write(place, b"clusters:\n  - name: \xff").unwrap(), "clusters.d/b.yaml:2 this is not UTF-8 text"),
+        (
+            |place, _| fs::write(place, b"clusters:\n  - name: \xff").unwrap(),
+            "clusters.d/b.yaml:2 this is not UTF-8 text",
+        ),
         (
             |place, outside| symlink(outside, place).unwrap(),
             "clusters.d/b.yaml a symbolic link that leads out of its folder",
@@ -310,7 +313,9 @@ fn cluster_yaml_itself_may_match() {
 #[test]
 fn a_secret_begins_at_the_folder_of_its_file_and_may_come_after_it() {
     let mut pool = Pool::new("secret");
-    let text = |file: &str| format!("{}    runtime_env: {{env_vars: {{KEY: {{file: {file}}}}}}}\n", clusters(&["a"]));
+    let text = |file: &str| {
+        format!("{}    runtime_env: {{env_vars: {{KEY: {{file: {file}}}}}}}\n", clusters(&["a"]))
+    };
     pool.put("a.yaml", text("key"));
     assert_eq!(pool.read(), [""; 0]);
     assert!(pool.told().starts_with("clusters.d/a.yaml:5 KEY: the file cannot be read"), "{}", pool.told());
@@ -338,7 +343,11 @@ fn names_of_files_cannot_play_with_the_terminal() {
 fn patterns_are_checked_where_they_are_written() {
     const EXAMPLE: &str = "write a folder and a pattern for the names in it: clusters.d/*.yaml";
     let told = |pattern: &str, message: &str| {
-        assert_told(&centos(&format!("cluster_files: [{pattern}]\n")), &format!("5:17 cluster_files: {message}"), EXAMPLE);
+        assert_told(
+            &centos(&format!("cluster_files: [{pattern}]\n")),
+            &format!("5:17 cluster_files: {message}"),
+            EXAMPLE,
+        );
     };
     told("'*/x.yaml'", "`*` and `?` may only be in the name of the file");
     told("'**/x.yaml'", "`*` and `?` may only be in the name of the file");
@@ -363,7 +372,9 @@ fn patterns_are_checked_where_they_are_written() {
         "keep the files in few folders",
     );
     // A pool may have files only.
-    for text in ["cluster_files: [a]\n", "clusters:\ncluster_files: [a]\n", "clusters: []\ncluster_files: [a]\n"] {
+    for text in
+        ["cluster_files: [a]\n", "clusters:\ncluster_files: [a]\n", "clusters: []\ncluster_files: [a]\n"]
+    {
         assert_eq!(ok(text).clusters, []);
     }
 }
