@@ -116,9 +116,10 @@ def test_a_wrong_file_harms_only_itself_and_everyone_sees_it(plane: Plane) -> No
     files.put("b.yaml", "b")
     plane.start()
     with EventStream(f"{plane.address}/v1/events") as events:
-        wrong = files.write("b.yaml", "clusters:\n  - name: b\n    dashbord: http://127.0.0.1:1\n")
+        text = yaml.safe_dump({"clusters": [{**nowhere("b"), "wieght": 2}]})
+        wrong = files.write("b.yaml", text)
         told = events.wait_for(type="config", change="refused", timeout=SOON)
-        assert told["message"].startswith("clusters.d/b.yaml:3:5: unknown key dashbord")
+        assert told["message"].startswith("clusters.d/b.yaml:5:3: unknown key wieght")
         # The others go on, and b is as it was.
         files.put("a.yaml", "a", "a2")
         files.put("c.yaml", "c")
@@ -126,16 +127,16 @@ def test_a_wrong_file_harms_only_itself_and_everyone_sees_it(plane: Plane) -> No
         assert "clusters.d/b.yaml: as it last was valid: b" in problem(plane)
         assert str(plane.directory) not in problem(plane)
         line = next(line for line in status(plane).splitlines() if line.startswith("CONFIG"))
-        assert "what was last valid stays in force: clusters.d/b.yaml:3:5" in line
+        assert "what was last valid stays in force: clusters.d/b.yaml:5:3" in line
         answer = plane.post("/v1/config/reload")
         assert answer["clusters"] == 5
-        assert answer["refused"][0].splitlines()[0].endswith("unknown key dashbord in a cluster")
+        assert answer["refused"][0].splitlines()[0].endswith("unknown key wieght in a cluster")
 
         done = check(plane)
         assert done.returncode == 2
-        assert f"{wrong}:3:5: unknown key dashbord in a cluster" in done.stderr
+        assert f"{wrong}:5:3: unknown key wieght in a cluster" in done.stderr
         done = check(plane, "-o", "json")
-        assert json.loads(done.stdout)["errors"][0]["line"] == 3
+        assert json.loads(done.stdout)["errors"][0]["line"] == 5
 
         files.put("b.yaml", "b")
         events.wait_for(type="config", change="reloaded", timeout=SOON)

@@ -104,12 +104,16 @@ pub(crate) fn patterns(
 }
 
 impl Config {
+    /// So far this is what `cluster.yaml` itself says.
+    pub(crate) fn only_own(mut self) -> Self {
+        let Own { clusters, warnings, files, .. } = &mut self.discovered.own;
+        (*clusters, *warnings, *files) = (self.clusters.len(), self.warnings.len(), self.files.len());
+        self
+    }
+
     /// With the files of `cluster_files`. `path`: the configuration file; `before`: what was in force
     /// until now.
     pub(crate) fn discover(mut self, path: &Path, env: &Env, before: Option<&Config>) -> Self {
-        self.discovered.own.clusters = self.clusters.len();
-        self.discovered.own.warnings = self.warnings.len();
-        self.discovered.own.files = self.files.len();
         if self.discovered.patterns.is_empty() {
             return self;
         }
@@ -182,13 +186,17 @@ impl Discovered {
     #[must_use]
     pub fn refusal(&self) -> Option<String> {
         let mut text = self.refused.as_ref()?.to_string();
-        for file in self.files.iter().filter(|file| file.is_refused) {
+        let mut refused = self.files.iter().filter(|file| file.is_refused);
+        for file in refused.by_ref().take(MAX_SHOWN) {
             let names: Vec<_> = file.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
             // Writing to a String cannot fail.
             let _ = match names.as_slice() {
                 [] => write!(text, "\n\n{}: it adds no cluster until it is valid", file.origin),
                 names => write!(text, "\n\n{}: as it last was valid: {}", file.origin, names.join(", ")),
             };
+        }
+        if let more @ 1.. = refused.count() {
+            let _ = write!(text, "\n\n… and {more} more files");
         }
         Some(text)
     }

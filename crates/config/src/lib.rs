@@ -161,7 +161,7 @@ fn parse_in(text: &str, origin: &str, folder: Option<&Path>, env: &Env) -> Resul
     }
     env::apply(env, &mut config.settings, &mut report);
     config.files = outside.read.into_inner();
-    report.finish(|warnings| Config { warnings, ..config })
+    report.finish(|warnings| Config { warnings, ..config }.only_own())
 }
 
 /// The keys that a cluster may have.

@@ -23,7 +23,7 @@ use crate::{
 #[derive(Clone)]
 pub struct Reloader {
     path: Option<Arc<Path>>,
-    in_force: Arc<Mutex<Config>>,
+    in_force: Arc<Mutex<Arc<Config>>>,
     /// One reload at a time: what was read first must not be applied last.
     turn: Arc<tokio::sync::Mutex<()>>,
     driver: Driver,
@@ -72,7 +72,7 @@ pub enum ReloadError {
 
 impl Reloader {
     pub(crate) fn new(path: Option<PathBuf>, config: Config, driver: Driver, bounds: Bounds) -> Self {
-        let (path, in_force) = (path.map(Arc::from), Arc::new(Mutex::new(config)));
+        let (path, in_force) = (path.map(Arc::from), Arc::new(Mutex::new(Arc::new(config))));
         Self { path, in_force, turn: Arc::default(), driver, bounds, access: None }
     }
 
@@ -82,8 +82,8 @@ impl Reloader {
     }
 
     /// The configuration in force.
-    pub(crate) fn in_force(&self) -> Config {
-        self.in_force.lock().clone()
+    pub(crate) fn in_force(&self) -> Arc<Config> {
+        Arc::clone(&self.in_force.lock())
     }
 
     /// The file, if there is one.
@@ -117,7 +117,7 @@ impl Reloader {
             found =
                 off_thread(move || multicluster_config::look_again(&before, &path, environment())).await.ok();
         }
-        let config = found.unwrap_or_else(|| before.clone());
+        let config = found.map_or_else(|| Arc::clone(&before), Arc::new);
         let mut why = error.to_string();
         if let Some(refusal) = config.discovered.refusal() {
             why = format!("{why}\n\n{refusal}");
@@ -164,7 +164,7 @@ impl Reloader {
         if let Some(apply) = sign_on {
             apply();
         }
-        *self.in_force.lock() = config;
+        *self.in_force.lock() = Arc::new(config);
         Ok(reloaded)
     }
 }

@@ -85,7 +85,7 @@ impl Seen {
     fn now(path: &Path, reloader: &Reloader) -> Self {
         let stamped = |file: PathBuf| (file.clone(), stamp(&file));
         let config = reloader.in_force();
-        let own = [path.to_owned()].into_iter().chain(config.files).map(stamped).collect();
+        let own = [path.to_owned()].into_iter().chain(config.files.iter().cloned()).map(stamped).collect();
         Self { own, of_clusters: config.discovered.present().into_iter().map(stamped).collect() }
     }
 

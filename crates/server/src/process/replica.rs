@@ -352,7 +352,7 @@ impl Member {
         tracing::info!(epoch, rewound, took = ?begun.elapsed(), "this replica leads");
         let _reloads = reload::watch(&self.options.config, started.plane.reloader.clone());
         let planned = self.until_over(&started, &trust, &(routes, leader), leaving).await;
-        self.config = started.plane.reloader.in_force();
+        self.config = (*started.plane.reloader.in_force()).clone();
         // From here on new requests wait for the next leader.
         self.show(|scene| (scene.lead, scene.leader) = (None, None));
         match planned {

@@ -41,11 +41,14 @@ pub(super) fn add(archive: &mut Archive, given: Option<&Path>) -> Option<PathBuf
             return None;
         }
     };
-    let discovered = match multicluster_config::load(&file, variables.clone()) {
-        Ok(config) => config.discovered,
-        Err(error) => Discovered { refused: Some(error), ..Discovered::default() },
+    let (discovered, error) = match multicluster_config::load(&file, variables.clone()) {
+        Ok(config) => {
+            let error = config.discovered.refused.clone();
+            (config.discovered, error)
+        }
+        Err(error) => (Discovered::default(), Some(error)),
     };
-    if let Some(error) = &discovered.refused {
+    if let Some(error) = error {
         let about = "what `serve` would say about cluster.yaml if it were started here";
         archive.text("config-errors.txt", about, &error.to_string());
     }
