@@ -320,7 +320,7 @@ fn a_secret_begins_at_the_folder_of_its_file_and_may_come_after_it() {
     assert_eq!(pool.read(), [""; 0]);
     assert!(pool.told().starts_with("clusters.d/a.yaml:5 KEY: the file cannot be read"), "{}", pool.told());
     let key = std::path::absolute(pool.folder.0.join("clusters.d/key")).unwrap();
-    assert_eq!(pool.last().files, [key.clone()], "it is watched");
+    assert_eq!(pool.last().files, std::slice::from_ref(&key), "it is watched");
     pool.put("key", "s3cret");
     assert_eq!((pool.read(), pool.refused().len()), (vec!["a".to_owned()], 0));
     assert_eq!(pool.last().files, [key]);
