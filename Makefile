@@ -68,8 +68,8 @@ chaos: build fakes ## Break everything under load: ten minutes alone, two hours 
 lint: ## Check formatting and lints
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	scripts/python-env ruff check tests python examples
-	scripts/python-env ruff format --check tests python examples
+	scripts/python-env ruff check tests python examples deploy
+	scripts/python-env ruff format --check tests python examples deploy
 	scripts/python-env mypy
 	@scripts/console check
 	@scripts/check-macos
@@ -123,4 +123,4 @@ worlds: ## Simulate seeded worlds of the core, with one and with several control
 
 fmt: ## Format the sources
 	$(CARGO) fmt --all
-	scripts/python-env ruff format tests python examples
+	scripts/python-env ruff format tests python examples deploy

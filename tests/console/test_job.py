@@ -238,7 +238,7 @@ def test_a_refused_reload_is_a_banner_on_every_page(
     expect(banner).to_contain_text("unknown key dashbord 4 min ago")
     banner.locator("summary").click()
     expect(banner).to_contain_text("did you mean dashboard?")
-    expect(banner).to_contain_text("The earlier configuration stays in force")
+    expect(banner).to_contain_text("What was last valid in the file stays in force")
     made_up.answers["GET /v1/pool"] = pool
     expect(banner).to_be_hidden(timeout=15_000)
 

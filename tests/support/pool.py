@@ -63,6 +63,7 @@ class Pool:
         #: `trusted_proxy` and `jwt`.
         self.sso: dict[str, Any] = {}
         self.shares: dict[str, Any] = {}
+        self.cluster_files: list[str] = []
 
     def __getitem__(self, name: str) -> dict[str, Any]:
         """The entry of one cluster."""
@@ -72,6 +73,8 @@ class Pool:
         # Replaced in one step, as editors and ConfigMaps do: a reload never sees half a file.
         shares = {"shares": self.shares} if self.shares else {}
         content = {"clusters": self.clusters, "scheduler": self.scheduler, **self.sso, **shares}
+        if self.cluster_files:
+            content["cluster_files"] = self.cluster_files
         text = yaml.safe_dump(content)
         fresh = path.with_suffix(".new")
         fresh.write_text(text)

@@ -588,6 +588,7 @@ export type Released = 'succeeded' | 'failed' | 'unreachable' | 'stopped';
 
 export type Reloaded = {
   clusters: number;
+  refused?: Array<string>;
   warnings: Array<string>;
 };
 

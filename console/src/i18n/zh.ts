@@ -30,7 +30,7 @@ export const zh: Record<keyof typeof en, string> = {
   'status.resting': '已暂停',
   'status.version': '控制平面 {version}',
   'config.refused': '配置文件已修改，但被拒绝：',
-  'config.stays': '在文件改正之前，原来的配置继续生效。',
+  'config.stays': '在文件改正之前，该文件上一次有效的内容继续生效。',
   leaderless: '控制平面此刻没有副本在领导。',
   'status.leaderless': '等待新的领导副本…',
   plane: '控制平面',

@@ -284,8 +284,8 @@ pub struct Pool {
     pub live: usize,
     /// How much is queued in total.
     pub waiting: u64,
-    /// The configuration file was changed and cannot be used: the earlier configuration stays in force.
-    /// Absent once the file has been reloaded.
+    /// The configuration file, or a file of its `cluster_files`, cannot be used: what was last valid in it
+    /// stays in force. Absent once the file has been reloaded.
     pub config_problem: Option<ConfigProblem>,
 }
 

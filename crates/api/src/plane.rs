@@ -138,10 +138,14 @@ impl SettingSource {
 /// The result of a reload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Reloaded {
-    /// Clusters in the file.
+    /// Clusters in the file, and in the files of its `cluster_files`.
     pub clusters: usize,
     /// Warnings about the file.
     pub warnings: Vec<String>,
+    /// Errors of files of `cluster_files`, each with its line and a hint: what was last valid in them
+    /// stays in force.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
 }
 
 /// The control plane that answers.

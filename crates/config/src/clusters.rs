@@ -20,30 +20,41 @@ use crate::{
 
 pub(crate) use keys::KEYS;
 
-/// Reads the list. Clusters with errors are left out; the errors are reported.
+/// Reads the list, and where each name is given. Clusters with errors are left out; the errors are
+/// reported.
 pub(crate) fn read(
     key: &Key<'_>,
     node: &Node<'_>,
     outside: &Outside,
     report: &mut Report<'_>,
-) -> Vec<ClusterSpec> {
+) -> (Vec<ClusterSpec>, Names) {
     let items = match &node.value {
         Value::List(items) => items.as_slice(),
         _ if node.is_null() => &[],
         _ => {
             report.wrong_type(key, node, "write a list: each cluster begins with `- name: …`");
-            return Vec::new();
+            return (Vec::new(), Names::new());
         }
     };
     if items.is_empty() {
         report.error_at_key(key.at, "`clusters:` is empty", crate::CLUSTERS_HINT);
     }
-    let mut names = BTreeMap::new();
-    (1..).zip(items).filter_map(|(number, item)| cluster(number, item, &mut names, outside, report)).collect()
+    let mut names = Names::new();
+    let read = |(number, item)| cluster(number, item, &mut names, outside, report);
+    let clusters = (1..).zip(items).filter_map(read).collect();
+    (clusters, names)
+}
+
+/// Does the list say that there are no clusters?
+pub(crate) fn is_empty(node: &Node<'_>) -> bool {
+    match &node.value {
+        Value::List(items) => items.is_empty(),
+        _ => node.is_null(),
+    }
 }
 
 /// Where each name was first given.
-type Names = BTreeMap<ClusterName, Mark>;
+pub(crate) type Names = BTreeMap<ClusterName, Mark>;
 
 fn cluster(
     number: usize,

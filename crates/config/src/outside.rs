@@ -18,11 +18,13 @@ use crate::{
 /// The environment and files around a configuration.
 #[derive(Debug)]
 pub(crate) struct Outside<'a> {
-    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) env: &'a BTreeMap<String, String>,
     /// The configuration's own folder; `None` for text without a file.
     pub(crate) folder: Option<&'a Path>,
     /// The files that variables of a `runtime_env` were read from.
     pub(crate) read: RefCell<Vec<PathBuf>>,
+    /// The files that could not be read.
+    pub(crate) missed: RefCell<Vec<PathBuf>>,
 }
 
 /// The error, and the hint.
@@ -31,7 +33,11 @@ pub(crate) type Refused = (String, String);
 /// Linux accepts no longer text as a variable, and no proxy a longer header.
 const MAX_SECRET_BYTES: usize = 128 << 10;
 
-impl Outside<'_> {
+impl<'a> Outside<'a> {
+    pub(crate) fn new(env: &'a BTreeMap<String, String>, folder: Option<&'a Path>) -> Self {
+        Self { env, folder, read: RefCell::default(), missed: RefCell::default() }
+    }
+
     /// The text of an entry: as written, or from `{env: VARIABLE}` or `{file: PATH}`, which makes
     /// it a secret. Errors are reported.
     pub(crate) fn text<'n>(
@@ -97,6 +103,7 @@ impl Outside<'_> {
             return Err(not_here());
         }
         let content = read_bounded(&path).map_err(|error| {
+            self.missed.borrow_mut().push(std::path::absolute(&path).unwrap_or_else(|_| path.clone()));
             let hint = "check the path and its permissions; a relative path begins at this file's folder";
             (format!("the file cannot be read: {error}"), hint.to_owned())
         })?;

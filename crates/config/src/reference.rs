@@ -5,7 +5,7 @@ use std::fmt::Write;
 use multicluster_types::Settings;
 
 use crate::{
-    clusters,
+    FILE_KEYS, clusters,
     env::{RETIRED, variable},
     policies, shares, sso,
 };
@@ -14,6 +14,15 @@ use crate::{
 #[must_use]
 pub fn reference() -> String {
     let mut page = String::new();
+    let described = |keys: &[(&'static str, &'static str, Option<&'static str>, &'static str)]| {
+        let row = |&(name, expected, default, doc): &(&str, &str, Option<&str>, &str)| {
+            let default = default.map_or("required".to_owned(), code_unless_words);
+            vec![code(name), expected.to_owned(), default, doc.to_owned()]
+        };
+        keys.iter().map(row).collect::<Vec<_>>()
+    };
+    let rows = described(&FILE_KEYS);
+    table(&mut page, "The file", &["key", "what to write", "default", "meaning"], rows.into_iter());
     table(
         &mut page,
         "`clusters:`",
@@ -57,11 +66,8 @@ pub fn reference() -> String {
         ("`trusted_proxy:`", &sso::PROXY_KEYS[..]),
         ("`jwt:`, a list of issuers", &sso::JWT_KEYS[..]),
     ] {
-        let rows = keys.iter().map(|(name, expected, default, doc)| {
-            let default = default.map_or("required".to_owned(), code_unless_words);
-            vec![code(name), (*expected).to_owned(), default, (*doc).to_owned()]
-        });
-        table(&mut page, title, &["key", "what to write", "default", "meaning"], rows);
+        let rows = described(keys);
+        table(&mut page, title, &["key", "what to write", "default", "meaning"], rows.into_iter());
     }
     table(
         &mut page,

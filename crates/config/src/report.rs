@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use multicluster_types::settings::closest;
 
 use crate::{
-    diagnostic::{ConfigError, Diagnostic},
+    diagnostic::{ConfigError, Diagnostic, Place},
     source::{Mark, Source, name_length},
     tree::{Key, Node},
 };
@@ -20,7 +20,7 @@ pub(crate) struct Report<'a> {
 }
 
 /// More errors than a user corrects before the next try.
-const MAX_DIAGNOSTICS: usize = 50;
+pub(crate) const MAX_DIAGNOSTICS: usize = 50;
 
 impl<'a> Report<'a> {
     pub(crate) fn new(source: Source<'a>) -> Self {
@@ -51,6 +51,11 @@ impl<'a> Report<'a> {
     /// Exactly these bytes are secret; see [`Source::hide_only`].
     pub(crate) fn hide_only(&mut self, secrets: Vec<std::ops::Range<usize>>) {
         self.source.hide_only(secrets);
+    }
+
+    /// The place of a value, for an error that is only found later.
+    pub(crate) fn place(&self, at: Mark) -> Place {
+        self.source.place(at, usize::MAX)
     }
 
     /// An error about a value: its line is shown.

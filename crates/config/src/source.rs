@@ -167,7 +167,7 @@ pub(crate) fn name_length(text: &str) -> usize {
 }
 
 /// Replaces characters that move the cursor, ring the bell or reverse the text.
-fn printable(c: char) -> char {
+pub(crate) fn printable(c: char) -> char {
     match c {
         '\t' => ' ',
         '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => {

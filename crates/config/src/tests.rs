@@ -1,5 +1,6 @@
 //! Whole files: accepted ones, refused ones with their errors, and what is never shown.
 
+mod cluster_files;
 mod connection;
 mod environment;
 mod hostile;

@@ -210,7 +210,10 @@ impl Core {
             Input::Cordon { cluster, note, drain } => self.cordon(&cluster, note, drain, out).map(done),
             Input::Uncordon { cluster } => self.uncordon(&cluster, out).map(done),
             Input::CheckNow { cluster } => self.check_now(&cluster, out).map(done),
-            Input::Reload { settings, clusters } => self.reload(*settings, clusters, out).map(done),
+            Input::Reload { settings, clusters } => self.reload(*settings, clusters, None, out).map(done),
+            Input::ReloadInPart { settings, clusters, refused } => {
+                self.reload(*settings, clusters, Some(refused), out).map(done)
+            }
             Input::SetPolicy { spec, by } => self.set_policy(*spec, by, out).map(done),
             Input::RemovePolicy { name, by } => self.remove_policy(&name, by, out).map(done),
             Input::RefusedConfig { why } => {

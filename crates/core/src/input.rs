@@ -137,6 +137,14 @@ pub enum Input {
         /// All clusters of the file. Other clusters that came from a file are removed.
         clusters: Vec<ClusterSpec>,
     },
+    /// The same, while files that are a part of the configuration cannot be used: their last valid
+    /// content is in force.
+    ReloadInPart {
+        settings: Box<Settings>,
+        clusters: Vec<ClusterSpec>,
+        /// What is wrong with these files.
+        refused: Message,
+    },
     /// An operator adds a policy to those of the settings, or replaces one.
     SetPolicy {
         spec: Box<PolicySpec>,
@@ -173,6 +181,7 @@ impl Input {
             | Input::Cordon { .. }
             | Input::Uncordon { .. }
             | Input::Reload { .. }
+            | Input::ReloadInPart { .. }
             | Input::SetPolicy { .. }
             | Input::RemovePolicy { .. } => true,
             Input::Together(inputs) => inputs.iter().any(Input::is_order),

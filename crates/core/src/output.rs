@@ -234,7 +234,7 @@ pub enum Event {
 /// What came of a changed configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConfigChange {
-    /// It cannot be used: the earlier configuration stays in force.
+    /// It cannot be used, or a file that is a part of it: what was last valid in it stays in force.
     Refused(Message),
     /// It is in force, after one that could not be used.
     Reloaded,

@@ -187,6 +187,7 @@ pub(crate) fn assemble(
     let events = Events::after(loaded.next_event.saturating_sub(1));
     let (driver, inbox) = Driver::new(metrics.clone(), lead.clone());
     bounds.set(&config.settings);
+    let configured = configuration::applying(&config, config_path.as_deref());
     let id: Arc<str> = loaded.plane.into();
     let lanes = Lanes::new(LaneParts {
         engine: Arc::new(driver.clone()),
@@ -199,7 +200,7 @@ pub(crate) fn assemble(
         traces: traces.is_some(),
     });
     let plane = Plane {
-        reloader: Reloader::new(config_path, config.files, driver.clone(), bounds.clone()),
+        reloader: Reloader::new(config_path, config, driver.clone(), bounds.clone()),
         driver,
         lanes: lanes.clone(),
         events: events.clone(),
@@ -226,7 +227,6 @@ pub(crate) fn assemble(
         metrics,
         rewound: false,
     };
-    let configured = Input::Reload { settings: Box::new(config.settings), clusters: config.clusters };
     plane.samples.keep_taking(plane.driver.clone(), plane.metrics.clone(), clock, opened.own_reader);
     Ok(Assembled { plane, parts, inbox, inputs: vec![configured], traces })
 }
@@ -275,7 +275,7 @@ fn standby(config: &Config, plane: &str, opened: Standby, around: &Around) -> Pl
         traces: false,
     });
     Plane {
-        reloader: Reloader::new(None, config.files.clone(), driver.clone(), bounds.clone()),
+        reloader: Reloader::new(None, config.clone(), driver.clone(), bounds.clone()),
         driver,
         lanes,
         events: Events::after(0),
@@ -347,7 +347,7 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     say_how_sealed(&opened.sealing, options.key_file.as_deref());
     Notice::take_down_old(&options.state_dir)?;
     let notice = Notice::of(&url(scheme, address, &options), &options.config)?.write(&options.state_dir)?;
-    config.warnings.iter().for_each(|warning| tracing::warn!(%warning, "configuration"));
+    say_what_is_wrong(&config);
     let clusters = counted(config.clusters.len(), "cluster");
     let mut started = start(config, opened, Some(options.config.clone()))?;
     match options.only_tokens {
@@ -377,6 +377,14 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
         () = failed(&started.running) => notice.take_down(),
     }
     started.stop().await.context("requests without an answer are lost; everything that was answered is kept")
+}
+
+/// At a start, where the file itself has no errors.
+fn say_what_is_wrong(config: &Config) {
+    config.warnings.iter().for_each(|warning| tracing::warn!(%warning, "configuration"));
+    for error in configuration::refused(config) {
+        tracing::error!(%error, "its clusters are left out until the file is valid");
+    }
 }
 
 /// Anyone who can reach the address can run anything on the clusters, unless there are tokens or

@@ -58,7 +58,7 @@ class OwnFolders:
             import yaml
 
             with open(file, encoding="utf-8") as text:
-                clusters = yaml.safe_load(text)["clusters"]
+                clusters = yaml.safe_load(text).get("clusters") or []
             return {
                 (str(one["name"]), absolute(path))
                 for one in clusters

@@ -23,7 +23,7 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Check a file line by line, then connect to each cluster.
+    /// Check a file and its cluster files line by line, then connect to each cluster.
     Check {
         /// The file [default: the one that `serve` would use].
         file: Option<PathBuf>,
@@ -45,6 +45,9 @@ pub(crate) async fn run(args: Args, out: Out) -> anyhow::Result<()> {
         Ok(loaded) => loaded,
         Err(error) => return Err(wrong(&error, out).into()),
     };
+    if let Some(error) = &config.discovered.refused {
+        return Err(wrong(error, out).into());
+    }
     let file = file.display().to_string();
     let probes = if offline { Vec::new() } else { probe::all(&config.clusters).await };
     if out.is_json() {
@@ -52,6 +55,11 @@ pub(crate) async fn run(args: Args, out: Out) -> anyhow::Result<()> {
     } else {
         config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}\n"));
         let mut found = words::count(config.clusters.len(), "cluster");
+        let files = &config.discovered.files;
+        if config.discovered.is_wanted() {
+            let theirs: usize = files.iter().map(|file| file.clusters.len()).sum();
+            found += &format!(", {theirs} of them in {}", words::count(files.len(), "cluster file"));
+        }
         if config.settings.shares != Shares::default() {
             found += &format!(", {}", words::count(config.settings.shares.named().count(), "share"));
         }
@@ -71,7 +79,7 @@ pub(crate) async fn run(args: Args, out: Out) -> anyhow::Result<()> {
         .into())
 }
 
-/// All errors of the file.
+/// All errors of the file, or of its cluster files.
 fn wrong(error: &ConfigError, out: Out) -> Failure {
     if out.is_json() {
         let errors: Vec<_> = error.diagnostics.iter().map(diagnostic).collect();
@@ -86,9 +94,11 @@ fn wrong(error: &ConfigError, out: Out) -> Failure {
 fn document(file: &str, config: &Config, probes: &[Probe]) -> Value {
     let warnings: Vec<_> = config.warnings.iter().map(diagnostic).collect();
     let names: Vec<_> = config.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
+    let cluster_files: Vec<_> =
+        config.discovered.files.iter().map(|file| file.path.display().to_string()).collect();
     let sharers: Vec<_> = config.settings.shares.named().map(|(name, _)| name.as_str()).collect();
     json!({
-        "ok": true, "file": file, "clusters": names, "shares": sharers, "warnings": warnings, "probes": probes,
+        "ok": true, "file": file, "clusters": names, "cluster_files": cluster_files, "shares": sharers, "warnings": warnings, "probes": probes,
     })
 }
 

@@ -46,11 +46,11 @@ impl Status {
         format!("{available} of {clusters} available · {free} free · {live} live")
     }
 
-    /// Why the configuration file is not in force; `None`: it is.
+    /// Why the configuration file, or one of its cluster files, is not in force; `None`: all are.
     pub(crate) fn config_line(&self, now: u64) -> Option<String> {
         let ConfigProblem { at, message } = self.pool.config_problem.as_ref()?;
         let (since, why) = (time::since(*at, now), words::first_line(message, 300));
-        Some(format!("not reloaded for {since}, the earlier one stays in force: {why}"))
+        Some(format!("refused for {since}, what was last valid stays in force: {why}"))
     }
 
     /// `jobs 3, jobs@mac 2`.

@@ -50,6 +50,32 @@ fn shares_are_checked_with_the_rest() {
 }
 
 #[test]
+fn cluster_files_are_checked_with_the_file_that_names_them() {
+    let world = World::new();
+    let clusters = fs::read_to_string(world.dir.join("cluster.yaml")).unwrap();
+    let found = world.dir.join("found.d");
+    fs::create_dir(&found).unwrap();
+    fs::write(world.dir.join("files.yaml"), format!("{clusters}cluster_files: [found.d/*.yaml]\n")).unwrap();
+    let put = |file: &str, name: &str, more: &str| {
+        let cluster = format!("name: {name}, head_address: '127.0.0.1:1', dashboard: 'http://127.0.0.1:1'");
+        fs::write(found.join(file), format!("clusters:\n  - {{{cluster}{more}}}\n")).unwrap();
+    };
+    let check = ["config", "check", "files.yaml", "--offline"];
+    assert!(world.run(&check).err.contains("warning: found.d/*.yaml: no file matches"));
+    put("a.yaml", "lab-2", "");
+    assert_eq!(world.ok(&check), "files.yaml: valid (4 clusters, 1 of them in 1 cluster file)\n");
+    assert_eq!(world.json(&check)["cluster_files"], serde_json::json!(["found.d/a.yaml"]));
+    put("b.yaml", "lab", ", wieght: 3");
+    put("c.yaml", "lab-2", "");
+    fs::create_dir(found.join("d.yaml")).unwrap();
+    shows!("config-check-files.error", world.fails(2, &check));
+    let done = world.run(&[&check[..], &["-o", "json"]].concat());
+    let told: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    assert_eq!((&told["ok"], &told["errors"][0]["line"]), (&false.into(), &2.into()));
+    assert_eq!(told["errors"][0]["origin"], "found.d/b.yaml");
+}
+
+#[test]
 fn mistakes_are_shown_with_line_and_hint() {
     let world = World::new();
     let text = "clusters:\n  - {name: mac, head_address: '127.0.0.1:1', dashbord: 'http://127.0.0.1:1'}\nscheduler:\n  submission_interval: soon\n";

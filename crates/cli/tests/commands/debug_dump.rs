@@ -88,7 +88,7 @@ fn without_a_control_plane_it_has_what_this_machine_knows() {
 }
 
 /// Every one of these is somewhere in the pool; none may be anywhere in the archive.
-const SECRETS: [&str; 19] = [
+const SECRETS: [&str; 21] = [
     "hunter2-token",
     "hunter2-file",
     "hunter2-header",
@@ -108,6 +108,8 @@ const SECRETS: [&str; 19] = [
     "hunter2-metadata",
     "hunter2-said",
     "hunter2-note",
+    "hunter2-discovered",
+    "hunter2-beside",
 ];
 
 /// A pool that has a secret wherever one can be.
@@ -134,9 +136,19 @@ fn fill(world: &mut World) {
   - {{name: by-basic, head_address: '127.0.0.1:1', dashboard: 'http://127.0.0.1:1', headers: {{authorization: {{file: basic}}}}}}
   - {{name: by-command, head_address: '127.0.0.1:1', dashboard: 'http://127.0.0.1:1', token_command: [echo, hunter2-argument]}}
 scheduler: {{submission_interval: 0s, poll_interval: 200ms, unhealthy_after: 1, dashboard_slow: 0s}}
+cluster_files: [clusters.d/*.yaml]
 ",
         url = world.centos.url()
     );
+    fs::create_dir(world.dir.join("clusters.d")).unwrap();
+    write("clusters.d/beside", "hunter2-beside\n");
+    let cluster = |name: &str, more: &str| {
+        format!(
+            "clusters: [{{name: {name}, head_address: '127.0.0.1:1', dashboard: 'http://127.0.0.1:1', {more}}}]"
+        )
+    };
+    write("clusters.d/a.yaml", &cluster("found-a", "token: hunter2-discovered"));
+    write("clusters.d/b.yaml", &cluster("found-b", "token_file: beside"));
     write("cluster.yaml", &config);
     world.restart_with(&[("CLUSTER_TOKEN", "hunter2-by-env"), ("RAY_MULTICLUSTER_LOG", "debug")]);
     // The cluster repeats what it was sent, in the answer to every kind of request.

@@ -29,7 +29,7 @@ fn status_shows_that_the_changed_file_was_refused() {
     world.until(&["status"], |status| status["pool"]["config_problem"].is_object());
     let shown = world.ok(&["status"]);
     let line = shown.lines().find(|line| line.starts_with("CONFIG")).unwrap();
-    assert!(line.contains("the earlier one stays in force: ") && line.contains("wieght"), "{line}");
+    assert!(line.contains("what was last valid stays in force: ") && line.contains("wieght"), "{line}");
     let told = world.ok(&["events"]);
     assert!(told.contains("config   file  refused: ") && told.contains("cluster.yaml:3:"), "{told}");
     std::fs::write(&file, good).unwrap();

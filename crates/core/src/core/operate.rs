@@ -151,11 +151,13 @@ impl Core {
         Ok(())
     }
 
-    /// Applies a changed configuration: completely, or not at all.
+    /// Applies a changed configuration: completely, or not at all. `refused`: what is wrong with files
+    /// that are not part of it as they are.
     pub(super) fn reload(
         &mut self,
         settings: Settings,
         clusters: Vec<ClusterSpec>,
+        refused: Option<Message>,
         out: &mut Output,
     ) -> Result<(), Refusal> {
         let mut names = BTreeSet::new();
@@ -178,8 +180,15 @@ impl Core {
         for spec in clusters {
             self.set_cluster(spec, Source::File, out);
         }
-        if self.refused_config.take().is_some() {
-            self.note_config(ConfigChange::Reloaded, out);
+        match (self.refused_config.take(), refused) {
+            // Other files change as often as they like: this one was refused before.
+            (Some(before), Some(why)) if before.1 == why => self.refused_config = Some(before),
+            (_, Some(why)) => {
+                self.refused_config = Some((self.now, why.clone()));
+                self.note_config(ConfigChange::Refused(why), out);
+            }
+            (Some(_), None) => self.note_config(ConfigChange::Reloaded, out),
+            (None, None) => {}
         }
         self.pool.refresh(&self.settings);
         self.rearm_all();

@@ -570,6 +570,38 @@ fn a_refused_file_is_told_once_and_so_is_its_end() {
 }
 
 #[test]
+fn a_file_that_stays_refused_is_told_once_while_others_change() {
+    let mut env = TestEnv::only();
+    env.events.clear();
+    let reload = |env: &mut TestEnv, more: &[&str], refused: Option<&str>| {
+        let settings = Box::new(env.core.settings().clone());
+        let names = ["only"].iter().chain(more);
+        let clusters = names.map(|name| a_cluster(name).spec).collect();
+        env.ask(match refused {
+            Some(why) => Input::ReloadInPart { settings, clusters, refused: why.into() },
+            None => Input::Reload { settings, clusters },
+        })
+        .unwrap();
+    };
+    reload(&mut env, &[], Some("b.yaml:1"));
+    let since = env.now;
+    env.advance_s(5);
+    reload(&mut env, &["more"], Some("b.yaml:1"));
+    assert_eq!(env.core.refused_config(), Some(&(since, "b.yaml:1".into())), "since it was first seen");
+    assert_eq!(env.core.clusters().count(), 2, "the other files are in force");
+    reload(&mut env, &[], Some("b.yaml:2"));
+    assert_eq!(env.core.refused_config(), Some(&(env.now, "b.yaml:2".into())));
+    reload(&mut env, &[], None);
+    assert_eq!((env.core.refused_config(), env.core.clusters().count()), (None, 1));
+    let told = env.events.iter().filter_map(|event| match event {
+        Event::Config { change, .. } => Some(change.clone()),
+        _ => None,
+    });
+    let refused = |why: &str| ConfigChange::Refused(why.into());
+    assert_eq!(told.collect::<Vec<_>>(), [refused("b.yaml:1"), refused("b.yaml:2"), ConfigChange::Reloaded]);
+}
+
+#[test]
 fn a_job_too_short_to_be_seen_running_ran_as_long_as_its_cluster_says() {
     for (status, ran) in [
         (RunStatus::Succeeded, Some(Span(700))),

@@ -5,9 +5,9 @@ use std::{
     sync::Arc,
 };
 
-use multicluster_config::{Config, ConfigError};
+use multicluster_config::{Config, ConfigError, Diagnostic};
 use multicluster_core::Input;
-use multicluster_types::Owner;
+use multicluster_types::{Message, Owner};
 use parking_lot::Mutex;
 
 use super::{access::Access, bounds::Bounds};
@@ -23,8 +23,9 @@ use crate::{
 #[derive(Clone)]
 pub struct Reloader {
     path: Option<Arc<Path>>,
-    /// Files whose content is part of the configuration in force.
-    files: Arc<Mutex<Vec<PathBuf>>>,
+    in_force: Arc<Mutex<Arc<Config>>>,
+    /// One reload at a time: what was read first must not be applied last.
+    turn: Arc<tokio::sync::Mutex<()>>,
     driver: Driver,
     bounds: Bounds,
     /// What single sign-on is applied to; `None`: it is ignored.
@@ -34,10 +35,12 @@ pub struct Reloader {
 /// The result of a reload.
 #[derive(Debug, Clone)]
 pub struct Reloaded {
-    /// The number of clusters in the file.
+    /// The number of clusters in the file, and in the files of its `cluster_files`.
     pub clusters: usize,
     /// Warnings about the file.
     pub warnings: Vec<String>,
+    /// Errors of `cluster_files`, with lines and hints. Their last valid content is in force.
+    pub refused: Vec<String>,
 }
 
 /// Why the configuration was not reloaded.
@@ -68,9 +71,9 @@ pub enum ReloadError {
 }
 
 impl Reloader {
-    pub(crate) fn new(path: Option<PathBuf>, files: Vec<PathBuf>, driver: Driver, bounds: Bounds) -> Self {
-        let (path, files) = (path.map(Arc::from), Arc::new(Mutex::new(files)));
-        Self { path, files, driver, bounds, access: None }
+    pub(crate) fn new(path: Option<PathBuf>, config: Config, driver: Driver, bounds: Bounds) -> Self {
+        let (path, in_force) = (path.map(Arc::from), Arc::new(Mutex::new(Arc::new(config))));
+        Self { path, in_force, turn: Arc::default(), driver, bounds, access: None }
     }
 
     /// A reload applies single sign-on to this.
@@ -78,9 +81,9 @@ impl Reloader {
         self.access = Some(access);
     }
 
-    /// All files that the configuration in force was read from, besides its own: secrets of jobs.
-    pub(crate) fn files(&self) -> Vec<PathBuf> {
-        self.files.lock().clone()
+    /// The configuration in force.
+    pub(crate) fn in_force(&self) -> Arc<Config> {
+        Arc::clone(&self.in_force.lock())
     }
 
     /// The file, if there is one.
@@ -89,25 +92,49 @@ impl Reloader {
     }
 
     /// Reads the file and applies it completely, or changes nothing. A file that cannot be used is shown to
-    /// everyone, until a later reload succeeds. `by`: who asked for it.
+    /// everyone, until a later reload succeeds. The same is true for each file of `cluster_files` alone: a
+    /// wrong one, be it the file itself, does not hold up the others. `by`: who asked for it.
     ///
     /// # Errors
     /// When the file has errors, with lines and hints.
     pub(crate) async fn reload_by(&self, by: Option<Owner>) -> Result<Reloaded, ReloadError> {
+        let _turn = self.turn.lock().await;
         let reloaded = self.read_and_apply(by.clone()).await;
         if let Err(error) = &reloaded
             && error.is_in_file()
         {
-            let mut text = error.to_string();
-            // Everyone sees it, and the folder concerns only who has the machine.
-            if let Some(folder) = self.file().and_then(Path::parent).filter(|folder| folder.is_absolute()) {
-                text = text.replace(&format!("{}/", folder.display()), "");
-            }
-            let why = redact_text(&text).into();
-            // The caller is to hear what is wrong with the file, not that this could not be noted.
-            drop(self.driver.act(asked(by, Input::RefusedConfig { why })).await);
+            self.refuse(error, by).await;
         }
         reloaded
+    }
+
+    /// Shows why the file cannot be used, and applies what became of the files of `cluster_files`.
+    async fn refuse(&self, error: &ReloadError, by: Option<Owner>) {
+        let before = self.in_force();
+        let mut found = None;
+        if let (Some(path), true) = (self.path.clone(), before.discovered.is_wanted()) {
+            let before = before.clone();
+            found =
+                off_thread(move || multicluster_config::look_again(&before, &path, environment())).await.ok();
+        }
+        let config = found.map_or_else(|| Arc::clone(&before), Arc::new);
+        let mut why = error.to_string();
+        if let Some(refusal) = config.discovered.refusal() {
+            why = format!("{why}\n\n{refusal}");
+        }
+        let refused = for_everyone(&why, self.file());
+        let input = match config.clusters == before.clusters {
+            true => Input::RefusedConfig { why: refused },
+            false => Input::ReloadInPart {
+                settings: Box::new(config.settings.clone()),
+                clusters: config.clusters.clone(),
+                refused,
+            },
+        };
+        // The caller is to hear what is wrong with the file, not that this could not be noted.
+        if self.driver.act(asked(by, input)).await.is_ok() {
+            *self.in_force.lock() = config;
+        }
     }
 
     /// [`reload_by`](Self::reload_by) the control plane itself.
@@ -121,24 +148,47 @@ impl Reloader {
     async fn read_and_apply(&self, by: Option<Owner>) -> Result<Reloaded, ReloadError> {
         let path = self.path.as_ref().ok_or(ReloadError::NoFile)?;
         let failed = |failure| ReloadError::Failed { path: Arc::clone(path), failure };
-        let file = Arc::clone(path);
+        let (file, before) = (Arc::clone(path), self.in_force());
         // The file may be on a disk that hangs.
-        let config = off_thread(move || read(&file)).await.map_err(failed)??;
-        let clusters = config.clusters.len();
-        let warnings = config.warnings.iter().map(ToString::to_string).collect();
+        let config = off_thread(move || read_again(&before, &file)).await.map_err(failed)??;
+        let reloaded = Reloaded {
+            clusters: config.clusters.len(),
+            warnings: config.warnings.iter().map(ToString::to_string).collect(),
+            refused: refused(&config).map(ToString::to_string).collect(),
+        };
         let sign_on = self.access.as_ref().map(|access| access.sign_on(&config.sso)).transpose();
         let sign_on =
             sign_on.map_err(|why| ReloadError::SignOn { path: Arc::clone(path), why: format!("{why:#}") })?;
-        let settings = config.settings;
-        let input = Input::Reload { settings: Box::new(settings.clone()), clusters: config.clusters };
-        self.driver.act(asked(by, input)).await.map_err(failed)?;
-        self.bounds.set(&settings);
+        self.driver.act(asked(by, applying(&config, Some(path)))).await.map_err(failed)?;
+        self.bounds.set(&config.settings);
         if let Some(apply) = sign_on {
             apply();
         }
-        *self.files.lock() = config.files;
-        Ok(Reloaded { clusters, warnings })
+        *self.in_force.lock() = Arc::new(config);
+        Ok(reloaded)
     }
+}
+
+/// The input that puts a configuration into force.
+pub(crate) fn applying(config: &Config, path: Option<&Path>) -> Input {
+    let (settings, clusters) = (Box::new(config.settings.clone()), config.clusters.clone());
+    match config.discovered.refusal() {
+        None => Input::Reload { settings, clusters },
+        Some(why) => Input::ReloadInPart { settings, clusters, refused: for_everyone(&why, path) },
+    }
+}
+
+/// The errors of files of `cluster_files`.
+pub(crate) fn refused(config: &Config) -> impl Iterator<Item = &Diagnostic> {
+    config.discovered.refused.iter().flat_map(|error| &error.diagnostics)
+}
+
+/// Everyone sees it, and the folder concerns only who has the machine.
+fn for_everyone(text: &str, path: Option<&Path>) -> Message {
+    let folder = path.and_then(Path::parent).filter(|folder| folder.is_absolute());
+    let text =
+        folder.map_or_else(|| text.to_owned(), |folder| text.replace(&format!("{}/", folder.display()), ""));
+    redact_text(&text).into()
 }
 
 fn asked(by: Option<Owner>, input: Input) -> Input {
@@ -161,8 +211,16 @@ impl ReloadError {
 
 /// The file and the environment as they are now.
 pub(crate) fn read(path: &Path) -> Result<Config, ConfigError> {
-    // Variables of other programs may contain anything; ours are text.
-    let env = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    multicluster_config::load(path, env)
+    multicluster_config::load(path, environment())
+}
+
+/// The same, after this one was in force.
+pub(crate) fn read_again(before: &Config, path: &Path) -> Result<Config, ConfigError> {
+    multicluster_config::load_again(before, path, environment())
+}
+
+/// Variables of other programs may contain anything; ours are text.
+fn environment() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }

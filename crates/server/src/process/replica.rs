@@ -36,8 +36,8 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use super::{
-    Around, Options, Shared, Standby, Started, TlsFiles, counted, listen, notice::Notice, reload, standby,
-    start_within, stop_signal, url,
+    Around, Options, Shared, Standby, Started, TlsFiles, counted, listen, notice::Notice, reload,
+    say_what_is_wrong, standby, start_within, stop_signal, url,
 };
 use crate::{
     clock::Clock,
@@ -149,7 +149,7 @@ pub(super) async fn serve(
     let Joined { database, name, advertised } = joined;
     Notice::take_down_old(&options.state_dir)?;
     let notice = Notice::of(&url(scheme, listen, &options), &options.config)?.write(&options.state_dir)?;
-    config.warnings.iter().for_each(|warning| tracing::warn!(%warning, "configuration"));
+    say_what_is_wrong(&config);
     let clusters = counted(config.clusters.len(), "cluster");
 
     // The other replicas use the name that we told them.
@@ -352,6 +352,7 @@ impl Member {
         tracing::info!(epoch, rewound, took = ?begun.elapsed(), "this replica leads");
         let _reloads = reload::watch(&self.options.config, started.plane.reloader.clone());
         let planned = self.until_over(&started, &trust, &(routes, leader), leaving).await;
+        self.config = (*started.plane.reloader.in_force()).clone();
         // From here on new requests wait for the next leader.
         self.show(|scene| (scene.lead, scene.leader) = (None, None));
         match planned {
@@ -419,7 +420,7 @@ impl Member {
 
     /// The file may have changed since this replica last led.
     fn read_configuration(&mut self) {
-        match configuration::read(&self.options.config) {
+        match configuration::read_again(&self.config, &self.options.config) {
             Ok(config) => {
                 if !self.options.only_tokens {
                     match self.access.sign_on(&config.sso) {

@@ -101,6 +101,7 @@ impl World {
             sso: Default::default(),
             warnings: Vec::new(),
             files: Vec::new(),
+            discovered: multicluster_config::Discovered::default(),
         };
         let opened = sqlite::open(&self.folder, Options::default()).unwrap();
         let mut started = start(config, opened, None).unwrap();

@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use multicluster_config::Discovered;
 use multicluster_server::{hidden_texts, redact_config, redact_variables};
 use multicluster_types::REDACTED;
 use serde_json::Value;
@@ -40,21 +41,46 @@ pub(super) fn add(archive: &mut Archive, given: Option<&Path>) -> Option<PathBuf
             return None;
         }
     };
-    if let Err(error) = multicluster_config::load(&file, variables.clone()) {
+    let (discovered, error) = match multicluster_config::load(&file, variables.clone()) {
+        Ok(config) => {
+            let error = config.discovered.refused.clone();
+            (config.discovered, error)
+        }
+        Err(error) => (Discovered::default(), Some(error)),
+    };
+    if let Some(error) = error {
         let about = "what `serve` would say about cluster.yaml if it were started here";
         archive.text("config-errors.txt", about, &error.to_string());
     }
     match content(&file) {
         Ok(content) => {
-            let shown = redact_config(&content);
-            archive.hide(hidden_texts(&content, &shown));
-            archive.hide(kept_outside(&content, file.parent().unwrap_or(Path::new("")), &variables));
-            let shown = serde_json::json!({ "file": file.display().to_string(), "content": shown });
+            let mut shown = redacted(archive, &file, &content, &variables);
+            // A refused one may be anything, a pipe for example.
+            let others = discovered.files.iter().filter(|one| !one.is_refused).map(|one| &one.path);
+            let others = others
+                .filter_map(|path| Some(redacted(archive, path, &self::content(path).ok()?, &variables)));
+            let others: Vec<_> = others.collect();
+            if discovered.is_wanted() {
+                shown["cluster_files"] = others.into();
+            }
             archive.json("cluster.json", "cluster.yaml as it is on this machine, without comments", &shown);
         }
         Err(why) => archive.miss("cluster.json", &why),
     }
     Some(file)
+}
+
+/// A file without its secrets, which are hidden everywhere else too.
+fn redacted(
+    archive: &mut Archive,
+    file: &Path,
+    content: &Value,
+    variables: &BTreeMap<String, String>,
+) -> Value {
+    let shown = redact_config(content);
+    archive.hide(hidden_texts(content, &shown));
+    archive.hide(kept_outside(content, file.parent().unwrap_or(Path::new("")), variables));
+    serde_json::json!({ "file": file.display().to_string(), "content": shown })
 }
 
 /// What a configuration names as `token_file: …`, `{file: …}`, `token_env: …` or `{env: …}`, in whole

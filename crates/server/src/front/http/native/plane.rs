@@ -7,7 +7,11 @@ use multicluster_types::{Settings, settings::Definition};
 
 use super::{policies, request::Language, views};
 use crate::{
-    front::{access::Caller, plane::Plane, reload::ReloadError},
+    front::{
+        access::Caller,
+        plane::Plane,
+        reload::{ReloadError, Reloaded},
+    },
     problem::Problem,
     recent_log::RecentLog,
 };
@@ -73,7 +77,8 @@ fn variable(name: &str) -> String {
 
 /// Read the configuration file again
 ///
-/// It is put into force as a whole, or everything stays as it is.
+/// It is put into force as a whole, or everything stays as it is. A wrong file of `cluster_files` is
+/// listed in `refused`, and harms only itself.
 #[utoipa::path(post, path = "/v1/config/reload", tag = "plane", operation_id = "reload",
     responses((status = 200, body = api::Reloaded), (status = 422, body = api::ErrorBody)))]
 pub(super) async fn reload(
@@ -81,7 +86,8 @@ pub(super) async fn reload(
     Extension(caller): Extension<Caller>,
 ) -> Result<Json<api::Reloaded>, Problem> {
     let reloaded = plane.reloader.reload_by(caller.owner).await.map_err(not_reloaded)?;
-    Ok(Json(api::Reloaded { clusters: reloaded.clusters, warnings: reloaded.warnings }))
+    let Reloaded { clusters, warnings, refused } = reloaded;
+    Ok(Json(api::Reloaded { clusters, warnings, refused }))
 }
 
 /// The file is at fault, unless the control plane itself has a problem.

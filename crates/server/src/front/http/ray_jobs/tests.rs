@@ -56,6 +56,7 @@ impl Stage {
             sso: Default::default(),
             warnings: Vec::new(),
             files: Vec::new(),
+            discovered: multicluster_config::Discovered::default(),
         };
         let started = start(config, sqlite::open_temporary().unwrap(), None).unwrap();
         let plane = started.plane.clone();

@@ -171,6 +171,65 @@ async fn a_refused_configuration_is_shown_until_a_later_one_is_in_force() {
 }
 
 #[tokio::test]
+async fn a_wrong_file_of_clusters_harms_only_itself() {
+    let folder = std::env::temp_dir().join(format!("cluster-files-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("clusters.d")).unwrap();
+    let file = folder.join("cluster.yaml");
+    let own = format!("{CLUSTERS}cluster_files: [clusters.d/*.yaml]\n");
+    std::fs::write(&file, &own).unwrap();
+    let put = |name: &str, text: &str| std::fs::write(folder.join("clusters.d").join(name), text).unwrap();
+    let found = |name: &str, more: &str| {
+        format!(
+            "clusters: [{{name: {name}, head_address: '127.0.0.1:1', dashboard: 'http://127.0.0.1:1'{more}}}]"
+        )
+    };
+    let world = World::of_file(&file).await;
+    let from = world.plane().events.newest();
+    let reload = async || world.post("/v1/config/reload", json!({})).await;
+    let names = async || {
+        let listed = world.get("/v1/clusters").await.expect(200);
+        let names =
+            listed["items"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned());
+        names.collect::<std::collections::BTreeSet<_>>().into_iter().collect::<Vec<_>>()
+    };
+    let problem = async || world.get("/v1/pool").await.expect(200)["config_problem"]["message"].clone();
+
+    put("a.yaml", &found("a", ""));
+    put("b.yaml", &found("b", ""));
+    assert_eq!(reload().await.expect(200), json!({"clusters": 4, "warnings": []}));
+    put("a.yaml", &found("a2", ""));
+    put("b.yaml", &found("b", ", runtime_env: {env_vars: {KEY: s3cret}, pip: 7, pip: 8}"));
+    let told = reload().await.expect(200);
+    assert!(told["refused"][0].as_str().unwrap().contains("b.yaml:1:"), "{told}");
+    assert_eq!(names().await, ["a2", "b", "centos", "mac"], "b is as it was");
+    let shown = problem().await;
+    let shown = shown.as_str().unwrap();
+    assert!(shown.starts_with("clusters.d/b.yaml:1:") && !shown.contains("s3cret"), "{shown}");
+    assert!(shown.ends_with("clusters.d/b.yaml: as it last was valid: b"), "{shown}");
+
+    // Nor does the configuration file itself hold up the others.
+    std::fs::write(&file, "clusters: [").unwrap();
+    std::fs::remove_file(folder.join("clusters.d/a.yaml")).unwrap();
+    put("c.yaml", &found("c", ""));
+    reload().await.refused(422, "bad_config");
+    assert_eq!(names().await, ["b", "c", "centos", "mac"]);
+    let shown = problem().await;
+    let shown = shown.as_str().unwrap();
+    assert!(shown.starts_with("cluster.yaml:1:") && shown.contains("clusters.d/b.yaml:1:"), "{shown}");
+
+    std::fs::write(&file, &own).unwrap();
+    put("b.yaml", &found("b", ""));
+    assert_eq!(reload().await.expect(200)["clusters"], 4);
+    assert_eq!(problem().await, Value::Null);
+    let events = world.plane().stored(move |store| store.events(None, from, 100)).await.unwrap();
+    let events = events.iter().map(|event| serde_json::from_str::<Value>(&event.body).unwrap());
+    let changes: Vec<_> =
+        events.filter(|event| event["type"] == "config").map(|event| event["change"].clone()).collect();
+    assert_eq!(changes, ["refused", "refused", "reloaded"]);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test]
 async fn a_job_that_names_an_unknown_cluster_is_itself_at_fault() {
     let world = World::new().await;
     let answer = world.post("/v1/jobs", a_job(json!({"preferred_cluster": "moc"}))).await;

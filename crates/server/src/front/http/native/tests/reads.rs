@@ -179,6 +179,7 @@ async fn over(fake: &FakeRay, own_is_gone: bool) -> (crate::Started, axum::Route
         sso: Default::default(),
         warnings: Vec::new(),
         files: Vec::new(),
+        discovered: multicluster_config::Discovered::default(),
     };
     let mut opened = sqlite::open_temporary().unwrap();
     opened.reader = Slow::new(opened.reader, "nobody");
