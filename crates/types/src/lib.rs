@@ -7,6 +7,7 @@
 mod cluster;
 mod decision;
 pub mod env_vars;
+mod elastic;
 mod exit_codes;
 mod hex;
 mod id;
@@ -32,6 +33,7 @@ pub use cluster::{
     as_token, refuse_header,
 };
 pub use decision::{Decision, Verdict};
+pub use elastic::{Autoscaler, Elastic};
 pub use exit_codes::{ExitCodes, ExitCodesError, NotRetried, RetryCodes};
 pub use hex::hex;
 pub use id::{
