@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The most jobs that one recaller takes back: its command line must not be too long.
-pub const MOST: usize = 100;
+pub(crate) const MOST: usize = 100;
 
 /// How often a recaller and its jobs are looked at.
 const EVERY: Duration = Duration::from_millis(500);
@@ -78,7 +78,7 @@ impl Recalled {
 }
 
 impl RayClient {
-    /// Takes back jobs that have not started, at most [`MOST`]; says what became of each, in the
+    /// Takes back jobs that have not started, at most a hundred; says what became of each, in the
     /// same order. `recaller` is the id of the small job that does it: a new one each time, to be
     /// deleted 3 s afterwards. Waits at most `patience` for that job. One recaller at a time is
     /// enough: it costs the head a Python process for some seconds.
@@ -103,8 +103,8 @@ impl RayClient {
             let waiting = jobs.iter().zip(&found).filter(|(_, found)| **found == Recalled::Pending);
             let waiting: Vec<&str> = waiting.map(|(job, _)| *job).collect();
             self.submit(&SubmitRequest::new(recaller, command(&waiting))).await?;
-            self.await_end(recaller, patience).await?;
-            let until = Instant::now() + FOLLOWS_WITHIN;
+            let done = self.has_done(recaller, patience).await?;
+            let until = Instant::now() + if done { FOLLOWS_WITHIN } else { Duration::ZERO };
             loop {
                 found = self.found_of(jobs).await?;
                 if !found.contains(&Recalled::Pending) || Instant::now() >= until {
@@ -124,16 +124,17 @@ impl RayClient {
         Ok(found)
     }
 
-    /// Also returns if the time is over: what matters is what became of the jobs.
-    async fn await_end(&self, recaller: &str, patience: Duration) -> Result<(), RayError> {
+    /// Has it succeeded in time? If not, it may still do so.
+    async fn has_done(&self, recaller: &str, patience: Duration) -> Result<bool, RayError> {
         let until = Instant::now() + patience;
         while Instant::now() < until {
             sleep(EVERY).await;
-            if self.job(recaller).await?.is_none_or(|job| job.status.is_terminal()) {
-                break;
+            match self.job(recaller).await? {
+                Some(job) if !job.status.is_terminal() => {}
+                ended => return Ok(ended.is_some_and(|job| job.status == JobStatus::Succeeded)),
             }
         }
-        Ok(())
+        Ok(false)
     }
 }
 
