@@ -12,6 +12,7 @@
 
 use std::time::Duration;
 
+use multicluster_types::Message;
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -50,6 +51,37 @@ for job in sys.argv[1:]:
     else:
         print(job, "left alone:", *states)
 "#;
+
+/// Ray's words for a supervisor that was ended on request, and for one that ended before it started.
+const KILLED: &str = "killed by `ray.kill`";
+const NEVER_RAN: &str = "The actor never ran - it was cancelled before it started running.";
+
+impl JobDetails {
+    /// Is it certain that its entrypoint never ran and never will? Only if Ray had no room for it,
+    /// or if it was [recalled](RayClient::recall). Ray notes the node before it runs the
+    /// entrypoint. A broken `runtime_env` is none of this: the job would fail the same way anywhere.
+    #[must_use]
+    pub fn never_started(&self) -> bool {
+        let has_a_trace = self.driver_node_id.is_some() || self.driver_exit_code.is_some();
+        if self.status != JobStatus::Failed || has_a_trace {
+            return false;
+        }
+        let message = self.message.as_ref().map_or("", Message::as_str);
+        // Other messages quote the log of the entrypoint, which may say anything.
+        let died = || {
+            message.starts_with("Job supervisor actor died:")
+                || message.starts_with("Unexpected error occurred:")
+        };
+        let recalled = || died() && message.contains(KILLED) && message.contains(NEVER_RAN);
+        match self.error_type.as_deref() {
+            Some("JOB_SUPERVISOR_ACTOR_START_TIMEOUT" | "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE") => true,
+            Some("JOB_SUPERVISOR_ACTOR_DIED") => recalled(),
+            // Older versions name no type.
+            None => message.starts_with("Job supervisor actor failed to start within") || recalled(),
+            Some(_) => false,
+        }
+    }
+}
 
 /// What became of a job that was recalled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,6 +179,46 @@ fn command(jobs: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_job_that_certainly_never_ran_is_told_from_one_that_may_have() {
+        let of = |fields: serde_json::Value| {
+            let mut job = serde_json::json!({"status": "FAILED", "submission_id": "a"});
+            job.as_object_mut().unwrap().extend(fields.as_object().cloned().unwrap());
+            serde_json::from_value::<JobDetails>(job).unwrap().never_started()
+        };
+        let recalled = "Job supervisor actor died: The actor died unexpectedly before finishing this task.\n\t\
+                        class_name: JobSupervisor\n\tactor_id: d92b\n\tname: _ray_internal_job_actor_a\n\t\
+                        namespace: SUPERVISOR_ACTOR_RAY_NAMESPACE\nThe actor is dead because it was killed by \
+                        `ray.kill`.\nThe actor never ran - it was cancelled before it started running.";
+        let older = recalled.replace("Job supervisor actor died", "Unexpected error occurred");
+        let kind = |kind: &str, message: &str| serde_json::json!({"error_type": kind, "message": message});
+        assert!(of(kind("JOB_SUPERVISOR_ACTOR_DIED", recalled)));
+        assert!(of(serde_json::json!({"message": older})));
+        assert!(of(kind(
+            "JOB_SUPERVISOR_ACTOR_START_TIMEOUT",
+            "Job supervisor actor failed to start within 900"
+        )));
+        assert!(of(kind("JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE", "")));
+
+        let (before, never_ran) = recalled.rsplit_once('\n').unwrap();
+        assert!(!of(kind("JOB_SUPERVISOR_ACTOR_DIED", before)), "it had started");
+        assert!(!of(kind("JOB_SUPERVISOR_ACTOR_DIED", never_ran)), "nobody recalled it");
+        assert!(!of(kind("JOB_ENTRYPOINT_COMMAND_ERROR", recalled)), "the words of its log");
+        assert!(!of(kind("RUNTIME_ENV_SETUP_FAILURE", "runtime_env setup failed")));
+        let logged = format!("Job entrypoint command failed with exit code 1, last logs:\n{recalled}");
+        assert!(!of(serde_json::json!({"message": logged})));
+        for trace in ["driver_node_id", "driver_exit_code"] {
+            let mut job = kind("JOB_SUPERVISOR_ACTOR_DIED", recalled);
+            job[trace] = if trace == "driver_node_id" { "ff".into() } else { 0.into() };
+            assert!(!of(job), "{trace}");
+        }
+        for status in ["PENDING", "RUNNING", "STOPPED", "SUCCEEDED"] {
+            let mut job = kind("JOB_SUPERVISOR_ACTOR_DIED", recalled);
+            job["status"] = status.into();
+            assert!(!of(job), "{status}");
+        }
+    }
 
     #[test]
     fn the_script_survives_the_shell() {
