@@ -196,6 +196,7 @@ impl Cluster {
             ray_version: "virtual".to_owned(),
             python_version: None,
             incarnation: None,
+            autoscaler: None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Message, Quantity, Resources, Span};
+use crate::{Dimension, Message, Quantity, Resources, Span};
 
 /// How far a cluster can grow, as its operator describes it: Ray does not report that.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,12 +39,15 @@ impl Elastic {
 
     /// How many nodes bring this much. `None`: no number of them does.
     #[must_use]
-    pub fn nodes_for(&self, missing: &Resources) -> Option<u32> {
-        let nodes = |(dimension, amount): (_, Quantity)| {
-            let each = self.node.get(&dimension).parts();
-            (each > 0).then(|| amount.parts().div_ceil(each))
-        };
-        let most = missing.iter().map(nodes).try_fold(0, |most, nodes| Some(nodes?.max(most)))?;
+    pub fn nodes_for(&self, missing: impl IntoIterator<Item = (Dimension, Quantity)>) -> Option<u32> {
+        let mut most = 0;
+        for (dimension, amount) in missing.into_iter().filter(|(_, amount)| !amount.is_zero()) {
+            let each = self.node.get(&dimension);
+            if each.is_zero() {
+                return None;
+            }
+            most = most.max(amount.parts().div_ceil(each.parts()));
+        }
         Some(u32::try_from(most).unwrap_or(u32::MAX))
     }
 }
@@ -88,9 +91,9 @@ mod tests {
     #[test]
     fn the_scarcest_resource_says_how_many_nodes_it_takes() {
         let elastic = elastic();
-        assert_eq!(elastic.nodes_for(&of(0.0, 0.0)), Some(0));
-        assert_eq!(elastic.nodes_for(&of(17.0, 0.0)), Some(2));
-        assert_eq!(elastic.nodes_for(&of(16.0, 3.0)), Some(3));
-        assert_eq!(elastic.nodes_for(&Resources::from_amounts([("TPU", 1.0)]).unwrap()), None);
+        assert_eq!(elastic.nodes_for(of(0.0, 0.0).iter()), Some(0));
+        assert_eq!(elastic.nodes_for(of(17.0, 0.0).iter()), Some(2));
+        assert_eq!(elastic.nodes_for(of(16.0, 3.0).iter()), Some(3));
+        assert_eq!(elastic.nodes_for(Resources::from_amounts([("TPU", 1.0)]).unwrap().iter()), None);
     }
 }

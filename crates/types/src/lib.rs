@@ -6,8 +6,8 @@
 
 mod cluster;
 mod decision;
-pub mod env_vars;
 mod elastic;
+pub mod env_vars;
 mod exit_codes;
 mod hex;
 mod id;

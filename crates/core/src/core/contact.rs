@@ -111,7 +111,7 @@ impl Core {
         self.ask_by(key, bury, out);
     }
 
-    fn ask_by(&mut self, key: JobKey, by: fn(Run, ClusterName, u32) -> Effect, out: &mut Output) {
+    pub(super) fn ask_by(&mut self, key: JobKey, by: fn(Run, ClusterName, u32) -> Effect, out: &mut Output) {
         let question = self.jobs.next_question();
         let job = &mut self.jobs[key];
         let (Some(live), Some(on)) = (job.live(), job.on) else { return };
@@ -150,6 +150,9 @@ impl Core {
             out.effects.push(Effect::Stop { run: job.run(), cluster: live.cluster.clone() });
             job.touched_at = self.now;
             self.arm(key);
+            if self.waits_for_nodes(key) {
+                self.recall(key, out);
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 
 use multicluster_types::{Message, OnClusterLoss, Span, Timestamp};
 
-use super::backoff;
+use super::{backoff, elastic::RECALL_AGAIN};
 use crate::{
     Core, Output,
     jobs::JobKey,
@@ -34,6 +34,8 @@ enum Duty {
     TakeForLost,
     /// The stop did not end the job.
     StopAgain,
+    /// The job waits for nodes that do not come.
+    Recall,
 }
 
 impl Core {
@@ -69,7 +71,9 @@ impl Core {
                     Some((job.touched_at + STOP_AGAIN, Duty::StopAgain))
                 } else {
                     // The last lookup had no answer: ask again.
-                    self.asks_at(key).filter(|_| job.asks > 0)
+                    let asks = self.asks_at(key).filter(|_| job.asks > 0);
+                    let in_vain = self.waits_in_vain(key);
+                    self.first([asks, in_vain.then(|| (job.touched_at + RECALL_AGAIN, Duty::Recall))])
                 }
             }
         }
@@ -123,6 +127,7 @@ impl Core {
                 self.mark_uncertain(key, &message, out);
             }
             Duty::Ask => self.ask(key, out),
+            Duty::Recall => self.recall(key, out),
             Duty::StopAgain => {
                 self.send_stop(key, out);
                 // Its answer may never come. As long as it is awaited, nobody else asks.

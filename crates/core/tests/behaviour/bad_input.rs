@@ -462,6 +462,7 @@ fn snapshot() -> impl Strategy<Value = Box<Snapshot>> {
                 ray_version,
                 python_version: None,
                 incarnation,
+                autoscaler: None,
             })
         },
     )
@@ -597,7 +598,9 @@ fn take(env: &mut TestEnv, step: Step) {
                     Effect::Submit { run, .. } => {
                         Input::Dispatched { run, outcome: dispatch, took: Span::ZERO }
                     }
-                    Effect::Lookup { run, question, .. } | Effect::Bury { run, question, .. } => {
+                    Effect::Lookup { run, question, .. }
+                    | Effect::Bury { run, question, .. }
+                    | Effect::Recall { run, question, .. } => {
                         Input::LookedUp { run, question, outcome: lookup }
                     }
                     Effect::Stop { run, .. } => Input::StopSent { run, answered: which.is_multiple_of(2) },

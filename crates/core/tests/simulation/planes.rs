@@ -494,6 +494,7 @@ impl World {
             Effect::Submit { .. }
             | Effect::Lookup { .. }
             | Effect::Bury { .. }
+            | Effect::Recall { .. }
             | Effect::Stop { .. }
             | Effect::List { .. } => {}
         }
@@ -697,6 +698,7 @@ impl World {
                 let outcome = ray.look_up(&run);
                 Input::LookedUp { run, question, outcome }
             }
+            Effect::Recall { .. } => unreachable!("no cluster here can grow"),
             Effect::Bury { run, question, .. } => {
                 ray.bury(&run);
                 let outcome = ray.look_up(&run);
@@ -839,7 +841,9 @@ fn no_answer(effect: &Effect) -> Input {
         Effect::Submit { run, .. } => {
             Input::Dispatched { run, outcome: DispatchOutcome::Unknown("timeout".into()), took }
         }
-        Effect::Lookup { run, question, .. } | Effect::Bury { run, question, .. } => {
+        Effect::Lookup { run, question, .. }
+        | Effect::Bury { run, question, .. }
+        | Effect::Recall { run, question, .. } => {
             Input::LookedUp { run, question, outcome: LookupOutcome::NoAnswer }
         }
         Effect::Stop { run, .. } => Input::StopSent { run, answered: false },
