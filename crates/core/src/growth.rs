@@ -9,17 +9,21 @@ use std::collections::BTreeMap;
 
 use multicluster_types::{
     Autoscaler, Dimension, Elastic, Kind, Message, NodeShape, Quantity, Reason, Resources, Settings, Share,
-    Snapshot, Timestamp, Work,
+    Snapshot, Span, Timestamp, Work,
 };
 
 use crate::{
     jobs::JobKey,
     nodes,
     pool::{Cluster, infeasible},
+    record::Live,
 };
 
 /// A cluster that did not grow is asked again after this many times as long, at most.
 const LONGEST: u32 = 6;
+
+/// A job that waits for nodes in vain is recalled this often, until it has ended or begun.
+const RECALL_AGAIN: Span = Span::seconds(60);
 
 /// What is known about the growth of one elastic cluster.
 #[derive(Debug, Clone)]
@@ -44,10 +48,13 @@ pub(crate) struct Growth {
 }
 
 /// Work that waits for nodes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Waits {
     kind: Kind,
     since: Timestamp,
+    /// The part of its demand that new nodes will bring.
+    brings: Resources,
+    recalled: Option<Timestamp>,
 }
 
 /// The cluster was asked to grow in vain.
@@ -125,8 +132,33 @@ impl Growth {
     }
 
     /// This work waits for nodes from now on.
-    pub(crate) fn wait(&mut self, job: JobKey, kind: Kind, at: Timestamp) {
-        self.waiting.insert(job, Waits { kind, since: at });
+    pub(crate) fn wait(&mut self, job: JobKey, work: &Work, live: &Live) {
+        let new = self.elastic.node.times(live.grows);
+        let mut brings = Resources::default();
+        if work.kind == Kind::Job {
+            let mut beyond = work.demand.clone();
+            beyond.subtract(&new);
+            brings = work.demand.clone();
+            brings.subtract(&beyond);
+        }
+        self.waiting
+            .insert(job, Waits { kind: work.kind, since: live.dispatched_at, brings, recalled: None });
+    }
+
+    /// May this work be recalled now? Each recall costs its cluster a process for seconds.
+    pub(crate) fn may_recall(&mut self, job: JobKey, now: Timestamp) -> bool {
+        let Some(waits) = self.waiting.get_mut(&job) else { return false };
+        let may = waits.recalled.is_none_or(|at| at + RECALL_AGAIN <= now);
+        if may {
+            waits.recalled = Some(now);
+        }
+        may
+    }
+
+    /// When this work is recalled, if it waits in vain.
+    pub(crate) fn recalled_at(&self, job: JobKey) -> Option<Timestamp> {
+        let waits = self.waiting.get(&job).filter(|_| self.stuck.is_some())?;
+        Some(waits.recalled.map_or(waits.since, |at| at + RECALL_AGAIN))
     }
 
     /// Nobody reports when tasks and actors begin.
@@ -223,7 +255,9 @@ impl Cluster {
             } else if is_more(&before.total, &raw.total) {
                 // Its node may be gone: it was sent there by older facts.
                 for job in self.starting.iter().copied() {
-                    growth.wait(job, Kind::Job, raw.taken_at);
+                    let (kind, since) = (Kind::Job, raw.taken_at);
+                    let waits = Waits { kind, since, brings: Resources::NONE, recalled: None };
+                    growth.waiting.entry(job).or_insert(waits);
                 }
             }
         }
@@ -304,8 +338,14 @@ impl Cluster {
 
     fn nodes_missing(&self, growth: &Growth, snapshot: &Snapshot, work: &Work) -> u32 {
         let Some(raw) = &growth.raw else { return 0 };
+        // Work that waits for nodes will be on those.
+        let on_its_way = |dimension: &Dimension| {
+            let brings = growth.waiting.values().map(|waits| waits.brings.get(dimension));
+            brings.fold(Quantity::ZERO, Quantity::plus)
+        };
         let missing = |(dimension, demand): (Dimension, Quantity)| {
-            let free = self.free(snapshot, work.origin, &dimension).minus(growth.extra.get(&dimension));
+            let grown = self.free(snapshot, work.origin, &dimension).plus(on_its_way(&dimension));
+            let free = grown.minus(growth.extra.get(&dimension));
             (dimension, demand.minus(free))
         };
         let in_all = growth.elastic.nodes_for(work.demand.iter().map(missing)).unwrap_or(growth.can_add);

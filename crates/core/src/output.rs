@@ -120,13 +120,8 @@ pub enum Effect {
         question: u32,
     },
     /// Take back one attempt that has not begun, because the nodes that it waits for do not come: end it,
-    /// but only as long as it certainly has not begun. Reported as a lookup: what became of it.
-    Recall {
-        run: Run,
-        cluster: ClusterName,
-        /// To be repeated with the answer.
-        question: u32,
-    },
+    /// but only as long as it certainly has not begun. There is no report: a watch sees what became of it.
+    Recall { run: Run, cluster: ClusterName },
     /// Stop one attempt.
     Stop { run: Run, cluster: ClusterName },
     /// Delete the last attempt of a forgotten job from its cluster, if it is still there and

@@ -234,9 +234,7 @@ impl Cluster {
         match running_at {
             Some(at) => self.ledger.settle(job, at),
             // It does not start before there is a node for it.
-            None if waits && let Some(growth) = &mut self.growth => {
-                growth.wait(job, work.kind, live.dispatched_at)
-            }
+            None if waits && let Some(growth) = &mut self.growth => growth.wait(job, work, live),
             None if work.kind == Kind::Job => drop(self.starting.insert(job)),
             None => {}
         }

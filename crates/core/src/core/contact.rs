@@ -111,7 +111,7 @@ impl Core {
         self.ask_by(key, bury, out);
     }
 
-    pub(super) fn ask_by(&mut self, key: JobKey, by: fn(Run, ClusterName, u32) -> Effect, out: &mut Output) {
+    fn ask_by(&mut self, key: JobKey, by: fn(Run, ClusterName, u32) -> Effect, out: &mut Output) {
         let question = self.jobs.next_question();
         let job = &mut self.jobs[key];
         let (Some(live), Some(on)) = (job.live(), job.on) else { return };

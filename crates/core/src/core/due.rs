@@ -3,11 +3,11 @@
 
 use multicluster_types::{Message, OnClusterLoss, Span, Timestamp};
 
-use super::{backoff, elastic::RECALL_AGAIN};
+use super::backoff;
 use crate::{
     Core, Output,
     jobs::JobKey,
-    record::{Phase, Standing},
+    record::{Phase, Stage, Standing},
     timers::Timer,
 };
 
@@ -72,8 +72,9 @@ impl Core {
                 } else {
                     // The last lookup had no answer: ask again.
                     let asks = self.asks_at(key).filter(|_| job.asks > 0);
-                    let in_vain = self.waits_in_vain(key);
-                    self.first([asks, in_vain.then(|| (job.touched_at + RECALL_AGAIN, Duty::Recall))])
+                    let pending = live.stage() == Stage::Pending;
+                    let recalled = self.recalled_at(key).filter(|_| pending);
+                    self.first([asks, recalled.map(|at| (at, Duty::Recall))])
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! Clusters that were asked to grow: do they?
 
-use multicluster_types::{Lang, Message, Span, Timestamp, say};
+use multicluster_types::{Lang, Message, Timestamp, say};
 use serde::Serialize;
 
 use crate::{
@@ -10,9 +10,6 @@ use crate::{
     record::Stage,
     timers::Timer,
 };
-
-/// A job that waits for nodes in vain is recalled this often, until its cluster has answered.
-pub(super) const RECALL_AGAIN: Span = Span::seconds(60);
 
 /// What a job waits for on a cluster that has to grow for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -74,13 +71,16 @@ impl Core {
 
     /// Takes a job back that its cluster has and has not begun. Ray ignores a stop in that state.
     pub(super) fn recall(&mut self, key: JobKey, out: &mut Output) {
-        let job = &self.jobs[key];
-        let is_pending =
-            job.live().is_some_and(|live| live.stage() == Stage::Pending && live.lost_since().is_none());
-        if job.is_job() && is_pending {
-            let recall = |run, cluster, question| Effect::Recall { run, cluster, question };
-            self.ask_by(key, recall, out);
+        let (now, job) = (self.now, &self.jobs[key]);
+        let (Some(live), Some(on)) = (job.live().filter(|_| job.is_job()), job.on) else { return };
+        if live.stage() != Stage::Pending || live.lost_since().is_some() || self.is_rewound() {
+            return;
         }
+        let effect = Effect::Recall { run: job.run(), cluster: live.cluster.clone() };
+        if self.pool[on].growth.as_mut().is_some_and(|growth| growth.may_recall(key, now)) {
+            out.effects.push(effect);
+        }
+        self.arm(key);
     }
 
     /// Does this job wait on its cluster for nodes?
@@ -89,10 +89,10 @@ impl Core {
         growth.is_some_and(|growth| growth.keeps_waiting(key))
     }
 
-    /// Does it wait for nodes that did not come in time?
-    pub(super) fn waits_in_vain(&self, key: JobKey) -> bool {
-        let growth = self.jobs[key].on.and_then(|on| self.pool[on].growth.as_ref());
-        growth.is_some_and(|growth| growth.stuck().is_some() && growth.keeps_waiting(key))
+    /// When this job is recalled, if it waits for nodes that did not come in time.
+    pub(super) fn recalled_at(&self, key: JobKey) -> Option<Timestamp> {
+        let on = self.jobs[key].on.filter(|on| self.pool[*on].is_healthy())?;
+        self.pool[on].growth.as_ref()?.recalled_at(key)
     }
 
     /// What this job waits for, if it waits for nodes.

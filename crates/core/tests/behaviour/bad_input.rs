@@ -598,15 +598,14 @@ fn take(env: &mut TestEnv, step: Step) {
                     Effect::Submit { run, .. } => {
                         Input::Dispatched { run, outcome: dispatch, took: Span::ZERO }
                     }
-                    Effect::Lookup { run, question, .. }
-                    | Effect::Bury { run, question, .. }
-                    | Effect::Recall { run, question, .. } => {
+                    Effect::Lookup { run, question, .. } | Effect::Bury { run, question, .. } => {
                         Input::LookedUp { run, question, outcome: lookup }
                     }
                     Effect::Stop { run, .. } => Input::StopSent { run, answered: which.is_multiple_of(2) },
-                    Effect::Poll { cluster } | Effect::Forget { cluster, .. } | Effect::List { cluster } => {
-                        Input::CheckNow { cluster }
-                    }
+                    Effect::Poll { cluster }
+                    | Effect::Forget { cluster, .. }
+                    | Effect::Recall { cluster, .. }
+                    | Effect::List { cluster } => Input::CheckNow { cluster },
                 }
             };
             env.send(input);

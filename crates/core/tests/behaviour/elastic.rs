@@ -1,7 +1,7 @@
 //! Clusters that can grow: they get work that fits once they have grown, after those that have room now,
 //! and are found out if they do not grow.
 
-use multicluster_core::{ClusterChange, Effect, LookupOutcome, RunStatus};
+use multicluster_core::{ClusterChange, Effect, RunStatus};
 use multicluster_types::{
     Autoscaler, JobId, Kind, Lang, PolicyRule, PolicySpec, Quantity, Reason, ReasonKind, Span, State, Work,
 };
@@ -30,12 +30,8 @@ fn grows(env: &TestEnv, job: &JobId) -> u32 {
     env.core.job(job).unwrap().live().unwrap().grows
 }
 
-fn never_started() -> LookupOutcome {
-    LookupOutcome::Found(RunStatus::Failed {
-        message: "The actor never ran".into(),
-        never_started: true,
-        exit_code: None,
-    })
+fn never_started() -> RunStatus {
+    RunStatus::Failed { message: "The actor never ran".into(), never_started: true, exit_code: None }
 }
 
 fn recalls(env: &TestEnv) -> usize {
@@ -183,7 +179,7 @@ fn a_cluster_that_does_not_grow_is_found_out_and_its_job_goes_elsewhere() {
         env.reason(&other, "cloud").describe(env.now, Lang::En),
         "was asked to grow 601 s ago and did not: CPU 16 requested, 0 reached; its autoscaler: quota"
     );
-    env.answer(&job, never_started());
+    env.observe(&job, never_started());
     assert_eq!(env.state(&job), State::Queued);
     env.cluster(a_cluster("centos").cpus(16.0));
     env.advance_s(10);
@@ -196,17 +192,16 @@ fn taking_a_job_back_costs_none_of_its_attempts_and_is_tried_until_it_is_answere
     env.set("dispatch_attempts", "1");
     let job = wait_in_vain(&mut env);
     assert_eq!(recalls(&env), 1);
-    env.answer(&job, LookupOutcome::Found(RunStatus::Pending));
     env.advance_s(61);
-    assert_eq!(recalls(&env), 1, "again");
-    env.answer(&job, never_started());
+    assert_eq!(recalls(&env), 2, "again");
+    env.observe(&job, never_started());
     assert_eq!(env.state(&job), State::Queued);
     // The cluster is asked again after a while; this time the job is faster than the recall.
     env.advance_s(1200);
     assert_eq!((env.place(&job), grows(&env, &job)), ("cloud", 1));
     env.accept(&job);
     env.advance_s(601);
-    env.answer(&job, LookupOutcome::Found(RunStatus::Running));
+    env.observe(&job, RunStatus::Running);
     assert_eq!(env.state(&job), State::Running);
     env.effects.clear();
     env.advance_s(3600);
@@ -219,7 +214,7 @@ fn a_cluster_that_grows_after_all_is_believed_again() {
     let mut env = only_cloud();
     env.set("resource_threshold", "1.0");
     let job = wait_in_vain(&mut env);
-    env.answer(&job, never_started());
+    env.observe(&job, never_started());
     env.has_nodes("cloud", &[0.0, 16.0]);
     env.advance_s(10);
     assert_eq!((env.place(&job), grows(&env, &job)), ("cloud", 0), "it has grown after all");
@@ -241,7 +236,7 @@ fn a_cluster_that_grows_only_in_part_is_as_large_as_that_also_when_it_is_empty_a
     env.advance_s(500);
     assert!(env.view("cloud").growth.unwrap().stuck.is_none(), "time counts from when it last grew");
     env.advance_s(110);
-    env.answer(&jobs[1], never_started());
+    env.observe(&jobs[1], never_started());
     let large = env.submit(a_job().needs(&[("CPU", 32.0)]));
     let Reason::NotGrown { reached, .. } = env.reason(&large, "cloud") else { panic!() };
     assert_eq!(reached.as_f64(), 16.0);
@@ -289,7 +284,7 @@ fn a_job_that_waits_for_nodes_can_be_stopped() {
     env.effects.clear();
     env.stop(&job).unwrap();
     assert_eq!(recalls(&env), 1, "Ray ignores a stop of a pending job");
-    env.answer(&job, never_started());
+    env.observe(&job, never_started());
     assert_eq!(env.state(&job), State::Stopped);
 }
 
@@ -297,7 +292,7 @@ fn a_job_that_waits_for_nodes_can_be_stopped() {
 fn a_new_description_is_believed() {
     let mut env = only_cloud();
     let job = wait_in_vain(&mut env);
-    env.answer(&job, never_started());
+    env.observe(&job, never_started());
     assert!(env.view("cloud").growth.unwrap().stuck.is_some());
     let spec = Box::new(a_cluster("cloud").elastic(32.0, 16.0).spec);
     env.ask(multicluster_core::Input::Register { spec, replace: true }).unwrap();

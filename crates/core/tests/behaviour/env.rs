@@ -651,11 +651,10 @@ impl TestEnv {
 
     /// Answers the open lookup of a job, or its burial.
     pub fn answer(&mut self, job: &JobId, outcome: LookupOutcome) {
-        let is_mine = |e: &Effect| matches!(e, Effect::Lookup { run, .. } | Effect::Bury { run, .. } | Effect::Recall { run, .. } if run.job == *job);
+        let is_mine = |e: &Effect| matches!(e, Effect::Lookup { run, .. } | Effect::Bury { run, .. } if run.job == *job);
         let at = self.effects.iter().rposition(is_mine).expect("a look-up is open");
-        let (Effect::Lookup { run, question, .. }
-        | Effect::Bury { run, question, .. }
-        | Effect::Recall { run, question, .. }) = self.effects.remove(at)
+        let (Effect::Lookup { run, question, .. } | Effect::Bury { run, question, .. }) =
+            self.effects.remove(at)
         else {
             unreachable!()
         };

@@ -92,6 +92,8 @@ struct OnCluster {
     /// Jobs that have not been seen running yet; those that wait for nodes are counted apart.
     starting: u32,
     waiting: u32,
+    /// The part of their demand that new nodes will bring.
+    on_new_nodes: Resources,
     /// Jobs whose driver is on the head node, and how many of these drivers its facts do not show.
     drivers: u32,
     unseen_drivers: u32,
@@ -526,7 +528,7 @@ impl Oracle {
         let grows = |name: &ClusterName| {
             let (facts, grown) = (&self.facts[name], self.grown(name, now).unwrap());
             let load = self.load(name, facts, settings);
-            grown.nodes > facts.nodes && self.room(work, facts, facts, &load).is_err()
+            grown.nodes > facts.nodes && self.room_now(work, name, &load).is_err()
         };
         let avoids =
             |name: &ClusterName| record.troubles.iter().any(|troubles| troubles.avoid.contains(name));
@@ -688,13 +690,20 @@ impl Oracle {
             }
         }
         let window = self.windows.get(name).copied().filter(|_| outside);
-        let grows = facts.nodes > self.facts[name].nodes
-            && self.room(work, &self.facts[name], &self.facts[name], load).is_err();
+        let grows = facts.nodes > self.facts[name].nodes && self.room_now(work, name, load).is_err();
         let starting = if grows { load.waiting } else { load.starting };
         if work.kind == Kind::Job && starting >= window.unwrap_or(settings.max_starting.get()) {
             return Err(format!("it is starting {starting} jobs already"));
         }
         Ok(())
+    }
+
+    /// The same without growth. Work that waits for nodes will be on those.
+    fn room_now(&self, work: &Work, name: &ClusterName, load: &OnCluster) -> Result<(), String> {
+        let there = &self.facts[name];
+        let mut now = there.clone();
+        now.total.add(&load.on_new_nodes);
+        self.room(work, there, &now, load)
     }
 
     /// Is there room for the work, in all and on one node? `there` is what the cluster reported, `facts`
@@ -739,15 +748,24 @@ impl Oracle {
         let key = (name.clone(), facts.taken_at);
         let load = loads.entry(key).or_insert_with(|| {
             let mut load = OnCluster::default();
-            let is_elastic = self.store.clusters.get(name).is_some_and(|c| c.spec.elastic.is_some());
+            let elastic = self.store.clusters.get(name).and_then(|c| c.spec.elastic.as_deref());
             let unseen = |at: Option<Timestamp>, age: Span| {
                 at.is_none_or(|at| at + settings.settle_margin.max(age) >= facts.taken_at)
             };
             for record in self.store.jobs.values() {
                 let Some(live) = record.live().filter(|live| live.cluster == *name) else { continue };
                 load.jobs += u32::from(record.work.is_top_level_job());
-                let waits = live.grows > 0 && is_elastic;
+                let waits = live.grows > 0 && elastic.is_some();
                 let begins = u32::from(record.work.kind == Kind::Job && live.running_at().is_none());
+                if let (Some(elastic), true, 1) = (elastic, waits, begins) {
+                    let new = elastic.node.times(live.grows);
+                    for (dimension, amount) in record.work.demand.iter() {
+                        let brings = amount.min(new.get(&dimension));
+                        let mut more = Resources::default();
+                        more.set(dimension.as_str(), brings).unwrap();
+                        load.on_new_nodes.add(&more);
+                    }
+                }
                 *(if waits { &mut load.waiting } else { &mut load.starting }) += begins;
                 let driver = u32::from(record.work.burdens_head());
                 load.drivers += driver;

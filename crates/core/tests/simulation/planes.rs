@@ -841,13 +841,11 @@ fn no_answer(effect: &Effect) -> Input {
         Effect::Submit { run, .. } => {
             Input::Dispatched { run, outcome: DispatchOutcome::Unknown("timeout".into()), took }
         }
-        Effect::Lookup { run, question, .. }
-        | Effect::Bury { run, question, .. }
-        | Effect::Recall { run, question, .. } => {
+        Effect::Lookup { run, question, .. } | Effect::Bury { run, question, .. } => {
             Input::LookedUp { run, question, outcome: LookupOutcome::NoAnswer }
         }
         Effect::Stop { run, .. } => Input::StopSent { run, answered: false },
         Effect::List { cluster } => Input::Listed { cluster, runs: None },
-        Effect::Poll { .. } | Effect::Forget { .. } => Input::Tick,
+        Effect::Poll { .. } | Effect::Forget { .. } | Effect::Recall { .. } => Input::Tick,
     }
 }

@@ -66,7 +66,7 @@ enum Request {
     Submit { cluster: ClusterName, run: Run, answer: Answer },
     Lookup { cluster: ClusterName, run: Run, question: u32 },
     Bury { cluster: ClusterName, run: Run, question: u32 },
-    Recall { cluster: ClusterName, run: Run, question: u32 },
+    Recall { cluster: ClusterName, run: Run },
     Stop { cluster: ClusterName, run: Run },
 }
 
@@ -313,11 +313,9 @@ impl World {
                 let request = Request::Bury { cluster: cluster.clone(), run, question };
                 self.send_request(&cluster, request, &no_answer);
             }
-            Effect::Recall { run, cluster, question } => {
-                let outcome = LookupOutcome::NoAnswer;
-                let no_answer = Input::LookedUp { run: run.clone(), question, outcome };
-                let request = Request::Recall { cluster: cluster.clone(), run, question };
-                self.send_request(&cluster, request, &no_answer);
+            Effect::Recall { run, cluster } => {
+                let request = Request::Recall { cluster: cluster.clone(), run };
+                self.send_request(&cluster, request, &Input::Tick);
             }
             Effect::Stop { run, cluster } => {
                 let no_answer = Input::StopSent { run: run.clone(), answered: false };
@@ -498,11 +496,8 @@ impl World {
                 let outcome = ray.look_up(&run);
                 self.report(Span(5), lane, &Input::LookedUp { run, question, outcome });
             }
-            Request::Recall { run, question, .. } => {
-                ray.recall(&run);
-                let outcome = ray.look_up(&run);
-                self.report(Span(5), lane, &Input::LookedUp { run, question, outcome });
-            }
+            // The watch tells.
+            Request::Recall { run, .. } => ray.recall(&run),
             Request::Stop { run, .. } => {
                 ray.stop(&run, self.now);
                 self.report(Span(5), lane, &Input::StopSent { run, answered: true });
