@@ -372,7 +372,7 @@ impl<'a> Engine<'a> {
         let nth = |run: &Run| self.by_id.get(&run.job).copied();
         match effect {
             // No id is reused in the simulation, and no request is lost.
-            Effect::Forget { .. } | Effect::Bury { .. } | Effect::List { .. } => {}
+            Effect::Forget { .. } | Effect::Bury { .. } | Effect::Recall { .. } | Effect::List { .. } => {}
             Effect::Poll { cluster } => {
                 let Some(on) = self.fleet.find(&cluster) else { return };
                 self.expect_news(on, self.now);

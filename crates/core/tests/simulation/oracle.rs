@@ -286,6 +286,13 @@ impl Oracle {
                     self.check_forgotten(job, now, settings);
                     self.accepted.remove(job);
                 }
+                Write::Cluster(record) => {
+                    let name = &record.spec.name;
+                    let before = self.store.clusters.get(name).map(|before| &before.spec.elastic);
+                    if before.is_some_and(|before| *before != record.spec.elastic) {
+                        self.growth.forget(name);
+                    }
+                }
                 Write::DeleteCluster(cluster) => {
                     self.facts.remove(cluster);
                     self.growth.forget(cluster);
