@@ -290,7 +290,7 @@ impl<'a> Look<'a> {
             .or_else(|| self.over_threshold(cluster))
             .or_else(|| self.at_limit(cluster))
             .or_else(|| self.head_full(cluster))
-            .or_else(|| self.starting(cluster, false).filter(|_| self.cannot_grow(cluster)))
+            .or_else(|| self.starting(cluster, false))
             .or_else(|| self.too_soon(cluster))
     }
 
@@ -469,12 +469,12 @@ impl<'a> Look<'a> {
         held_back.then(|| cluster.head_full())?
     }
 
-    /// Jobs that wait for nodes do not keep others from starting; there are no more of them than that.
+    /// Jobs that wait for nodes keep others from waiting for nodes, not from starting.
     fn starting(&self, cluster: &Cluster, grows: bool) -> Option<Reason> {
         if self.work.kind != Kind::Job {
             return None;
         }
-        let jobs = if grows { cluster.jobs_waiting() } else { cluster.starting.len() };
+        let jobs = cluster.starting.len() + if grows { cluster.jobs_waiting() } else { 0 };
         let (jobs, most) = (u32::try_from(jobs).ok()?, cluster.terms.max_starting);
         let (limit, lowered) = match self.work.origin {
             Origin::Outside => (cluster.starting_limit(), cluster.pacer.why(most)),
@@ -483,12 +483,6 @@ impl<'a> Look<'a> {
             Origin::Inside => (most, None),
         };
         (jobs >= limit).then(|| Reason::Starting { jobs, limit, lowered: lowered.cloned() })
-    }
-
-    /// Could it not even grow for another job?
-    fn cannot_grow(&self, cluster: &Cluster) -> bool {
-        cluster.growth.as_ref().is_none_or(|growth| growth.can_add() == 0)
-            || self.starting(cluster, true).is_some()
     }
 
     /// Later work leaves the room that is kept for a starving head.

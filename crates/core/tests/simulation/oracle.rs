@@ -698,7 +698,7 @@ impl Oracle {
         }
         let window = self.windows.get(name).copied().filter(|_| outside);
         let grows = facts.nodes > self.facts[name].nodes && self.room_now(work, name, load).is_err();
-        let starting = if grows { load.waiting } else { load.starting };
+        let starting = load.starting + if grows { load.waiting } else { 0 };
         if work.kind == Kind::Job && starting >= window.unwrap_or(settings.max_starting.get()) {
             return Err(format!("it is starting {starting} jobs already"));
         }
