@@ -1,6 +1,7 @@
 //! Whole files: accepted ones, refused ones with their errors, and what is never shown.
 
 mod connection;
+mod elastic;
 mod environment;
 mod hostile;
 mod mistakes;

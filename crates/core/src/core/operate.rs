@@ -69,6 +69,8 @@ impl Core {
             self.doubt(key, out);
         }
         self.pool.refresh(&self.settings);
+        self.measure_pool(); // It may be described as one that grows further.
+        self.arm_growth(key);
         self.arm_spacing(key);
         self.note_cluster(key, ClusterChange::Changed, out);
     }
@@ -183,6 +185,7 @@ impl Core {
             self.note_config(ConfigChange::Reloaded, out);
         }
         self.pool.refresh(&self.settings);
+        self.measure_pool();
         self.rearm_all();
         self.forget_old(out);
         self.dirty.all();

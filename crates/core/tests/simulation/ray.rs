@@ -9,6 +9,9 @@ use multicluster_types::{
     Snapshot, Span, SubmissionId, Timestamp, Work,
 };
 
+/// A job that has not started by then never will.
+const START_TIMEOUT: Span = Span::minutes(15);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     Up,
@@ -284,6 +287,10 @@ impl FakeRay {
                 job.node = Some(node);
                 free[node].subtract(&job.driver);
                 happened.push(Happened::Started(job.run.job.clone(), job.run.attempt));
+            }
+            if job.status == RunStatus::Pending && job.starts_at + START_TIMEOUT <= now {
+                let message = "no room within 900 s".into();
+                job.status = RunStatus::Failed { message, never_started: true, exit_code: None };
             }
             if job.status == RunStatus::Running && job.ends_at <= now {
                 job.status = job.end.clone();
