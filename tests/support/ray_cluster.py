@@ -127,11 +127,14 @@ class RayCluster:
         self._incarnation += 1
         taken = [port for port in self._block.ports if not is_free(port)]
         assert not taken, f"ports of Ray cluster {self.name} are in use: {taken}"
-        options = {"resources": json.dumps(self.resources)}
-        # A directory per start: files of an earlier start are not mistaken for new ones.
-        options["temp_dir"] = str(self.directory / str(self._incarnation))
-        self._ray(str(self.bin / "ray"), *self.at.start_head(**options))
+        self._ray(str(self.bin / "ray"), *self.at.start_head(**self.options()))
         wait_until(self.is_usable, f"Ray cluster {self.name} takes jobs", timeout=120)
+
+    def options(self) -> dict[str, str]:
+        """More options of `ray start` for the head."""
+        # A directory per start: files of an earlier start are not mistaken for new ones.
+        temp_dir = str(self.directory / str(self._incarnation))
+        return {"resources": json.dumps(self.resources), "temp_dir": temp_dir}
 
     def add_node(self, num_cpus: int, labels: dict[str, str] | None = None) -> None:
         """Another node beside the head, with ports of its own."""

@@ -100,7 +100,9 @@ pub struct Cluster {
     /// What is free: the total, less the larger of `used` and `claimed`, less `promised`.
     #[schema(schema_with = schema::resources)]
     pub free: Option<Resources>,
-    /// Used and promised, as shares of the total.
+    /// Whether more nodes come, if it can grow.
+    pub elastic: Option<Growth>,
+    /// Used and promised, as shares of the total; of what it can grow to, if it can.
     pub logical: Utilization,
     /// The load of the hosts.
     pub physical: Utilization,
@@ -142,6 +144,39 @@ pub struct Cluster {
     pub limits: LimitsView,
     /// How its dashboard is reached.
     pub connection: ConnectionView,
+}
+
+/// The growth of a cluster whose autoscaler adds nodes when work waits for them.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Growth {
+    /// What it can have at most, as described.
+    #[schema(schema_with = schema::resources)]
+    pub max: Resources,
+    /// What one more node brings.
+    #[schema(schema_with = schema::resources)]
+    pub node: Resources,
+    /// How long work waits there for it to grow.
+    pub within_seconds: f64,
+    /// How many nodes can be added. If it did not grow when it was asked to, none beyond what it had.
+    pub can_add: u32,
+    /// What it has then: its threshold is measured against that.
+    #[schema(schema_with = schema::resources)]
+    pub grown: Resources,
+    /// How much work was sent there and waits for nodes.
+    pub waiting: usize,
+    /// Nodes that its autoscaler has requested and that are not there yet; absent if it does not say.
+    pub pending: Option<u32>,
+    /// Nodes that could not be launched lately.
+    pub failed: Option<u32>,
+    /// What its autoscaler says of the latest of them.
+    pub failure: Option<String>,
+    /// Since when it has been asked to grow in vain.
+    pub stuck_since_at: Option<u64>,
+    /// When it is asked again.
+    pub asked_again_at: Option<u64>,
+    /// What is wrong with the description.
+    pub problem: Option<String>,
 }
 
 /// All that a program needs to connect to a cluster and run code on it. The only answer that

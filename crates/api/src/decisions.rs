@@ -91,6 +91,8 @@ pub struct ClusterVerdict {
     pub verdict: VerdictKind,
     /// 0..1, higher is better; only for clusters that could run it.
     pub score: Option<f64>,
+    /// By how many nodes the cluster has to grow for it; absent if it has the room.
+    pub grows_by: Option<u32>,
     /// The reason as a stable word.
     #[schema(example = "too_soon")]
     pub reason: Option<String>,

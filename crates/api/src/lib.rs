@@ -22,7 +22,7 @@ mod submit;
 pub use advice::{Advice, AdviceLine, ClusterFullness, FinishedRun, Waits};
 pub use clusters::{
     Breaker, Cluster, ClusterChanges, ClusterConnection, ClusterList, ClusterRequest, ConfigProblem,
-    ConnectionView, Health, LimitsView, NoteRequest, Pool, Removed, Utilization,
+    ConnectionView, Growth, Health, LimitsView, NoteRequest, Pool, Removed, Utilization,
 };
 pub use decisions::{
     ClusterVerdict, Decision, Explanation, InsideWork, PolicyScore, ReasonText, Turns, WhatIf,

@@ -1,12 +1,13 @@
 //! `clusters:`, one entry per Ray cluster.
 
 mod connection;
+mod elastic;
 mod keys;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use multicluster_types::{
-    ClusterName, ClusterSpec, Limits, RuntimeEnv, Secret, Settings, Tag, Tags, Weight, usable_home,
+    ClusterName, ClusterSpec, Elastic, Limits, RuntimeEnv, Secret, Settings, Tag, Tags, Weight, usable_home,
 };
 
 use crate::{
@@ -89,6 +90,7 @@ fn cluster(
         runtime_env: Arc::new(found.runtime_env),
         secret_vars: found.secret_vars,
         limits: found.limits,
+        elastic: found.elastic,
         home_dir: found.home_dir.map(Into::into),
         inject_sdk: found.inject_sdk,
         plane_address: found.plane_address.map(Into::into),
@@ -108,6 +110,7 @@ struct Found {
     runtime_env: RuntimeEnv,
     secret_vars: BTreeMap<String, Secret>,
     limits: Limits,
+    elastic: Option<Box<Elastic>>,
     home_dir: Option<String>,
     inject_sdk: Option<bool>,
     plane_address: Option<String>,
@@ -133,6 +136,7 @@ impl Found {
             "runtime_env" => {
                 (self.runtime_env, self.secret_vars) = runtime_env::read(key, value, outside, report);
             }
+            "elastic" => self.elastic = elastic::read(key, value, report),
             "home_dir" => self.home_dir = home_dir(key, value, report),
             "inject_sdk" => self.inject_sdk = scalar::flag(key, value, report),
             "plane_address" => self.plane_address = address(key, value, address::plane, report),

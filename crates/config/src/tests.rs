@@ -2,6 +2,7 @@
 
 mod cluster_files;
 mod connection;
+mod elastic;
 mod environment;
 mod hostile;
 mod mistakes;

@@ -318,6 +318,7 @@ fn polled(now: Timestamp, n: u32, used: f64, cpus: f64) -> Input {
         ray_version: "2.60.0".into(),
         python_version: Some("3.11.7".into()),
         incarnation: Some(Incarnation::new("session_1").unwrap()),
+        autoscaler: None,
     };
     Input::Polled {
         cluster: ClusterName::new(format!("cluster-{n}")).unwrap(),

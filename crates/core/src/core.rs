@@ -13,6 +13,7 @@ mod attempts;
 mod contact;
 mod cycle;
 mod due;
+pub(crate) mod elastic;
 pub(crate) mod explain;
 pub(crate) mod heads;
 mod leases;
@@ -260,6 +261,10 @@ impl Core {
                 Timer::Breaker(cluster) => {
                     self.pool[cluster].breaker_due = None;
                     self.handle_breaker_due(cluster, out);
+                }
+                Timer::Growth(cluster) => {
+                    self.pool[cluster].growth_due = None;
+                    self.handle_growth_due(cluster, out);
                 }
                 Timer::Policies => {
                     self.policies.time_came();

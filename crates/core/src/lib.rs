@@ -19,6 +19,7 @@ mod breaker;
 mod core;
 mod drivers;
 mod error;
+mod growth;
 mod index;
 mod input;
 mod jobs;
@@ -39,13 +40,14 @@ mod timers;
 
 pub use crate::core::{
     Core,
+    elastic::Growing,
     explain::{ClusterVerdict, Explanation, ForeignUse, Pushing, Unreachable, WhatIf},
     heads::{Head, QueueView},
     notices::Notice,
     rebuild::Durable,
     registry::{Trial, Tried},
     sharing::{SharerView, Turns},
-    view::{CircuitState, ClusterView, HealthState},
+    view::{CircuitState, ClusterView, GrowthView, HealthState},
 };
 pub use error::Refusal;
 pub use input::{

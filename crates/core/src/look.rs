@@ -11,7 +11,7 @@ use multicluster_types::{
 use crate::{
     nodes,
     policy::{Facts, Moment, Policies},
-    pool::{Cluster, ClusterKey, Health, Pool, TagBits, infeasible},
+    pool::{Cluster, ClusterKey, Health, Pool, TagBits},
     queue::Rank,
     record::Unsuited,
 };
@@ -48,6 +48,8 @@ pub(crate) struct Look<'a> {
 struct Passed<'c> {
     snapshot: &'c Snapshot,
     missing_tags: u32,
+    /// By how many nodes it has to grow for the work.
+    grows: u32,
 }
 
 /// The merits of an eligible cluster, compared in this order.
@@ -57,6 +59,8 @@ struct Merit {
     welcome: bool,
     /// The cluster carries every placement tag.
     all_tags: bool,
+    /// The cluster has the room now, or a policy looks at growth itself.
+    has_room: bool,
     score: u32,
     /// The cluster was chosen least recently: round robin.
     rested: Reverse<u64>,
@@ -119,7 +123,7 @@ impl<'a> Look<'a> {
             && cluster.snapshot().is_none_or(|snapshot| {
                 self.other_versions(snapshot).is_none()
                     && self.other_platform(cluster).is_none()
-                    && infeasible(snapshot, self.work).is_none()
+                    && cluster.infeasible(snapshot, self.work).is_none()
             })
     }
 
@@ -128,7 +132,8 @@ impl<'a> Look<'a> {
         let policies = self.view.policies;
         let Some(snapshot) = cluster.snapshot().filter(|_| policies.has_filters()) else { return true };
         let missing_tags = self.placement_tags.missing_in(&cluster.tags);
-        policies.reject(self.work, &self.facts(cluster, &Passed { snapshot, missing_tags })).is_none()
+        let passed = Passed { snapshot, missing_tags, grows: cluster.grows_by(snapshot, self.work) };
+        policies.reject(self.work, &self.facts(cluster, &passed)).is_none()
     }
 
     /// Chooses a cluster and writes a verdict for each, in the order of the roster.
@@ -139,10 +144,11 @@ impl<'a> Look<'a> {
             let reject = |reason| verdicts.push(Verdict::Rejected(reason));
             let Some(passed) = self.filter(cluster, reject) else { continue };
             let score = self.view.policies.score(self.work, &self.facts(cluster, &passed));
-            verdicts.push(Verdict::Eligible { score });
+            verdicts.push(Verdict::Eligible { score, grows: passed.grows });
             let merit = Merit {
                 welcome: self.avoid.is_empty() || !self.avoid.contains(cluster.name()),
                 all_tags: passed.missing_tags == 0,
+                has_room: passed.grows == 0 || self.view.policies.uses().growth,
                 score: quantised(score),
                 rested: Reverse(cluster.picked),
             };
@@ -151,8 +157,8 @@ impl<'a> Look<'a> {
             }
         }
         let (_, at, key) = best?;
-        if let Verdict::Eligible { score } = verdicts[at] {
-            verdicts[at] = Verdict::Chosen { score };
+        if let Verdict::Eligible { score, grows } = verdicts[at] {
+            verdicts[at] = Verdict::Chosen { score, grows };
         }
         Some(key)
     }
@@ -162,8 +168,8 @@ impl<'a> Look<'a> {
         let mut rejected = None;
         match self.filter(cluster, |reason| rejected = Some(reason)) {
             Some(passed) => {
-                let facts = self.facts(cluster, &passed);
-                Verdict::Eligible { score: self.view.policies.score(self.work, &facts) }
+                let score = self.view.policies.score(self.work, &self.facts(cluster, &passed));
+                Verdict::Eligible { score, grows: passed.grows }
             }
             None => Verdict::Rejected(rejected.expect("what does not pass is rejected")),
         }
@@ -188,13 +194,14 @@ impl<'a> Look<'a> {
     pub(crate) fn parts(&self, cluster: &Cluster) -> Vec<(Message, f64)> {
         let Some(snapshot) = cluster.snapshot() else { return Vec::new() };
         let missing_tags = self.placement_tags.missing_in(&cluster.tags);
-        self.view.policies.parts(self.work, &self.facts(cluster, &Passed { snapshot, missing_tags }))
+        let passed = Passed { snapshot, missing_tags, grows: cluster.grows_by(snapshot, self.work) };
+        self.view.policies.parts(self.work, &self.facts(cluster, &passed))
     }
 
     #[inline]
     fn facts<'c>(&self, cluster: &'c Cluster, passed: &Passed<'c>) -> Facts<'c> {
         let tags = (self.tags_wanted - passed.missing_tags, self.tags_wanted);
-        cluster.facts(passed.snapshot, tags, self.view.moment)
+        cluster.facts(passed.snapshot, tags, passed.grows, self.view.moment)
     }
 
     /// All filters, in order, up to the first that rejects.
@@ -241,13 +248,15 @@ impl<'a> Look<'a> {
         no!(self.other_versions(snapshot));
         no!(self.other_platform(cluster));
         no!(self.not_supported(cluster));
-        let passed = Passed { snapshot, missing_tags };
         // A demand that fits now is feasible; only a demand that does not fit is examined further.
         let short = cluster.first_short(snapshot, self.work);
         let full = nodes::full(snapshot, cluster.nodes_left(snapshot), self.work);
-        if short.is_some() || full.is_some() {
-            no!(infeasible(snapshot, self.work));
+        let fits = short.is_none() && full.is_none();
+        if !fits {
+            no!(cluster.infeasible(snapshot, self.work));
         }
+        let grows = if fits { cluster.grows_by(snapshot, self.work) } else { 0 };
+        let passed = Passed { snapshot, missing_tags, grows };
         if self.view.policies.has_filters() {
             no!(self.view.policies.reject(self.work, &self.facts(cluster, &passed)));
         }
@@ -258,7 +267,7 @@ impl<'a> Look<'a> {
         no!(self.too_soon(cluster));
         no!(self.at_limit(cluster));
         no!(self.head_full(cluster));
-        no!(self.starting(cluster));
+        no!(self.starting(cluster, grows > 0));
         no!(short.map(|resource| {
             let demand = self.work.demand.get(&resource);
             let free = cluster.free(snapshot, self.work.origin, &resource);
@@ -281,7 +290,7 @@ impl<'a> Look<'a> {
             .or_else(|| self.over_threshold(cluster))
             .or_else(|| self.at_limit(cluster))
             .or_else(|| self.head_full(cluster))
-            .or_else(|| self.starting(cluster))
+            .or_else(|| self.starting(cluster, false))
             .or_else(|| self.too_soon(cluster))
     }
 
@@ -316,7 +325,7 @@ impl<'a> Look<'a> {
             .or_else(|| self.other_versions(cluster.snapshot()?))
             .or_else(|| self.other_platform(cluster))
             .or_else(|| self.not_supported(cluster))
-            .or_else(|| infeasible(cluster.snapshot()?, self.work))
+            .or_else(|| cluster.infeasible(cluster.snapshot()?, self.work).filter(Reason::is_lasting))
     }
 
     /// A cluster that is down or kept away for `now` may be so for long, and nobody knows when that
@@ -460,11 +469,13 @@ impl<'a> Look<'a> {
         held_back.then(|| cluster.head_full())?
     }
 
-    fn starting(&self, cluster: &Cluster) -> Option<Reason> {
+    /// Jobs that wait for nodes keep others from waiting for nodes, not from starting.
+    fn starting(&self, cluster: &Cluster, grows: bool) -> Option<Reason> {
         if self.work.kind != Kind::Job {
             return None;
         }
-        let (jobs, most) = (u32::try_from(cluster.starting.len()).ok()?, cluster.terms.max_starting);
+        let jobs = cluster.starting.len() + if grows { cluster.jobs_waiting() } else { 0 };
+        let (jobs, most) = (u32::try_from(jobs).ok()?, cluster.terms.max_starting);
         let (limit, lowered) = match self.work.origin {
             Origin::Outside => (cluster.starting_limit(), cluster.pacer.why(most)),
             // The parent job, which waits for this work, may hold the resources that earlier work
@@ -485,8 +496,8 @@ impl<'a> Look<'a> {
 
 /// Would the work not even fit if the cluster were empty?
 fn is_short(reason: &Reason) -> bool {
-    use ReasonKind::{Infeasible, NoSuchNode, NodeTooSmall};
-    matches!(reason.kind(), Infeasible | NodeTooSmall | NoSuchNode)
+    use ReasonKind::{Infeasible, NoSuchNode, NodeTooSmall, NotGrown};
+    matches!(reason.kind(), Infeasible | NodeTooSmall | NoSuchNode | NotGrown)
 }
 
 /// Scores that differ by less than this are a tie.

@@ -20,13 +20,17 @@ pub(crate) fn full(snapshot: &Snapshot, left: &[NodeShape], work: &Work) -> Opti
 /// So much promised work is counted on the nodes: more cannot settle in the meantime.
 const MOST: usize = 64;
 
-/// What is left of the nodes when work that they do not show yet has its room on one of them. Nobody
-/// knows which node Ray will choose. At worst it is the one with the most room.
-pub(crate) fn left<'a>(snapshot: &Snapshot, promised: impl Iterator<Item = &'a Work>) -> Vec<NodeShape> {
+/// What is left of these nodes when work that they do not show yet has its room on one of them, and
+/// the work that fits on none. Nobody knows which node Ray will choose. At worst it is the one with the
+/// most room.
+pub(crate) fn left<'a>(
+    mut nodes: Vec<NodeShape>,
+    promised: impl Iterator<Item = &'a Work>,
+) -> (Vec<NodeShape>, Vec<&'a Work>) {
+    let mut rest = Vec::new();
     let mut promised: Vec<_> = promised.filter(|work| !work.on_one_node().is_empty()).collect();
     // In an order that depends on the demands alone.
     promised.sort_by(|a, b| b.on_one_node().cmp(a.on_one_node()).then_with(|| b.labels.cmp(&a.labels)));
-    let mut nodes = snapshot.shapes.clone();
     for work in promised.into_iter().take(MOST) {
         let demand = work.on_one_node();
         let can = |node: &&mut NodeShape| {
@@ -34,14 +38,17 @@ pub(crate) fn left<'a>(snapshot: &Snapshot, promised: impl Iterator<Item = &'a W
             labelled && node.count > 0 && demand.first_beyond_total(&node.free).is_none()
         };
         let most = |node: &&mut NodeShape| (node.free.gpu, node.free.cpu, node.free.memory);
-        let Some(node) = nodes.iter_mut().filter(can).max_by_key(most) else { continue };
+        let Some(node) = nodes.iter_mut().filter(can).max_by_key(most) else {
+            rest.push(work);
+            continue;
+        };
         node.count -= 1;
         let mut taken = NodeShape { count: 1, ..node.clone() };
         taken.free.subtract(demand);
         nodes.push(taken);
     }
     nodes.retain(|node| node.count > 0);
-    nodes
+    (nodes, rest)
 }
 
 /// Most work has no demand on a single node, and for a cluster of one node the sums are enough.

@@ -119,6 +119,9 @@ pub enum Effect {
         /// To be repeated with the answer.
         question: u32,
     },
+    /// Take back one attempt that has not begun, because the nodes that it waits for do not come: end it,
+    /// but only as long as it certainly has not begun. There is no report: a watch sees what became of it.
+    Recall { run: Run, cluster: ClusterName },
     /// Stop one attempt.
     Stop { run: Run, cluster: ClusterName },
     /// Delete the last attempt of a forgotten job from its cluster, if it is still there and
@@ -139,6 +142,7 @@ impl Effect {
             Effect::Submit { cluster, .. }
             | Effect::Lookup { cluster, .. }
             | Effect::Bury { cluster, .. }
+            | Effect::Recall { cluster, .. }
             | Effect::Stop { cluster, .. }
             | Effect::Forget { cluster, .. }
             | Effect::Poll { cluster }
@@ -284,6 +288,8 @@ pub enum ClusterChange {
     BreakerHalfOpen,
     /// Dispatching works again.
     BreakerClosed,
+    /// It was asked to grow, and did not.
+    NotGrown(Message),
 }
 
 impl ClusterChange {
@@ -306,6 +312,7 @@ impl ClusterChange {
             Self::BreakerOpened => ClusterChangeKind::BreakerOpened,
             Self::BreakerHalfOpen => ClusterChangeKind::BreakerHalfOpen,
             Self::BreakerClosed => ClusterChangeKind::BreakerClosed,
+            Self::NotGrown(_) => ClusterChangeKind::NotGrown,
         }
     }
 }

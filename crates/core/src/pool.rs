@@ -16,12 +16,13 @@ use crate::{
     breaker::Breaker,
     core::preempt::Clearing,
     drivers::Room,
+    growth::Growth,
     jobs::JobKey,
     ledger::Ledger,
     nodes,
     pacer::Pacer,
     policy::{Facts, Moment},
-    record::ClusterRecord,
+    record::{ClusterRecord, Live},
     reservation::Reservation,
     timers::Due,
 };
@@ -57,6 +58,8 @@ pub(crate) struct Cluster {
     pub(crate) platform: Platform,
     /// Room for drivers on the head node; `None` if unknown. Depends on the snapshot and the terms alone.
     room: Option<Room>,
+    /// Whether more nodes come, if it can grow.
+    pub(crate) growth: Option<Box<Growth>>,
     pub(crate) breaker: Breaker,
     pub(crate) pacer: Pacer,
     /// Our live work on it.
@@ -83,6 +86,7 @@ pub(crate) struct Cluster {
     pub(crate) spacing_due: Due,
     pub(crate) freshness_due: Due,
     pub(crate) breaker_due: Due,
+    pub(crate) growth_due: Due,
 }
 
 /// The limits that follow from a cluster's description and the settings.
@@ -126,6 +130,7 @@ impl Cluster {
             pressure: None,
             platform: Platform::default(),
             room: None,
+            growth: None,
             breaker: Breaker::default(),
             pacer: Pacer::default(),
             live: BTreeSet::new(),
@@ -142,6 +147,7 @@ impl Cluster {
             spacing_due: None,
             freshness_due: None,
             breaker_due: None,
+            growth_due: None,
         }
     }
 
@@ -167,7 +173,7 @@ impl Cluster {
         (until > now).then_some(until)
     }
 
-    /// The latest facts.
+    /// The latest facts; of a cluster that can grow, with the nodes that could be added.
     pub(crate) fn snapshot(&self) -> Option<&Snapshot> {
         self.snapshot.as_ref()
     }
@@ -183,7 +189,8 @@ impl Cluster {
         // A head that has just started does not report its memory at once.
         snapshot.head = snapshot.head.or_else(|| self.snapshot.as_ref()?.head);
         let struck_out = self.ledger.strike_out(snapshot.taken_at, settings.settle_margin);
-        let changed = self.snapshot.as_ref().is_none_or(|last| !says_the_same(last, &snapshot));
+        let changed = self.facts_as_reported().is_none_or(|last| !says_the_same(last, &snapshot));
+        let snapshot = self.widened(snapshot);
         let room = self.room;
         self.platform = snapshot.platform.or_tags(&self.record.spec.tags);
         let measured = self.foreign.learn(&snapshot, self.ours_to_subtract());
@@ -216,14 +223,9 @@ impl Cluster {
         })
     }
 
-    /// A job is on it from now on, with the time it was first seen running, if it was.
-    pub(crate) fn enter(
-        &mut self,
-        job: JobKey,
-        work: &Arc<Work>,
-        running_at: Option<Timestamp>,
-        settings: &Settings,
-    ) {
+    /// A job is on it from now on.
+    pub(crate) fn enter(&mut self, job: JobKey, work: &Arc<Work>, live: &Live, settings: &Settings) {
+        let (running_at, waits) = (live.running_at(), live.grows > 0);
         self.live.insert(job);
         self.foreign.could_tell = false;
         self.top_level_jobs += u32::from(work.is_top_level_job());
@@ -231,6 +233,8 @@ impl Cluster {
         self.ledger.reserve(job, work);
         match running_at {
             Some(at) => self.ledger.settle(job, at),
+            // It does not start before there is a node for it.
+            None if waits && let Some(growth) = &mut self.growth => growth.wait(job, work, live),
             None if work.kind == Kind::Job => drop(self.starting.insert(job)),
             None => {}
         }
@@ -240,11 +244,12 @@ impl Cluster {
     /// A job on it was seen running. True if another may be started in its place.
     pub(crate) fn settle(&mut self, job: JobKey, at: Timestamp) -> bool {
         self.ledger.settle(job, at);
+        let began = self.note_begun(job);
         let started = self.starting.remove(&job);
         if started {
             self.pacer.started(self.terms.max_starting);
         }
-        started
+        started || began
     }
 
     /// The cluster is in trouble: fewer jobs may be starting on it at once. If none is starting,
@@ -269,6 +274,7 @@ impl Cluster {
     pub(crate) fn leave(&mut self, job: JobKey, work: &Work, settings: &Settings) {
         self.live.remove(&job);
         self.starting.remove(&job);
+        self.note_gone(job);
         self.stubborn.remove(&job);
         self.top_level_jobs -= u32::from(work.is_top_level_job());
         self.drivers -= u32::from(work.burdens_head());
@@ -279,7 +285,13 @@ impl Cluster {
     /// What policies may know about it. `tags` is how many of the work's placement
     /// tags it carries, and how many there are.
     #[inline]
-    pub(crate) fn facts<'a>(&'a self, snapshot: &'a Snapshot, tags: (u32, u32), moment: Moment) -> Facts<'a> {
+    pub(crate) fn facts<'a>(
+        &'a self,
+        snapshot: &'a Snapshot,
+        tags: (u32, u32),
+        grows: u32,
+        moment: Moment,
+    ) -> Facts<'a> {
         Facts {
             snapshot,
             platform: &self.platform,
@@ -294,6 +306,7 @@ impl Cluster {
             desire: self.terms.desire,
             tags_carried: tags.0,
             tags_wanted: tags.1,
+            grows,
         }
     }
 
@@ -314,15 +327,13 @@ impl Cluster {
 
     /// Computes the free resources, the first of CPU, GPU and memory over the threshold, and how
     /// many drivers the head node can bear.
-    fn assess(&mut self, settings: &Settings) {
+    pub(crate) fn assess(&mut self, settings: &Settings) {
         self.ledger.keep_claims(settings.claims == Claims::WhileRunning);
-        let Some(snapshot) = &self.snapshot else { return };
-        let Snapshot { total, used, physical, head, .. } = snapshot;
-        self.free = self.ledger.free(snapshot);
-        self.left.clear();
-        if snapshot.nodes > 1 && self.ledger.promised_on_nodes().next().is_some() {
-            self.left = nodes::left(snapshot, self.ledger.promised_on_nodes());
-        }
+        let Some(snapshot) = self.snapshot.take() else { return };
+        let Snapshot { total, used, physical, head, .. } = &snapshot;
+        self.free = self.ledger.free(&snapshot);
+        let any = snapshot.nodes > 1 && self.ledger.promised_on_nodes().next().is_some();
+        self.left = if any { self.left_with_growth(&snapshot) } else { self.nothing_promised_on_nodes() };
         self.room = head.and_then(|head| Room::of(head, self.terms.driver, self.terms.head_share));
         let limit = self.terms.threshold;
         let over = |dimension, total, load: &Counted, physical| {
@@ -337,6 +348,11 @@ impl Cluster {
         self.pressure = over(Dimension::Cpu, total.cpu, &load(|r| r.cpu), physical.cpu)
             .or_else(|| over(Dimension::Gpu, total.gpu, &load(|r| r.gpu), physical.gpu))
             .or_else(|| over(Dimension::Memory, total.memory, &load(|r| r.memory), physical.memory));
+        self.snapshot = Some(snapshot);
+    }
+
+    pub(crate) fn set_snapshot(&mut self, snapshot: Snapshot) {
+        self.snapshot = Some(snapshot);
     }
 
     /// Do its tables agree? `here` returns whether a job is on it.
@@ -344,6 +360,7 @@ impl Cluster {
         self.ledger.check(here)?;
         let mut fresh = Cluster {
             snapshot: self.snapshot.clone(),
+            growth: self.growth.clone(),
             terms: self.terms,
             ..Cluster::new(self.record.clone())
         };
@@ -381,9 +398,13 @@ impl Cluster {
         if self.left.is_empty() { &snapshot.shapes } else { &self.left }
     }
 
-    /// What work from outside may still use of it; empty while its facts are not known.
-    pub(crate) fn all_free(&self) -> &Resources {
-        &self.free
+    /// What work from outside may still use of what is there; empty while its facts are not known.
+    pub(crate) fn free_now(&self) -> Resources {
+        let mut free = self.free.clone();
+        if let Some(growth) = &self.growth {
+            free.subtract(growth.extra());
+        }
+        free
     }
 }
 
@@ -466,6 +487,7 @@ impl Pool {
         let weights = self.table.iter().map(|(_, c)| c.spec().weight.get());
         let max_weight = weights.fold(f64::MIN_POSITIVE, f64::max);
         for (_, cluster) in &mut self.table {
+            cluster.redescribe();
             let spec = &cluster.record.spec;
             cluster.tags = TagBits::of(&spec.tags, &self.tags);
             let told = cluster.snapshot.as_ref().map_or_else(Platform::default, |s| s.platform.clone());
@@ -627,6 +649,7 @@ fn says_the_same(a: &Snapshot, b: &Snapshot) -> bool {
         ray_version,
         python_version,
         incarnation: _,
+        autoscaler: _,
     } = a;
     (total, used, physical, nodes) == (&b.total, &b.used, &b.physical, &b.nodes)
         && (shapes, platform) == (&b.shapes, &b.platform)

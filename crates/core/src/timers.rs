@@ -19,6 +19,8 @@ pub(crate) enum Timer {
     Freshness(ClusterKey),
     /// An open circuit may be probed.
     Breaker(ClusterKey),
+    /// A cluster that was asked to grow should have, or may be asked again.
+    Growth(ClusterKey),
     /// A policy that uses the time may decide differently.
     Policies,
     /// A job may be stopped for others from now on, or need not be waited for any longer.

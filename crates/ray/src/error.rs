@@ -90,6 +90,8 @@ pub enum Call {
     Metadata,
     /// `GET /api/v0/tasks`
     Tasks,
+    /// `GET /api/cluster_status?format=1`
+    Autoscaler,
 }
 
 impl Call {
@@ -112,6 +114,7 @@ impl Call {
             Call::Usage => "asking for usage",
             Call::Metadata => "asking for cluster metadata",
             Call::Tasks => "listing tasks",
+            Call::Autoscaler => "asking for the state of the autoscaler",
         }
     }
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     answer::meaning,
+    autoscaler,
     client::Version,
     driver_log::DriverLog,
     error::RayError,
@@ -23,6 +24,8 @@ macro_rules! recorded {
 const JOBS: &[&str] = recorded!("ray-2.60/jobs.json", "ray-2.9/jobs.json");
 const NODES: &[&str] = recorded!("ray-2.60/nodes.json", "ray-2.9/nodes.json");
 const SUMMARIES: &[&str] = recorded!("ray-2.60/summary.json", "ray-2.9/summary.json");
+const AUTOSCALERS: &[&str] =
+    recorded!("ray-2.60/autoscaler-v1-growing.json", "ray-2.60/autoscaler-v2-failed.json");
 const ERRORS: &[&str] = recorded!("ray-2.60/submit-duplicate.txt", "ray-2.60/delete-pending.txt");
 
 /// A recorded answer with some bytes replaced, or truncated.
@@ -142,6 +145,14 @@ proptest! {
     #[test]
     fn a_list_of_jobs_is_read_or_an_error(body in prop_oneof![scratched(JOBS), twisted(JOBS)]) {
         check_jobs(&body);
+    }
+
+    #[test]
+    fn a_report_of_the_autoscaler_is_read_or_is_none(
+        body in prop_oneof![scratched(AUTOSCALERS), twisted(AUTOSCALERS)],
+    ) {
+        let failure = autoscaler::parse(&body).and_then(|read| read.failure);
+        prop_assert!(failure.is_none_or(|text| text.as_str().len() <= Message::MAX));
     }
 
     #[test]

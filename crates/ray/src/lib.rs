@@ -27,6 +27,7 @@
 //! ```
 
 mod answer;
+mod autoscaler;
 mod client;
 mod command;
 mod credentials;
@@ -41,6 +42,7 @@ mod list;
 mod logs;
 mod package;
 mod pending;
+mod recall;
 mod secrets;
 mod tail;
 mod transport;
@@ -53,4 +55,5 @@ pub use job::{DriverInfo, JobDetails, JobKind, JobList, JobStatus, SubmitRequest
 pub use logs::Logs;
 pub use package::{MAX_PACKAGE_BYTES, PackageBody};
 pub use pending::Pending;
+pub use recall::Recalled;
 pub use tail::LogTail;

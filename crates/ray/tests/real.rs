@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::stream;
 use multicluster_ray::{
-    Class, Endpoint, JobDetails, JobStatus, Kind, PackageBody, RayClient, SubmitRequest, Timeouts,
+    Class, Endpoint, JobDetails, JobStatus, Kind, PackageBody, RayClient, Recalled, SubmitRequest, Timeouts,
 };
 use multicluster_types::{Credential, Quantity, Timestamp};
 
@@ -179,4 +179,32 @@ async fn real_packages_and_what_is_missing() {
         ..SubmitRequest::new(id("odd"), "true")
     };
     println!("an odd runtime_env: {:?}", ray.submit(&odd).await);
+}
+
+#[tokio::test]
+#[ignore = "needs a real Ray head"]
+async fn real_jobs_that_wait_are_recalled() {
+    let ray = client();
+    assert_eq!(ray.autoscaler().await.map(|report| report.failed), Some(0));
+    let (waits, runs) = (id("waits"), id("runs"));
+    let file = std::env::temp_dir().join(&waits);
+    let wanted = SubmitRequest {
+        entrypoint_num_cpus: Some(10_000.0),
+        ..SubmitRequest::new(waits.clone(), format!("touch {}", file.display()))
+    };
+    ray.submit(&wanted).await.unwrap();
+    ray.submit(&SubmitRequest::new(runs.clone(), "sleep 60")).await.unwrap();
+    until(&ray, &runs, |job| job.status == JobStatus::Running).await;
+    let started = Instant::now();
+    let recaller = id("recaller");
+    let recalled = ray.recall(&[&waits, &runs, "nosuch"], &recaller, Duration::from_secs(60)).await.unwrap();
+    println!("recalled after {:?}", started.elapsed());
+    assert_eq!(recalled, [Recalled::NeverStarted, Recalled::Started, Recalled::Gone]);
+    assert_eq!(ray.job(&runs).await.unwrap().unwrap().status, JobStatus::Running);
+    ray.stop(&runs).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    for id in [&waits, &recaller] {
+        assert_eq!(ray.delete(id).await.unwrap(), Some(true));
+    }
+    assert!(!file.exists());
 }

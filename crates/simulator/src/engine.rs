@@ -124,6 +124,8 @@ enum Happening {
     End(usize, Attempt),
     Stopped(usize, Attempt),
     Hide(usize, Place),
+    Grow(Place),
+    Shrink(Place),
 }
 
 /// The order of events. At one moment, polls come last and in the order of the pool: so it makes
@@ -270,7 +272,30 @@ impl<'a> Engine<'a> {
             Happening::End(nth, attempt) => self.end(nth, attempt),
             Happening::Stopped(nth, attempt) => self.stopped(nth, attempt),
             Happening::Show(nth, on) => self.fleet[on].show(nth, &self.workload.arrivals[nth].work),
-            Happening::Hide(nth, on) => self.fleet[on].hide(nth, &self.workload.arrivals[nth].work),
+            Happening::Hide(nth, on) => {
+                self.fleet[on].hide(nth, &self.workload.arrivals[nth].work);
+                if self.fleet[on].has_grown() {
+                    self.plan(self.now + self.pool.timing.idle, Happening::Shrink(on));
+                }
+            }
+            Happening::Grow(on) => {
+                self.fleet[on].grow();
+                self.expect_news(on, self.now);
+                self.start_held(on);
+            }
+            Happening::Shrink(on) => {
+                self.fleet[on].shrink();
+                self.expect_news(on, self.now);
+            }
+        }
+    }
+
+    /// Work waits on this cluster: its autoscaler adds a node, if it has one.
+    fn ask_to_grow(&mut self, on: Place) {
+        let cluster = &mut self.fleet[on];
+        if cluster.can_grow() && !cluster.grows {
+            cluster.grows = true;
+            self.plan(self.now + self.pool.timing.grow, Happening::Grow(on));
         }
     }
 
@@ -282,7 +307,7 @@ impl<'a> Engine<'a> {
         if !cluster.start(nth, &arrival.work) {
             cluster.meter.held_back += 1;
             cluster.held.push(nth);
-            return;
+            return self.ask_to_grow(on);
         }
         self.fates[nth] = Fate::Running { on, attempt, started: self.now };
         self.plan(self.now + arrival.duration, Happening::End(nth, attempt));
@@ -372,7 +397,7 @@ impl<'a> Engine<'a> {
         let nth = |run: &Run| self.by_id.get(&run.job).copied();
         match effect {
             // No id is reused in the simulation, and no request is lost.
-            Effect::Forget { .. } | Effect::Bury { .. } | Effect::List { .. } => {}
+            Effect::Forget { .. } | Effect::Bury { .. } | Effect::Recall { .. } | Effect::List { .. } => {}
             Effect::Poll { cluster } => {
                 let Some(on) = self.fleet.find(&cluster) else { return };
                 self.expect_news(on, self.now);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use multicluster_types::{
-    ClusterName, Dimension, Load, Platform, Resources, Snapshot, Span, Timestamp, Work,
+    ClusterName, Dimension, Elastic, Load, Platform, Resources, Snapshot, Span, Timestamp, Work,
 };
 
 use crate::{
@@ -25,7 +25,12 @@ pub(crate) struct Fleet {
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) name: ClusterName,
+    /// What it has now.
     total: Resources,
+    elastic: Option<Elastic>,
+    /// How many nodes its autoscaler has added, and whether another one is on its way.
+    added: u32,
+    pub(crate) grows: bool,
     /// What is really free.
     room: Room,
     /// What a poll shows as free.
@@ -69,6 +74,9 @@ impl Fleet {
             Cluster {
                 name: c.spec.name.clone(),
                 total: c.total.clone(),
+                elastic: c.spec.elastic.as_deref().cloned(),
+                added: 0,
+                grows: false,
                 shown: room.clone(),
                 room,
                 seats: HashMap::new(),
@@ -181,6 +189,37 @@ impl Cluster {
         self.seats.remove(&run);
     }
 
+    /// Can its autoscaler add a node?
+    pub(crate) fn can_grow(&self) -> bool {
+        self.elastic.as_ref().is_some_and(|elastic| elastic.can_add(&self.total) > 0)
+    }
+
+    /// Has its autoscaler added nodes?
+    pub(crate) fn has_grown(&self) -> bool {
+        self.added > 0
+    }
+
+    /// Another node is there.
+    pub(crate) fn grow(&mut self) {
+        self.grows = false;
+        let Some(elastic) = self.elastic.as_ref().filter(|_| self.can_grow()) else { return };
+        self.total.add(&elastic.node);
+        self.room.add_node(&elastic.node);
+        self.shown.add_node(&elastic.node);
+        self.added += 1;
+    }
+
+    /// Added nodes that are idle go away.
+    pub(crate) fn shrink(&mut self) {
+        let Some(elastic) = &self.elastic else { return };
+        while self.added > 0 && self.room.has_idle_node() && self.shown.has_idle_node() {
+            self.room.remove_node();
+            self.shown.remove_node();
+            self.total.subtract(&elastic.node);
+            self.added -= 1;
+        }
+    }
+
     fn snapshot(&self, now: Timestamp) -> Snapshot {
         let mut used = self.total.clone();
         used.subtract(self.shown.all_free());
@@ -196,6 +235,7 @@ impl Cluster {
             ray_version: "virtual".to_owned(),
             python_version: None,
             incarnation: None,
+            autoscaler: None,
         }
     }
 }

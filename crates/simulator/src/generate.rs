@@ -84,7 +84,7 @@ impl Shape {
 }
 
 fn fits(work: &Work, pool: &Pool) -> bool {
-    pool.clusters.iter().any(|cluster| work.demand.first_beyond_total(&cluster.total).is_none())
+    pool.clusters.iter().any(|cluster| work.demand.first_beyond_total(&cluster.size()).is_none())
 }
 
 /// Rounded to whole milliseconds, and cut at ten times the mean.

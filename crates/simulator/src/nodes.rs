@@ -95,6 +95,26 @@ impl Room {
         Self { free: totals.clone(), totals, all_free }
     }
 
+    /// One more node.
+    pub(crate) fn add_node(&mut self, node: &Resources) {
+        self.totals.push(node.clone());
+        self.free.push(node.clone());
+        self.all_free.add(node);
+    }
+
+    /// One node less: the last, with nothing on it.
+    pub(crate) fn remove_node(&mut self) {
+        self.totals.pop();
+        if let Some(node) = self.free.pop() {
+            self.all_free.subtract(&node);
+        }
+    }
+
+    /// Is nothing on the last node?
+    pub(crate) fn has_idle_node(&self) -> bool {
+        self.totals.last() == self.free.last()
+    }
+
     /// What is free on all nodes together.
     pub(crate) fn all_free(&self) -> &Resources {
         &self.all_free

@@ -150,7 +150,8 @@ fn jain(values: impl Iterator<Item = f64>) -> f64 {
 fn utilization(pool: &Pool, trace: &Trace, makespan: Span) -> Utilization {
     #[expect(clippy::cast_precision_loss, reason = "a share, for people")]
     let share = |nth: usize| {
-        let totals = pool.clusters.iter().map(|cluster| u128::from(cluster.total.get(&METERED[nth]).parts()));
+        let totals =
+            pool.clusters.iter().map(|cluster| u128::from(cluster.size().get(&METERED[nth]).parts()));
         let whole = totals.sum::<u128>() * u128::from(makespan.0.max(1));
         let used: u128 = trace.meters.iter().map(|meter| meter.area(nth)).sum();
         (whole > 0).then(|| (used as f64 / whole as f64 * 1e6).round() / 1e6)

@@ -199,13 +199,13 @@ impl Distribution {
 
 impl ClusterReport {
     fn of(cluster: &crate::VirtualCluster, meter: &Meter, makespan: Span) -> Self {
-        let share = |nth| meter.utilization(nth, &cluster.total, makespan).map(|share| round(share, 1e6));
+        let share = |nth| meter.utilization(nth, &cluster.size(), makespan).map(|share| round(share, 1e6));
         let hours = makespan.as_seconds() / 3600.0;
         #[expect(clippy::cast_precision_loss, reason = "at most a few million")]
         let jobs_per_hour = if hours > 0.0 { meter.started as f64 / hours } else { 0.0 };
         Self {
             name: cluster.spec.name.clone(),
-            capacity: cluster.total.clone(),
+            capacity: cluster.size(),
             jobs: meter.started,
             jobs_per_hour: round(jobs_per_hour, 1e3),
             utilization: Utilization { cpu: share(0), gpu: share(1), memory: share(2) },

@@ -3,7 +3,7 @@
 mod support;
 
 use multicluster_simulator::{SimulationError, Synthetic, Timing, generate, simulate};
-use multicluster_types::Span;
+use multicluster_types::{Elastic, Resources, Span};
 use proptest::prelude::*;
 use support::{pool, run, with, workload};
 
@@ -204,7 +204,7 @@ proptest! {
             &format!("submission_interval={interval} resource_threshold=0.{threshold} settle_margin={margin} \
                       poll_interval={poll} dispatch_timeout={timeout} max_queue=20"),
         );
-        pool.timing = Timing { answer: Span(lag / 2), start: Span(lag), usage: Span(lag) };
+        pool.timing = Timing { answer: Span(lag / 2), start: Span(lag), usage: Span(lag), ..Timing::default() };
         let report = run(&pool, &csv);
         let jobs = report.jobs;
         prop_assert_eq!(jobs.finished + jobs.rejected + jobs.never_placed, jobs.submitted);
@@ -220,4 +220,20 @@ proptest! {
             prop_assert!(never.work.demand.gpu.as_f64() > 1.0 || never.work.demand.cpu.as_f64() > 8.0, "{:?}", never);
         }
     }
+}
+
+#[test]
+fn an_elastic_cluster_grows_when_work_waits_and_a_resident_one_with_room_comes_first() {
+    let mut pool =
+        with(pool(&["resident=4cpu", "cloud=1cpu"]), "submission_interval=0 resource_threshold=1.0");
+    let [max, node] = [9.0, 4.0].map(|cpus| Resources::from_amounts([("CPU", cpus)]).unwrap());
+    pool.clusters[1].spec.elastic = Some(Box::new(Elastic { max, node, within: Elastic::WITHIN }));
+    pool.timing = Timing { grow: Span::minutes(2), idle: Span::minutes(5), ..Timing::INSTANT };
+    let csv = "id,arrival,duration,cpu\na,0,1000,4\nb,1,100,4\nc,2,100,4\nd,3,100,4\ne,3600,100,4\n";
+    let report = run(&pool, csv);
+    assert_eq!(report.jobs.finished, 5);
+    let on = |name: &str| report.clusters.iter().find(|c| c.name.as_str() == name).unwrap().jobs;
+    assert_eq!((on("resident"), on("cloud")), (2, 3), "an hour later it is the resident one's turn again");
+    // b waits for the first node, c for the second one, d for the end of b.
+    assert_eq!(report.wait_s.max, 238.0);
 }

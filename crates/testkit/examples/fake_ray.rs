@@ -10,13 +10,14 @@
 use std::io::{Read, Write};
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::time::Duration;
 
-use multicluster_testkit::{FakeFleet, FakeOptions, FakeRay};
+use multicluster_testkit::{FakeAutoscaler, FakeFleet, FakeNode, FakeOptions, FakeRay};
 
 const USAGE: &str =
     "usage: fake_ray [--clusters N] [--port P] [--cpus N] [--gpus N] [--memory GIB] [--token T]
                 [--name NAME] [--ray-version V] [--no-session] [--unknown-field FIELD] [--runs-for SECONDS]
-                [--ledger FILE] [--like-ray] [--until-stdin-closes]";
+                [--ledger FILE] [--grow CPUS,MAX_NODES,SECONDS,IDLE_SECONDS] [--like-ray] [--until-stdin-closes]";
 
 fn main() -> ExitCode {
     let args = match Args::parse(std::env::args().skip(1)) {
@@ -78,6 +79,7 @@ struct Args {
     unknown_fields: Vec<String>,
     runs_for: Option<f64>,
     ledger: Option<std::path::PathBuf>,
+    grow: Option<Grow>,
     like_ray: bool,
     until_stdin_closes: bool,
 }
@@ -99,6 +101,7 @@ impl Args {
                 "--ray-version" => args.ray_version = Some(value(&flag, words.next())?),
                 "--runs-for" => args.runs_for = Some(value(&flag, words.next())?),
                 "--ledger" => args.ledger = Some(value(&flag, words.next())?),
+                "--grow" => args.grow = Some(value(&flag, words.next())?),
                 "--like-ray" => args.like_ray = true,
                 "--until-stdin-closes" => args.until_stdin_closes = true,
                 other => return Err(format!("unknown argument {other:?}")),
@@ -125,13 +128,31 @@ impl Args {
             options = options.ray_version(version);
         }
         if let Some(seconds) = self.runs_for {
-            options = options.runs_for(std::time::Duration::from_secs_f64(seconds));
+            options = options.runs_for(Duration::from_secs_f64(seconds));
         }
+        options.autoscaler = self.grow.as_ref().map(|grow| grow.0.clone());
         options.reports_session = !self.no_session;
         options.unknown_fields = self.unknown_fields.clone();
         options.token = self.token.clone();
         options.ledger = self.ledger.clone();
         options
+    }
+}
+
+/// What each added node has, how many there may be, how long a launch takes, and how long a node may
+/// be idle.
+struct Grow(FakeAutoscaler);
+
+impl FromStr for Grow {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let words: Vec<&str> = text.split(',').collect();
+        let [cpus, most, takes, idle] = words[..] else { return Err(()) };
+        let number = |word: &str| word.parse::<f64>().map_err(drop);
+        let seconds = |word| Duration::try_from_secs_f64(number(word)?).map_err(drop);
+        let autoscaler = FakeAutoscaler::new(FakeNode::new(number(cpus)?), most.parse().map_err(drop)?);
+        Ok(Self(autoscaler.takes(seconds(takes)?).idle_timeout(seconds(idle)?)))
     }
 }
 

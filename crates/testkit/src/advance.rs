@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
+use crate::autoscaler::Step;
 use crate::job::{COMMAND_ERROR, Failure, Job, JobStatus, Place};
 use crate::node::Amounts;
 use crate::plan::Plan;
@@ -28,6 +29,7 @@ enum Event {
     Doom { job: usize },
     StartTimeout { job: usize },
     Resurrect { undead: usize },
+    Grow(Step),
 }
 
 const AN_HOUR: Duration = Duration::from_secs(3600);
@@ -84,6 +86,9 @@ impl State {
         for (undead, (at, _)) in self.undead.iter().enumerate() {
             offer(*at, Event::Resurrect { undead });
         }
+        if let Some((at, step)) = self.next_step() {
+            offer(at, Event::Grow(step));
+        }
         next
     }
 
@@ -114,6 +119,7 @@ impl State {
                 self.fail(at, &self.live[job].clone(), failure);
             }
             Event::Resurrect { undead } => self.resurrect(undead),
+            Event::Grow(step) => self.take_step(at, step),
         }
     }
 
@@ -172,10 +178,17 @@ impl State {
             );
             job.failure = Some(Failure { error_type: COMMAND_ERROR, message });
         }
+        let recalls =
+            if job.exit_code == Some(0) { std::mem::take(&mut job.plan.recalls) } else { Vec::new() };
         if job.exit_code.is_some() {
             self.write_down("end", id);
         }
         self.settle(at, id);
+        for id in recalls {
+            if self.jobs.get(&id).is_some_and(|job| job.status == JobStatus::Pending) {
+                self.kill_supervisor(at, &id);
+            }
+        }
     }
 
     pub(crate) fn fail(&mut self, at: Instant, id: &str, failure: Failure) {
@@ -196,6 +209,7 @@ impl State {
             && let Some(node) = self.nodes.get_mut(node)
         {
             node.give_back(demand);
+            node.idle_since = node.idle_since.map(|_| at);
         }
         let packages = job.request.packages();
         self.live.retain(|other| other != id);

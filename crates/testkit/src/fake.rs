@@ -115,6 +115,8 @@ impl FakeRay {
         let (now, mut state) = self.cluster.now();
         state.nodes[node].by_others =
             used.iter().map(|(name, amount)| ((*name).to_owned(), *amount)).collect();
+        let node = &mut state.nodes[node];
+        node.idle_since = node.idle_since.map(|_| now);
         state.note_usage(now);
     }
 
@@ -122,6 +124,19 @@ impl FakeRay {
     pub fn set_physical(&self, cpu_percent: f64, memory_percent: f64) {
         let load = Physical { cpu: cpu_percent, memory: memory_percent };
         self.cluster.now().1.nodes.iter_mut().for_each(|node| node.physical = Some(load));
+    }
+
+    /// From now on launches of nodes fail for this reason, e.g. `InsufficientInstanceCapacity`; `None`:
+    /// they succeed again.
+    pub fn fail_launches(&self, why: Option<&str>) {
+        let (now, mut state) = self.cluster.now();
+        state.growth.failing = why.map(str::to_owned);
+        state.note_usage(now);
+    }
+
+    /// How many nodes are alive, the head included.
+    pub fn alive_nodes(&self) -> usize {
+        self.cluster.now().1.nodes.iter().filter(|node| node.alive).count()
     }
 
     /// A node joins. The first one is the head. Returns its index.
@@ -199,6 +214,13 @@ impl FakeRay {
                        ERROR: No matching distribution found for nosuchpackage==9.9\n"
             .into();
         state.fail(now, submission_id, Failure { error_type: "RUNTIME_ENV_SETUP_FAILURE", message });
+    }
+
+    /// Ends the supervisor of a job, as `ray.kill` does, also if it has started: the job is FAILED,
+    /// and its message tells whether it ever ran.
+    pub fn kill_supervisor(&self, submission_id: &str) {
+        let (now, mut state) = self.cluster.now();
+        state.kill_supervisor(now, submission_id);
     }
 
     /// Waits until a job has this status.

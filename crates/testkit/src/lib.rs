@@ -22,6 +22,7 @@
 //! fakes cost nothing.
 
 mod advance;
+mod autoscaler;
 mod clock;
 mod cluster;
 mod fake;
@@ -35,9 +36,11 @@ mod request;
 mod route;
 mod serve;
 mod state;
+mod status;
 mod tail;
 mod view;
 
+pub use autoscaler::FakeAutoscaler;
 pub use fake::FakeRay;
 pub use fault::{Endpoint, Fault};
 pub use fleet::FakeFleet;

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use tokio::time::Instant;
+
 /// Amounts by exact Ray name: `CPU`, `GPU`, `memory` (bytes), custom ones.
 pub(crate) type Amounts = BTreeMap<String, f64>;
 
@@ -41,6 +43,7 @@ impl FakeNode {
 const GIB: f64 = 1_073_741_824.0;
 
 /// A node as the fake runs it.
+#[derive(Clone)]
 pub(crate) struct Node {
     pub(crate) id: String,
     pub(crate) ip: String,
@@ -52,6 +55,8 @@ pub(crate) struct Node {
     pub(crate) by_others: Amounts,
     /// Host load, if a test has set it; otherwise it follows the logical usage.
     pub(crate) physical: Option<Physical>,
+    /// For a node that the autoscaler added: since when it has been idle, if it is.
+    pub(crate) idle_since: Option<Instant>,
 }
 
 /// The load of the host, in percent.
@@ -71,12 +76,15 @@ impl Node {
             by_jobs: Amounts::new(),
             by_others: Amounts::new(),
             physical: None,
+            idle_since: None,
         }
     }
 
     /// All resources as Ray lists them, including its own per-node ones.
     pub(crate) fn totals(&self, is_head: bool) -> Amounts {
         let mut totals = self.spec.resources.clone();
+        // Ray does not list what there is none of.
+        totals.retain(|_, amount| *amount > 0.0);
         totals.insert(format!("node:{}", self.ip), 1.0);
         if is_head {
             totals.insert("node:__internal_head__".into(), 1.0);
@@ -90,6 +98,10 @@ impl Node {
             *used.entry(name.clone()).or_default() += amount;
         }
         used
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.used().values().all(|amount| *amount <= 0.0)
     }
 
     pub(crate) fn fits(&self, demand: &Amounts, labels: &BTreeMap<String, String>) -> bool {

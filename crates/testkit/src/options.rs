@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::autoscaler::FakeAutoscaler;
 use crate::job::Submission;
 use crate::node::FakeNode;
 use crate::plan::Plan;
@@ -60,7 +61,9 @@ pub struct FakeOptions {
     pub tail_linger: Duration,
     /// The largest request body, in bytes. Over it: 413.
     pub max_body: usize,
-    /// Autoscaler v2: `/api/cluster_status` has only nulls.
+    /// How the cluster grows. `None`: it does not.
+    pub autoscaler: Option<FakeAutoscaler>,
+    /// Autoscaler v2: `/api/cluster_status` has only nulls, except in the text for people.
     pub autoscaler_v2: bool,
     /// Jobs whose entrypoint names this file are recorded in it: `sent`, `begin` and `end`, each
     /// with the cluster, the submission id and the time in seconds, and the end with the exit code.
@@ -96,6 +99,7 @@ impl FakeOptions {
             tail_poll: Duration::from_millis(20),
             tail_linger: Duration::from_millis(20),
             max_body: 100 * 1024 * 1024,
+            autoscaler: None,
             autoscaler_v2: false,
             ledger: None,
             unknown_fields: Vec::new(),
@@ -163,6 +167,13 @@ impl FakeOptions {
     #[must_use]
     pub fn without_nodes(mut self) -> Self {
         self.nodes.clear();
+        self
+    }
+
+    /// The cluster grows while jobs wait for resources.
+    #[must_use]
+    pub fn autoscaler(mut self, autoscaler: FakeAutoscaler) -> Self {
+        self.autoscaler = Some(autoscaler);
         self
     }
 

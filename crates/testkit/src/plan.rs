@@ -16,6 +16,7 @@ use crate::options::FakeOptions;
 /// | `exit 3`, `true`, `false` | ends, with that exit code; `exit -9` as if killed |
 /// | `forever` | runs until stopped or [finished](crate::FakeRay::finish) |
 /// | `never-start` | PENDING for good |
+/// | `python …` with `ray.kill` | [ends](crate::FakeRay::kill_supervisor) the PENDING jobs that are its arguments, when it ends |
 /// | `python …` | runs for the options' `runs_for`, and has a driver id, as a script that calls `ray.init()` |
 /// | else | runs for the options' `runs_for` |
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +31,8 @@ pub struct Plan {
     pub output: Vec<(Duration, String)>,
     /// Whether the entrypoint connects to Ray and so gets a driver job id.
     pub driver: bool,
+    /// The jobs whose supervisors it ends if it succeeds, unless they have started.
+    pub recalls: Vec<String>,
 }
 
 impl Plan {
@@ -41,6 +44,7 @@ impl Plan {
             exit_code: 0,
             output: Vec::new(),
             driver: false,
+            recalls: Vec::new(),
         }
     }
 
@@ -75,6 +79,9 @@ impl Plan {
     /// Reads a plan from an entrypoint.
     pub fn of_entrypoint(entrypoint: &str, options: &FakeOptions) -> Self {
         let mut plan = Self::new(options.pending_for, Duration::ZERO);
+        if let Some(recalls) = recalled(entrypoint) {
+            return Self { runs_for: Some(options.runs_for), driver: true, recalls, ..plan };
+        }
         let mut elapsed = Duration::ZERO;
         for command in entrypoint.split("&&").flat_map(|part| part.split(';')) {
             let (verb, rest) = command.trim().split_once(' ').unwrap_or((command.trim(), ""));
@@ -109,6 +116,13 @@ impl Plan {
     }
 }
 
+/// The arguments of a script that ends supervisors.
+fn recalled(entrypoint: &str) -> Option<Vec<String>> {
+    let is_recaller = entrypoint.contains("_ray_internal_job_actor_") && entrypoint.contains("ray.kill(");
+    let (_, arguments) = entrypoint.rsplit_once('\'').filter(|_| is_recaller)?;
+    Some(arguments.split_whitespace().map(str::to_owned).collect())
+}
+
 fn seconds(text: &str) -> Duration {
     text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default()
 }
@@ -128,6 +142,13 @@ mod tests {
         assert_eq!(read.exit_code, 3);
         let expected = [(Duration::ZERO, "hi\n".to_owned()), (Duration::from_secs(2), "bye\n".to_owned())];
         assert_eq!(read.output, expected);
+    }
+
+    #[test]
+    fn a_script_that_ends_supervisors_names_their_jobs() {
+        let script = "python -c 'ray.kill(ray.get_actor(\"_ray_internal_job_actor_\" + sys.argv[1]))' a b.1";
+        assert_eq!(plan(script).recalls, ["a", "b.1"]);
+        assert!(plan("python train.py 'ray.kill(x)' a").recalls.is_empty());
     }
 
     #[test]

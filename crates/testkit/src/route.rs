@@ -17,7 +17,7 @@ use crate::job::Job;
 use crate::request::{Refused, Request as Submit};
 use crate::serve::Reset;
 use crate::state::State;
-use crate::{tail, view};
+use crate::{status, tail, view};
 
 /// Answers a request for `path`, without the prefix of the fleet.
 pub(crate) async fn answer(cluster: &Arc<Cluster>, path: &str, request: Request) -> Result<Response, Reset> {
@@ -129,7 +129,7 @@ async fn act(
         Endpoint::Nodes => ok(&view::nodes(state)),
         Endpoint::Summary => ok(&view::summary(state, now)),
         Endpoint::ClusterStatus => {
-            ok(&view::cluster_status(state, now, parameter(&query, "format").as_deref() == Some("1")))
+            ok(&status::cluster_status(state, now, parameter(&query, "format").as_deref() == Some("1")))
         }
         Endpoint::Submit => submit(state, now, &body),
         Endpoint::List => {

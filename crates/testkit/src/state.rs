@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use crate::autoscaler::Growth;
 use crate::clock::Clock;
 use crate::job::{Doom, Driver, Failure, Job, JobStatus, Submission};
 use crate::node::{Amounts, Node};
@@ -34,6 +35,7 @@ pub(crate) struct State {
     pub(crate) packages: BTreeMap<String, Bytes>,
     pub(crate) pins: BTreeMap<String, Instant>,
     pub(crate) next_launch: Instant,
+    pub(crate) growth: Growth,
     /// No event happens before this. `None`: a change from outside requires another look.
     pub(crate) quiet_until: Option<Instant>,
     /// All events until here have been played.
@@ -65,6 +67,7 @@ impl State {
             packages: BTreeMap::new(),
             pins: BTreeMap::new(),
             next_launch: now,
+            growth: Growth::default(),
             quiet_until: None,
             cursor: now,
             usage: VecDeque::new(),
@@ -105,6 +108,7 @@ impl State {
         let specs = self.options.nodes.iter().cloned().enumerate();
         self.nodes = specs.map(|(index, spec)| Node::new(spec, index, &seed)).collect();
         self.next_launch = now;
+        self.growth = Growth { failing: self.growth.failing.take(), ..Growth::default() };
         self.usage.clear();
         self.note_usage(now);
     }
@@ -141,6 +145,9 @@ impl State {
         let timeout = now + self.options.start_timeout;
         let first = job.doom.as_ref().map(|doom| doom.at).or(job.ready()).unwrap_or(timeout).min(timeout);
         self.quiet_until = self.quiet_until.map(|until| until.min(first));
+        if self.options.autoscaler.is_some() {
+            self.quiet_until = None;
+        }
         self.jobs.insert(id.clone(), job);
         self.live.push(id.clone());
         self.write_down("sent", &id);
@@ -211,6 +218,21 @@ impl State {
         job.plan.exit_code = i32::from(status == JobStatus::Failed);
         job.ends = Some(now);
         self.end(now, id);
+        self.note_usage(now);
+    }
+
+    /// Ends the supervisor of a job, as `ray.kill` does. What had not started never will.
+    pub(crate) fn kill_supervisor(&mut self, now: Instant, id: &str) {
+        let Some(job) = self.jobs.get(id).filter(|job| !job.status.is_terminal()) else { return };
+        let mut message = format!(
+            "Job supervisor actor died: The actor died unexpectedly before finishing this task.\n\tclass_name: \
+             JobSupervisor\n\tname: _ray_internal_job_actor_{id}\n\tnamespace: SUPERVISOR_ACTOR_RAY_NAMESPACE\nThe actor \
+             is dead because it was killed by `ray.kill`."
+        );
+        if job.status == JobStatus::Pending {
+            message.push_str("\nThe actor never ran - it was cancelled before it started running.");
+        }
+        self.fail(now, id, Failure { error_type: "JOB_SUPERVISOR_ACTOR_DIED", message });
         self.note_usage(now);
     }
 

@@ -1,5 +1,4 @@
-//! The resource facts as a dashboard shows them: exact in one endpoint, camelCased in another,
-//! text in a third.
+//! The resource facts as a dashboard shows them: exact in one endpoint, text in another.
 
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -151,47 +150,6 @@ fn gpu(index: u32, percent: f64) -> Value {
     })
 }
 
-/// `/api/cluster_status`: camelCased, and empty under autoscaler v2.
-pub(crate) fn cluster_status(state: &State, now: Instant, formatted: bool) -> Value {
-    let shown = state.shown_usage(now);
-    let (mut totals, mut used) = (Amounts::new(), Amounts::new());
-    for (index, (node, node_used)) in
-        state.nodes.iter().zip(&shown).enumerate().filter(|(_, (node, _))| node.alive)
-    {
-        for (into, amounts) in [(&mut totals, &node.totals(index == 0)), (&mut used, node_used)] {
-            for (name, amount) in amounts {
-                *into.entry(name.clone()).or_default() += amount;
-            }
-        }
-    }
-    let lines = usage_lines(&totals, &used);
-    if formatted {
-        let text =
-            format!("======== Autoscaler status ========\nResources\nTotal Usage:\n {}\n", lines.join("\n "));
-        return json!({"result": true, "msg": "Got formatted cluster status.", "data": {"clusterStatus": text}});
-    }
-    let (mut status, mut text) = (Value::Null, Value::Null);
-    if !state.options.autoscaler_v2 {
-        let pair = |name: &String| json!([used.get(name).copied().unwrap_or(0.0), totals[name]]);
-        let usage: Map<String, Value> = totals.keys().map(|name| (camel(name), pair(name))).collect();
-        // Ray writes this every five seconds.
-        let time = (state.clock.ms(now) / 5000 * 5) as f64;
-        status = json!({
-            "gcsRequestTime": 0.003,
-            "time": time,
-            "monitorPid": 9427,
-            "autoscalerReport": {"pendingNodes": [], "failedNodes": [], "legacy": true},
-            "loadMetricsReport": {"usage": usage, "resourceDemand": [], "pgDemand": [], "requestDemand": []},
-        });
-        text = format!("Cluster status: 0 nodes\n - ResourceUsage: {}", lines.join(", ")).into();
-    }
-    json!({
-        "result": true,
-        "msg": "Got cluster status.",
-        "data": {"autoscalingStatus": text, "autoscalingError": null, "clusterStatus": status},
-    })
-}
-
 fn liveness(node: &Node) -> (&'static str, Option<&'static str>) {
     if node.alive {
         ("ALIVE", None)
@@ -206,7 +164,7 @@ fn labels(node: &Node, spell: impl Fn(&str) -> String) -> Map<String, Value> {
 }
 
 /// `1.5/4.0 CPU`, `953.67MiB/16.16GiB memory`: sorted, without Ray's own per-node and accelerator resources.
-fn usage_lines(totals: &Amounts, used: &Amounts) -> Vec<String> {
+pub(crate) fn usage_lines(totals: &Amounts, used: &Amounts) -> Vec<String> {
     let shown =
         totals.iter().filter(|(name, _)| !name.contains("node:") && !name.starts_with("accelerator_type:"));
     shown
@@ -237,7 +195,7 @@ fn tenths(value: f64) -> f64 {
 }
 
 /// Ray's camelCase: `my_custom_res` is `myCustomRes`, `node:__internal_head__` is `node:InternalHead`.
-fn camel(name: &str) -> String {
+pub(crate) fn camel(name: &str) -> String {
     let mut parts = name.split('_');
     let mut spelled = parts.next().unwrap_or_default().to_owned();
     for part in parts {

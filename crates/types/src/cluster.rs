@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    ClusterName, Quantity, Settings, Span, Tags,
+    ClusterName, Elastic, Quantity, Settings, Span, Tags,
     settings::{ExecutionMode, JobLimit, Share},
 };
 
@@ -41,6 +41,9 @@ pub struct ClusterSpec {
     pub secret_vars: BTreeMap<String, Secret>,
     /// This cluster's own limits, where they differ from the settings.
     pub limits: Limits,
+    /// How far its autoscaler can make it grow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elastic: Option<Box<Elastic>>,
     /// The home directory on this cluster, if `home_dir` is set; see [`home`](Self::home).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home_dir: Option<Arc<str>>,
@@ -93,6 +96,7 @@ impl ClusterSpec {
             runtime_env: Arc::default(),
             secret_vars: BTreeMap::new(),
             limits: Limits::default(),
+            elastic: None,
             home_dir: None,
             inject_sdk: None,
             plane_address: None,

@@ -6,6 +6,7 @@
 
 mod cluster;
 mod decision;
+mod elastic;
 pub mod env_vars;
 mod exit_codes;
 mod hex;
@@ -32,6 +33,7 @@ pub use cluster::{
     as_token, refuse_header,
 };
 pub use decision::{Decision, Verdict};
+pub use elastic::{Autoscaler, Elastic};
 pub use exit_codes::{ExitCodes, ExitCodesError, NotRetried, RetryCodes};
 pub use hex::hex;
 pub use id::{

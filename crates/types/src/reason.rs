@@ -105,6 +105,18 @@ pub enum Reason {
         /// The most that any node has.
         largest: Quantity,
     },
+    /// The cluster can grow as it is described, was asked to, and did not.
+    NotGrown {
+        resource: Dimension,
+        /// The demand of the work.
+        demand: Quantity,
+        /// The most that the cluster has reached.
+        reached: Quantity,
+        /// Since when it has been asked.
+        since: Timestamp,
+        /// What its autoscaler says.
+        error: Option<Message>,
+    },
     /// An operator's policy rejects the cluster.
     Policy {
         /// The policy's name.
@@ -316,6 +328,12 @@ reasons! { |now, lang|
         "largest node has {resource} {largest}, {demand} requested on one node",
         "最大的节点有 {resource} {largest}，单个节点上需要 {demand}",
         demand = resource.show(*demand), largest = resource.show(*largest);
+    NotGrown { resource, demand, reached, since, error } => "not_grown",
+        "was asked to grow {time} ago and did not: {resource} {demand} requested, {reached} reached{error}",
+        "{time}前要求扩容，未能扩到：需要 {resource} {demand}，只达到 {reached}{error}",
+        time = lang.seconds(now.since(*since).as_seconds()),
+        demand = resource.show(*demand), reached = resource.show(*reached),
+        error = error.as_ref().map(|error| say!(lang, "; its autoscaler: {error}", "；自动扩缩容器：{error}")).unwrap_or_default();
     Policy { name } => "policy",
         "excluded by policy {name}",
         "被策略 {name} 排除";
@@ -441,6 +459,13 @@ mod tests {
             ReasonKind::NodeTooSmall => {
                 Reason::NodeTooSmall { resource: resource.clone(), demand: amount(6), largest: amount(4) }
             }
+            ReasonKind::NotGrown => Reason::NotGrown {
+                resource: resource.clone(),
+                demand: amount(16),
+                reached: amount(0),
+                since: Timestamp(40_000),
+                error: Some(text("worker: quota exceeded")),
+            },
             ReasonKind::Policy => Reason::Policy { name: text("night") },
             ReasonKind::PolicyFailed => {
                 Reason::PolicyFailed { name: text("night"), error: text("no such key") }

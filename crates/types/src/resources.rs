@@ -502,6 +502,15 @@ impl Resources {
         self.combine(other, Quantity::minus);
     }
 
+    /// So many times as much of everything.
+    #[must_use]
+    pub fn times(&self, count: u32) -> Resources {
+        let times = |amount: Quantity| Quantity(amount.0.saturating_mul(u64::from(count)));
+        let custom = self.custom.iter().map(|(name, amount)| (name.clone(), times(*amount)));
+        let custom = custom.filter(|(_, amount)| !amount.is_zero()).collect();
+        Resources { cpu: times(self.cpu), gpu: times(self.gpu), memory: times(self.memory), custom }
+    }
+
     /// Raises each resource to at least the amount in `other`.
     pub fn raise_to(&mut self, other: &Resources) {
         self.combine(other, Quantity::max);

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Incarnation, Labels, NODE_ID, Platform, Quantity, Resources, Timestamp, settings::Share};
+use crate::{
+    Autoscaler, Incarnation, Labels, NODE_ID, Platform, Quantity, Resources, Timestamp, settings::Share,
+};
 
 /// The facts of one poll.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +34,9 @@ pub struct Snapshot {
     pub python_version: Option<String>,
     /// The incarnation of the head that answered; `None` if this Ray version does not report it.
     pub incarnation: Option<Incarnation>,
+    /// What its autoscaler reports, if it was asked and has one.
+    #[serde(default)]
+    pub autoscaler: Option<Autoscaler>,
 }
 
 /// The resources of one node, and how much of them is free. Equal nodes are counted together.

@@ -54,6 +54,12 @@ impl Span {
         Span::seconds(minutes.saturating_mul(60))
     }
 
+    /// So many times as long.
+    #[must_use]
+    pub const fn times(self, count: u32) -> Span {
+        Span(self.0.saturating_mul(count as u64))
+    }
+
     /// As seconds, for people and metrics.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for display; 2^53 ms is 285,000 years")]

@@ -102,6 +102,8 @@ words! {
         BreakerOpened = "breaker_opened",
         BreakerHalfOpen = "breaker_half_open",
         BreakerClosed = "breaker_closed",
+        /// It was asked to grow, and did not.
+        NotGrown = "not_grown",
     }
 }
 

@@ -66,6 +66,15 @@ pub(crate) const KEYS: &[ClusterKey] = &[
               changes, or `NAME: {env: VARIABLE}`; it is then always redacted.",
     },
     ClusterKey {
+        name: "elastic",
+        expected: "a mapping with `max`, `node` and `within`",
+        default: Some("none: it has what it has"),
+        example: "{max: {CPU: 64, GPU: 8}, node: {CPU: 16, GPU: 1}, within: 10m}",
+        doc: "How far its autoscaler can make it grow: `max` is what the whole cluster can have, its head \
+              included, `node` what one more node brings, and `within` (10m) how long work waits there for the \
+              cluster to grow. [Elastic clusters](elastic.md).",
+    },
+    ClusterKey {
         name: "home_dir",
         expected: "an absolute path",
         default: Some("`env_vars.home_dir` of `runtime_env`, or none"),

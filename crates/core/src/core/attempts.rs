@@ -335,6 +335,10 @@ impl Core {
                 self.close_attempt(key, AttemptOutcome::Failed, Some(message), out);
                 self.end(key, Transition::Fail, Some(message.clone()), out);
             }
+            // It waited for nodes that did not come, which is no fault of the job.
+            RunStatus::Failed { message, never_started: true, .. } if self.waits_for_nodes(key) => {
+                self.try_later(key, message, out);
+            }
             RunStatus::Failed { message, never_started: true, .. } => self.try_elsewhere(key, message, out),
             RunStatus::Failed { message, never_started: false, exit_code } => {
                 self.handle_run_failed(key, message, *exit_code, out);

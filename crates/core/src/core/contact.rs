@@ -150,6 +150,9 @@ impl Core {
             out.effects.push(Effect::Stop { run: job.run(), cluster: live.cluster.clone() });
             job.touched_at = self.now;
             self.arm(key);
+            if self.waits_for_nodes(key) {
+                self.recall(key, out);
+            }
         }
     }
 

@@ -275,6 +275,7 @@ impl Core {
             out.writes.push(Write::Cluster(cluster.record.clone()));
             self.arm_spacing(on);
         }
+        let grows = verdicts.iter().find_map(Verdict::chosen_growth).unwrap_or(0);
         out.writes.push(Write::Decision(Box::new(Decision {
             job: id,
             attempt,
@@ -283,7 +284,9 @@ impl Core {
             roster: Arc::clone(self.pool.roster()),
             verdicts: verdicts.into(),
         })));
-        let live = Phase::Live(Box::new(Live::new(attempt, name.clone(), incarnation, self.now)));
+        let mut live = Live::new(attempt, name.clone(), incarnation, self.now);
+        live.grows = grows;
+        let live = Phase::Live(Box::new(live));
         let moved = self.move_to(key, Transition::Dispatch, live, out);
         // Tasks and actors are run by their callers, who learn of the placement from the event.
         if moved && work.kind == Kind::Job {

@@ -7,7 +7,7 @@ use super::backoff;
 use crate::{
     Core, Output,
     jobs::JobKey,
-    record::{Phase, Standing},
+    record::{Phase, Stage, Standing},
     timers::Timer,
 };
 
@@ -34,6 +34,8 @@ enum Duty {
     TakeForLost,
     /// The stop did not end the job.
     StopAgain,
+    /// The job waits for nodes that do not come.
+    Recall,
 }
 
 impl Core {
@@ -69,7 +71,10 @@ impl Core {
                     Some((job.touched_at + STOP_AGAIN, Duty::StopAgain))
                 } else {
                     // The last lookup had no answer: ask again.
-                    self.asks_at(key).filter(|_| job.asks > 0)
+                    let asks = self.asks_at(key).filter(|_| job.asks > 0);
+                    let pending = live.stage() == Stage::Pending;
+                    let recalled = self.recalled_at(key).filter(|_| pending);
+                    self.first([asks, recalled.map(|at| (at, Duty::Recall))])
                 }
             }
         }
@@ -123,6 +128,7 @@ impl Core {
                 self.mark_uncertain(key, &message, out);
             }
             Duty::Ask => self.ask(key, out),
+            Duty::Recall => self.recall(key, out),
             Duty::StopAgain => {
                 self.send_stop(key, out);
                 // Its answer may never come. As long as it is awaited, nobody else asks.

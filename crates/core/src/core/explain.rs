@@ -10,7 +10,7 @@ use multicluster_types::{
 };
 use serde::Serialize;
 
-use super::{notices::Notice, preempt::Clearing, sharing::Turns, submit::stay_with_parent};
+use super::{elastic::Growing, notices::Notice, preempt::Clearing, sharing::Turns, submit::stay_with_parent};
 use crate::{
     Core, Parent, Refusal,
     jobs::Job,
@@ -53,6 +53,8 @@ pub struct Explanation {
     /// Where the job is, or was when it ended.
     pub cluster: Option<ClusterName>,
     pub attempt: Option<Attempt>,
+    /// Set while the job waits on its cluster for nodes.
+    pub growing: Option<Growing>,
     /// Set while the packages of the job are being pushed to its cluster.
     pub pushing: Option<Pushing>,
     /// Set if the job's cluster does not answer.
@@ -155,6 +157,7 @@ impl Core {
             turns: None,
             cluster: None,
             attempt: (record.attempts > 0).then_some(Attempt(record.attempts)),
+            growing: None,
             pushing: job.pushing,
             unreachable: None,
             stopping: false,
@@ -191,6 +194,7 @@ impl Core {
             }
             Phase::Live(live) => {
                 explanation.cluster = Some(live.cluster.clone());
+                explanation.growing = self.growing(job);
                 explanation.stopping = live.stopping();
                 explanation.preempted = live.preempted();
                 explanation.unreachable = live.lost_since().map(|since| Unreachable {
@@ -358,6 +362,9 @@ impl Explanation {
                 ", pushing its packages: {pushed} of {of} MiB",
                 "，正在推送它的包：{pushed} / {of} MiB"
             );
+        }
+        if let Some(growing) = &self.growing {
+            text += &growing.describe(self.at, lang);
         }
         if let Some(Unreachable { since, requeued_at }) = self.unreachable {
             let time = lang.seconds(self.at.since(since).as_seconds());

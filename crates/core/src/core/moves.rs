@@ -124,11 +124,14 @@ impl Core {
                 // `None` only while rebuilding a job whose cluster was removed by force.
                 let on = self.pool.find(&live.cluster);
                 if let Some(on) = on {
-                    self.pool[on].enter(key, &job.record().work, live.running_at(), &self.settings);
+                    self.pool[on].enter(key, &job.record().work, live, &self.settings);
                 }
                 (job.on, job.touched_at, job.asks) = (on, self.now, 0);
                 (job.question, job.pushing) = (None, None);
                 self.arm(key);
+                if let Some(on) = on {
+                    self.arm_growth(on);
+                }
             }
             Phase::Ended(_) => {}
         }

@@ -69,6 +69,8 @@ impl Core {
             self.doubt(key, out);
         }
         self.pool.refresh(&self.settings);
+        self.measure_pool(); // It may be described as one that grows further.
+        self.arm_growth(key);
         self.arm_spacing(key);
         self.note_cluster(key, ClusterChange::Changed, out);
     }
@@ -105,6 +107,7 @@ impl Core {
         self.timers.clear(&mut cluster.spacing_due, Timer::Spacing(key));
         self.timers.clear(&mut cluster.freshness_due, Timer::Freshness(key));
         self.timers.clear(&mut cluster.breaker_due, Timer::Breaker(key));
+        self.timers.clear(&mut cluster.growth_due, Timer::Growth(key));
         let name = cluster.name().clone();
         self.drop_orphans_of(&name, out);
         out.writes.push(Write::DeleteCluster(name));
@@ -191,6 +194,7 @@ impl Core {
             (None, None) => {}
         }
         self.pool.refresh(&self.settings);
+        self.measure_pool();
         self.rearm_all();
         self.forget_old(out);
         self.dirty.all();
@@ -202,6 +206,7 @@ impl Core {
         let clusters: Vec<_> = self.pool.iter().map(|(key, _)| key).collect();
         for key in clusters {
             self.arm_spacing(key);
+            self.arm_growth(key);
             let cluster = &mut self.pool[key];
             if let (Some(snapshot), true) = (cluster.snapshot(), cluster.is_healthy()) {
                 let expires = snapshot.taken_at + self.settings.snapshot_max_age;

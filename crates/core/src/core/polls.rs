@@ -33,14 +33,16 @@ impl Core {
         }
         let was_healthy = cluster.is_healthy();
         let restarted = was_healthy && cluster.incarnation() != snapshot.incarnation.as_ref();
-        let resized = cluster.snapshot().is_none_or(|last| last.total != snapshot.total);
+        let before = cluster.snapshot().map(|last| last.total.clone());
         let changed = cluster.learn(snapshot, &self.settings);
+        let resized = cluster.snapshot().map(|now| &now.total) != before.as_ref();
         cluster.poll_failures = 0;
         cluster.health = Health::Healthy;
         self.timers.set(&mut cluster.freshness_due, Timer::Freshness(key), expires);
         if resized {
             self.measure_pool();
         }
+        self.arm_growth(key);
         if !was_healthy || changed {
             self.dirty.all();
         }
@@ -147,6 +149,11 @@ impl Core {
                 continue;
             }
             self.arm(key);
+        }
+        for (_, cluster) in self.pool.iter_mut() {
+            if let Some(growth) = &mut cluster.growth {
+                growth.forgive(self.now);
+            }
         }
         let old = self.pool.iter().filter(|(_, cluster)| self.is_outdated(cluster));
         let old: Vec<_> = old.map(|(key, _)| key).collect();

@@ -272,7 +272,10 @@ impl Core {
         let mut freed = Resources::default();
         gone.iter().for_each(|theirs| freed.add(&theirs.demand));
         let short = |(dimension, demand): (Dimension, Quantity)| {
-            cluster.all_free().get(&dimension).plus(freed.get(&dimension)) < demand
+            cluster
+                .free(snapshot, multicluster_types::Origin::Outside, &dimension)
+                .plus(freed.get(&dimension))
+                < demand
         };
         let node = work.on_one_node();
         let frees_a_node = |theirs: &&Work| node.first_beyond_total(theirs.on_one_node()).is_none();

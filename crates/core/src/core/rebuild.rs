@@ -240,7 +240,8 @@ impl Core {
         for (key, job) in self.jobs.iter() {
             let waits = job.live().is_some_and(|live| live.running_at().is_none());
             let expected = waits && job.is_job();
-            let found = job.on.is_some_and(|on| self.pool[on].starting.contains(&key));
+            let found = job.on.is_some_and(|on| self.pool[on].starting.contains(&key))
+                || job.is_job() && self.waits_for_nodes(key);
             if job.on.is_some() && expected != found {
                 return Err(format!("{} is starting: {expected}, its cluster says {found}", job.record().id));
             }

@@ -29,6 +29,7 @@ fn a_core() -> (Core, JobKey) {
         ray_version: "2.60.0".into(),
         python_version: None,
         incarnation: None,
+        autoscaler: None,
     };
     let id = JobId::new("job").unwrap();
     let submission = Submission {

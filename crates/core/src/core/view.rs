@@ -29,8 +29,10 @@ pub struct ClusterView {
     pub promised: Resources,
     /// The demand of our work on it, used or not.
     pub claimed: Resources,
-    /// What work from outside may still use of it; empty while its facts are not known.
+    /// What work from outside may still use of what is there; empty while its facts are not known.
     pub free: Resources,
+    /// Whether more nodes come, if the cluster can grow.
+    pub growth: Option<GrowthView>,
     /// Its platform, by its facts or else its tags.
     pub platform: Platform,
     /// The position of its circuit.
@@ -62,6 +64,19 @@ pub struct ClusterView {
     pub reserved_for: Option<JobId>,
     /// The owner of that job.
     pub reserved_owner: Option<Owner>,
+}
+
+/// The growth of a cluster that can grow.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GrowthView {
+    /// How many nodes can be added. If it did not grow when it was asked to, none beyond what it had.
+    pub can_add: u32,
+    /// What it has then: its threshold is measured against that.
+    pub grown: Resources,
+    /// How much work was sent there and waits for nodes.
+    pub waiting: usize,
+    /// Since when it has been asked to grow in vain, and when it is asked again.
+    pub stuck: Option<(Timestamp, Timestamp)>,
 }
 
 /// Does a cluster answer?
@@ -226,10 +241,16 @@ impl Core {
                     HealthState::Unauthorized { since: *since, error: error.clone() }
                 }
             },
-            snapshot: cluster.snapshot().cloned(),
+            snapshot: cluster.facts_as_reported().cloned(),
             promised: cluster.ledger().promised().clone(),
             claimed: cluster.ledger().claimed().clone(),
-            free: cluster.all_free().clone(),
+            free: cluster.free_now(),
+            growth: cluster.growth.as_ref().map(|growth| GrowthView {
+                can_add: growth.can_add(),
+                grown: cluster.snapshot().map(|snapshot| snapshot.total.clone()).unwrap_or_default(),
+                waiting: growth.waiting(),
+                stuck: growth.stuck().map(|stuck| (stuck.since, stuck.until)),
+            }),
             platform: cluster.platform.clone(),
             circuit: match cluster.breaker {
                 Breaker::Closed { .. } => CircuitState::Closed,

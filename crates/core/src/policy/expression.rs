@@ -75,6 +75,7 @@ impl Expression {
         uses.now |= names.has_variable("now");
         uses.queued |= names.has_variable("queued");
         uses.oldest_wait |= names.has_variable("oldest_wait");
+        uses.growth |= names.has_variable("grows_by");
     }
 
     fn evaluate(&self, facts: &Facts<'_>, work: &Work) -> Result<Value, String> {
@@ -126,6 +127,7 @@ names! { self;
     "ray_version" => text(&self.facts.snapshot.ray_version),
     "python_version" => text(self.facts.snapshot.python_version.as_deref().unwrap_or_default()),
     "running" => number(f64::from(self.facts.live)),
+    "grows_by" => number(f64::from(self.facts.grows)),
     "total_cpu" => number(self.facts.total.cpu.as_f64()),
     "total_gpu" => number(self.facts.total.gpu.as_f64()),
     "total_memory" => number(self.facts.total.memory.as_f64()),

@@ -42,6 +42,8 @@ pub(crate) struct Facts<'a> {
     /// How many of the work's placement tags it carries, and how many there are.
     pub(crate) tags_carried: u32,
     pub(crate) tags_wanted: u32,
+    /// By how many nodes it would have to grow for the work.
+    pub(crate) grows: u32,
 }
 
 /// What a policy may know besides one cluster and one piece of work.
@@ -67,6 +69,8 @@ pub(crate) struct Uses {
     pub(crate) now: bool,
     pub(crate) queued: bool,
     pub(crate) oldest_wait: bool,
+    /// Not only whether there is room now decides about clusters that can grow.
+    pub(crate) growth: bool,
 }
 
 impl Facts<'_> {
@@ -318,6 +322,7 @@ impl Sample {
                 ray_version: "2.60.0".to_owned(),
                 python_version: Some("3.11.7".to_owned()),
                 incarnation: None,
+                autoscaler: None,
             },
         }
     }
@@ -337,6 +342,7 @@ impl Sample {
             desire: 0.5,
             tags_carried: 1,
             tags_wanted: 1,
+            grows: 0,
         }
     }
 

@@ -17,6 +17,8 @@ pub struct Live {
     pub incarnation: Option<Incarnation>,
     /// When the cluster was chosen.
     pub dispatched_at: Timestamp,
+    /// By how many nodes the cluster had to grow for it.
+    pub grows: u32,
     standing: Standing,
     stop: Stop,
 }
@@ -142,7 +144,7 @@ impl Live {
         now: Timestamp,
     ) -> Self {
         let standing = Standing::Sending { sends: 1 };
-        Self { attempt, cluster, incarnation, dispatched_at: now, standing, stop: Stop::No }
+        Self { attempt, cluster, incarnation, dispatched_at: now, grows: 0, standing, stop: Stop::No }
     }
 
     /// The only function that changes an attempt. Returns whether anything changed.
@@ -334,6 +336,13 @@ struct Stored {
     stopping: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     preempted: bool,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    grows: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl From<Live> for Stored {
@@ -347,7 +356,7 @@ impl From<Live> for Stored {
             Standing::Unheard { sends, .. } => (sends, None),
             Standing::Pending { .. } | Standing::Running { .. } => (1, None),
         };
-        let Live { attempt, cluster, incarnation, dispatched_at, .. } = live;
+        let Live { attempt, cluster, incarnation, dispatched_at, grows, .. } = live;
         Stored {
             attempt,
             cluster,
@@ -361,13 +370,14 @@ impl From<Live> for Stored {
             refused,
             stopping,
             preempted,
+            grows,
         }
     }
 }
 
 impl From<Stored> for Live {
     fn from(stored: Stored) -> Self {
-        let Stored { attempt, cluster, incarnation, dispatched_at, stopping, preempted, .. } = stored;
+        let Stored { attempt, cluster, incarnation, dispatched_at, stopping, preempted, grows, .. } = stored;
         let stop = match (stopping, preempted) {
             (true, _) => Stop::ForGood,
             (false, true) => Stop::ForOthers,
@@ -389,7 +399,7 @@ impl From<Stored> for Live {
                 Standing::Running { since: stored.running_at.unwrap_or(dispatched_at), lost }
             }
         };
-        Live { attempt, cluster, incarnation, dispatched_at, standing, stop }
+        Live { attempt, cluster, incarnation, dispatched_at, grows, standing, stop }
     }
 }
 

@@ -462,6 +462,7 @@ fn snapshot() -> impl Strategy<Value = Box<Snapshot>> {
                 ray_version,
                 python_version: None,
                 incarnation,
+                autoscaler: None,
             })
         },
     )
@@ -601,9 +602,10 @@ fn take(env: &mut TestEnv, step: Step) {
                         Input::LookedUp { run, question, outcome: lookup }
                     }
                     Effect::Stop { run, .. } => Input::StopSent { run, answered: which.is_multiple_of(2) },
-                    Effect::Poll { cluster } | Effect::Forget { cluster, .. } | Effect::List { cluster } => {
-                        Input::CheckNow { cluster }
-                    }
+                    Effect::Poll { cluster }
+                    | Effect::Forget { cluster, .. }
+                    | Effect::Recall { cluster, .. }
+                    | Effect::List { cluster } => Input::CheckNow { cluster },
                 }
             };
             env.send(input);

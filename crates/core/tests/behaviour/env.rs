@@ -12,10 +12,10 @@ use multicluster_core::{
     record::{AttemptOutcome, AttemptRecord, JobRecord},
 };
 use multicluster_types::{
-    Attempt, ClusterName, ClusterSpec, ContentHash, Decision, ExitCodes, GroupId, HeadMemory, Incarnation,
-    JobId, Kind, LabelSelector, Labels, Lang, Limits, Load, NodeShape, OnClusterLoss, Owner, Platform,
-    PlatformName, Preference, Priority, Quantity, Reason, Resources, RetryCodes, Settings, Snapshot, Span,
-    State, Tags, Timestamp, Verdict, Versions, Weight, Work,
+    Attempt, Autoscaler, ClusterName, ClusterSpec, ContentHash, Decision, Elastic, ExitCodes, GroupId,
+    HeadMemory, Incarnation, JobId, Kind, LabelSelector, Labels, Lang, Limits, Load, NodeShape,
+    OnClusterLoss, Owner, Platform, PlatformName, Preference, Priority, Quantity, Reason, Resources,
+    RetryCodes, Settings, Snapshot, Span, State, Tags, Timestamp, Verdict, Versions, Weight, Work,
 };
 
 pub fn job_id(text: &str) -> JobId {
@@ -80,6 +80,13 @@ impl ClusterBuilder {
         let memory = 8e9 * cpus.iter().map(|_| 1.0).sum::<f64>();
         let builder = self.total(&[("CPU", cpus.iter().sum()), ("memory", memory)]);
         Self { nodes, ..builder }
+    }
+
+    /// It can grow, by nodes with these CPUs, up to so many of them in all.
+    pub fn elastic(mut self, max: f64, node: f64) -> Self {
+        let (max, node) = (amounts(&[("CPU", max)]), amounts(&[("CPU", node)]));
+        self.spec.elastic = Some(Box::new(Elastic { max, node, within: Elastic::WITHIN }));
+        self
     }
 
     pub fn tags(mut self, tags: &[&str]) -> Self {
@@ -232,6 +239,7 @@ pub struct Fake {
     /// Its nodes, if the test sets them; otherwise their shapes are unknown.
     pub nodes: Vec<NodeShape>,
     pub platform: Platform,
+    pub autoscaler: Option<Autoscaler>,
     pub answers: bool,
 }
 
@@ -323,6 +331,7 @@ impl TestEnv {
             ray_version: "2.60.0".into(),
             nodes: builder.nodes,
             platform: Platform::default(),
+            autoscaler: None,
             answers: true,
         };
         self.fakes.insert(name.clone(), fake);
@@ -468,12 +477,21 @@ impl TestEnv {
             ray_version: fake.ray_version.clone(),
             python_version: Some("3.11.7".into()),
             incarnation: fake.incarnation(),
+            autoscaler: fake.autoscaler.clone(),
         };
         Input::Polled { cluster, snapshot: Box::new(snapshot), took: fake.takes }
     }
 
     pub fn fake(&mut self, cluster: &str) -> &mut Fake {
         self.fakes.get_mut(&cluster_name(cluster)).unwrap()
+    }
+
+    /// The cluster has these nodes from now on, all free.
+    pub fn has_nodes(&mut self, cluster: &str, cpus: &[f64]) {
+        let ClusterBuilder { nodes, total, .. } = a_cluster(cluster).nodes(cpus);
+        let fake = self.fake(cluster);
+        (fake.nodes, fake.total) = (nodes, amounts(&total));
+        self.poll(cluster);
     }
 
     /// Sets the resources that a cluster reports as used, and polls it.
@@ -621,7 +639,8 @@ impl TestEnv {
                         let outcome = self.buried(cluster.as_str());
                         self.send(Input::LookedUp { run, question, outcome });
                     }
-                    Effect::Stop { .. }
+                    Effect::Recall { .. }
+                    | Effect::Stop { .. }
                     | Effect::Poll { .. }
                     | Effect::Forget { .. }
                     | Effect::List { .. } => {}

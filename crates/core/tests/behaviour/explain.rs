@@ -311,7 +311,9 @@ fn the_parts_of_a_score_add_up_to_it_by_their_weights() {
         env.core.settings().policies.iter().map(|p| (p.name.clone(), weight(&p.rule))).collect();
     let answer = env.core.what_if(&a_job().cpus(1.5).0.work, None);
     for cluster in answer.clusters {
-        let (Verdict::Chosen { score } | Verdict::Eligible { score }) = cluster.verdict else { panic!() };
+        let (Verdict::Chosen { score, .. } | Verdict::Eligible { score, .. }) = cluster.verdict else {
+            panic!()
+        };
         let sum: f64 = cluster.parts.iter().zip(&weights).map(|((_, part), (_, weight))| part * weight).sum();
         let total: f64 = weights.iter().map(|(_, weight)| weight).sum();
         assert!((sum / total - f64::from(score)).abs() < 1e-6, "{}: {:?}", cluster.cluster, cluster.parts);

@@ -5,6 +5,7 @@
 mod attempts;
 mod bad_input;
 mod clock;
+mod elastic;
 mod env;
 mod explain;
 mod head_safety;

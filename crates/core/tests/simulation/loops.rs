@@ -114,7 +114,9 @@ impl Calm {
                 let outcome = multicluster_core::LookupOutcome::Found(RunStatus::Running);
                 (Input::LookedUp { run, question, outcome }, None)
             }
-            Effect::Forget { .. } | Effect::Bury { .. } | Effect::List { .. } => (Input::Tick, None),
+            Effect::Forget { .. } | Effect::Bury { .. } | Effect::Recall { .. } | Effect::List { .. } => {
+                (Input::Tick, None)
+            }
         }
     }
 
@@ -135,6 +137,7 @@ impl Calm {
             ray_version: "2.60.0".into(),
             python_version: None,
             incarnation: Some(Incarnation::new("session").unwrap()),
+            autoscaler: None,
         };
         Input::Polled { cluster: cluster.clone(), snapshot: Box::new(snapshot), took: Span::ZERO }
     }

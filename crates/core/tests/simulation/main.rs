@@ -18,6 +18,7 @@
 )]
 
 mod client;
+mod growth;
 mod loops;
 mod oracle;
 mod plan;

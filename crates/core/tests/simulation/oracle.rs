@@ -2,6 +2,7 @@
 //! world and the writes.
 
 use std::{
+    borrow::Cow,
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     rc::Rc,
@@ -19,6 +20,7 @@ use multicluster_types::{
 };
 
 use crate::{
+    growth::Growth,
     preemption::Preemption,
     room::{is_labelled, keeps_off, nodes_left},
     sharing::Sharing,
@@ -65,6 +67,7 @@ pub struct Oracle {
     troubled: BTreeSet<ClusterName>,
     sharing: Sharing,
     preemption: Preemption,
+    growth: Growth,
     /// Clusters on which room was kept for a job after the last step.
     reserved: BTreeSet<ClusterName>,
 }
@@ -86,8 +89,11 @@ struct OnCluster {
     on_one_node: Vec<Arc<Work>>,
     /// Top-level jobs.
     jobs: u32,
-    /// Jobs that have not been seen running yet.
+    /// Jobs that have not been seen running yet; those that wait for nodes are counted apart.
     starting: u32,
+    waiting: u32,
+    /// The part of their demand that new nodes will bring.
+    on_new_nodes: Resources,
     /// Jobs whose driver is on the head node, and how many of these drivers its facts do not show.
     drivers: u32,
     unseen_drivers: u32,
@@ -113,6 +119,7 @@ impl Oracle {
         let overtaken = self.facts.get(cluster).is_some_and(|last| last.taken_at > snapshot.taken_at);
         let known = self.store.clusters.contains_key(cluster);
         if known && !overtaken && snapshot.taken_at + settings.snapshot_max_age > now {
+            self.growth.told_facts(cluster, self.facts.get(cluster), &snapshot);
             self.facts.insert(cluster.clone(), snapshot);
             self.poll_failures.insert(cluster.clone(), 0);
             self.locked.remove(cluster);
@@ -192,6 +199,7 @@ impl Oracle {
         self.troubled.clear();
         self.reserved.clear();
         self.preemption.told_crash();
+        self.growth = Growth::default();
     }
 
     /// The control plane is back, with what it has stored.
@@ -249,6 +257,10 @@ impl Oracle {
         for event in &out.events {
             if let Event::Cluster { cluster, change, .. } = event {
                 self.note_breaker(cluster, change);
+                if matches!(change, ClusterChange::NotGrown(_)) {
+                    let (spec, facts) = (&self.store.clusters[cluster].spec, &self.facts[cluster]);
+                    self.growth.note_not_grown(spec, facts, &self.store, now);
+                }
             }
         }
         let reserved = core.clusters().filter(|cluster| cluster.reserved_for.is_some());
@@ -274,8 +286,16 @@ impl Oracle {
                     self.check_forgotten(job, now, settings);
                     self.accepted.remove(job);
                 }
+                Write::Cluster(record) => {
+                    let name = &record.spec.name;
+                    let before = self.store.clusters.get(name).map(|before| &before.spec.elastic);
+                    if before.is_some_and(|before| *before != record.spec.elastic) {
+                        self.growth.forget(name);
+                    }
+                }
                 Write::DeleteCluster(cluster) => {
                     self.facts.remove(cluster);
+                    self.growth.forget(cluster);
                     self.poll_failures.remove(cluster);
                     self.locked.remove(cluster);
                     self.open.remove(cluster);
@@ -481,6 +501,7 @@ impl Oracle {
         if let Err(why) = self.may_take(work, cluster, now, settings) {
             panic!("{job} was dispatched to {cluster}, but {why}");
         }
+        self.check_growth(decision, now, settings);
         self.check_order(record, cluster, now);
         assert!(!self.sharing.is_limited(work), "{job} was dispatched beyond the limit of its owner");
         let is_fifo = settings.order == Order::Fifo;
@@ -498,6 +519,37 @@ impl Oracle {
         if self.half_open.contains(cluster) {
             let first = self.probing.insert(cluster.clone(), job.clone());
             assert_eq!(first, None, "a second probe to {cluster}");
+        }
+    }
+
+    /// What a cluster reported, with the nodes that it could add.
+    fn grown(&self, name: &ClusterName, now: Timestamp) -> Option<Cow<'_, Snapshot>> {
+        let elastic = self.store.clusters.get(name)?.spec.elastic.as_deref();
+        Some(self.growth.widen(name, self.facts.get(name)?, elastic, now))
+    }
+
+    /// The cluster has to grow exactly if it is said to, and then no other one has room now.
+    fn check_growth(&self, decision: &Decision, now: Timestamp, settings: &Settings) {
+        let record = &self.store.jobs[&decision.job];
+        let work = &record.work;
+        let grows = |name: &ClusterName| {
+            let (facts, grown) = (&self.facts[name], self.grown(name, now).unwrap());
+            let load = self.load(name, facts, settings);
+            grown.nodes > facts.nodes && self.room_now(work, name, &load).is_err()
+        };
+        let avoids =
+            |name: &ClusterName| record.troubles.iter().any(|troubles| troubles.avoid.contains(name));
+        let chosen = &decision.cluster;
+        for (name, verdict) in decision.per_cluster() {
+            let (Verdict::Chosen { grows: said, .. } | Verdict::Eligible { grows: said, .. }) = verdict
+            else {
+                continue;
+            };
+            assert_eq!(*said > 0, grows(name), "{} on {name}: {verdict:?}", record.id);
+            let tagged = settings.tag_affinity == TagAffinity::Required;
+            if grows(chosen) && !grows(name) && tagged && !avoids(name) {
+                panic!("{} makes {chosen} grow although {name} has room", record.id);
+            }
         }
     }
 
@@ -520,7 +572,7 @@ impl Oracle {
     /// have gone there.
     fn check_turn(&self, record: &JobRecord, cluster: &ClusterName, now: Timestamp, settings: &Settings) {
         let mut total = Resources::default();
-        self.facts.values().for_each(|facts| total.add(&facts.total));
+        self.facts.keys().filter_map(|name| self.grown(name, now)).for_each(|facts| total.add(&facts.total));
         let mine = self.sharing.claim(&record.work, &total, now);
         let others = self.store.jobs.values().filter(|other| {
             let prefers = other.work.preference.as_ref().is_none_or(|wanted| wanted.cluster == *cluster);
@@ -560,7 +612,8 @@ impl Oracle {
         if outside && (cluster.cordon.is_some() || cluster.leaving) {
             return no("it is cordoned");
         }
-        let Some(facts) = self.facts.get(name) else { return no("it never answered") };
+        let Some(facts) = self.grown(name, now) else { return no("it never answered") };
+        let facts = &*facts;
         if self.poll_failures.get(name).copied().unwrap_or(0) >= settings.unhealthy_after.get() {
             return no("it is unhealthy");
         }
@@ -592,36 +645,7 @@ impl Oracle {
         }
         let load = &self.load(name, facts, settings);
         let assumed = &load.assumed;
-        for (dimension, demand) in work.demand.iter() {
-            let of = |r: &Resources| u128::from(r.get(&dimension).parts());
-            let promised_outside = of(assumed) - of(&load.inside);
-            let taken = match work.origin {
-                Origin::Outside => {
-                    (of(&facts.used) + of(&load.inside)).max(of(&load.claimed)) + promised_outside
-                }
-                Origin::Inside => of(&facts.used) + of(&load.held),
-            };
-            if u128::from(demand.parts()) + taken > of(&facts.total) {
-                return Err(format!(
-                    "{dimension}: {demand} asked of {:?}, used {:?}, {load:?}",
-                    facts.total, facts.used
-                ));
-            }
-        }
-        let one = work.on_one_node();
-        let on_some_node = |nodes: &[NodeShape], has: fn(&NodeShape) -> &Resources| {
-            nodes.iter().any(|node| {
-                is_labelled(work, node)
-                    && one.iter().all(|(dimension, asked)| has(node).get(&dimension) >= asked)
-            })
-        };
-        let is_bound = work.labels.is_some() || facts.nodes > 1 && !one.is_empty();
-        let left = nodes_left(facts, &load.on_one_node);
-        if is_bound
-            && !(on_some_node(&facts.shapes, |node| &node.total) && on_some_node(&left, |node| &node.free))
-        {
-            return Err(format!("no node has {one:?}: {left:?}"));
-        }
+        self.room(work, &self.facts[name], facts, load)?;
         let limit = cluster.spec.limits.threshold(settings).as_f64();
         let share = |of: fn(&Resources) -> Quantity, physical: Option<f64>| {
             let total = of(&facts.total).as_f64();
@@ -673,8 +697,54 @@ impl Oracle {
             }
         }
         let window = self.windows.get(name).copied().filter(|_| outside);
-        if work.kind == Kind::Job && load.starting >= window.unwrap_or(settings.max_starting.get()) {
-            return Err(format!("it is starting {} jobs already", load.starting));
+        let grows = facts.nodes > self.facts[name].nodes && self.room_now(work, name, load).is_err();
+        let starting = load.starting + if grows { load.waiting } else { 0 };
+        if work.kind == Kind::Job && starting >= window.unwrap_or(settings.max_starting.get()) {
+            return Err(format!("it is starting {starting} jobs already"));
+        }
+        Ok(())
+    }
+
+    /// The same without growth. Work that waits for nodes will be on those.
+    fn room_now(&self, work: &Work, name: &ClusterName, load: &OnCluster) -> Result<(), String> {
+        let there = &self.facts[name];
+        let mut now = there.clone();
+        now.total.add(&load.on_new_nodes);
+        self.room(work, there, &now, load)
+    }
+
+    /// Is there room for the work, in all and on one node? `there` is what the cluster reported, `facts`
+    /// what counts.
+    fn room(&self, work: &Work, there: &Snapshot, facts: &Snapshot, load: &OnCluster) -> Result<(), String> {
+        for (dimension, demand) in work.demand.iter() {
+            let of = |r: &Resources| u128::from(r.get(&dimension).parts());
+            let promised_outside = of(&load.assumed) - of(&load.inside);
+            let taken = match work.origin {
+                Origin::Outside => {
+                    (of(&facts.used) + of(&load.inside)).max(of(&load.claimed)) + promised_outside
+                }
+                Origin::Inside => of(&facts.used) + of(&load.held),
+            };
+            if u128::from(demand.parts()) + taken > of(&facts.total) {
+                return Err(format!(
+                    "{dimension}: {demand} asked of {:?}, used {:?}, {load:?}",
+                    facts.total, facts.used
+                ));
+            }
+        }
+        let one = work.on_one_node();
+        let on_some_node = |nodes: &[NodeShape], has: fn(&NodeShape) -> &Resources| {
+            nodes.iter().any(|node| {
+                is_labelled(work, node)
+                    && one.iter().all(|(dimension, asked)| has(node).get(&dimension) >= asked)
+            })
+        };
+        let is_bound = work.labels.is_some() || facts.nodes > 1 && !one.is_empty();
+        let left = nodes_left(there, facts, &load.on_one_node);
+        if is_bound
+            && !(on_some_node(&facts.shapes, |node| &node.total) && on_some_node(&left, |node| &node.free))
+        {
+            return Err(format!("no node has {one:?}: {left:?}"));
         }
         Ok(())
     }
@@ -685,13 +755,25 @@ impl Oracle {
         let key = (name.clone(), facts.taken_at);
         let load = loads.entry(key).or_insert_with(|| {
             let mut load = OnCluster::default();
+            let elastic = self.store.clusters.get(name).and_then(|c| c.spec.elastic.as_deref());
             let unseen = |at: Option<Timestamp>, age: Span| {
                 at.is_none_or(|at| at + settings.settle_margin.max(age) >= facts.taken_at)
             };
             for record in self.store.jobs.values() {
                 let Some(live) = record.live().filter(|live| live.cluster == *name) else { continue };
                 load.jobs += u32::from(record.work.is_top_level_job());
-                load.starting += u32::from(record.work.kind == Kind::Job && live.running_at().is_none());
+                let waits = live.grows > 0 && elastic.is_some();
+                let begins = u32::from(record.work.kind == Kind::Job && live.running_at().is_none());
+                if let (Some(elastic), true, 1) = (elastic, waits, begins) {
+                    let new = elastic.node.times(live.grows);
+                    for (dimension, amount) in record.work.demand.iter() {
+                        let brings = amount.min(new.get(&dimension));
+                        let mut more = Resources::default();
+                        more.set(dimension.as_str(), brings).unwrap();
+                        load.on_new_nodes.add(&more);
+                    }
+                }
+                *(if waits { &mut load.waiting } else { &mut load.starting }) += begins;
                 let driver = u32::from(record.work.burdens_head());
                 load.drivers += driver;
                 // Ray measures memory every 15 s.
@@ -751,8 +833,8 @@ impl Oracle {
             for name in self.store.clusters.keys() {
                 let preferred_away = wanted.is_some_and(|wanted| wanted != name);
                 let reserved = reserved.get(name).is_some_and(|(kept_for, foreign)| {
-                    self.facts.get(name).is_some_and(|facts| {
-                        keeps_off(&self.store, (name, facts), (kept_for, foreign), record)
+                    self.grown(name, now).is_some_and(|facts| {
+                        keeps_off(&self.store, (name, &facts), (kept_for, foreign), record)
                     })
                 });
                 let limited = self.sharing.is_limited(&record.work);

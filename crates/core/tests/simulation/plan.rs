@@ -1,8 +1,8 @@
 //! The world of one seed: settings, clusters, and how often things fail.
 
 use multicluster_types::{
-    ClusterName, ClusterSpec, Limits, Owner, Platform, PlatformName, PolicyRule, PolicySpec, Priority,
-    Quantity, Resources, Settings, Share, ShareTerms, ShareWeight, Shares, Span, Tags, Weight,
+    ClusterName, ClusterSpec, Elastic, Limits, Owner, Platform, PlatformName, PolicyRule, PolicySpec,
+    Priority, Quantity, Resources, Settings, Share, ShareTerms, ShareWeight, Shares, Span, Tags, Weight,
     settings::{
         Claims, Count, ExecutionMode, JobLimit, Order, PreemptFrom, TagAffinity, ThresholdCounts, Utilization,
     },
@@ -10,7 +10,7 @@ use multicluster_types::{
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use crate::ray::Shape;
+use crate::ray::{Scaler, Shape};
 
 /// How often things go wrong, in percent.
 #[derive(Debug, Clone, Copy)]
@@ -198,10 +198,33 @@ pub fn cluster(rng: &mut ChaCha8Rng, number: u32) -> (ClusterSpec, Shape) {
         let amounts = [("CPU", of(cpus)), ("GPU", of(gpus)), ("memory", of(32e9)), ("licence", licence)];
         Resources::from_amounts(amounts).unwrap()
     };
-    let nodes = (0..count).map(node).collect();
     let arch = chance(rng, 50).then(|| PlatformName::new(pick::<&str>(rng, &["x86_64", "arm64"])).unwrap());
     let labels = if chance(rng, 50) { [("zone".into(), "a".into())].into() } else { [].into() };
     let head = *pick(rng, &[None, Some(64e9), Some(1e9), Some(5.5e8)]);
     let reports_session = chance(rng, 75);
-    (spec, Shape { nodes, labels, platform: Platform { os: None, arch }, head, reports_session })
+    let mut nodes: Vec<_> = (0..count).map(node).collect();
+    let mut spec = spec;
+    let scaler = chance(rng, 30).then(|| {
+        let (elastic, scaler) = elastic(rng, &mut nodes);
+        spec.elastic = Some(Box::new(elastic));
+        scaler
+    });
+    (spec, Shape { nodes, labels, platform: Platform { os: None, arch }, head, reports_session, scaler })
+}
+
+/// A cluster that grows: as it is described, late, only in part, or never. It may begin as a head without
+/// any CPU.
+fn elastic(rng: &mut ChaCha8Rng, nodes: &mut Vec<Resources>) -> (Elastic, Scaler) {
+    if chance(rng, 50) {
+        *nodes = vec![Resources::from_amounts([("memory", 8e9)]).unwrap()];
+    }
+    let node = Resources::from_amounts([("CPU", *pick(rng, &[4.0, 8.0])), ("memory", 16e9)]).unwrap();
+    let count = *pick(rng, &[1, 2, 4]);
+    let mut max = node.times(count);
+    nodes.iter().for_each(|node| max.add(node));
+    let most = if chance(rng, 60) { count } else { rng.random_range(0..=count) };
+    let within = *pick(rng, &[Span::seconds(30), Span::minutes(2)]);
+    let takes = *pick(rng, &[Span::seconds(5), Span::seconds(20), Span::seconds(90)]);
+    let stays = *pick(rng, &[Span::seconds(10), Span::minutes(5)]);
+    (Elastic { max, node: node.clone(), within }, Scaler::new(node, most as usize, takes, stays))
 }

@@ -494,6 +494,7 @@ impl World {
             Effect::Submit { .. }
             | Effect::Lookup { .. }
             | Effect::Bury { .. }
+            | Effect::Recall { .. }
             | Effect::Stop { .. }
             | Effect::List { .. } => {}
         }
@@ -697,6 +698,7 @@ impl World {
                 let outcome = ray.look_up(&run);
                 Input::LookedUp { run, question, outcome }
             }
+            Effect::Recall { .. } => unreachable!("no cluster here can grow"),
             Effect::Bury { run, question, .. } => {
                 ray.bury(&run);
                 let outcome = ray.look_up(&run);
@@ -844,6 +846,6 @@ fn no_answer(effect: &Effect) -> Input {
         }
         Effect::Stop { run, .. } => Input::StopSent { run, answered: false },
         Effect::List { cluster } => Input::Listed { cluster, runs: None },
-        Effect::Poll { .. } | Effect::Forget { .. } => Input::Tick,
+        Effect::Poll { .. } | Effect::Forget { .. } | Effect::Recall { .. } => Input::Tick,
     }
 }

@@ -9,6 +9,9 @@ use multicluster_types::{
     Snapshot, Span, SubmissionId, Timestamp, Work,
 };
 
+/// A job that has not started by then never will.
+const START_TIMEOUT: Span = Span::minutes(15);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     Up,
@@ -46,6 +49,39 @@ pub struct FakeRay {
     tombstones: BTreeSet<String>,
     /// The resources that placements of tasks and actors use.
     leases: BTreeMap<(JobId, Attempt), Piece>,
+    /// Its autoscaler, if it has one.
+    pub scaler: Option<Scaler>,
+}
+
+/// An autoscaler: it adds a node when work waits for one, and removes it when it is idle.
+#[derive(Debug, Clone)]
+pub struct Scaler {
+    pub node: Resources,
+    /// How many nodes it can add; the cluster may be described as one that can add more.
+    pub most: usize,
+    /// How long a new node takes, and how long an idle one stays.
+    pub takes: Span,
+    pub stays: Span,
+    /// When the nodes will be there that have been requested.
+    requested: Vec<Timestamp>,
+    /// Since when each added node has been idle.
+    idle: Vec<Option<Timestamp>>,
+}
+
+impl Scaler {
+    pub fn new(node: Resources, most: usize, takes: Span, stays: Span) -> Self {
+        Self { node, most, takes, stays, requested: Vec::new(), idle: Vec::new() }
+    }
+
+    /// It adds other nodes from now on.
+    pub fn replace(&mut self, with: Scaler) {
+        let Scaler { node, most, takes, stays, .. } = with;
+        (self.node, self.most, self.takes, self.stays) = (node, most, takes, stays);
+    }
+
+    pub fn moments(&mut self) -> impl Iterator<Item = &mut Timestamp> {
+        self.requested.iter_mut().chain(self.idle.iter_mut().flatten())
+    }
 }
 
 /// Resources set aside on one node; not yet, if no node has room.
@@ -65,6 +101,7 @@ pub struct Shape {
     pub head: Option<f64>,
     /// Does its head report its session?
     pub reports_session: bool,
+    pub scaler: Option<Scaler>,
 }
 
 #[derive(Debug, Clone)]
@@ -92,11 +129,9 @@ pub enum Happened {
 
 impl FakeRay {
     pub fn new(shape: Shape) -> Self {
-        let Shape { nodes, labels, platform, head, reports_session } = shape;
-        let mut total = Resources::default();
-        nodes.iter().for_each(|node| total.add(node));
+        let Shape { nodes, labels, platform, head, reports_session, scaler } = shape;
         Self {
-            total,
+            total: sum(&nodes),
             nodes,
             labels,
             platform,
@@ -111,6 +146,7 @@ impl FakeRay {
             strangers: BTreeSet::new(),
             tombstones: BTreeSet::new(),
             leases: BTreeMap::new(),
+            scaler,
         }
     }
 
@@ -129,6 +165,11 @@ impl FakeRay {
         self.jobs.clear();
         self.tombstones.clear();
         self.leases.clear();
+        if let Some(scaler) = &mut self.scaler {
+            self.nodes.truncate(self.nodes.len() - scaler.idle.len());
+            (scaler.requested, scaler.idle) = (Vec::new(), Vec::new());
+        }
+        self.total = sum(&self.nodes);
         killed
     }
 
@@ -186,12 +227,53 @@ impl FakeRay {
         }
     }
 
+    /// Ends a job that is pending, so that it never starts.
+    pub fn recall(&mut self, run: &Run) {
+        let job = self.jobs.get_mut(SubmissionId::of(&run.job, run.attempt).as_str());
+        if let Some(job) = job.filter(|job| job.status == RunStatus::Pending) {
+            let message = "it never ran".into();
+            job.status = RunStatus::Failed { message, never_started: true, exit_code: None };
+        }
+    }
+
+    /// Nodes that were requested arrive, idle ones go, and one is requested if work waits.
+    fn scale(&mut self, now: Timestamp) {
+        let free = self.free();
+        let Some(scaler) = &mut self.scaler else { return };
+        let arrived = scaler.requested.extract_if(.., |at| *at <= now).count();
+        self.nodes.extend(vec![scaler.node.clone(); arrived]);
+        scaler.idle.extend(vec![None; arrived]);
+        let base = self.nodes.len() - scaler.idle.len();
+        let due = |job: &&FakeJob| job.status == RunStatus::Pending && job.starts_at <= now;
+        let waiting = self.jobs.values().filter(due).map(|job| &job.driver);
+        let leases = self.leases.values().filter(|piece| piece.node.is_none()).map(|piece| &piece.size);
+        let wanted = waiting
+            .chain(leases)
+            .filter(|size| place(&free, size).is_none() && size.first_beyond_total(&scaler.node).is_none());
+        let wanted = wanted.count().min(scaler.most.saturating_sub(scaler.idle.len()));
+        while scaler.requested.len() < wanted {
+            scaler.requested.push(now + scaler.takes);
+        }
+        for (nth, since) in scaler.idle.iter_mut().enumerate() {
+            let is_idle = free.get(base + nth).is_some_and(|free| *free == self.nodes[base + nth]);
+            *since = is_idle.then(|| since.unwrap_or(now));
+        }
+        while let Some(Some(since)) = scaler.idle.last()
+            && *since + scaler.stays <= now
+        {
+            scaler.idle.pop();
+            self.nodes.pop();
+        }
+        self.total = sum(&self.nodes);
+    }
+
     /// Lets the jobs go on until `now`.
     pub fn advance(&mut self, now: Timestamp) -> Vec<Happened> {
         let mut happened = Vec::new();
         if self.mode == Mode::Hung {
             return happened;
         }
+        self.scale(now);
         let mut free = self.free();
         for job in self.jobs.values_mut() {
             let is_due = job.status == RunStatus::Pending && job.starts_at <= now;
@@ -205,6 +287,10 @@ impl FakeRay {
                 job.node = Some(node);
                 free[node].subtract(&job.driver);
                 happened.push(Happened::Started(job.run.job.clone(), job.run.attempt));
+            }
+            if job.status == RunStatus::Pending && job.starts_at + START_TIMEOUT <= now {
+                let message = "no room within 900 s".into();
+                job.status = RunStatus::Failed { message, never_started: true, exit_code: None };
             }
             if job.status == RunStatus::Running && job.ends_at <= now {
                 job.status = job.end.clone();
@@ -283,8 +369,15 @@ impl FakeRay {
             ray_version: "2.60.0".into(),
             python_version: Some("3.11.7".into()),
             incarnation: self.incarnation(),
+            autoscaler: None,
         }
     }
+}
+
+fn sum(nodes: &[Resources]) -> Resources {
+    let mut total = Resources::default();
+    nodes.iter().for_each(|node| total.add(node));
+    total
 }
 
 /// The first node with room for all of it.

@@ -45,13 +45,15 @@ pub fn is_labelled(work: &Work, node: &NodeShape) -> bool {
     work.labels.is_none() || node.labels.get("zone").is_some_and(|zone| zone == "a")
 }
 
-/// The nodes, one by one, when promised work has its room where most is free: the largest first.
-pub fn nodes_left(facts: &Snapshot, promised: &[Arc<Work>]) -> Vec<NodeShape> {
+/// The nodes, one by one, when promised work has its room where most is free: the largest first, and
+/// nodes that are there before those that could be added.
+pub fn nodes_left(there: &Snapshot, facts: &Snapshot, promised: &[Arc<Work>]) -> Vec<NodeShape> {
     let each = |shape: &NodeShape| vec![shape.clone(); shape.count as usize];
     let mut nodes: Vec<_> = facts.shapes.iter().flat_map(each).collect();
     if facts.nodes < 2 {
         return nodes;
     }
+    let added = nodes.len().min(there.nodes as usize);
     let mut promised: Vec<_> = promised.iter().filter(|work| !work.on_one_node().is_empty()).collect();
     promised.sort_by_key(|work| std::cmp::Reverse((work.on_one_node().clone(), work.labels.clone())));
     for work in promised.into_iter().take(64) {
@@ -60,7 +62,9 @@ pub fn nodes_left(facts: &Snapshot, promised: &[Arc<Work>]) -> Vec<NodeShape> {
             is_labelled(work, node) && one.iter().all(|(dimension, asked)| node.free.get(&dimension) >= asked)
         };
         let most = |node: &&mut NodeShape| (node.free.gpu, node.free.cpu, node.free.memory);
-        if let Some(node) = nodes.iter_mut().filter(fits).max_by_key(most) {
+        let (there, new) = nodes.split_at_mut(added);
+        let node = there.iter_mut().filter(fits).max_by_key(most);
+        if let Some(node) = node.or_else(|| new.iter_mut().filter(fits).max_by_key(most)) {
             node.free.subtract(one);
         }
     }

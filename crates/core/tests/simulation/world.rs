@@ -17,7 +17,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::{
     oracle::Oracle,
     plan::{self, Faults, chance, pick},
-    ray::{FakeJob, FakeRay, Happened, Mode},
+    ray::{FakeJob, FakeRay, Happened, Mode, Scaler},
 };
 
 const TIMEOUT: Span = Span::seconds(20);
@@ -66,6 +66,7 @@ enum Request {
     Submit { cluster: ClusterName, run: Run, answer: Answer },
     Lookup { cluster: ClusterName, run: Run, question: u32 },
     Bury { cluster: ClusterName, run: Run, question: u32 },
+    Recall { cluster: ClusterName, run: Run },
     Stop { cluster: ClusterName, run: Run },
 }
 
@@ -205,6 +206,9 @@ impl World {
         for job in self.rays.values_mut().flat_map(|ray| ray.jobs.values_mut()) {
             (job.starts_at, job.ends_at) = (right(job.starts_at), right(job.ends_at));
         }
+        for scaler in self.rays.values_mut().filter_map(|ray| ray.scaler.as_mut()) {
+            scaler.moments().for_each(|at| *at = right(*at));
+        }
         self.oracle.told_clock(self.now);
     }
 
@@ -308,6 +312,10 @@ impl World {
                 let no_answer = Input::LookedUp { run: run.clone(), question, outcome };
                 let request = Request::Bury { cluster: cluster.clone(), run, question };
                 self.send_request(&cluster, request, &no_answer);
+            }
+            Effect::Recall { run, cluster } => {
+                let request = Request::Recall { cluster: cluster.clone(), run };
+                self.send_request(&cluster, request, &Input::Tick);
             }
             Effect::Stop { run, cluster } => {
                 let no_answer = Input::StopSent { run: run.clone(), answered: false };
@@ -422,6 +430,7 @@ impl World {
         let (Request::Submit { cluster, .. }
         | Request::Lookup { cluster, .. }
         | Request::Bury { cluster, .. }
+        | Request::Recall { cluster, .. }
         | Request::Stop { cluster, .. }) = &request;
         let Some(ray) = self.rays.get_mut(cluster).filter(|ray| ray.session == session) else { return };
         if ray.mode == Mode::Hung {
@@ -487,6 +496,8 @@ impl World {
                 let outcome = ray.look_up(&run);
                 self.report(Span(5), lane, &Input::LookedUp { run, question, outcome });
             }
+            // The watch tells.
+            Request::Recall { run, .. } => ray.recall(&run),
             Request::Stop { run, .. } => {
                 ray.stop(&run, self.now);
                 self.report(Span(5), lane, &Input::StopSent { run, answered: true });
@@ -650,10 +661,18 @@ impl World {
     /// All faults stop: from here on, everything that can end must end.
     fn heal(&mut self) {
         self.faults = Faults::NONE;
-        for ray in self.rays.values_mut() {
+        let specs = self.oracle.store.clusters.iter().map(|(name, c)| (name.clone(), Arc::clone(&c.spec)));
+        let specs: BTreeMap<_, _> = specs.collect();
+        for (name, ray) in &mut self.rays {
             ray.mode = Mode::Up;
             ray.foreign = Resources::default();
             ray.takes = Span::ZERO;
+            let elastic = specs.get(name).and_then(|spec| spec.elastic.as_ref());
+            if let Some(elastic) = elastic {
+                let (most, node) = (elastic.can_add(&Resources::default()) as usize, elastic.node.clone());
+                let scaler = Scaler::new(node, most, Span::seconds(5), Span::minutes(1));
+                ray.scaler.get_or_insert_with(|| scaler.clone()).replace(scaler);
+            }
         }
         let clusters: Vec<_> = self.core.clusters().map(|c| c.spec.name.clone()).collect();
         for cluster in clusters {

@@ -108,6 +108,7 @@ impl Facts {
             ray_version: self.version.ray_version.clone(),
             python_version: self.python_version.clone(),
             incarnation: self.incarnation.clone(),
+            autoscaler: None,
         }
     }
 

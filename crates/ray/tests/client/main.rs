@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests may")]
 
 mod calls;
+mod elastic;
 mod faults;
 mod raw;
 mod tls;

@@ -9,6 +9,7 @@ mod listing;
 mod logs;
 mod packages;
 mod poll;
+mod recall;
 mod runs;
 mod status;
 mod sweep;

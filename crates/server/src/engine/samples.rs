@@ -314,6 +314,7 @@ mod tests {
                 ray_version: "2.60.0".into(),
                 python_version: None,
                 incarnation: None,
+                autoscaler: None,
             };
             self.feed(Input::Polled {
                 cluster: cluster(name),

@@ -73,6 +73,10 @@ metrics! {
     BREAKER = Gauge "multicluster_cluster_breaker_state" {"cluster", "state"} "1 for the state its circuit breaker is in: closed, open or half_open.";
     CORDONED = Gauge "multicluster_cluster_cordoned" {"cluster"} "1 if the cluster accepts no new work: cordoned, draining or leaving.";
     NODES = Gauge "multicluster_cluster_nodes" {"cluster"} "Alive nodes.";
+    CAN_ADD = Gauge "multicluster_cluster_can_add_nodes" {"cluster"} "How many nodes an elastic cluster can still add; none beyond what it had, while it does not grow.";
+    COMING = Gauge "multicluster_cluster_nodes_pending" {"cluster"} "Nodes that the autoscaler of an elastic cluster has requested and that are not there yet.";
+    WAIT_FOR_NODES = Gauge "multicluster_cluster_waiting_for_nodes" {"cluster"} "Jobs, tasks and actors that were sent to an elastic cluster and wait for nodes.";
+    STUCK = Gauge "multicluster_cluster_stuck" {"cluster"} "1 if an elastic cluster was asked to grow and did not.";
     AGE = Gauge "multicluster_cluster_facts_age" [Seconds] {"cluster"} "How old the latest facts are.";
     UTILIZATION = Gauge "multicluster_cluster_utilization_ratio" {"cluster", "resource", "measure"} "How much is in use, 0 to 1: logical is what Ray has promised to tasks and actors, physical is the load of the hosts.";
     CAPACITY = Gauge "multicluster_cluster_capacity" {"cluster", "resource"} "Ray's logical resources in all. CPU and GPU in units, memory in bytes.";

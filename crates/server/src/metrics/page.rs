@@ -249,6 +249,17 @@ impl Page {
         )?;
         out.gauges(&all::CORDONED, views().map(|(n, v)| ([n], yes(v.cordon.is_some() || v.leaving))))?;
         out.gauges(&all::NODES, facts().map(|(name, _, facts)| ([name], f64::from(facts.nodes))))?;
+        let elastic = || views().filter_map(|(name, view)| Some((name, view, view.growth.as_ref()?)));
+        out.gauges(&all::CAN_ADD, elastic().map(|(name, _, growth)| ([name], f64::from(growth.can_add))))?;
+        let coming = elastic().filter_map(|(name, view, _)| {
+            Some(([name], f64::from(view.snapshot.as_ref()?.autoscaler.as_ref()?.pending)))
+        });
+        out.gauges(&all::COMING, coming)?;
+        out.gauges(
+            &all::WAIT_FOR_NODES,
+            elastic().map(|(name, _, growth)| ([name], float(growth.waiting as u64))),
+        )?;
+        out.gauges(&all::STUCK, elastic().map(|(name, _, growth)| ([name], yes(growth.stuck.is_some()))))?;
         let ages = facts().map(|(name, _, facts)| ([name], self.seen.now.since(facts.taken_at).as_seconds()));
         out.gauges(&all::AGE, ages)?;
         out.gauges(

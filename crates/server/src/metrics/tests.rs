@@ -30,6 +30,7 @@ impl World {
             ray_version: "2.60.0".into(),
             python_version: Some("3.11.7".into()),
             incarnation: None,
+            autoscaler: None,
         };
         snapshot.physical.cpu = Some(Share::percent(40));
         let cluster = ClusterName::new("mac").unwrap();

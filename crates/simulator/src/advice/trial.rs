@@ -61,8 +61,8 @@ fn outcome(lab: &Lab, workload: &Workload, trace: &Trace) -> Outcome {
     let window = last_end.since(first);
     let clusters = lab.pool.clusters.iter().zip(&trace.meters).map(|(cluster, meter)| {
         let shares = (0..METERED.len()).filter_map(|nth| {
-            let mean = meter.utilization(nth, &cluster.total, window)?;
-            Some((nth, mean, meter.peak(nth, &cluster.total)?))
+            let mean = meter.utilization(nth, &cluster.size(), window)?;
+            Some((nth, mean, meter.peak(nth, &cluster.size())?))
         });
         let most =
             shares.max_by(|a, b| (a.2, a.1).partial_cmp(&(b.2, b.1)).unwrap_or(std::cmp::Ordering::Equal));

@@ -364,7 +364,8 @@ fn dispatched(n: usize) -> [Change; 3] {
         at: Timestamp(1_700_000_000_000),
         cluster: roster[n % 2].clone(),
         roster,
-        verdicts: [Verdict::Chosen { score: 0.75 }, Verdict::Eligible { score: 0.5 }].into(),
+        verdicts: [Verdict::Chosen { score: 0.75, grows: 0 }, Verdict::Eligible { score: 0.5, grows: 2 }]
+            .into(),
     };
     [
         Change::Core(Write::Job(on_cluster(n, Stage::Sending))),

@@ -251,7 +251,7 @@ pub(crate) fn a_decision(name: &str, number: u32) -> Decision {
                 demand: Quantity::whole(4).unwrap(),
                 total: Quantity::whole(2).unwrap(),
             }),
-            Verdict::Chosen { score: 0.1 },
+            Verdict::Chosen { score: 0.1, grows: 0 },
         ]
         .into(),
     }

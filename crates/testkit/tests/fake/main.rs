@@ -5,6 +5,7 @@
 mod client;
 mod faults;
 mod fleet;
+mod growth;
 mod jobs;
 mod resources;
 mod tail;

@@ -1,6 +1,6 @@
 //! `clusters show`: everything about one cluster.
 
-use multicluster_api::{Cluster, Job, LimitsView, Page};
+use multicluster_api::{Cluster, Growth, Job, LimitsView, Page};
 use multicluster_types::State;
 
 use super::{super::Context, super::jobs, source};
@@ -79,6 +79,7 @@ fn facts(cluster: &Cluster, out: &Out, now: u64) -> Vec<(&'static str, String)> 
             facts.push((name, words::resources(amounts)));
         }
     }
+    facts.extend(cluster.elastic.as_ref().map(|growth| ("elastic", elastic(growth, now))));
     let snapshot = cluster.snapshot_at.map(|at| format!("{} ago", time::since(at, now)));
     facts.push(("seen", snapshot.unwrap_or_else(unknown)));
     facts.push(("live", words::count(cluster.live, "job")));
@@ -91,6 +92,26 @@ fn facts(cluster: &Cluster, out: &Out, now: u64) -> Vec<(&'static str, String)> 
         facts.push(("runtime_env", shown));
     }
     facts
+}
+
+fn elastic(growth: &Growth, now: u64) -> String {
+    let mut parts = vec![format!(
+        "up to {}, by nodes of {}",
+        words::resources(&growth.max),
+        words::resources(&growth.node)
+    )];
+    parts.push(format!("{} can be added", words::count(growth.can_add as usize, "more node")));
+    parts.extend(growth.pending.filter(|nodes| *nodes > 0).map(|nodes| format!("{nodes} on the way")));
+    if growth.waiting > 0 {
+        parts.push(format!("{} waiting for nodes", words::count(growth.waiting, "job")));
+    }
+    if let (Some(since), Some(again)) = (growth.stuck_since_at, growth.asked_again_at) {
+        let (since, again) = (time::since(since, now), time::since(now, again));
+        parts.push(format!("was asked to grow {since} ago and did not, is asked again in {again}"));
+    }
+    parts.extend(growth.failure.as_ref().map(|why| format!("its autoscaler: {}", words::printable(why))));
+    parts.extend(growth.problem.clone());
+    parts.join("; ")
 }
 
 fn limits(limits: &LimitsView) -> String {

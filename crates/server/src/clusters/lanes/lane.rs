@@ -30,7 +30,7 @@ const DELETES: usize = 10_000;
 /// Logs copied at a time.
 const COPIES: usize = 4;
 /// If a job is deleted right after it ended, Ray brings it back.
-const DELETE_AFTER: Duration = Duration::from_secs(3);
+pub(super) const DELETE_AFTER: Duration = Duration::from_secs(3);
 
 pub(super) struct Lane {
     pub(super) shared: Arc<Shared>,
@@ -51,6 +51,9 @@ pub(super) struct Lane {
     pub(super) burials: Errands<u32>,
     stops: Errands<()>,
     deletes: Errands<()>,
+    /// Runs to be taken back, and the one who does it.
+    pub(super) recalls: SyncMutex<HashSet<Run>>,
+    pub(super) recalling: Mutex<()>,
     pub(super) logs: Errands<JobDetails>,
     /// Submissions under way. A look-up that does not find one of these proves nothing.
     pub(super) sending: SyncMutex<HashSet<Run>>,
@@ -95,6 +98,8 @@ pub(super) fn start(
         burials: Errands::default(),
         stops: Errands::default(),
         deletes: Errands::default(),
+        recalls: SyncMutex::default(),
+        recalling: Mutex::new(()),
         logs: Errands::default(),
         sending: SyncMutex::default(),
         look: Notify::new(),
@@ -145,6 +150,11 @@ async fn perform(lane: Arc<Lane>, mut effects: mpsc::UnboundedReceiver<(Effect, 
             Effect::Bury { run, question, .. } => {
                 if lane.burials.request(&run, question) {
                     under_way.spawn(async move { while lane.bury(&run).await {} });
+                }
+            }
+            Effect::Recall { run, .. } => {
+                if lane.note_recall(run) {
+                    under_way.spawn(lane.recall());
                 }
             }
             Effect::Stop { run, .. } => {

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use multicluster_core::Input;
+use multicluster_types::Snapshot;
 use tokio::time::{Instant, timeout};
 
 use super::lane::Lane;
@@ -16,12 +17,16 @@ pub(super) async fn run(lane: Arc<Lane>) {
         let taken_at = lane.shared.clock.now();
         let started = Instant::now();
         let cluster = lane.cluster.clone();
-        let polled = match timeout(TOO_LONG, lane.client.facts()).await {
-            Ok(Ok(facts)) => {
-                let snapshot = Box::new(facts.snapshot(taken_at));
+        let is_elastic = lane.spec.borrow().elastic.is_some();
+        // What the autoscaler says is only said, so it is none of the cluster's health.
+        let autoscaler = async { if is_elastic { lane.client.autoscaler().await } else { None } };
+        let both = async { tokio::join!(lane.client.facts(), autoscaler) };
+        let polled = match timeout(TOO_LONG, both).await {
+            Ok((Ok(facts), autoscaler)) => {
+                let snapshot = Box::new(Snapshot { autoscaler, ..facts.snapshot(taken_at) });
                 Input::Polled { cluster, snapshot, took: span(started.elapsed()) }
             }
-            Ok(Err(error)) => match error.unauthorized() {
+            Ok((Err(error), _)) => match error.unauthorized() {
                 Some(error) => Input::Unauthorized { cluster, error },
                 None => Input::PollFailed { cluster, error: error.to_string().into() },
             },

@@ -7,11 +7,6 @@ use multicluster_types::{ClusterName, Message, Span, SubmissionId};
 
 use crate::redact::redact_text;
 
-/// Errors with which Ray gave up before the entrypoint ran, for lack of resources: the job may be
-/// sent elsewhere. A broken runtime_env is not among them: the job would fail the same way
-/// anywhere, and its owner wants to know now.
-const NEVER_STARTED: [&str; 2] = ["JOB_SUPERVISOR_ACTOR_START_TIMEOUT", "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE"];
-
 pub(super) fn of(details: &JobDetails) -> RunStatus {
     match details.status {
         JobStatus::Pending => RunStatus::Pending,
@@ -19,11 +14,11 @@ pub(super) fn of(details: &JobDetails) -> RunStatus {
         JobStatus::Succeeded => RunStatus::Succeeded,
         JobStatus::Stopped => RunStatus::Stopped,
         JobStatus::Failed => {
-            let kind = details.error_type.as_deref().unwrap_or_default();
             // Ray repeats commands and addresses, which may hold secrets.
             let message = details.message.as_ref().map(|message| redact_text(&message.to_string()).into());
             let message = message.unwrap_or_else(|| "Ray gave no reason".into());
-            let never_started = NEVER_STARTED.contains(&kind);
+            // Such a job may be sent elsewhere. Its owner wants to know at once of any other failure.
+            let never_started = details.never_started();
             RunStatus::Failed { message, never_started, exit_code: details.driver_exit_code }
         }
     }

@@ -59,6 +59,7 @@ scheduler: {poll_interval: 1h, snapshot_max_age: 1h, unhealthy_after: 1000000}
             ray_version: "2.60.0".into(),
             python_version: None,
             incarnation: None,
+            autoscaler: None,
         };
         let world = Self { started, commits };
         world.feed(Input::Polled { cluster: mac(), snapshot: Box::new(snapshot), took: Span::ZERO }).await;

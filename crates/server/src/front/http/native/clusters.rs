@@ -197,6 +197,7 @@ fn changed(mut spec: ClusterSpec, sent: &Map<String, Value>) -> Result<ClusterSp
                 spec.runtime_env = new.runtime_env.clone();
                 spec.secret_vars = new.secret_vars.clone();
             }
+            "elastic" => spec.elastic = new.elastic.clone(),
             "home_dir" => spec.home_dir = new.home_dir.clone(),
             "inject_sdk" => spec.inject_sdk = new.inject_sdk,
             "plane_address" => spec.plane_address = new.plane_address.clone(),

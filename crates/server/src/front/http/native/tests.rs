@@ -127,6 +127,7 @@ impl World {
             ray_version: "2.60.0".into(),
             python_version: Some("3.11.7".into()),
             incarnation: Some(Incarnation::new("session_1").unwrap()),
+            autoscaler: None,
         };
         let cluster = ClusterName::new(cluster).unwrap();
         self.plane()

@@ -322,8 +322,14 @@ fn verdict_of(
     parts: Vec<(Message, f64)>,
 ) -> api::ClusterVerdict {
     let (score, reason) = match verdict {
-        Verdict::Chosen { score } | Verdict::Eligible { score } => (Some(*score), None),
+        Verdict::Chosen { score, .. } | Verdict::Eligible { score, .. } => (Some(*score), None),
         Verdict::Rejected(reason) => (None, Some(reason)),
+    };
+    let grows_by = match verdict {
+        Verdict::Chosen { grows, .. } | Verdict::Eligible { grows, .. } => {
+            Some(*grows).filter(|nodes| *nodes > 0)
+        }
+        Verdict::Rejected(_) => None,
     };
     // The figures, without the name of the reason, which has its own field.
     let details = reason.and_then(|reason| serde_json::to_value(reason).ok()).map(|value| match value {
@@ -339,6 +345,7 @@ fn verdict_of(
         // Through text: the nearest double of 0.7_f32 is 0.699999988….
         score: score.and_then(|score| score.to_string().parse().ok()),
         reason: reason.map(|reason| reason.kind().as_str().to_owned()),
+        grows_by,
         details: details.unwrap_or_default(),
         text,
         others: Vec::new(),

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use multicluster_api as api;
 use multicluster_core::{CircuitState, ClusterView, HealthState};
 use multicluster_types::{
-    ClusterSpec, Lang, Load, Reason, Resources, Settings, Share, Tag, Timestamp, settings::JobLimit,
+    ClusterSpec, Dimension, Lang, Load, Reason, Resources, Settings, Share, Snapshot, Tag, Timestamp,
+    settings::JobLimit,
 };
 
 use crate::{
@@ -43,8 +44,9 @@ pub(super) fn cluster(
         promised: promised.clone(),
         claimed: view.claimed.clone(),
         free: snapshot.map(|_| view.free.clone()),
+        elastic: growth(view),
         logical: snapshot
-            .map(|s| utilization(Load::logical(&s.total, &s.used, promised)))
+            .map(|s| utilization(Load::logical(size(view, s), &s.used, promised)))
             .unwrap_or_default(),
         physical: snapshot.map(|snapshot| utilization(snapshot.physical)).unwrap_or_default(),
         nodes: snapshot.map(|snapshot| snapshot.nodes),
@@ -72,6 +74,40 @@ pub(super) fn cluster(
         limits: limits(view, settings),
         connection: connection(spec),
     }
+}
+
+/// What its load is a share of.
+fn size<'a>(view: &'a ClusterView, snapshot: &'a Snapshot) -> &'a Resources {
+    view.growth.as_ref().map_or(&snapshot.total, |growth| &growth.grown)
+}
+
+fn growth(view: &ClusterView) -> Option<api::Growth> {
+    let (elastic, growth) = (view.spec.elastic.as_ref()?, view.growth.as_ref()?);
+    let total = view.snapshot.as_ref().map(|snapshot| &snapshot.total);
+    let autoscaler = view.snapshot.as_ref().and_then(|snapshot| snapshot.autoscaler.as_ref());
+    let beyond = total.and_then(|total| {
+        let described = elastic.max.iter().map(|(resource, _)| resource);
+        let beyond = |resource: &Dimension| total.get(resource) > elastic.max.get(resource);
+        let resource = described.into_iter().find(beyond)?;
+        let [has, max] = [total, &elastic.max].map(|amounts| resource.show(amounts.get(&resource)));
+        Some(format!("it has {resource} {has}, more than elastic.max says: {max}"))
+    });
+    Some(api::Growth {
+        max: elastic.max.clone(),
+        node: elastic.node.clone(),
+        within_seconds: elastic.within.as_seconds(),
+        can_add: growth.can_add,
+        grown: growth.grown.clone(),
+        waiting: growth.waiting,
+        pending: autoscaler.map(|autoscaler| autoscaler.pending),
+        failed: autoscaler.map(|autoscaler| autoscaler.failed),
+        failure: autoscaler
+            .and_then(|autoscaler| autoscaler.failure.as_ref())
+            .map(|why| redact_text(why.as_str())),
+        stuck_since_at: growth.stuck.map(|(since, _)| since.0),
+        asked_again_at: growth.stuck.map(|(_, again)| again.0),
+        problem: beyond,
+    })
 }
 
 /// Includes secrets, for callers that are about to run code on the cluster.
