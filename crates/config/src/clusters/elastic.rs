@@ -28,7 +28,7 @@ pub(super) fn read(key: &Key<'_>, node: &Node<'_>, report: &mut Report<'_>) -> O
             "max" => max = Some((key, value.at, amounts(key, value, report)?)),
             "node" => each = Some((value.at, amounts(key, value, report)?)),
             "within" => within = length(key, value, report)?,
-            _ => report.unknown_key(key, "elastic", ["max", "node", "within"].into_iter()),
+            _ => report.unknown_key(key, "elastic", ["max", "node", "within"]),
         }
     }
     let missing = match (&max, &each) {

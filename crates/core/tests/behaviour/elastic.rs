@@ -27,7 +27,7 @@ fn with_resident() -> TestEnv {
 }
 
 fn grows(env: &TestEnv, job: &JobId) -> u32 {
-    env.core.job(job).unwrap().live().unwrap().grows
+    env.core.job(job).and_then(|record| record.live()).expect("it is on a cluster").grows
 }
 
 fn never_started() -> RunStatus {
