@@ -1,7 +1,7 @@
 """`make bench`: runs every benchmark, says which, and writes docs/benchmarks.md.
 
 Names of parts as arguments run only those: core, store, server, job_start, tasks, routing,
-hyperqueue. The others keep their latest figures.
+growth, hyperqueue. The others keep their latest figures.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 # Before anything imports Ray: a token file in the developer's home must have no effect.
 os.environ["RAY_AUTH_MODE"] = "disabled"
 
-from benchmarks import hyperqueue, job_start, report, routing, tasks
+from benchmarks import growth, hyperqueue, job_start, report, routing, tasks
 from support.plane import REPOSITORY, Plane
 from support.pool import Pool
 from support.ray_cluster import RayCluster, remove_abandoned
@@ -30,11 +30,12 @@ RESULTS = REPOSITORY / "target" / "bench"
 CRATES = {"core": "multicluster-core", "store": "multicluster-store", "server": "multicluster-cli"}
 PACKAGES = [word for crate in CRATES.values() for word in ("-p", crate)]
 ON_RAY = ("job_start", "tasks", "routing")
+ALONE = ("growth", "hyperqueue")
 
 
 def main() -> int:
-    wanted = sys.argv[1:] or [*CRATES, *ON_RAY, "hyperqueue"]
-    unknown = set(wanted) - {*CRATES, *ON_RAY, "hyperqueue"}
+    wanted = sys.argv[1:] or [*CRATES, *ON_RAY, *ALONE]
+    unknown = set(wanted) - {*CRATES, *ON_RAY, *ALONE}
     if unknown:
         print(f"no such part: {', '.join(sorted(unknown))}\n{__doc__}", file=sys.stderr)
         return 2
@@ -58,6 +59,8 @@ def plan(wanted: list[str]) -> Iterator[tuple[str, Callable[[], Any]]]:
     with_ray = [name for name in ON_RAY if name in wanted]
     if with_ray:
         yield f"start two Ray clusters; then {', '.join(with_ray)}", lambda: on_ray(with_ray)
+    if "growth" in wanted:
+        yield "a Ray cluster that grows", lambda: keep("growth", growth.alone(rounds=7))
     if "hyperqueue" in wanted:
         yield (
             "batches of 2,000 beside HyperQueue",

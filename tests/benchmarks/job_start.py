@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ray.job_submission import JobStatus, JobSubmissionClient
@@ -28,8 +29,17 @@ class Moments(NamedTuple):
     seen: float
 
 
-def measure(direct: str, plane: str, rounds: int) -> dict[str, Any]:
-    """`direct` is the address of a dashboard, `plane` that of a control plane above it."""
+def measure(
+    direct: str,
+    plane: str,
+    rounds: int,
+    before: Callable[[], object] = lambda: None,
+    **reserved: float,
+) -> dict[str, Any]:
+    """`direct` is the address of a dashboard, `plane` that of a control plane above it.
+
+    `before` is called before each job, which reserves `reserved`.
+    """
     clients = {"direct": JobSubmissionClient(direct), "plane": JobSubmissionClient(plane)}
     taken: dict[str, list[Moments]] = {name: [] for name in clients}
     for name, client in clients.items():
@@ -38,7 +48,8 @@ def measure(direct: str, plane: str, rounds: int) -> dict[str, Any]:
     for n in range(rounds):
         # In turn, so that other load on the machine affects both alike.
         for name, client in clients.items():
-            taken[name].append(one_job(client, f"{name}-{n}"))
+            before()
+            taken[name].append(one_job(client, f"{name}-{n}", **reserved))
     return {
         "rounds": rounds,
         **{what: beside(what, taken) for what in Moments._fields},
@@ -46,9 +57,9 @@ def measure(direct: str, plane: str, rounds: int) -> dict[str, Any]:
     }
 
 
-def one_job(client: JobSubmissionClient, job: str) -> Moments:
+def one_job(client: JobSubmissionClient, job: str, **reserved: float) -> Moments:
     wall, started = time.time(), time.perf_counter()
-    client.submit_job(entrypoint=ENTRYPOINT, submission_id=job)
+    client.submit_job(entrypoint=ENTRYPOINT, submission_id=job, **reserved)
     accepted = time.perf_counter() - started
     while client.get_job_status(job) == JobStatus.PENDING:
         time.sleep(LOOK)

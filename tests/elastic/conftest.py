@@ -14,7 +14,7 @@ from support.elastic import ElasticCluster
 def cloud() -> Iterator[ElasticCluster]:
     """A head without CPUs and at most two workers of two. A test leaves it as it likes."""
     ray_cluster.remove_abandoned()
-    cluster = ElasticCluster("cloud", idle_timeout=10)
+    cluster = ElasticCluster("cloud", idle_timeout=5)
     try:
         cluster.start()
         yield cluster

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import growth
 from support import program
 from support.elastic import ElasticCluster
 from support.plane import Plane
@@ -62,7 +63,9 @@ def test_a_reservation_makes_an_empty_cluster_grow_and_the_next_job_waits_for_no
 ) -> None:
     assert elastic.workers() == []
     plane.post("/v1/jobs", {"id": "first", "entrypoint": "sleep 1", "entrypoint_num_cpus": 2})
-    wait_until(lambda: "waiting for 1 more node" in why(plane, "first"), "it says what it waits for")
+    wait_until(
+        lambda: "waiting for 1 more node" in why(plane, "first"), "it says what it waits for"
+    )
     # What needs no node is not held back by what does.
     plane.post("/v1/jobs", {"id": "free", "entrypoint": "true"})
     finished(plane, "free")
@@ -78,12 +81,16 @@ def test_a_reservation_makes_an_empty_cluster_grow_and_the_next_job_waits_for_no
 
 
 def test_the_needs_of_a_job_make_it_grow(plane: Plane) -> None:
-    entrypoint = f"python -c \"{TWO_TASKS}\""
+    entrypoint = f'python -c "{TWO_TASKS}"'
     plane.post("/v1/jobs", {"id": "needs", "entrypoint": entrypoint, "needs": {"CPU": 4}})
     decided = plane.get("/v1/jobs/needs/decisions")["items"][0]["clusters"]
     assert decided[0]["grows_by"] == 2, decided
     finished(plane, "needs")
     assert "2 nodes" in plane.get("/v1/jobs/needs/logs")["logs"]
+
+
+def test_growth_is_measured_beside_ray_alone(elastic: ElasticCluster) -> None:
+    assert growth.measure(elastic, rounds=1)["first_line"]["ratio"] > 0
 
 
 @pytest.mark.ray_client
