@@ -95,9 +95,9 @@ impl Growth {
         &self.extra
     }
 
-    /// How much work waits for nodes.
-    pub(crate) fn waiting(&self) -> usize {
-        self.waiting.len()
+    /// The work that waits for nodes.
+    pub(crate) fn waiting(&self) -> impl ExactSizeIterator<Item = JobKey> {
+        self.waiting.keys().copied()
     }
 
     /// Since when it has been asked for nodes that have not come.
@@ -214,6 +214,14 @@ impl Cluster {
             });
             self.widen_again(raw);
         }
+    }
+
+    /// Does our work need more than what is there? If not, growth is not what it waits for, but its
+    /// runtime_env, say. `each`: the work that waits for nodes.
+    pub(crate) fn needs_nodes<'a>(&self, mut each: impl Iterator<Item = &'a Work>) -> bool {
+        let Some(raw) = self.facts_as_reported() else { return false };
+        self.ledger().demanded().first_beyond_total(&raw.total).is_some()
+            || each.any(|work| nodes::too_small(raw, work).is_some())
     }
 
     /// What could be added has changed.

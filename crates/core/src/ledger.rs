@@ -113,6 +113,13 @@ impl Ledger {
         ours
     }
 
+    /// All that our work from outside demands, in the facts or not.
+    pub(crate) fn demanded(&self) -> Resources {
+        let mut all = self.sums.promised.clone();
+        all.add(&self.sums.shown);
+        all
+    }
+
     /// Drivers whose memory is not in the facts yet.
     pub(crate) fn drivers(&self) -> u32 {
         self.sums.drivers

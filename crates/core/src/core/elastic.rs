@@ -38,8 +38,8 @@ impl Core {
     /// A cluster should have grown by now, or may be asked again.
     pub(super) fn handle_growth_due(&mut self, key: ClusterKey, out: &mut Output) {
         let now = self.now;
+        let is_its_fault = self.pool[key].is_healthy() && self.needs_nodes(key);
         let cluster = &mut self.pool[key];
-        let is_healthy = cluster.is_healthy();
         let Some(growth) = &mut cluster.growth else { return };
         if growth.due().is_none_or(|at| at > now) {
             return self.arm_growth(key);
@@ -47,7 +47,7 @@ impl Core {
         let mut in_vain = Vec::new();
         if growth.stuck().is_some() {
             growth.try_again(now);
-        } else if is_healthy {
+        } else if is_its_fault {
             in_vain = growth.give_up(now);
         } else {
             growth.forgive(now);
@@ -67,6 +67,13 @@ impl Core {
         self.measure_pool();
         self.arm_growth(key);
         self.dirty.all();
+    }
+
+    /// Does our work on this cluster need more than what is there?
+    fn needs_nodes(&self, key: ClusterKey) -> bool {
+        let cluster = &self.pool[key];
+        let waiting = cluster.growth.iter().flat_map(|growth| growth.waiting());
+        cluster.needs_nodes(waiting.map(|job| &*self.jobs[job].record().work))
     }
 
     /// Takes a job back that its cluster has and has not begun. Ray ignores a stop in that state.

@@ -248,7 +248,7 @@ impl Core {
             growth: cluster.growth.as_ref().map(|growth| GrowthView {
                 can_add: growth.can_add(),
                 grown: cluster.snapshot().map(|snapshot| snapshot.total.clone()).unwrap_or_default(),
-                waiting: growth.waiting(),
+                waiting: growth.waiting().len(),
                 stuck: growth.stuck().map(|stuck| (stuck.since, stuck.until)),
             }),
             platform: cluster.platform.clone(),

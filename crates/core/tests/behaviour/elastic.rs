@@ -265,6 +265,23 @@ fn a_cluster_that_cannot_be_seen_is_not_blamed() {
 }
 
 #[test]
+fn a_job_that_takes_long_to_start_on_its_new_node_is_left_alone() {
+    let mut env = only_cloud();
+    let job = env.submit(a_job().cpus(16.0));
+    env.accept(&job);
+    env.effects.clear();
+    env.has_nodes("cloud", &[0.0, 16.0]);
+    env.fake("cloud").nodes[1].free = amounts(&[("memory", 8e9)]);
+    env.uses("cloud", &[("CPU", 16.0)]);
+    env.advance_s(3600);
+    assert_eq!(
+        (recalls(&env), env.view("cloud").growth.unwrap().stuck),
+        (0, None),
+        "it builds its runtime_env"
+    );
+}
+
+#[test]
 fn a_node_that_is_gone_between_poll_and_dispatch_is_waited_for_as_long() {
     let mut env = TestEnv::unspaced();
     env.cluster(a_cluster("cloud").nodes(&[0.0, 16.0]).elastic(64.0, 16.0));

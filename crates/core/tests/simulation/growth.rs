@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use multicluster_core::Durable;
+use multicluster_core::{Durable, record::JobRecord};
 use multicluster_types::{
     ClusterName, ClusterSpec, Elastic, NodeShape, Quantity, Resources, Share, Snapshot, Timestamp,
 };
@@ -38,6 +38,15 @@ impl Growth {
         let late = |at: Timestamp| at + within <= now;
         assert!(known.grew_at.is_none_or(late), "{} grew less than {within} ago", spec.name);
         let live = store.jobs.values().filter_map(|job| job.live()).filter(|live| live.cluster == spec.name);
+        let mut ours = Resources::default();
+        let on = |job: &&JobRecord| job.live().is_some_and(|live| live.cluster == spec.name);
+        let here: Vec<_> = store.jobs.values().filter(on).collect();
+        here.iter().for_each(|job| ours.add(&job.work.demand));
+        let larger = |job: &&JobRecord| {
+            let one = job.work.on_one_node();
+            facts.shapes.iter().all(|node| exceeds(one, &node.total))
+        };
+        assert!(exceeds(&ours, &facts.total) || here.iter().any(larger), "{} has room for all", spec.name);
         assert!(live.into_iter().any(|live| late(live.dispatched_at)), "{} was not asked to grow", spec.name);
         let pause = within.times(1 << known.failures.min(6));
         known.stuck = Some((facts.total.clone(), now + pause));
