@@ -71,6 +71,18 @@ export const zh: Record<keyof typeof en, string> = {
   'verdict.also': '另外，{text}',
   'verdict.text': '说明',
   'gauge.threshold': '使用率超过 {share} 时不再接收工作负载',
+  'gauge.elastic': '已用或已分配 {used}，现有 {there}，扩容后 {grown}',
+  'growth.nodes': '{n} 个节点',
+  'growth.canAdd': '还可增加 {n} 个',
+  'growth.full': '已达上限',
+  'growth.pending': '{n} 个正在启动',
+  'growth.waiting': '{n} 个工作负载在等待节点',
+  'growth.stuck': '已有 {time}未能扩容，{left}后再次请求',
+  'growth.stuckWhy': '已有 {time}未能扩容，{left}后再次请求：{why}',
+  'growth.failed': '{n} 个节点未能启动：{why}',
+  'growth.max': '最多扩容到',
+  'growth.node': '每个新节点',
+  'growth.within': '扩容时限',
   attempt: '第 {n} 次尝试',
   'attempt.live': '进行中',
 
@@ -108,6 +120,8 @@ export const zh: Record<keyof typeof en, string> = {
   'decisions.tie': '得分 {score}，与 {others} 相同，轮流选择',
   'decisions.only': '只有这个集群能接收',
   'decisions.one': '只有这一个集群',
+  'decisions.room': '现在就有空闲资源；需要先扩容：{others}',
+  'decisions.grows': '需要扩容 {n} 个节点',
 
   // 队列
   'queue.empty': '队列为空',
@@ -382,6 +396,7 @@ export const zh: Record<keyof typeof en, string> = {
   preview: '现在提交会去哪个集群？',
   'preview.asking': '查询中…',
   'preview.chosen': '立即派发到 {cluster}',
+  'preview.grows': '立即派发到 {cluster}，需要扩容 {n} 个节点',
   'preview.waits': '需要排队',
   'preview.refused': '会被拒绝：{why}',
 
@@ -430,6 +445,7 @@ export const zh: Record<keyof typeof en, string> = {
   'is.no_such_node': '没有带这些标签的节点',
   'is.infeasible': '容量不足',
   'is.node_too_small': '单节点容量不足',
+  'is.not_grown': '未能扩容',
   'is.policy': '策略拒绝',
   'is.policy_failed': '策略出错',
   'is.over_threshold': '超过阈值',
