@@ -1,52 +1,35 @@
-"""Makes docs/images/overview.png: the console's overview, for the README.
+"""Makes docs/images/overview.png, the console's overview for the README, and elastic.png.
 
     cargo build -p multicluster-cli && cargo build -p multicluster-testkit --example fake_ray
-    scripts/python-env python tests/console/picture.py
+    scripts/python-env python tests/console/picture.py [overview] [elastic]
 
-A real control plane on two fake Ray clusters. It is a minute old, so the hour in its charts is made
-up; everything else on the page comes from the control plane.
+A real control plane on fake Ray clusters. It is a minute old, so the hour in the charts is made up;
+everything else on the page comes from the control plane.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, Callable
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from playwright.sync_api import Route, sync_playwright
+from playwright.sync_api import Page, Route, sync_playwright
 
+from support.fake_ray import fake_cluster
 from support.plane import REPOSITORY, Plane
 from support.pool import Pool
 from support.waiting import wait_until
 
-PICTURE = REPOSITORY / "docs/images/overview.png"
-FAKE = Path(os.environ.get("FAKE_RAY_BIN") or REPOSITORY / "target/debug/examples/fake_ray")
+IMAGES = REPOSITORY / "docs/images"
 MOST_BYTES = 150_000
 GIB = 2**30
 STEPS = 240  # of 15 seconds: one hour
-
-
-@contextmanager
-def fake_cluster(name: str, *options: str) -> Iterator[SimpleNamespace]:
-    command = [str(FAKE), "--until-stdin-closes", *options]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
-        assert process.stdin
-        assert process.stdout
-        dashboard = process.stdout.readline().strip()
-        yield SimpleNamespace(
-            name=name, head_address="127.0.0.1:10001", dashboard=dashboard, token_file=None
-        )
-        process.stdin.close()
 
 
 def submit(plane: Plane, job_id: str, seconds: int, then: str = "true", **more: Any) -> None:
@@ -105,8 +88,9 @@ def made_up_hour(route: Route) -> None:
     past["moments"] = [last - (STEPS - 1 - step) * 15_000 for step in range(STEPS)]
     levels = {"centos": [1, 2, 2, 1, 0, 1, 1, 2, 1, 2], "mac": [0, 1, 1, 1, 0, 1, 0, 0, 1, 1]}
     for name, cluster in past["clusters"].items():
-        share = {"centos": 16 / 48, "mac": 16 / 20}[name]
-        shares = [share * levels[name][step * 10 // STEPS] for step in range(STEPS)]
+        share = {"centos": 16 / 48, "mac": 16 / 20}.get(name, 0.25)
+        level = levels.get(name, levels["mac"])
+        shares = [share * level[step * 10 // STEPS] for step in range(STEPS)]
         cluster.update({series: [None] * STEPS for series in cluster}, cpu=shares)
     zeros = [0] * STEPS
     succeeded = [int(step % 13 == 2 or step % 17 == 5) for step in range(STEPS)]
@@ -115,27 +99,30 @@ def made_up_hour(route: Route) -> None:
     route.fulfill(body=json.dumps({**past, "pool": pool}), content_type="application/json")
 
 
-def take(plane: Plane) -> None:
+def take(plane: Plane, name: str, height: int, shows: Callable[[Page], None]) -> None:
     found = subprocess.run(
         [REPOSITORY / "scripts/chromium"], check=True, stdout=subprocess.PIPE, text=True
     )
     flags = ["--no-sandbox", "--disable-gpu"]
+    picture = IMAGES / name
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found.stdout.strip(), args=flags)
-        size = {"width": 1280, "height": 800}
+        size = {"width": 1280, "height": height}
         page = browser.new_page(viewport=size, color_scheme="light", locale="en-GB")
         page.route("**/v1/history*", made_up_hour)
         page.goto(plane.address)
         page.locator("[data-connection=live]").wait_for(state="attached")
         page.locator(".spark").first.wait_for()
+        shows(page)
         page.wait_for_timeout(1500)
-        PICTURE.parent.mkdir(exist_ok=True)
-        page.screenshot(path=PICTURE)
+        page.screenshot(path=picture)
         browser.close()
+    bytes_ = picture.stat().st_size
+    assert bytes_ < MOST_BYTES, f"{picture} has {bytes_} bytes, at most {MOST_BYTES} are wanted"
+    print(f"{picture}: {bytes_} bytes")
 
 
-def main() -> None:
-    subprocess.run([REPOSITORY / "scripts/console"], check=True)
+def take_overview() -> None:
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="picture-")))
         clusters = [
@@ -151,10 +138,59 @@ def main() -> None:
         plane.start()
         plane.wait_healthy()
         make_busy(plane)
-        take(plane)
-    bytes_ = PICTURE.stat().st_size
-    assert bytes_ < MOST_BYTES, f"{PICTURE} has {bytes_} bytes, at most {MOST_BYTES} are wanted"
-    print(f"{PICTURE}: {bytes_} bytes")
+        take(plane, "overview.png", 800, lambda page: None)
+
+
+def take_elastic() -> None:
+    """One cluster of a fixed size, one that is growing, and one that was asked to and did not."""
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="picture-")))
+        clusters = [
+            stack.enter_context(fake_cluster("centos", "--cpus", "32", "--memory", "128")),
+            # Its third node never comes.
+            stack.enter_context(
+                fake_cluster("cloud", "--cpus", "0", "--memory", "16", "--grow", "16,3,1,900")
+            ),
+            stack.enter_context(
+                fake_cluster("spot", "--cpus", "4", "--memory", "16", "--grow", "16,0,1,900")
+            ),
+        ]
+        pool = Pool(clusters, {"resource_threshold": 0.9})
+        for name, within in (("cloud", "10m"), ("spot", "15s")):
+            pool[name]["elastic"] = {
+                "max": {"CPU": 64 if name == "cloud" else 68},
+                "node": {"CPU": 16},
+                "within": within,
+            }
+        plane = Plane(directory, pool)
+        stack.callback(plane.close)
+        plane.start()
+        plane.wait_healthy()
+        for job_id, cluster, cpus in [
+            ("graph_prediction-20261117-084230", "centos", 16),
+            ("fund_prediction-20261117-084531", "cloud", 16),
+        ]:
+            more = {"preferred_cluster": cluster, "entrypoint_num_cpus": cpus}
+            plane.post("/v1/jobs", {"id": job_id, "entrypoint": "sleep 3600", **more})
+            wait_for(plane, job_id, "running")
+        for job_id, cluster in [("sweep-1", "cloud"), ("sweep-2", "cloud"), ("sweep-3", "spot")]:
+            more = {"preferred_cluster": cluster, "entrypoint_num_cpus": 16}
+            plane.post("/v1/jobs", {"id": job_id, "entrypoint": "sleep 3600", **more})
+        wait_for(plane, "sweep-1", "running")
+
+        def shows(page: Page) -> None:
+            page.locator("[data-cluster=spot] .growth .warn").wait_for()
+            page.locator("[data-cluster=cloud] .meter-coming").wait_for()
+
+        take(plane, "elastic.png", 420, shows)
+
+
+def main() -> None:
+    subprocess.run([REPOSITORY / "scripts/console"], check=True)
+    names = sys.argv[1:] or ["overview", "elastic"]
+    makers = {"overview": take_overview, "elastic": take_elastic}
+    for name in names:
+        makers[name]()
 
 
 if __name__ == "__main__":

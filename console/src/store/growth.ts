@@ -1,7 +1,7 @@
 // Clusters that can grow: what is there, what could be there, and what is to be said about it.
 
 import type { Cluster } from '../api/types';
-import { duration } from '../format';
+import { roughly } from '../format';
 import { t } from '../i18n';
 import { now } from './clock';
 
@@ -61,7 +61,7 @@ export function growthNotes({ elastic, nodes }: Cluster): Note[] {
 }
 
 function stuckNote({ stuck_since_at = 0, asked_again_at = 0, failure }: NonNullable<Cluster['elastic']>): string {
-  const time = duration(now.value - stuck_since_at);
-  const left = duration(asked_again_at - now.value);
+  const time = roughly(now.value - stuck_since_at);
+  const left = roughly(asked_again_at - now.value);
   return failure ? t('growth.stuckWhy', { time, left, why: failure }) : t('growth.stuck', { time, left });
 }

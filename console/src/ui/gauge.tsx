@@ -79,7 +79,7 @@ function Meter({ label, share, threshold, limit, grows }: MeterProps) {
         </>
       )}
       <div class="meter-fill" style={{ transform: `scaleX(${used})` }} />
-      {threshold < 1 && <div class="meter-mark" style={{ left: `${threshold * grown * 100}%` }} />}
+      {threshold < 1 && grown > 0 && <div class="meter-mark" style={{ left: `${threshold * grown * 100}%` }} />}
     </div>
   );
 }

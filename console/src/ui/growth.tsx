@@ -10,7 +10,7 @@ export function GrowthNotes({ cluster }: { cluster: Cluster }) {
   return (
     <div class="growth" data-growth>
       {notes.map(({ text, tone }) => (
-        <p class={`${tone} clamp`} title={tone === 'warn' ? text : undefined} key={text}>
+        <p class={tone} title={tone === 'warn' ? text : undefined} key={text}>
           {text}
         </p>
       ))}
