@@ -13,13 +13,14 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from playwright.sync_api import Page, Route, sync_playwright
+from playwright.sync_api import Route, sync_playwright
 
 from support.fake_ray import fake_cluster
 from support.plane import REPOSITORY, Plane
@@ -40,6 +41,15 @@ def submit(plane: Plane, job_id: str, seconds: int, then: str = "true", **more: 
 
 def wait_for(plane: Plane, job_id: str, state: str) -> None:
     wait_until(lambda: plane.native_job(job_id)["state"] == state, f"{job_id} is {state}", 60)
+
+
+def wait_until_settled(plane: Plane) -> None:
+    """A promise ends when Ray shows the usage."""
+    wait_until(
+        lambda: not any(cluster["promised"] for cluster in plane.clusters()),
+        "the clusters show what runs on them",
+        60,
+    )
 
 
 def make_busy(plane: Plane) -> None:
@@ -73,12 +83,7 @@ def make_busy(plane: Plane) -> None:
         submit(plane, f"{name}_prediction-20261117-084612", 3600)
     submit(plane, "fund_prediction-20261117-084640", 3600, preferred_cluster="mac")
     submit(plane, "graph_prediction-20261117-084702", 3600, entrypoint_num_gpus=4)
-    # A promise ends when Ray shows the usage.
-    wait_until(
-        lambda: not any(cluster["promised"] for cluster in plane.clusters()),
-        "the clusters show what runs on them",
-        30,
-    )
+    wait_until_settled(plane)
 
 
 def made_up_hour(route: Route) -> None:
@@ -99,7 +104,8 @@ def made_up_hour(route: Route) -> None:
     route.fulfill(body=json.dumps({**past, "pool": pool}), content_type="application/json")
 
 
-def take(plane: Plane, name: str, height: int, shows: Callable[[Page], None]) -> None:
+def take(plane: Plane, name: str, of: str = "", signs: Sequence[str] = ()) -> None:
+    """Of one part of the page, or of all of it, when the signs are there."""
     found = subprocess.run(
         [REPOSITORY / "scripts/chromium"], check=True, stdout=subprocess.PIPE, text=True
     )
@@ -107,15 +113,16 @@ def take(plane: Plane, name: str, height: int, shows: Callable[[Page], None]) ->
     picture = IMAGES / name
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found.stdout.strip(), args=flags)
-        size = {"width": 1280, "height": height}
+        size = {"width": 1280, "height": 800}
         page = browser.new_page(viewport=size, color_scheme="light", locale="en-GB")
         page.route("**/v1/history*", made_up_hour)
         page.goto(plane.address)
         page.locator("[data-connection=live]").wait_for(state="attached")
         page.locator(".spark").first.wait_for()
-        shows(page)
+        for sign in signs:
+            page.locator(sign).wait_for()
         page.wait_for_timeout(1500)
-        page.screenshot(path=picture)
+        page.locator(of).screenshot(path=picture) if of else page.screenshot(path=picture)
         browser.close()
     bytes_ = picture.stat().st_size
     assert bytes_ < MOST_BYTES, f"{picture} has {bytes_} bytes, at most {MOST_BYTES} are wanted"
@@ -138,51 +145,43 @@ def take_overview() -> None:
         plane.start()
         plane.wait_healthy()
         make_busy(plane)
-        take(plane, "overview.png", 800, lambda page: None)
+        take(plane, "overview.png")
 
 
 def take_elastic() -> None:
     """One cluster of a fixed size, one that is growing, and one that was asked to and did not."""
+    clusters = {
+        "centos": ["--cpus", "64", "--memory", "128"],
+        "cloud": ["--cpus", "0", "--memory", "16", "--grow", "16,4,10,900"],
+        "spot": ["--cpus", "4", "--memory", "16", "--grow", "16,0,10,900"],
+    }
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="picture-")))
-        clusters = [
-            stack.enter_context(fake_cluster("centos", "--cpus", "32", "--memory", "128")),
-            # Its third node never comes.
-            stack.enter_context(
-                fake_cluster("cloud", "--cpus", "0", "--memory", "16", "--grow", "16,3,1,900")
-            ),
-            stack.enter_context(
-                fake_cluster("spot", "--cpus", "4", "--memory", "16", "--grow", "16,0,1,900")
-            ),
+        fakes = [
+            stack.enter_context(fake_cluster(name, *options)) for name, options in clusters.items()
         ]
-        pool = Pool(clusters, {"resource_threshold": 0.9})
-        for name, within in (("cloud", "10m"), ("spot", "15s")):
-            pool[name]["elastic"] = {
-                "max": {"CPU": 64 if name == "cloud" else 68},
-                "node": {"CPU": 16},
-                "within": within,
-            }
+        pool = Pool(fakes, {"resource_threshold": 0.9})
+        for name, most, within in [("cloud", 64, "10m"), ("spot", 68, "30s")]:
+            pool[name]["elastic"] = {"max": {"CPU": most}, "node": {"CPU": 16}, "within": within}
         plane = Plane(directory, pool)
         stack.callback(plane.close)
         plane.start()
         plane.wait_healthy()
-        for job_id, cluster, cpus in [
-            ("graph_prediction-20261117-084230", "centos", 16),
-            ("fund_prediction-20261117-084531", "cloud", 16),
-        ]:
-            more = {"preferred_cluster": cluster, "entrypoint_num_cpus": cpus}
-            plane.post("/v1/jobs", {"id": job_id, "entrypoint": "sleep 3600", **more})
-            wait_for(plane, job_id, "running")
-        for job_id, cluster in [("sweep-1", "cloud"), ("sweep-2", "cloud"), ("sweep-3", "spot")]:
+
+        def submit_to(cluster: str, job_id: str) -> None:
             more = {"preferred_cluster": cluster, "entrypoint_num_cpus": 16}
             plane.post("/v1/jobs", {"id": job_id, "entrypoint": "sleep 3600", **more})
-        wait_for(plane, "sweep-1", "running")
 
-        def shows(page: Page) -> None:
-            page.locator("[data-cluster=spot] .growth .warn").wait_for()
-            page.locator("[data-cluster=cloud] .meter-coming").wait_for()
-
-        take(plane, "elastic.png", 420, shows)
+        submit_to("spot", "sweep-1")
+        submit_to("centos", "graph_prediction-20261117-084230")
+        wait_for(plane, "graph_prediction-20261117-084230", "running")
+        for job_id in ("fund_prediction-20261117-084531", "sweep-2"):
+            submit_to("cloud", job_id)
+            wait_for(plane, job_id, "running")
+        wait_until_settled(plane)
+        submit_to("cloud", "sweep-3")
+        signs = ("[data-cluster=spot] .growth .warn", "[data-cluster=cloud] .meter-coming")
+        take(plane, "elastic.png", ".cards", signs)
 
 
 def main() -> None:
