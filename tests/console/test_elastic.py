@@ -170,6 +170,7 @@ def test_a_cluster_grows_before_your_eyes(cloud: Start, open_console: OpenConsol
     answer = page.locator(".preview-answer")
     expect(answer).to_have_text("To cloud, now; it would have to grow by 2 nodes")
     expect(page.locator(".preview .verdicts")).to_contain_text("would have to grow by 2 nodes")
+    console.screenshot("elastic-preview")
     console.go("#/")
     expect(growth_of(page)).to_have_text("1 node · 4 more can be added")
     submit(plane, "first", 16)
@@ -181,6 +182,7 @@ def test_a_cluster_grows_before_your_eyes(cloud: Start, open_console: OpenConsol
     submit(plane, "second", 16)
     console.go("#/jobs/second")
     expect(page.locator(".message-calm")).to_contain_text("waiting for 1 more node")
+    console.screenshot("elastic-waiting")
     expect(page.locator(".page-head [data-state=running]")).to_be_visible(timeout=SOON)
     assert page.locator(".message-calm").count() == 0
     assert console.is_same_load()

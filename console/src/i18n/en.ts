@@ -76,6 +76,7 @@ export const en = {
   verdict: 'Verdict',
   'verdict.also': 'also {text}',
   'verdict.text': 'Explanation',
+  'verdict.grows': 'would have to grow by {n} node|would have to grow by {n} nodes',
   'gauge.threshold': 'Accepts no work above {share}',
   'gauge.elastic': '{used} in use or promised, {there} there now, {grown} when it has grown',
   'growth.nodes': '{n} node|{n} nodes',

@@ -70,6 +70,7 @@ export const zh: Record<keyof typeof en, string> = {
   verdict: '结论',
   'verdict.also': '另外，{text}',
   'verdict.text': '说明',
+  'verdict.grows': '需要扩容 {n} 个节点',
   'gauge.threshold': '使用率超过 {share} 时不再接收工作负载',
   'gauge.elastic': '已用或已分配 {used}，现有 {there}，扩容后 {grown}',
   'growth.nodes': '{n} 个节点',

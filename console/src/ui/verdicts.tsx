@@ -41,7 +41,8 @@ export function Verdicts({ verdicts }: { verdicts: ClusterVerdict[] }) {
               </td>
               <td class="muted" title={each.text}>
                 {/* For the others, the score is the explanation. */}
-                {(each.score === undefined || each.grows_by !== undefined) && <span class="clamp">{each.text}</span>}
+                {each.score === undefined && <span class="clamp">{each.text}</span>}
+                {each.grows_by !== undefined && <span>{t('verdict.grows', { n: each.grows_by })}</span>}
                 {each.others?.map((other) => (
                   <span class="clamp" key={other.reason}>
                     {t('verdict.also', { text: other.text })}
