@@ -1,52 +1,36 @@
-"""Makes docs/images/overview.png: the console's overview, for the README.
+"""Makes docs/images/overview.png, the console's overview for the README, and elastic.png.
 
     cargo build -p multicluster-cli && cargo build -p multicluster-testkit --example fake_ray
-    scripts/python-env python tests/console/picture.py
+    scripts/python-env python tests/console/picture.py [overview] [elastic]
 
-A real control plane on two fake Ray clusters. It is a minute old, so the hour in its charts is made
-up; everything else on the page comes from the control plane.
+A real control plane on fake Ray clusters. It is a minute old, so the hour in the charts is made up;
+everything else on the page comes from the control plane.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from playwright.sync_api import Route, sync_playwright
 
+from support.fake_ray import fake_cluster
 from support.plane import REPOSITORY, Plane
 from support.pool import Pool
 from support.waiting import wait_until
 
-PICTURE = REPOSITORY / "docs/images/overview.png"
-FAKE = Path(os.environ.get("FAKE_RAY_BIN") or REPOSITORY / "target/debug/examples/fake_ray")
+IMAGES = REPOSITORY / "docs/images"
 MOST_BYTES = 150_000
 GIB = 2**30
 STEPS = 240  # of 15 seconds: one hour
-
-
-@contextmanager
-def fake_cluster(name: str, *options: str) -> Iterator[SimpleNamespace]:
-    command = [str(FAKE), "--until-stdin-closes", *options]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
-        assert process.stdin
-        assert process.stdout
-        dashboard = process.stdout.readline().strip()
-        yield SimpleNamespace(
-            name=name, head_address="127.0.0.1:10001", dashboard=dashboard, token_file=None
-        )
-        process.stdin.close()
 
 
 def submit(plane: Plane, job_id: str, seconds: int, then: str = "true", **more: Any) -> None:
@@ -57,6 +41,15 @@ def submit(plane: Plane, job_id: str, seconds: int, then: str = "true", **more: 
 
 def wait_for(plane: Plane, job_id: str, state: str) -> None:
     wait_until(lambda: plane.native_job(job_id)["state"] == state, f"{job_id} is {state}", 60)
+
+
+def wait_until_settled(plane: Plane) -> None:
+    """A promise ends when Ray shows the usage."""
+    wait_until(
+        lambda: not any(cluster["promised"] for cluster in plane.clusters()),
+        "the clusters show what runs on them",
+        60,
+    )
 
 
 def make_busy(plane: Plane) -> None:
@@ -90,12 +83,7 @@ def make_busy(plane: Plane) -> None:
         submit(plane, f"{name}_prediction-20261117-084612", 3600)
     submit(plane, "fund_prediction-20261117-084640", 3600, preferred_cluster="mac")
     submit(plane, "graph_prediction-20261117-084702", 3600, entrypoint_num_gpus=4)
-    # A promise ends when Ray shows the usage.
-    wait_until(
-        lambda: not any(cluster["promised"] for cluster in plane.clusters()),
-        "the clusters show what runs on them",
-        30,
-    )
+    wait_until_settled(plane)
 
 
 def made_up_hour(route: Route) -> None:
@@ -105,8 +93,9 @@ def made_up_hour(route: Route) -> None:
     past["moments"] = [last - (STEPS - 1 - step) * 15_000 for step in range(STEPS)]
     levels = {"centos": [1, 2, 2, 1, 0, 1, 1, 2, 1, 2], "mac": [0, 1, 1, 1, 0, 1, 0, 0, 1, 1]}
     for name, cluster in past["clusters"].items():
-        share = {"centos": 16 / 48, "mac": 16 / 20}[name]
-        shares = [share * levels[name][step * 10 // STEPS] for step in range(STEPS)]
+        share = {"centos": 16 / 48, "mac": 16 / 20}.get(name, 0.25)
+        level = levels.get(name, levels["mac"])
+        shares = [share * level[step * 10 // STEPS] for step in range(STEPS)]
         cluster.update({series: [None] * STEPS for series in cluster}, cpu=shares)
     zeros = [0] * STEPS
     succeeded = [int(step % 13 == 2 or step % 17 == 5) for step in range(STEPS)]
@@ -115,11 +104,13 @@ def made_up_hour(route: Route) -> None:
     route.fulfill(body=json.dumps({**past, "pool": pool}), content_type="application/json")
 
 
-def take(plane: Plane) -> None:
+def take(plane: Plane, name: str, of: str = "", signs: Sequence[str] = ()) -> None:
+    """Of one part of the page, or of all of it, when the signs are there."""
     found = subprocess.run(
         [REPOSITORY / "scripts/chromium"], check=True, stdout=subprocess.PIPE, text=True
     )
     flags = ["--no-sandbox", "--disable-gpu"]
+    picture = IMAGES / name
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found.stdout.strip(), args=flags)
         size = {"width": 1280, "height": 800}
@@ -128,14 +119,17 @@ def take(plane: Plane) -> None:
         page.goto(plane.address)
         page.locator("[data-connection=live]").wait_for(state="attached")
         page.locator(".spark").first.wait_for()
+        for sign in signs:
+            page.locator(sign).wait_for()
         page.wait_for_timeout(1500)
-        PICTURE.parent.mkdir(exist_ok=True)
-        page.screenshot(path=PICTURE)
+        page.locator(of).screenshot(path=picture) if of else page.screenshot(path=picture)
         browser.close()
+    bytes_ = picture.stat().st_size
+    assert bytes_ < MOST_BYTES, f"{picture} has {bytes_} bytes, at most {MOST_BYTES} are wanted"
+    print(f"{picture}: {bytes_} bytes")
 
 
-def main() -> None:
-    subprocess.run([REPOSITORY / "scripts/console"], check=True)
+def take_overview() -> None:
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="picture-")))
         clusters = [
@@ -151,10 +145,51 @@ def main() -> None:
         plane.start()
         plane.wait_healthy()
         make_busy(plane)
-        take(plane)
-    bytes_ = PICTURE.stat().st_size
-    assert bytes_ < MOST_BYTES, f"{PICTURE} has {bytes_} bytes, at most {MOST_BYTES} are wanted"
-    print(f"{PICTURE}: {bytes_} bytes")
+        take(plane, "overview.png")
+
+
+def take_elastic() -> None:
+    """One cluster of a fixed size, one that is growing, and one that was asked to and did not."""
+    clusters = {
+        "centos": ["--cpus", "64", "--memory", "128"],
+        "cloud": ["--cpus", "0", "--memory", "16", "--grow", "16,4,10,900"],
+        "spot": ["--cpus", "4", "--memory", "16", "--grow", "16,0,10,900"],
+    }
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="picture-")))
+        fakes = [
+            stack.enter_context(fake_cluster(name, *options)) for name, options in clusters.items()
+        ]
+        pool = Pool(fakes, {"resource_threshold": 0.9})
+        for name, most, within in [("cloud", 64, "10m"), ("spot", 68, "30s")]:
+            pool[name]["elastic"] = {"max": {"CPU": most}, "node": {"CPU": 16}, "within": within}
+        plane = Plane(directory, pool)
+        stack.callback(plane.close)
+        plane.start()
+        plane.wait_healthy()
+
+        def submit_to(cluster: str, job_id: str) -> None:
+            more = {"preferred_cluster": cluster, "entrypoint_num_cpus": 16}
+            plane.post("/v1/jobs", {"id": job_id, "entrypoint": "sleep 3600", **more})
+
+        submit_to("spot", "sweep-1")
+        submit_to("centos", "graph_prediction-20261117-084230")
+        wait_for(plane, "graph_prediction-20261117-084230", "running")
+        for job_id in ("fund_prediction-20261117-084531", "sweep-2"):
+            submit_to("cloud", job_id)
+            wait_for(plane, job_id, "running")
+        wait_until_settled(plane)
+        submit_to("cloud", "sweep-3")
+        signs = ("[data-cluster=spot] .growth .warn", "[data-cluster=cloud] .meter-coming")
+        take(plane, "elastic.png", ".cards", signs)
+
+
+def main() -> None:
+    subprocess.run([REPOSITORY / "scripts/console"], check=True)
+    names = sys.argv[1:] or ["overview", "elastic"]
+    makers = {"overview": take_overview, "elastic": take_elastic}
+    for name in names:
+        makers[name]()
 
 
 if __name__ == "__main__":

@@ -73,6 +73,7 @@ export type Cluster = {
   cordoned?: string;
   dashboard: string;
   draining: boolean;
+  elastic?: Growth;
   free?: Record<string, number>;
   head_address: string;
   health: Health;
@@ -147,9 +148,10 @@ export type ClusterRequest = Record<string, unknown> & {
 export type ClusterVerdict = {
   cluster: string;
   details?: Record<string, unknown>;
+  grows_by?: number;
   others?: Array<ReasonText>;
   parts?: Array<PolicyScore>;
-  reason?: 'rewound' | 'cordoned' | 'draining' | 'never_seen' | 'unhealthy' | 'unauthorized' | 'no_nodes' | 'breaker_open' | 'breaker_probing' | 'other_cluster' | 'missing_tags' | 'other_versions' | 'other_platform' | 'not_supported' | 'no_such_node' | 'infeasible' | 'node_too_small' | 'policy' | 'policy_failed' | 'owner_limit' | 'over_threshold' | 'too_soon' | 'at_limit' | 'head_full' | 'starting' | 'no_room' | 'no_room_on_node' | 'reserved';
+  reason?: 'rewound' | 'cordoned' | 'draining' | 'never_seen' | 'unhealthy' | 'unauthorized' | 'no_nodes' | 'breaker_open' | 'breaker_probing' | 'other_cluster' | 'missing_tags' | 'other_versions' | 'other_platform' | 'not_supported' | 'no_such_node' | 'infeasible' | 'node_too_small' | 'not_grown' | 'policy' | 'policy_failed' | 'owner_limit' | 'over_threshold' | 'too_soon' | 'at_limit' | 'head_full' | 'starting' | 'no_room' | 'no_room_on_node' | 'reserved';
   score?: number;
   text: string;
   verdict: 'chosen' | 'eligible' | 'rejected';
@@ -229,6 +231,21 @@ export type Granted = {
   lease_seconds: number;
   reuse_seconds: number;
   stopping: boolean;
+};
+
+export type Growth = {
+  asked_again_at?: number;
+  can_add: number;
+  failed?: number;
+  failure?: string;
+  grown: Record<string, number>;
+  max: Record<string, number>;
+  node: Record<string, number>;
+  pending?: number;
+  problem?: string;
+  stuck_since_at?: number;
+  waiting: number;
+  within_seconds: number;
 };
 
 export type Health = {
@@ -575,7 +592,7 @@ export type Queues = {
 };
 
 export type ReasonText = {
-  reason: 'rewound' | 'cordoned' | 'draining' | 'never_seen' | 'unhealthy' | 'unauthorized' | 'no_nodes' | 'breaker_open' | 'breaker_probing' | 'other_cluster' | 'missing_tags' | 'other_versions' | 'other_platform' | 'not_supported' | 'no_such_node' | 'infeasible' | 'node_too_small' | 'policy' | 'policy_failed' | 'owner_limit' | 'over_threshold' | 'too_soon' | 'at_limit' | 'head_full' | 'starting' | 'no_room' | 'no_room_on_node' | 'reserved';
+  reason: 'rewound' | 'cordoned' | 'draining' | 'never_seen' | 'unhealthy' | 'unauthorized' | 'no_nodes' | 'breaker_open' | 'breaker_probing' | 'other_cluster' | 'missing_tags' | 'other_versions' | 'other_platform' | 'not_supported' | 'no_such_node' | 'infeasible' | 'node_too_small' | 'not_grown' | 'policy' | 'policy_failed' | 'owner_limit' | 'over_threshold' | 'too_soon' | 'at_limit' | 'head_full' | 'starting' | 'no_room' | 'no_room_on_node' | 'reserved';
   text: string;
 };
 

@@ -76,7 +76,20 @@ export const en = {
   verdict: 'Verdict',
   'verdict.also': 'also {text}',
   'verdict.text': 'Explanation',
+  'verdict.grows': 'would have to grow by {n} node|would have to grow by {n} nodes',
   'gauge.threshold': 'Accepts no work above {share}',
+  'gauge.elastic': '{used} in use or promised, {there} there now, {grown} when it has grown',
+  'growth.nodes': '{n} node|{n} nodes',
+  'growth.canAdd': '{n} more can be added',
+  'growth.full': 'as large as it can get',
+  'growth.pending': '{n} on the way',
+  'growth.waiting': '{n} waiting for nodes',
+  'growth.stuck': 'has not grown for {time}, will be asked again in {left}',
+  'growth.stuckWhy': 'has not grown for {time}, will be asked again in {left}: {why}',
+  'growth.failed': '{n} node could not be launched: {why}|{n} nodes could not be launched: {why}',
+  'growth.max': 'Can grow to',
+  'growth.node': 'Each new node',
+  'growth.within': 'Time to grow',
   attempt: 'Attempt {n}',
   'attempt.live': 'in progress',
 
@@ -115,6 +128,8 @@ export const en = {
   'decisions.tie': 'score {score}, tied with {others}; clusters take turns',
   'decisions.only': 'the only cluster that could accept it',
   'decisions.one': 'the only cluster in the pool',
+  'decisions.room': 'has the room now; would have to grow: {others}',
+  'decisions.grows': 'had to grow by {n} node|had to grow by {n} nodes',
 
   // Queue
   'queue.empty': 'The queue is empty',
@@ -391,6 +406,8 @@ export const en = {
   preview: 'Where would the job go now?',
   'preview.asking': 'Checking…',
   'preview.chosen': 'To {cluster}, now',
+  'preview.grows':
+    'To {cluster}, now; it would have to grow by {n} node|To {cluster}, now; it would have to grow by {n} nodes',
   'preview.waits': 'It would be queued',
   'preview.refused': 'It would be refused: {why}',
 
@@ -439,6 +456,7 @@ export const en = {
   'is.no_such_node': 'no node with the labels',
   'is.infeasible': 'too small',
   'is.node_too_small': 'nodes too small',
+  'is.not_grown': 'did not grow',
   'is.policy': 'rejected by policy',
   'is.policy_failed': 'policy failed',
   'is.over_threshold': 'over threshold',

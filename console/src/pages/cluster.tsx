@@ -15,6 +15,7 @@ import { Chart } from '../ui/chart';
 import { confirm } from '../ui/dialog';
 import { attempt, Empty, Loading, Problem } from '../ui/feedback';
 import { Gauges } from '../ui/gauge';
+import { GrowthNotes } from '../ui/growth';
 import { BackIcon } from '../ui/icons';
 import { Outside } from '../ui/outside';
 import { Ago } from '../ui/time';
@@ -83,6 +84,7 @@ function Shown({ cluster }: { cluster: Cluster }) {
         <div class="split-main">
           <section class="panel" aria-label={t('cluster.load')}>
             <Gauges cluster={cluster} />
+            <GrowthNotes cluster={cluster} />
             <Charts cluster={cluster} />
           </section>
           <JobsPanel name={cluster.name} />
@@ -208,7 +210,7 @@ function JobsPanel({ name }: { name: string }) {
 }
 
 function Facts({ cluster }: { cluster: Cluster }) {
-  const { limits } = cluster;
+  const { limits, elastic } = cluster;
   const takes = condition(cluster).name === 'healthy';
   const left = untilNext(cluster);
   const custom = Object.entries(cluster.total ?? {}).filter(
@@ -259,6 +261,16 @@ function Facts({ cluster }: { cluster: Cluster }) {
         <dd class="num">{resources(cluster.promised) || '–'}</dd>
         <dt>{t('cluster.nodes')}</dt>
         <dd class="num">{cluster.nodes ?? '–'}</dd>
+        {elastic && (
+          <>
+            <dt>{t('growth.max')}</dt>
+            <dd class="num">{resources(elastic.max)}</dd>
+            <dt>{t('growth.node')}</dt>
+            <dd class="num">{resources(elastic.node)}</dd>
+            <dt>{t('growth.within')}</dt>
+            <dd class="num">{duration(elastic.within_seconds * 1000)}</dd>
+          </>
+        )}
         <dt>{t('cluster.platform')}</dt>
         <dd>{[cluster.os, cluster.arch].filter(Boolean).join(' · ') || '–'}</dd>
         <dt>Ray · Python</dt>

@@ -169,10 +169,20 @@ function Who({ event }: { event: Event }): ComponentChildren {
   );
 }
 
+const WARNINGS = [
+  'cordoned',
+  'draining',
+  'drained',
+  'leaving',
+  'removed',
+  'breaker_half_open',
+  'not_grown',
+];
+
 function tone(change: string): string {
   if (['healthy', 'breaker_closed', 'uncordoned', 'reloaded'].includes(change)) return 'good';
   if (['unhealthy', 'unauthorized', 'breaker_opened', 'restarted', 'refused'].includes(change)) return 'bad';
-  if (['cordoned', 'draining', 'drained', 'leaving', 'removed', 'breaker_half_open'].includes(change)) return 'warn';
+  if (WARNINGS.includes(change)) return 'warn';
   return 'idle';
 }
 

@@ -18,7 +18,7 @@ import { LogPanel } from '../ui/logpanel';
 import { Outside } from '../ui/outside';
 import { Clock, Span } from '../ui/time';
 import { Timeline } from '../ui/timeline';
-import { inGeneral, Verdicts } from '../ui/verdicts';
+import { inGeneral, standing, Verdicts } from '../ui/verdicts';
 
 const about = (id: string) => (event: Event) => event.type === 'job' && event.job === id;
 const path = (id: string): string => `/v1/jobs/${segment(id)}`;
@@ -75,7 +75,7 @@ export function JobPage({ id }: { id: string }) {
         )}
         <Actions job={job} refresh={() => void detail.refresh()} />
       </header>
-      {job.message && <Message job={job} />}
+      {job.message ? <Message job={job} /> : <Standing job={job} />}
       <div class="split">
         <div class="split-main">
           {job.why && job.why.clusters.length > 0 && <Why job={job} />}
@@ -112,6 +112,13 @@ function Message({ job }: { job: JobDetail }) {
       <pre>{text}</pre>
     </details>
   );
+}
+
+/** What a job waits for on its cluster: for nodes, or for the cluster to answer. */
+function Standing({ job }: { job: JobDetail }) {
+  if (job.state === 'queued' || job.state === 'running') return null;
+  const text = standing(job.why?.summary);
+  return text === undefined ? null : <p class="message message-calm">{text}</p>;
 }
 
 /** To the list as it was: its filters, and where it was scrolled to. */

@@ -13,6 +13,7 @@ import { condition, ConditionBadge, healthNote, StateBadge, Tags } from '../ui/b
 import { Bars, Sparkline } from '../ui/chart';
 import { Empty, Loading, Problem } from '../ui/feedback';
 import { Gauges } from '../ui/gauge';
+import { GrowthNotes } from '../ui/growth';
 import { Ago, Since } from '../ui/time';
 import { reasonsInShort } from '../ui/verdicts';
 
@@ -182,6 +183,7 @@ function ClusterCard({ cluster }: { cluster: Cluster }) {
         cluster.cordoned && <p class="card-note clamp">{cluster.cordoned}</p>
       )}
       <Gauges cluster={cluster} />
+      <GrowthNotes cluster={cluster} />
       {past && (
         <div class="hour">
           <span class="muted">{t('card.hour')}</span>
@@ -380,17 +382,21 @@ function inWords({ clusters: verdicts, cluster }: Decision): string {
 }
 
 function whyThere(verdicts: ClusterVerdict[], cluster: string): string {
-  const score = verdicts.find((each) => each.cluster === cluster)?.score ?? 0;
-  const rivals = verdicts.filter((each) => each.cluster !== cluster && each.verdict !== 'rejected');
-  if (verdicts.length === 1) return t('decisions.one');
-  if (rivals.length === 0) return t('decisions.only');
+  const { score = 0, grows_by } = verdicts.find((each) => each.cluster === cluster) ?? {};
+  const grows = grows_by ? `${t('decisions.grows', { n: grows_by })} · ` : '';
+  const able = verdicts.filter((each) => each.cluster !== cluster && each.verdict !== 'rejected');
+  // Clusters that have the room come first, whatever the score of others.
+  const rivals = able.filter((each) => grows_by || !each.grows_by);
+  if (verdicts.length === 1) return grows + t('decisions.one');
+  if (able.length === 0) return grows + t('decisions.only');
+  if (rivals.length === 0) return t('decisions.room', { others: able.map((each) => each.cluster).join(', ') });
   const equal = rivals.filter((each) => each.score === score);
   if (equal.length > 0) {
-    return t('decisions.tie', {
+    return grows + t('decisions.tie', {
       score: number(score, 2),
       others: equal.map((each) => each.cluster).join(', '),
     });
   }
   const others = rivals.map((each) => `${each.cluster} ${number(each.score ?? 0, 2)}`).join(', ');
-  return t('decisions.best', { score: number(score, 2), others });
+  return grows + t('decisions.best', { score: number(score, 2), others });
 }

@@ -3,7 +3,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { ApiError, get, post, segment } from '../api/client';
-import type { Accepted, JobDetail, JobRequest, WhatIf } from '../api/types';
+import type { Accepted, ClusterVerdict, JobDetail, JobRequest, WhatIf } from '../api/types';
 import { percent } from '../format';
 import { t } from '../i18n';
 import { go, link, params } from '../router';
@@ -248,6 +248,11 @@ function previewed(fields: Fields): JobRequest {
   return problemOf(fields) ? request({ ...fields, env: '', vars: '', ownCustom: '' }) : request(fields);
 }
 
+function whereTo(cluster: string, verdicts: ClusterVerdict[]): string {
+  const n = verdicts.find((each) => each.cluster === cluster)?.grows_by;
+  return n ? t('preview.grows', { cluster, n }) : t('preview.chosen', { cluster });
+}
+
 /** Where the job would go now: updated when the form changes, and every two seconds. */
 function Preview({ job }: { job: JobRequest }) {
   const answer = useSignal<WhatIf | ApiError | undefined>(undefined);
@@ -285,7 +290,7 @@ function Preview({ job }: { job: JobRequest }) {
             {given.refused
               ? t('preview.refused', { why: given.refused })
               : given.chosen
-                ? t('preview.chosen', { cluster: given.chosen })
+                ? whereTo(given.chosen, given.clusters)
                 : t('preview.waits')}
           </p>
           {given.notices?.map((notice) => (

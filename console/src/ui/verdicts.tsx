@@ -42,6 +42,7 @@ export function Verdicts({ verdicts }: { verdicts: ClusterVerdict[] }) {
               <td class="muted" title={each.text}>
                 {/* For the others, the score is the explanation. */}
                 {each.score === undefined && <span class="clamp">{each.text}</span>}
+                {each.grows_by !== undefined && <span>{t('verdict.grows', { n: each.grows_by })}</span>}
                 {each.others?.map((other) => (
                   <span class="clamp" key={other.reason}>
                     {t('verdict.also', { text: other.text })}
@@ -73,6 +74,12 @@ export function inGeneral(summary: string, verdicts: ClusterVerdict[]): string[]
   const isAboutOne = (line: string): boolean =>
     verdicts.some(({ cluster }) => line.startsWith(`${cluster}: `) || line.startsWith(`${cluster}：`));
   return summary.split('\n').filter((line) => !isAboutOne(line));
+}
+
+/** Of a job on its cluster: what there is to say, if that is more than the state. */
+export function standing(summary: string | undefined): string | undefined {
+  const [, rest] = /^[^()（）]*[(（][^()（）]*[)）](.*)$/s.exec(summary ?? '') ?? [];
+  return rest ? summary : undefined;
 }
 
 /** The same in one line: `centos: too soon · mac: over its threshold`. */

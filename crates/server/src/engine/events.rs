@@ -158,7 +158,8 @@ pub(crate) fn stored(event: &Event, seq: u64) -> StoredEvent {
                 ClusterChange::Cordoned(why)
                 | ClusterChange::Draining(why)
                 | ClusterChange::Unhealthy(why)
-                | ClusterChange::Unauthorized(why) => Some(why.line()),
+                | ClusterChange::Unauthorized(why)
+                | ClusterChange::NotGrown(why) => Some(why.line()),
                 _ => None,
             };
             let (change, by) = (change.kind(), by.as_ref());
