@@ -193,13 +193,15 @@ def _bring_up(
         if not waiting:
             return
         for cluster in waiting:
-            said = _last_words(sandbox, cluster)
             if time.monotonic() > deadline:
+                said = _last_words(sandbox, cluster)
                 raise Failed(
                     f"{cluster.name} does not accept jobs after {timeout} s:\n{said}\nhint: only "
                     '"ray[default]" has a dashboard; a busy machine may need a longer --timeout'
                 )
             if not _is_running(sandbox, cluster):
+                # Read now: its last words may be its latest.
+                said = _last_words(sandbox, cluster)
                 if cluster.name not in may_try_again or TOO_SLOW not in said:
                     raise Failed(f"`ray start` for {cluster.name} ended:\n{said}")
                 may_try_again.discard(cluster.name)

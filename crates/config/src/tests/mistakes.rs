@@ -162,7 +162,7 @@ fn wrong_types_are_told() {
 #[test]
 fn unknown_keys_are_told_with_the_nearest_known_one() {
     let all = "known keys are name, head_address, dashboard, prefer, weight, tags, runtime_env, \
-               home_dir, inject_sdk, plane_address, token, token_env, token_file, token_command, headers, ca_file, \
+               elastic, home_dir, inject_sdk, plane_address, token, token_env, token_file, token_command, headers, ca_file, \
                insecure_tls, resource_threshold, submission_interval, execution_mode, max_running_jobs, \
                driver_memory, head_memory_share";
     assert_told(

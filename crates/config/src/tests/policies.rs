@@ -65,11 +65,11 @@ fn an_expression_that_does_not_compile_is_told_where_it_stands() {
     cluster.yaml:9:19: policy bad: Undeclared reference to 'fre_cpu'
         9 |       expression: fre_cpu / 2.0
           |                   ^^^^^^^^^^^^^
-      hint: known names are cluster, weight, prefer, tags, nodes, os, arch, ray_version, python_version, running, total_cpu, total_gpu, total_memory, free_cpu, free_gpu, free_memory, total, free, load_cpu, load_gpu, load_memory, kind, cpu, gpu, memory, demand, owner, priority, work_tags, queued, oldest_wait, now; all numbers are doubles, so write 2.0 rather than 2
+      hint: known names are cluster, weight, prefer, tags, nodes, os, arch, ray_version, python_version, running, grows_by, total_cpu, total_gpu, total_memory, free_cpu, free_gpu, free_memory, total, free, load_cpu, load_gpu, load_memory, kind, cpu, gpu, memory, demand, owner, priority, work_tags, queued, oldest_wait, now; all numbers are doubles, so write 2.0 rather than 2
 
     cluster.yaml:10:29: policy worse: gives a float, not true or false
        10 |     - {name: worse, filter: 'free_cpu'}
           |                             ^^^^^^^^^^
-      hint: known names are cluster, weight, prefer, tags, nodes, os, arch, ray_version, python_version, running, total_cpu, total_gpu, total_memory, free_cpu, free_gpu, free_memory, total, free, load_cpu, load_gpu, load_memory, kind, cpu, gpu, memory, demand, owner, priority, work_tags, queued, oldest_wait, now; all numbers are doubles, so write 2.0 rather than 2
+      hint: known names are cluster, weight, prefer, tags, nodes, os, arch, ray_version, python_version, running, grows_by, total_cpu, total_gpu, total_memory, free_cpu, free_gpu, free_memory, total, free, load_cpu, load_gpu, load_memory, kind, cpu, gpu, memory, demand, owner, priority, work_tags, queued, oldest_wait, now; all numbers are doubles, so write 2.0 rather than 2
     ");
 }

@@ -57,7 +57,7 @@ fn a_forgotten_space_does_not_make_a_secret_a_key() {
     cluster.yaml:5:5: unknown key TOKEN… in a cluster
         5 |     TOKEN …
           |     ^^^^^^^
-      hint: known keys are name, head_address, dashboard, prefer, weight, tags, runtime_env, home_dir, inject_sdk, plane_address, token, token_env, token_file, token_command, headers, ca_file, insecure_tls, resource_threshold, submission_interval, execution_mode, max_running_jobs, driver_memory, head_memory_share
+      hint: known keys are name, head_address, dashboard, prefer, weight, tags, runtime_env, elastic, home_dir, inject_sdk, plane_address, token, token_env, token_file, token_command, headers, ca_file, insecure_tls, resource_threshold, submission_interval, execution_mode, max_running_jobs, driver_memory, head_memory_share
     ");
 }
 

@@ -126,7 +126,7 @@ impl Growing {
             1 => lang.pick("1 more node", "1 个新节点").to_owned(),
             nodes => say!(lang, "{nodes} more nodes", "{nodes} 个新节点"),
         };
-        let mut text = say!(lang, ", waiting for {nodes}", "，等待{nodes}");
+        let mut text = say!(lang, ", waiting for {nodes}", "，等待 {nodes}");
         if let Some(pending) = self.pending.filter(|pending| *pending > 0) {
             text += &say!(lang, " ({pending} on the way)", "（{pending} 个正在启动）");
         }

@@ -170,7 +170,10 @@ pub fn run(seed: u64, trace: bool) -> Seen {
         dispatch_timeout: *pick(&mut rng, &[Span::seconds(60), Span::seconds(5)]),
         ..Settings::default()
     };
-    let clusters: Vec<_> = (0..rng.random_range(1..=3)).map(|n| plan::cluster(&mut rng, n)).collect();
+    let mut clusters: Vec<_> = (0..rng.random_range(1..=3)).map(|n| plan::cluster(&mut rng, n)).collect();
+    for (spec, shape) in &mut clusters {
+        (spec.elastic, shape.scaler) = (None, None);
+    }
     let planes = rng.random_range(2..=3);
     let now = Timestamp(1_700_000_000_000);
     let log = Log {
