@@ -38,6 +38,7 @@ async fn every_code_can_be_met_and_comes_with_a_hint() {
     check(world.raw(request("POST", "/v1/jobs", "{".into())).await, "bad_json");
     check(world.post("/v1/jobs", a_job(json!({"entrypont": 1}))).await, "bad_body");
     check(world.get("/v1/jobs?stat=x").await, "bad_query");
+    check(world.get("/v1/history?minutes=5&step=60").await, "bad_period");
     check(world.get("/v1/jobs/a%2Fb").await, "bad_id");
     check(world.post("/v1/jobs", a_job(json!({"entrypoint_num_cpus": -1}))).await, "bad_job");
     for (fields, code) in [
