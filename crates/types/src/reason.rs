@@ -559,6 +559,9 @@ mod tests {
         node_too_small
           largest node has CPU 4, 6 requested on one node
           最大的节点有 CPU 4，单个节点上需要 6
+        not_grown
+          was asked to grow 60 s ago and did not: CPU 16 requested, 0 reached; its autoscaler: worker: quota exceeded
+          60 秒前要求扩容，未能扩到：需要 CPU 16，只达到 0；自动扩缩容器：worker: quota exceeded
         policy
           excluded by policy night
           被策略 night 排除
