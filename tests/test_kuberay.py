@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
-from support.plane import REPOSITORY
+from support.plane import REPOSITORY, binary
 
 PROGRAM = REPOSITORY / "deploy" / "kuberay" / "kuberay_clusters.py"
 RECORDED = REPOSITORY / "tests" / "kuberay" / "rayclusters.json"
@@ -94,6 +94,15 @@ def test_each_ray_cluster_that_is_ready_has_a_file(folder: Path) -> None:
     ):
         assert why in done.stderr
     assert stat.S_IMODE((folder / "research.fixed.yaml").stat().st_mode) == 0o644
+
+
+def test_the_control_plane_reads_what_is_written(folder: Path) -> None:
+    run(folder, recorded())
+    config = folder.parent / "cluster.yaml"
+    config.write_text("cluster_files: [clusters.d/*.yaml]\n")
+    command = [str(binary()), "config", "check", str(config)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_an_autoscaler_says_how_far_the_cluster_can_grow(folder: Path) -> None:
