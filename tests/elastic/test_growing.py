@@ -86,7 +86,7 @@ def test_the_needs_of_a_job_make_it_grow(plane: Plane) -> None:
     decided = plane.get("/v1/jobs/needs/decisions")["items"][0]["clusters"]
     assert decided[0]["grows_by"] == 2, decided
     finished(plane, "needs")
-    assert "2 nodes" in plane.get("/v1/jobs/needs/logs")["logs"]
+    assert "2 nodes" in plane.get("/v1/jobs/needs/logs")["text"]
 
 
 def test_growth_is_measured_beside_ray_alone(elastic: ElasticCluster) -> None:

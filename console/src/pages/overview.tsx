@@ -42,10 +42,14 @@ export function OverviewPage() {
         </div>
       )}
       <div class="columns">
-        <QueuePanel />
-        <FailuresPanel />
-        <RunningPanel />
-        <DecisionsPanel />
+        <div class="column">
+          <QueuePanel />
+          <RunningPanel />
+        </div>
+        <div class="column">
+          <FailuresPanel />
+          <DecisionsPanel />
+        </div>
       </div>
     </div>
   );
