@@ -1,7 +1,7 @@
 """Makes docs/images/overview.png, the console's overview for the README, and elastic.png.
 
     cargo build -p multicluster-cli && cargo build -p multicluster-testkit --example fake_ray
-    scripts/python-env python tests/console/picture.py [overview] [elastic]
+    PYTHONPATH=tests:python scripts/python-env python -m console.picture [overview] [elastic]
 
 A real control plane on fake Ray clusters. It is a minute old, so the hour in the charts is made up;
 everything else on the page comes from the control plane.
@@ -17,8 +17,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from playwright.sync_api import Route, sync_playwright
 

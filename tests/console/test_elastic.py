@@ -73,7 +73,7 @@ def fill(plane: MadeUp) -> None:
     plane.clusters = [cluster("centos"), asked, stuck, wrong]
     waits = job("large", "queued", demand={"CPU": 48}, submitted_at=now() - 9 * MINUTE)
     plane.jobs = [waits, job("night", "pending", cluster="cloud")]
-    why = f"was asked to grow 720 s ago and did not: CPU 48 requested, 32 reached; {quota}"
+    why = f"was asked to grow 12 min ago and did not: CPU 48 requested, 32 reached; {quota}"
     room = verdict("cloud", "no_room", "no room: CPU 48 requested, 16 free")
     plane.heads = [head(waits, 1, room, verdict("spot", "not_grown", why))]
     text = "pending on cloud (attempt 1), waiting for 1 more node (1 on the way)"

@@ -11,8 +11,6 @@ mod search;
 mod trial;
 mod words;
 
-pub use words::length;
-
 use std::time::Duration;
 
 use multicluster_types::{ClusterName, Owner, Span};

@@ -40,9 +40,7 @@ pub mod text;
 mod variant;
 mod workload;
 
-pub use advice::{
-    About, Advice, Fullness, History, Line, Outcome, OwnerWait, Progress, Shift, advise, length,
-};
+pub use advice::{About, Advice, Fullness, History, Line, Outcome, OwnerWait, Progress, Shift, advise};
 pub use baselines::Baseline;
 pub use capacity::{Capacities, CapacityError};
 pub use engine::SimulationError;

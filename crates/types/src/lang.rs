@@ -48,10 +48,36 @@ impl Lang {
         }
     }
 
-    /// `12 s`.
+    /// A length of time for people: `8 s`, `41 min`, `2 h 08 min`, `3 d 12 h`, `14 d`.
     #[must_use]
-    pub fn seconds(self, seconds: f64) -> String {
-        say!(self, "{seconds:.0} s", "{seconds:.0} 秒")
+    pub fn length(self, seconds: f64) -> String {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "saturates; never negative"
+        )]
+        let whole = seconds.round() as u64;
+        let minutes = (whole + 30) / 60;
+        let hours = (minutes + 30) / 60;
+        match whole {
+            0..100 => say!(self, "{whole} s", "{whole} 秒"),
+            100..5_400 => say!(self, "{minutes} min", "{minutes} 分钟"),
+            5_400..86_400 => {
+                let (h, m) = (minutes / 60, minutes % 60);
+                match m {
+                    0 => say!(self, "{h} h", "{h} 小时"),
+                    _ => say!(self, "{h} h {m:02} min", "{h} 小时 {m:02} 分"),
+                }
+            }
+            _ if hours.is_multiple_of(24) || hours > 96 => {
+                let days = (hours + 12) / 24;
+                say!(self, "{days} d", "{days} 天")
+            }
+            _ => {
+                let (d, h) = (hours / 24, hours % 24);
+                say!(self, "{d} d {h} h", "{d} 天 {h} 小时")
+            }
+        }
     }
 }
 
@@ -67,6 +93,20 @@ mod tests {
         assert_eq!(Lang::of("en_US.UTF-8"), Some(Lang::En));
         for tag in ["", "C", "POSIX", "de", "zhx", "*", "z"] {
             assert_eq!(Lang::of(tag), None, "{tag}");
+        }
+    }
+    #[test]
+    fn lengths_are_short() {
+        for (seconds, en, zh) in [
+            (0.4, "0 s", "0 秒"),
+            (41.2, "41 s", "41 秒"),
+            (2_460.0, "41 min", "41 分钟"),
+            (7_680.0, "2 h 08 min", "2 小时 08 分"),
+            (7_210.0, "2 h", "2 小时"),
+            (302_400.0, "3 d 12 h", "3 天 12 小时"),
+            (1_209_000.0, "14 d", "14 天"),
+        ] {
+            assert_eq!((Lang::En.length(seconds).as_str(), Lang::Zh.length(seconds).as_str()), (en, zh));
         }
     }
 }

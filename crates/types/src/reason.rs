@@ -285,11 +285,11 @@ reasons! { |now, lang|
     Unhealthy { since, error } => "unhealthy",
         "unhealthy for {time}: {error}",
         "已有 {time}无法连接：{error}",
-        time = lang.seconds(now.since(*since).as_seconds());
+        time = lang.length(now.since(*since).as_seconds());
     Unauthorized { since, error } => "unauthorized",
         "unauthorized: {error} (for {time})",
         "未授权：{error}（已有 {time}）",
-        time = lang.seconds(now.since(*since).as_seconds());
+        time = lang.length(now.since(*since).as_seconds());
     NoNodes {} => "no_nodes",
         "its head answers but no node is alive",
         "头节点有响应，但没有存活的节点";
@@ -331,7 +331,7 @@ reasons! { |now, lang|
     NotGrown { resource, demand, reached, since, error } => "not_grown",
         "was asked to grow {time} ago and did not: {resource} {demand} requested, {reached} reached{error}",
         "{time}前要求扩容，未能扩到：需要 {resource} {demand}，只达到 {reached}{error}",
-        time = lang.seconds(now.since(*since).as_seconds()),
+        time = lang.length(now.since(*since).as_seconds()),
         demand = resource.show(*demand), reached = resource.show(*reached),
         error = error.as_ref().map(|error| say!(lang, "; its autoscaler: {error}", "；自动扩缩容器：{error}")).unwrap_or_default();
     Policy { name } => "policy",
@@ -397,7 +397,7 @@ fn needed(resource: &Dimension, claimed: Quantity, lang: Lang) -> String {
 }
 
 fn left(until: Timestamp, now: Timestamp, lang: Lang) -> String {
-    lang.seconds(until.since(now).as_seconds().ceil())
+    lang.length(until.since(now).as_seconds().ceil())
 }
 
 impl fmt::Display for ReasonKind {

@@ -135,7 +135,7 @@ impl Growing {
         }
         text + &match self.until {
             Some(until) => {
-                let left = lang.seconds(until.since(now).as_seconds().ceil());
+                let left = lang.length(until.since(now).as_seconds().ceil());
                 say!(
                     lang,
                     "; if none comes within {left}, the job is taken back",

@@ -292,7 +292,7 @@ impl Explanation {
     }
 
     fn why_waiting(&self, since: Timestamp, lang: Lang) -> String {
-        let time = lang.seconds(self.at.since(since).as_seconds());
+        let time = lang.length(self.at.since(since).as_seconds());
         // The default queue is not mentioned.
         let mut first = match self.queue.as_ref().filter(|queue| queue.cluster.is_some()) {
             Some(queue) => say!(lang, "queued for {time} in {queue}", "已在 {queue} 排队 {time}"),
@@ -305,7 +305,7 @@ impl Explanation {
         };
         let mut lines = vec![first];
         if let Some(until) = self.backing_off_until {
-            let left = lang.seconds(until.since(self.at).as_seconds().ceil());
+            let left = lang.length(until.since(self.at).as_seconds().ceil());
             lines.push(match self.last_error.as_ref().map(Message::line) {
                 Some(error) => {
                     say!(lang, "will retry in {left}; last error: {error}", "{left}后重试；上次错误：{error}")
@@ -367,7 +367,7 @@ impl Explanation {
             text += &growing.describe(self.at, lang);
         }
         if let Some(Unreachable { since, requeued_at }) = self.unreachable {
-            let time = lang.seconds(self.at.since(since).as_seconds());
+            let time = lang.length(self.at.since(since).as_seconds());
             let fate = match requeued_at {
                 None => lang
                     .pick(
@@ -376,7 +376,7 @@ impl Explanation {
                     )
                     .to_owned(),
                 Some(at) => {
-                    let left = lang.seconds(at.since(self.at).as_seconds().ceil());
+                    let left = lang.length(at.since(self.at).as_seconds().ceil());
                     say!(
                         lang,
                         "it will run elsewhere unless the cluster answers within {left}",

@@ -155,7 +155,7 @@ fn a_waiting_job_says_what_it_waits_for() {
     assert_eq!(
         env.summary(&job),
         "pending on cloud (attempt 1), waiting for 1 more node (1 on the way); its autoscaler: worker: no \
-         capacity; if none comes within 600 s, the job is taken back"
+         capacity; if none comes within 10 min, the job is taken back"
     );
     env.has_nodes("cloud", &[0.0, 16.0]);
     env.observe(&job, RunStatus::Running);
@@ -178,7 +178,7 @@ fn a_cluster_that_does_not_grow_is_found_out_and_its_job_goes_elsewhere() {
     assert_eq!(reached, Quantity::ZERO);
     assert_eq!(
         env.reason(&other, "cloud").describe(env.now, Lang::En),
-        "was asked to grow 601 s ago and did not: CPU 16 requested, 0 reached; its autoscaler: quota"
+        "was asked to grow 10 min ago and did not: CPU 16 requested, 0 reached; its autoscaler: quota"
     );
     env.observe(&job, never_started());
     assert_eq!(env.state(&job), State::Queued);

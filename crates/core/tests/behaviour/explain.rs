@@ -108,7 +108,7 @@ fn a_job_that_fits_nowhere_says_what_is_missing() {
     env.advance_s(3600);
     assert_eq!(
         env.summary(&job),
-        "queued for 3600 s, next in line\nonly: too small: memory 128 GiB requested, 59.6 GiB in total"
+        "queued for 60 min, next in line\nonly: too small: memory 128 GiB requested, 59.6 GiB in total"
     );
     let gpu = env.submit(a_job().demand(&[("A100", 1.0)]));
     assert_eq!(env.summary(&gpu), "queued for 0 s, 1 ahead\nonly: too small: A100 1 requested, 0 in total");
@@ -194,7 +194,7 @@ fn every_part_of_an_explanation_is_said_in_chinese_too() {
     let large = env.submit(a_job().cpus(8.0));
     env.advance_s(300);
     let small = env.submit(a_job().id("small").requires("only").cpus(1.0));
-    let told = "已排队 300 秒，排在最前\n等待已久：已在 only 上为它预留空间\nonly：空闲不足：需要 CPU 8，空闲 6，运行中的作业需要 2";
+    let told = "已排队 5 分钟，排在最前\n等待已久：已在 only 上为它预留空间\nonly：空闲不足：需要 CPU 8，空闲 6，运行中的作业需要 2";
     assert_eq!(zh(&env, &large), told);
     let told = format!("已在 jobs@only 排队 0 秒，排在最前\nonly：空间已预留给等待过久的作业：{large}");
     assert_eq!(zh(&env, &small), told);

@@ -52,13 +52,18 @@ async fn a_request_that_arrives_after_its_job_was_stopped_does_not_run() {
 async fn a_late_request_that_is_faster_than_the_tombstone_is_adopted_and_stopped() {
     let fake = quick("only").await;
     let world = World::over(&[&fake]).await;
-    let (job, _) = a_lost_request(&fake, &world).await;
+    let (job, request) = a_lost_request(&fake, &world).await;
     world.plane().driver.act(Input::Stop { job: job.clone() }).await.unwrap();
     // The look-up finds nothing; when the tombstone comes, the request has arrived.
+    let sleeps = SubmitRequest { entrypoint: "sleep 3600".into(), ..request };
+    arrives_late(&fake, &sleeps).await.unwrap();
+    fake.fault_next(Endpoint::Job, Fault::Status(404, "Job late does not exist".into()), 1);
+    let refused = || fake.submissions().iter().any(|sent| sent.submission_id == "late" && !sent.accepted);
+    world.until("the tombstone is refused".into(), async || refused()).await;
     fake.clear_faults();
-    fake.fault_next(Endpoint::Submit, Fault::ResetBefore, 1);
     world.wait_for(&job, State::Stopped).await;
-    assert_eq!(fake.runs(job.as_str()), 0);
+    assert_eq!((fake.runs(job.as_str()), status(&fake, job.as_str())), (1, Some(JobStatus::Stopped)));
+    assert_eq!(world.record(&job).await.unwrap().attempts, 1);
 }
 
 #[tokio::test]

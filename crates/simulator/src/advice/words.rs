@@ -10,7 +10,7 @@ impl Advice {
     pub fn basis(&self, lang: Lang) -> String {
         let History { jobs, over, .. } = self.history;
         let noun = if jobs == 1 { "job" } else { "jobs" };
-        let (jobs, over) = (count(jobs), length(over.as_seconds(), lang));
+        let (jobs, over) = (count(jobs), lang.length(over.as_seconds()));
         let basis = match lang {
             Lang::En => format!("{jobs} {noun} in {over}"),
             Lang::Zh => format!("{over}内 {jobs} 个作业"),
@@ -36,7 +36,7 @@ impl Advice {
     #[must_use]
     pub fn summary(&self, lang: Lang) -> String {
         let wait = &self.now.wait_s;
-        let (mean, longest) = (length(wait.mean, lang), length(wait.max, lang));
+        let (mean, longest) = (lang.length(wait.mean), lang.length(wait.max));
         if self.history.jobs == 0 {
             return lang.pick("no job has ended in this time", "这段时间内没有作业结束").to_owned();
         }
@@ -85,7 +85,7 @@ impl Advice {
                     outcome.owners.iter().find(|owner| owner.owner == *who).map_or(0.0, |owner| owner.mean_s)
                 };
                 let both = |outcome: &Outcome| {
-                    let (slow, fast) = (length(of(outcome, slow), lang), length(of(outcome, fast), lang));
+                    let (slow, fast) = (lang.length(of(outcome, slow)), lang.length(of(outcome, fast)));
                     say!(lang, "{slow} against {fast}", "{slow} 对 {fast}")
                 };
                 let now = both(&self.now);
@@ -124,12 +124,12 @@ impl Advice {
 
     fn effect(&self, what: &str, after: Option<&Outcome>, lang: Lang) -> String {
         let Some(after) = after else { return what.to_owned() };
-        let (from, to) = (length(self.now.wait_s.mean, lang), length(after.wait_s.mean, lang));
+        let (from, to) = (lang.length(self.now.wait_s.mean), lang.length(after.wait_s.mean));
         let mut text = say!(lang, "{what}: mean wait {from} → {to}", "{what}：平均等待 {from} → {to}");
         let (before, longest) = (self.now.wait_s.max, after.wait_s.max);
         // A better mean at the cost of some is worth knowing.
         if longest > before * 1.1 && longest - before >= 10.0 {
-            let (before, longest) = (length(before, lang), length(longest, lang));
+            let (before, longest) = (lang.length(before), lang.length(longest));
             text += &say!(lang, ", longest {before} → {longest}", "，最长 {before} → {longest}");
         }
         if let Some(full) = after.fullest(|cluster| cluster.peak) {
@@ -168,51 +168,12 @@ fn count(number: u64) -> String {
     text
 }
 
-/// A length of time for people: `8 s`, `41 min`, `2 h 08 min`, `3 d 12 h`, `14 d`.
-#[must_use]
-pub fn length(seconds: f64, lang: Lang) -> String {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates; never negative")]
-    let whole = seconds.round() as u64;
-    let minutes = (whole + 30) / 60;
-    let hours = (minutes + 30) / 60;
-    match whole {
-        0..100 => say!(lang, "{whole} s", "{whole} 秒"),
-        100..5_400 => say!(lang, "{minutes} min", "{minutes} 分钟"),
-        5_400..86_400 => {
-            let (h, m) = (minutes / 60, minutes % 60);
-            match m {
-                0 => say!(lang, "{h} h", "{h} 小时"),
-                _ => say!(lang, "{h} h {m:02} min", "{h} 小时 {m:02} 分"),
-            }
-        }
-        _ if hours.is_multiple_of(24) || hours > 96 => {
-            let days = (hours + 12) / 24;
-            say!(lang, "{days} d", "{days} 天")
-        }
-        _ => {
-            let (d, h) = (hours / 24, hours % 24);
-            say!(lang, "{d} d {h} h", "{d} 天 {h} 小时")
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_short() {
-        for (seconds, en, zh) in [
-            (0.4, "0 s", "0 秒"),
-            (41.2, "41 s", "41 秒"),
-            (2_460.0, "41 min", "41 分钟"),
-            (7_680.0, "2 h 08 min", "2 小时 08 分"),
-            (7_210.0, "2 h", "2 小时"),
-            (302_400.0, "3 d 12 h", "3 天 12 小时"),
-            (1_209_000.0, "14 d", "14 天"),
-        ] {
-            assert_eq!((length(seconds, Lang::En).as_str(), length(seconds, Lang::Zh).as_str()), (en, zh));
-        }
+    fn counts_have_commas() {
         assert_eq!(
             (count(7), count(4_812), count(1_000_000)),
             ("7".into(), "4,812".into(), "1,000,000".into())

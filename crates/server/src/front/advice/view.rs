@@ -102,8 +102,7 @@ fn notes(made: &Made, lang: Lang) -> Vec<String> {
     ];
     let (really, now) = (made.waited_s, advice.now.wait_s.mean);
     if (really - now).abs() >= 30.0 && (really > 2.0 * now || now > 2.0 * really) {
-        let (really, now) =
-            (multicluster_simulator::length(really, lang), multicluster_simulator::length(now, lang));
+        let (really, now) = (lang.length(really), lang.length(now));
         notes.push(say!(
             lang,
             "these jobs really waited {really} on average, {now} in the replay with the present settings: \

@@ -42,7 +42,7 @@ pub(super) async fn add(plane: &Plane, caller: &Caller, jobs: &mut [api::Job], l
 /// What it waits for: its retry, the turn of others, or the clusters.
 fn line(why: &Explanation, lang: Lang) -> String {
     if let Some(until) = why.backing_off_until {
-        let left = lang.seconds(until.since(why.at).as_seconds().ceil());
+        let left = lang.length(until.since(why.at).as_seconds().ceil());
         return match why.last_error.as_ref().map(Message::line) {
             Some(error) => {
                 say!(lang, "will retry in {left}; last error: {error}", "{left}后重试；上次错误：{error}")
