@@ -8,6 +8,7 @@ import { link } from '../router';
 export function Verdicts({ verdicts }: { verdicts: ClusterVerdict[] }) {
   const policies = [...new Set(verdicts.flatMap((each) => each.parts?.map((part) => part.policy) ?? []))];
   const scored = verdicts.some((each) => each.score !== undefined);
+  const columns = policies.length + Number(scored);
   return (
     <div class="scroll-x">
       <table class="verdicts">
@@ -39,7 +40,8 @@ export function Verdicts({ verdicts }: { verdicts: ClusterVerdict[] }) {
                   {word('is', each.reason ?? each.verdict)}
                 </span>
               </td>
-              <td class="muted" title={each.text}>
+              {/* A reason has the room of the scores that are not there. */}
+              <td class="muted" title={each.text} colSpan={each.score === undefined ? 1 + columns : 1}>
                 {/* For the others, the score is the explanation. */}
                 {each.score === undefined && <span class="clamp">{each.text}</span>}
                 {each.grows_by !== undefined && <span>{t('verdict.grows', { n: each.grows_by })}</span>}
@@ -49,12 +51,16 @@ export function Verdicts({ verdicts }: { verdicts: ClusterVerdict[] }) {
                   </span>
                 ))}
               </td>
-              {policies.map((policy) => (
-                <td class="right num" key={policy}>
-                  {score(each.parts?.find((part) => part.policy === policy)?.score)}
-                </td>
-              ))}
-              {scored && <td class="right num strong">{score(each.score)}</td>}
+              {each.score !== undefined && (
+                <>
+                  {policies.map((policy) => (
+                    <td class="right num" key={policy}>
+                      {score(each.parts?.find((part) => part.policy === policy)?.score)}
+                    </td>
+                  ))}
+                  <td class="right num strong">{score(each.score)}</td>
+                </>
+              )}
             </tr>
           ))}
         </tbody>
