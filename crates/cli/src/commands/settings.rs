@@ -56,9 +56,12 @@ fn table(settings: &[Setting], has_meanings: bool) -> Table {
             SettingSource::File => ("file".to_owned(), Tone::Plain),
             SettingSource::Environment => (setting.env.clone(), Tone::Plain),
         };
+        // The same amount may be written in two ways: 60s and 1m.
+        let is_default = setting.from == SettingSource::Default;
+        let value = if is_default { &setting.default } else { &setting.value };
         let mut row: Vec<Cell> = vec![
             setting.name.as_str().into(),
-            setting.value.as_str().into(),
+            value.as_str().into(),
             Cell::new(setting.default.as_str()).tone(Tone::Dim),
             Cell::new(from).tone(tone),
         ];
