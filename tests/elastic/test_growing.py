@@ -20,12 +20,15 @@ from support.waiting import wait_until
 
 # Two workers of two CPUs, beside a head without any.
 ELASTIC = {"max": {"CPU": 4}, "node": {"CPU": 2}, "within": "2m"}
-TWO_TASKS = """
+# Two actors that live at the same time, so one node cannot have both.
+TWO_ACTORS = """
 import ray
 ray.init()
 @ray.remote(num_cpus=2)
-def here(): return ray.get_runtime_context().get_node_id()
-print(len(set(ray.get([here.remote() for _ in range(2)]))), 'nodes')
+class Here:
+    def node(self): return ray.get_runtime_context().get_node_id()
+actors = [Here.remote() for _ in range(2)]
+print(len(set(ray.get([actor.node.remote() for actor in actors]))), 'nodes')
 """
 
 
@@ -81,7 +84,7 @@ def test_a_reservation_makes_an_empty_cluster_grow_and_the_next_job_waits_for_no
 
 
 def test_the_needs_of_a_job_make_it_grow(plane: Plane) -> None:
-    entrypoint = f'python -c "{TWO_TASKS}"'
+    entrypoint = f'python -c "{TWO_ACTORS}"'
     plane.post("/v1/jobs", {"id": "needs", "entrypoint": entrypoint, "needs": {"CPU": 4}})
     decided = plane.get("/v1/jobs/needs/decisions")["items"][0]["clusters"]
     assert decided[0]["grows_by"] == 2, decided

@@ -71,7 +71,15 @@ BY_CODE: dict[str, type[errors.SchedulerError]] = {
 #: Codes that stay SchedulerError: a request that the SDK should not have made, or one whose
 #: caller goes by the code (``wrong_state``, ``no_lease``).
 GENERAL = frozenset(
-    {"bad_json", "bad_query", "not_found", "method_not_allowed", "wrong_state", "no_lease"}
+    {
+        "bad_json",
+        "bad_period",
+        "bad_query",
+        "not_found",
+        "method_not_allowed",
+        "wrong_state",
+        "no_lease",
+    }
 )
 
 #: Requests that may be sent twice. Some others may be, too: their callers say so.
