@@ -57,6 +57,14 @@ def why(plane: Plane, job: str) -> str:
     return plane.get(f"/v1/jobs/{job}/explain")["summary"]
 
 
+def metric(plane: Plane, name: str) -> float:
+    line = f'multicluster_cluster_{name}{{cluster="cloud"}} '
+    [value] = [
+        each for each in plane.request("GET", "/metrics").text.splitlines() if each.startswith(line)
+    ]
+    return float(value.removeprefix(line))
+
+
 def finished(plane: Plane, job: str) -> None:
     wait_until(lambda: state(plane, job) == "succeeded", f"{job} has run", timeout=90)
 
@@ -69,6 +77,9 @@ def test_a_reservation_makes_an_empty_cluster_grow_and_the_next_job_waits_for_no
     wait_until(
         lambda: "waiting for 1 more node" in why(plane, "first"), "it says what it waits for"
     )
+    assert metric(plane, "waiting_for_nodes") == 1
+    assert metric(plane, "can_add_nodes") == 2
+    wait_until(lambda: metric(plane, "nodes_pending") == 1, "its autoscaler says what comes")
     # What needs no node is not held back by what does.
     plane.post("/v1/jobs", {"id": "free", "entrypoint": "true"})
     finished(plane, "free")
@@ -123,6 +134,7 @@ def test_a_cluster_with_room_comes_first_and_one_that_does_not_grow_is_found_out
         said = why(plane, "moved")
         assert "did not: CPU 2 requested, 0 reached" in said, said
         assert "InsufficientInstanceCapacity" in said, said
+        assert metric(plane, "stuck") == 1
         plane.post("/v1/clusters/centos/uncordon")
         finished(plane, "moved")
         assert plane.native_job("moved")["cluster"] == "centos"
