@@ -10,7 +10,7 @@
 //! The memory of a driver appears in the facts later than the other resources of a job: Ray
 //! measures it every 5 to 15 seconds.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{cmp::Ordering, collections::BTreeMap, iter::repeat_n, sync::Arc};
 
 use multicluster_types::{Origin, Quantity, Resources, Snapshot, Span, Timestamp, Work};
 
@@ -50,11 +50,38 @@ struct Sums {
     /// In the facts: the demand of work from outside, and what Ray has set aside for any work.
     shown: Resources,
     set_aside: Resources,
+    /// The promises that must fit on one node each, with how many there are of each demand.
+    on_nodes: BTreeMap<OnNode, usize>,
     /// Drivers whose memory is not in the facts yet.
     drivers: u32,
     /// Does settled work have a claim?
     keeps_claims: bool,
 }
+
+/// What some work demands of a single node, the largest first.
+#[derive(Debug, Clone)]
+struct OnNode(Arc<Work>);
+
+impl Ord for OnNode {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (a, b) = (&other.0, &self.0);
+        a.on_one_node().cmp(b.on_one_node()).then_with(|| a.labels.cmp(&b.labels))
+    }
+}
+
+impl PartialOrd for OnNode {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for OnNode {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for OnNode {}
 
 impl Sums {
     fn change(&mut self, entry: &Entry, change: fn(&mut Resources, &Resources)) {
@@ -76,11 +103,22 @@ impl Sums {
     fn add(&mut self, entry: &Entry) {
         self.change(entry, Resources::add);
         self.drivers += entry.unseen_driver();
+        if let Some(demand) = entry.on_node() {
+            *self.on_nodes.entry(demand).or_default() += 1;
+        }
     }
 
     fn take_back(&mut self, entry: &Entry) {
         self.change(entry, Resources::subtract);
         self.drivers -= entry.unseen_driver();
+        if let Some(demand) = entry.on_node()
+            && let Some(count) = self.on_nodes.get_mut(&demand)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.on_nodes.remove(&demand);
+            }
+        }
     }
 
     fn is_saturated(&self) -> bool {
@@ -92,6 +130,12 @@ impl Sums {
 impl Entry {
     fn unseen_driver(&self) -> u32 {
         u32::from(!self.driver_is_shown && self.work.burdens_head())
+    }
+
+    /// What it is promised on one node.
+    fn on_node(&self) -> Option<OnNode> {
+        let is_promised = !self.is_shown && !self.work.on_one_node().is_empty();
+        is_promised.then(|| OnNode(Arc::clone(&self.work)))
     }
 }
 
@@ -150,10 +194,10 @@ impl Ledger {
         free
     }
 
-    /// Work that is promised room on one node, and is not in the facts yet.
+    /// Work that is promised room on one node, and is not in the facts yet: in an order that depends
+    /// on the demands alone.
     pub(crate) fn promised_on_nodes(&self) -> impl Iterator<Item = &Work> {
-        let any = !self.sums.held.is_empty();
-        self.entries.values().filter(move |entry| any && !entry.is_shown).map(|entry| &*entry.work)
+        self.sums.on_nodes.iter().flat_map(|(demand, count)| repeat_n(&*demand.0, *count))
     }
 
     /// Promises room to a job. Work without a demand needs no entry, except for its driver.

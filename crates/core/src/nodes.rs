@@ -28,10 +28,7 @@ pub(crate) fn left<'a>(
     promised: impl Iterator<Item = &'a Work>,
 ) -> (Vec<NodeShape>, Vec<&'a Work>) {
     let mut rest = Vec::new();
-    let mut promised: Vec<_> = promised.filter(|work| !work.on_one_node().is_empty()).collect();
-    // In an order that depends on the demands alone.
-    promised.sort_by(|a, b| b.on_one_node().cmp(a.on_one_node()).then_with(|| b.labels.cmp(&a.labels)));
-    for work in promised.into_iter().take(MOST) {
+    for work in promised.take(MOST) {
         let demand = work.on_one_node();
         let can = |node: &&mut NodeShape| {
             let labelled = work.labels.as_deref().is_none_or(|labels| labels.matches(&node.labels));

@@ -332,7 +332,8 @@ impl Cluster {
         let Some(snapshot) = self.snapshot.take() else { return };
         let Snapshot { total, used, physical, head, .. } = &snapshot;
         self.free = self.ledger.free(&snapshot);
-        let any = snapshot.nodes > 1 && self.ledger.promised_on_nodes().next().is_some();
+        let has_nodes = snapshot.nodes > 1 && !snapshot.shapes.is_empty();
+        let any = has_nodes && self.ledger.promised_on_nodes().next().is_some();
         self.left = if any { self.left_with_growth(&snapshot) } else { self.nothing_promised_on_nodes() };
         self.room = head.and_then(|head| Room::of(head, self.terms.driver, self.terms.head_share));
         let limit = self.terms.threshold;

@@ -201,7 +201,7 @@ fn every_part_of_an_explanation_is_said_in_chinese_too() {
     env.stop(&small).unwrap();
     env.succeed(&job_id("on-only"));
     env.advance_s(10); // Something else has used the 2 CPUs all the time.
-    let told = "已排队 310 秒，排在最前\n等待已久，但未在 only 上为它预留空间：其他来源的任务占用了 CPU 2\nonly：空闲不足：需要 CPU 8，空闲 6";
+    let told = "已排队 5 分钟，排在最前\n等待已久，但未在 only 上为它预留空间：其他来源的任务占用了 CPU 2\nonly：空闲不足：需要 CPU 8，空闲 6";
     assert_eq!(zh(&env, &large), told);
 
     let mut env = TestEnv::only();

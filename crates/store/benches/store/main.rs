@@ -42,7 +42,7 @@ fn main() {
 
     if std::env::args().any(|arg| arg == "postgres") {
         sides::compare(&root, &mut report);
-        write(&report, "postgres.json");
+        write(&report, "store-postgres.json");
         return;
     }
     let is_bench = std::env::args().any(|arg| arg == "--bench");
