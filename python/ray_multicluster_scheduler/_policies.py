@@ -32,7 +32,7 @@ class TriedWork:
 
     #: Whether the choice would differ.
     differs: bool
-    #: The cluster it would go to under the policies in force; None: it would wait.
+    #: The cluster it would go to under the policies in force; None: it would be queued.
     now: str | None
     #: The same with the change.
     then: str | None

@@ -27,7 +27,7 @@ async fn show(context: &Context) -> Result<(), Failure> {
     }
     let waiting: Vec<_> = answer.value.items.iter().filter(|queue| queue.waiting > 0).collect();
     if waiting.is_empty() {
-        out.line("nothing waits");
+        out.line("nothing is queued");
         return Ok(());
     }
     let now = time::now();

@@ -57,7 +57,7 @@ impl Status {
     pub(crate) fn queues_line(&self) -> String {
         let waiting = self.queues.items.iter().filter(|queue| queue.waiting > 0);
         let shown: Vec<_> = waiting.map(|queue| format!("{} {}", queue.name, queue.waiting)).collect();
-        if shown.is_empty() { "nothing waits".to_owned() } else { shown.join(", ") }
+        if shown.is_empty() { "nothing is queued".to_owned() } else { shown.join(", ") }
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
                 let cluster = out.paint(cluster, Tone::Good);
                 out.line(say!(out.lang, "it would go to {cluster} now", "现在会派发到 {cluster}"));
             }
-            None => out.line(out.paint(out.lang.pick("it would wait", "需要等待"), Tone::Busy)),
+            None => out.line(out.paint(out.lang.pick("it would be queued", "需要排队"), Tone::Busy)),
         }
         for notice in notices {
             out.line(words::first_line(notice, 500));

@@ -71,7 +71,7 @@ fn ones_own_control_plane_is_found_without_an_address() {
         .env("RAY_MULTICLUSTER_STATE_DIR", world.dir.join("state"))
         .output()
         .unwrap();
-    assert_eq!(String::from_utf8(done.stdout).unwrap(), "nothing waits\n");
+    assert_eq!(String::from_utf8(done.stdout).unwrap(), "nothing is queued\n");
     // No control plane runs for the file: the default address is tried, and the error names the file.
     let done = world.program(&["queue"]).output().unwrap();
     if done.status.code() == Some(5) {
@@ -357,7 +357,7 @@ fn stop_and_retry_say_what_became_of_it() {
 #[test]
 fn queue_shows_what_is_next_and_why_it_waits() {
     let world = World::new();
-    assert_eq!(world.ok(&["queue"]), "nothing waits\n");
+    assert_eq!(world.ok(&["queue"]), "nothing is queued\n");
     let world = world.with_a_job_that_waits();
     shows!("queue", world.ok(&["queue"]));
     let narrow = |columns: &str| Done::of(world.command(&["queue"]).env("COLUMNS", columns)).out;

@@ -67,7 +67,7 @@ pub(super) async fn queue(_: Nothing, client: &Client) -> Result<Answer, Failure
             lines.push(format!("  {}{alike}: {}", head.id, head.summary));
         }
     }
-    let text = if lines.is_empty() { "nothing waits".to_owned() } else { lines.join("\n") };
+    let text = if lines.is_empty() { "nothing is queued".to_owned() } else { lines.join("\n") };
     Ok(Answer { text, data: answer.raw })
 }
 
@@ -124,7 +124,7 @@ pub(super) async fn what_if(asked: NewJob, client: &Client) -> Result<Answer, Fa
     let outcome = match (refused, chosen) {
         (Some(why), _) => format!("it would be refused: {why}"),
         (None, Some(cluster)) => format!("it would go to {cluster} now"),
-        (None, None) => "it would wait".to_owned(),
+        (None, None) => "it would be queued".to_owned(),
     };
     let outcome = once(&outcome).chain(notices).map(String::as_str).collect::<Vec<_>>().join("\n");
     let text = format!("{outcome}\n{}", verdicts(clusters, Lang::En).render(WIDTH, false));
