@@ -46,7 +46,7 @@ fn a_pool_that_its_threshold_holds_back_gets_exactly_that_line() {
 fn a_pool_where_nothing_waits_gets_no_line() {
     let advice = advice(with(pool(&["mac=64cpu"]), "submission_interval=0s"), &bursts(60, 5));
     assert_eq!(lines(&advice), [""; 0]);
-    insta::assert_snapshot!(advice.summary(Lang::En), @"nothing waits: mean wait 0 s, longest 0 s");
+    insta::assert_snapshot!(advice.summary(Lang::En), @"jobs hardly waited: mean wait 0 s, longest 0 s");
     assert_eq!(advice.trials.done, 1, "nothing else was tried");
 }
 

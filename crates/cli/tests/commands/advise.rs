@@ -34,7 +34,7 @@ fn a_pool_that_waits_for_nothing_is_told_so() {
     }
     let advice = world.until(&["advise", "--days", "3"], |advice| advice["jobs"] == 2);
     assert_eq!((&advice["days"], &advice["little"], &advice["items"]), (&json!(3), &json!(true), &json!([])));
-    assert!(advice["summary"].as_str().unwrap().starts_with("nothing waits: "), "{advice}");
+    assert!(advice["summary"].as_str().unwrap().starts_with("jobs hardly waited: "), "{advice}");
     assert!(advice["basis"].as_str().unwrap().starts_with("little history: 2 jobs in "), "{advice}");
     assert!(world.fails(2, &["advise", "--days", "32"]).contains("1..=31"));
 }

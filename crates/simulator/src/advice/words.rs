@@ -43,8 +43,8 @@ impl Advice {
         if wait.mean < 10.0 {
             return say!(
                 lang,
-                "nothing waits: mean wait {mean}, longest {longest}",
-                "几乎无需等待：平均等待 {mean}，最长 {longest}"
+                "jobs hardly waited: mean wait {mean}, longest {longest}",
+                "作业几乎没有等待：平均等待 {mean}，最长 {longest}"
             );
         }
         let settings = self.lines.iter().any(|line| matches!(line.about, About::Settings(_)));

@@ -92,7 +92,7 @@ async fn a_threshold_that_holds_the_pool_back_is_named_with_its_figures() {
     guarded.world.polled("mac", 100.0).await;
     let larger = guarded.get(&guarded.read, "/v1/advice").await.expect(200);
     assert_eq!(larger["items"], json!([]));
-    assert!(larger["summary"].as_str().unwrap().starts_with("nothing waits"), "{larger}");
+    assert!(larger["summary"].as_str().unwrap().starts_with("jobs hardly waited"), "{larger}");
 }
 
 #[tokio::test]
