@@ -145,8 +145,7 @@ def test_hostile_clients_lock_nobody_out_and_leave_nothing_behind(limited: Plane
     # after a minute. The store opens some files of its own as it is read.
     wait_until(lambda: descriptors(plane) <= before[0] + 20, "the descriptors are free", 150)
     assert all(raw.is_closed_within(one, 5) for one in hostile[:followers:100])
-    # An idle thread stays while it gets some of the work of the control plane every ten seconds.
-    wait_until(lambda: threads(plane) <= before[1] + 12, "blocking work is over", 30)
+    wait_until(lambda: threads(plane) <= before[1] + 4, "blocking work is over", 30)
     assert plane.resident_bytes() < before[2] + 100 * 2**20
     assert shed(plane, "submit_rate", proof) > 0
     for connection in hostile:

@@ -3,6 +3,7 @@
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::Context;
@@ -13,6 +14,8 @@ use multicluster_types::{Owner, env_vars};
 pub(super) const TOKENS: &str = "tokens.json";
 /// The token of the user who runs the control plane, in a state directory.
 pub(crate) const OWN_TOKEN: &str = "own-token";
+/// A thread for blocking work ends when it had nothing to do for so long.
+const IDLE_THREAD: Duration = Duration::from_secs(2);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -96,7 +99,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         insecure: args.insecure,
         exit_when_idle: args.exit_when_idle,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    // With tokio's ten seconds, regular work keeps all threads of a past burst alive.
+    let runtime = runtime.enable_all().thread_keep_alive(IDLE_THREAD).build()?;
     runtime.block_on(multicluster_server::serve(options))
 }
 
