@@ -9,7 +9,7 @@ from pathlib import Path
 
 import requests
 
-from history.client import Client
+from history.client import CANNOT_WRITE, Client
 from history.record import History
 from history.watch import Watcher
 from support.disk import MIB, Disk, NoDisk
@@ -27,9 +27,6 @@ DISK = 128 * MIB
 
 # A field of submit requests that the Ray of `old` does not know.
 UNKNOWN_FIELD = "entrypoint_memory"
-
-# What `/readyz` says if the state cannot be written.
-CANNOT_WRITE = ("the state has not been writable for", "the disk of the state directory")
 
 
 class Stage:

@@ -21,6 +21,8 @@ from .record import History, Job, now
 
 # Answers that mean "later": the client asks again with the same id.
 LATER = {429, 503, 507}
+# How the message of `cannot_write` begins: for `/readyz` and for Ray's clients, which get no code.
+CANNOT_WRITE = ("the state has not been writable for", "the disk of the state directory")
 
 
 class Client:
@@ -108,10 +110,16 @@ class Client:
         if answer.ok or "already exists" in answer.text:
             return "accepted"
         if answer.status_code in LATER:
-            # Ray's clients get a text, ours a code.
-            by_code = answer.headers["content-type"] == "application/json"
-            return f"{answer.status_code} {answer.json()['code'] if by_code else 'to Ray clients'}"
+            return f"{answer.status_code} {_code(answer)}"
         return f"refused: {answer.status_code} {answer.text}"
+
+
+def _code(answer: requests.Response) -> str:
+    """Ray's clients get a text, ours a code."""
+    if answer.headers["content-type"] == "application/json":
+        return str(answer.json()["code"])
+    says_so = any(beginning in answer.text for beginning in CANNOT_WRITE)
+    return "cannot_write" if says_so else "to Ray clients"
 
 
 def _for_ray(job: Job) -> dict[str, Any]:
