@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
 import requests
 
 from support import ports
-from support.plane import REPOSITORY
-
-
-def binary() -> Path:
-    path = Path(os.environ.get("FAKE_RAY_BIN") or REPOSITORY / "target/debug/examples/fake_ray")
-    assert path.is_file(), (
-        f"the fake dashboards are missing: {path}\n"
-        "hint: cargo build -p multicluster-testkit --example fake_ray, or name it in FAKE_RAY_BIN"
-    )
-    return path
+from support.fake_ray import binary
 
 
 class Fake:

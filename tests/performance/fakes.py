@@ -6,20 +6,14 @@ import contextlib
 import subprocess
 from collections.abc import Iterator
 
-from support.plane import REPOSITORY
-
-PROGRAM = REPOSITORY / "target/debug/examples/fake_ray"
+from support.fake_ray import binary
 
 
 @contextlib.contextmanager
 def fake_clusters(count: int, cpus: int) -> Iterator[list[dict[str, str]]]:
     """As entries of `cluster.yaml`."""
-    assert PROGRAM.is_file(), (
-        f"the fake clusters are missing: {PROGRAM}\n"
-        "hint: cargo build -p multicluster-testkit --example fake_ray"
-    )
     process = subprocess.Popen(
-        [str(PROGRAM), "--clusters", str(count), "--cpus", str(cpus), "--until-stdin-closes"],
+        [str(binary()), "--clusters", str(count), "--cpus", str(cpus), "--until-stdin-closes"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

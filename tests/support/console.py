@@ -58,6 +58,15 @@ class Console:
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=SCREENSHOTS / f"{name}.png")
 
+    def fits(self, name: str) -> None:
+        """Takes a picture of the page when nothing moves any more, and looks at what is on it."""
+        self.page.wait_for_timeout(600)
+        self.screenshot(name)
+        wide = self.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 0, f"{name} is {wide} px too wide"
+        shown = self.page.locator("main").inner_text()
+        assert not re.search("undefined|NaN", shown), name
+
     def _heard(self, kind: str, text: str) -> None:
         if kind == "error" and not any(each.search(text) for each in self._expected):
             self.problems.append(f"console error: {text}")
