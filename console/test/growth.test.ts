@@ -41,7 +41,7 @@ test('the bar of one that did not grow still shows what it should be able to hav
   expect(parts(0.5, found)).toEqual({ used: 0.25, coming: 0, there: 0.5, grown: 0.5 });
 });
 
-test('what was promised of nodes that are not there is told from what is used', () => {
+test('what is promised on nodes that are not there is shown apart from what is used', () => {
   const size = { there: 16, grown: 64, end: 64 };
   expect(parts(0.125, size)).toEqual({ used: 0.125, coming: 0, there: 0.25, grown: 1 });
   expect(parts(0.75, size)).toEqual({ used: 0.25, coming: 0.5, there: 0.25, grown: 1 });

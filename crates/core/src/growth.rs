@@ -19,8 +19,8 @@ use crate::{
     record::Live,
 };
 
-/// A cluster that did not grow is asked again after this many times as long, at most.
-const LONGEST: u32 = 6;
+/// The pause before a cluster is asked to grow again doubles this often: up to 64 × `within`.
+const DOUBLINGS: u32 = 6;
 
 /// A job that waits for nodes in vain is recalled this often, until it has ended or begun.
 const RECALL_AGAIN: Span = Span::seconds(60);
@@ -175,7 +175,7 @@ impl Growth {
     pub(crate) fn give_up(&mut self, now: Timestamp) -> Vec<JobKey> {
         let error = self.autoscaler().and_then(|autoscaler| autoscaler.failure.clone());
         let reached = self.raw.as_ref().map(|raw| raw.total.clone()).unwrap_or_default();
-        let pause = self.elastic.within.times(1 << self.failures.min(LONGEST));
+        let pause = self.elastic.within.times(1 << self.failures.min(DOUBLINGS));
         let since = self.asked().unwrap_or(now);
         self.stuck = Some(Stuck { since, until: now + pause, reached, error });
         self.failures += 1;
@@ -183,7 +183,7 @@ impl Growth {
         self.waiting.keys().copied().collect()
     }
 
-    /// The cluster may be asked again. Work that is still there is waited for anew.
+    /// The cluster may be asked to grow again. For work that still waits there, the time counts from now.
     pub(crate) fn try_again(&mut self, now: Timestamp) {
         (self.stuck, self.counts_from) = (None, now);
     }

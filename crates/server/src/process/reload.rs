@@ -97,7 +97,7 @@ impl Seen {
 
     /// The first file that changed.
     fn change_since<'a>(&'a self, known: &'a Self) -> Option<&'a Path> {
-        // A file that is away is being replaced. A file of clusters may be gone for good.
+        // If the configuration is missing, it is being replaced. A cluster file may have been removed.
         let own = self.own.iter().find(|one| one.1.is_some() && !known.own.contains(one));
         let others = || {
             let came = self.of_clusters.iter().find(|one| !known.of_clusters.contains(one));
